@@ -4,8 +4,8 @@ import importlib.util
 
 from cyclopts import App, Parameter
 
-from headrace.cli.failure import CommandError
-from headrace.cli.output import print_line
+from headrace.cli.shared.failure import CommandError
+from headrace.cli.shared.output import print_line
 
 app = App(
     name="arrow",

@@ -16,48 +16,48 @@ app = App(
     default_parameter=Parameter(show_default=False, negative=()),
 )
 app.command(
-    "headrace.cli.serve:serve",
+    "headrace.cli.broker.serve:serve",
     help="Run a broker until SIGTERM or Ctrl-C.\n\nSettings are Kafka's; flags win over HEADRACE_…"
     " variables (HEADRACE_LOG_DIRS for log.dirs), those over the file. All of them are in"
     " docs/configuration.md.\n\nFor example: headrace serve --port 9092 --data ./headrace-data"
     " --metrics 127.0.0.1:9464; headrace serve server.properties --daemon",
 )
 app.command(
-    "headrace.cli.dev:dev",
+    "headrace.cli.broker.dev:dev",
     help="Run a cluster for trying out, all brokers in this process, until Ctrl-C.\n\nOn this"
     " machine only, without ZooKeeper. For example: headrace dev --brokers 3 --data ./trial",
 )
 app.command(
-    "headrace.cli.stop:stop",
+    "headrace.cli.broker.stop:stop",
     help="Stop a broker of this machine cleanly and wait for its end.\n\nFor example: headrace stop"
     " --data ./headrace-data",
 )
 app.command(
-    "headrace.cli.topic:app",
+    "headrace.cli.topic.topic:app",
     name="topic",
     alias="topics",
     help="Create, list, describe, alter, trim and delete topics.",
 )
 app.command(
-    "headrace.cli.produce:produce",
+    "headrace.cli.records.produce:produce",
     help="Send lines, or a growing file, to a topic.\n\nFor example: headrace produce orders"
     " orders.txt -K , -z zstd; headrace consume orders --json -e -o start | headrace produce copies"
     " -f json; headrace produce access -F /var/log/nginx/access.log",
 )
 app.command(
-    "headrace.cli.consume:consume",
+    "headrace.cli.records.consume:consume",
     help="Print records of topics, new ones as they come.\n\nFor example: headrace consume orders"
     " --from-beginning --until-end; headrace consume orders -o -10 -f '%p@%o %k=%v\\n'; headrace"
     " consume orders -g billing --json",
 )
 app.command(
-    "headrace.cli.group:app",
+    "headrace.cli.group.group:app",
     name="group",
     alias="groups",
     help="List, describe, seek, reset and delete consumer groups.",
 )
 app.command(
-    "headrace.cli.cluster:app",
+    "headrace.cli.cluster.cluster:app",
     name="cluster",
     help="See how a cluster is; elect leaders, move partitions to other brokers; make a cluster of"
     " a single broker.\n\nFor example: headrace cluster status --watch 2; headrace cluster"
@@ -71,7 +71,7 @@ app.command(
     " headrace config set topic orders retention.ms=3600000; headrace config list",
 )
 app.command(
-    "headrace.cli.share:app",
+    "headrace.cli.group.share:app",
     name="share",
     help="List, describe, reset and delete share groups.\n\nFor example: headrace share describe"
     " workers",
@@ -97,12 +97,12 @@ app.command(
     " quota set producer_byte_rate=1048576 --user alice",
 )
 app.command(
-    "headrace.cli.trace:trace",
+    "headrace.cli.trace.trace:trace",
     help="Show replication step by step: play a textbook case, or follow a running cluster.\n\nFor"
     " example: headrace trace --list; headrace trace isr-shrink; headrace trace --follow orders",
 )
 app.command(
-    "headrace.cli.log:app",
+    "headrace.cli.log.log:app",
     name="log",
     help="Look into a broker's files, check them, mend them, bring them in and out.",
 )
@@ -119,7 +119,7 @@ app.command(
 )
 # what reads and measures topics
 app.command(
-    "headrace.cli.query:query",
+    "headrace.cli.records.query:query",
     help="Ask topics by SQL: each is a table, with a column for each field where its values are"
     " JSON.\n\nColumns of every record: key, value, partition, offset, timestamp, headers; offset"
     ' is a word of SQL, so it is written "offset". A topic with other characters than letters,'
@@ -129,7 +129,7 @@ app.command(
     " 'select * from orders join customers using (customer_id) limit 10'",
 )
 app.command(
-    "headrace.cli.perf:app",
+    "headrace.cli.records.perf:app",
     name="perf",
     help="Measure how fast a cluster takes and gives records.\n\nFor example: headrace perf produce"
     " t --records 1000000 --record-size 100; headrace perf consume t",

@@ -6,9 +6,9 @@ from typing import Annotated, NamedTuple
 
 from cyclopts import App, Parameter
 
-from headrace.cli.broker_options import BrokerOptions, Json, pairs
-from headrace.cli.failure import EXIT_NOT_FOUND, CommandError, UsageError, not_found
-from headrace.cli.output import note, print_json, print_line, print_table
+from headrace.cli.shared.broker_options import BrokerOptions, Json, pairs
+from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError, not_found
+from headrace.cli.shared.output import note, print_json, print_line, print_table
 from headrace.client import admin
 from headrace.client.admin import ConfigEntry
 from headrace.client.client import Client

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from headrace.cli.broker_options import BrokerOptions, Json
-from headrace.cli.output import note, print_json, print_line, print_table
+from headrace.cli.shared.broker_options import BrokerOptions, Json
+from headrace.cli.shared.output import note, print_json, print_line, print_table
 from headrace.client.replicas import ReplicaLog, log_dirs
 from headrace.client.sync import run
 from headrace.client.transport import ClientError

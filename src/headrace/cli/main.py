@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.cli.failure import (
+from headrace.cli.shared.failure import (
     EXIT_BROKEN_PIPE,
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _served(arguments: Sequence[str]) -> int:
-    from headrace.cli import start
+    from headrace.cli.broker import start
 
     plain = start.plain_words(arguments)
     if plain is None:
@@ -61,7 +61,7 @@ def _commanded(arguments: Sequence[str]) -> int:
     from cyclopts import CycloptsError
 
     from headrace.cli.command_tree import app
-    from headrace.cli.output import speak_json
+    from headrace.cli.shared.output import speak_json
 
     speak_json("--json" in arguments)
     try:
@@ -78,7 +78,7 @@ def _fail(text: str, code: int) -> int:
 
 
 def _tell(error: HeadraceError) -> int:
-    from headrace.cli.output import note_error  # a start of the broker does without
+    from headrace.cli.shared.output import note_error  # a start of the broker does without
 
     text, code = line_of(error)
     note_error(text, error_json(error))

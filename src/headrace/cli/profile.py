@@ -4,10 +4,10 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.broker_options import Json
-from headrace.cli.failure import EXIT_NOT_FOUND, CommandError, UsageError
-from headrace.cli.output import print_json, print_line, print_table
-from headrace.cli.profile_file import Profiles, load, path, save
+from headrace.cli.shared.broker_options import Json
+from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError
+from headrace.cli.shared.output import print_json, print_line, print_table
+from headrace.cli.shared.profile_file import Profiles, load, path, save
 from headrace.client.transport import parse_bootstrap
 
 app = App(

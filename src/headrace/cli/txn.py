@@ -4,12 +4,12 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.broker_options import BrokerOptions, Json
-from headrace.cli.confirmation import Yes, confirm
-from headrace.cli.failure import EXIT_NOT_FOUND, CommandError, UsageError, not_found
-from headrace.cli.output import note, print_json, print_line, print_table
-from headrace.cli.partition_choice import chosen_partitions
-from headrace.cli.several import describe_each
+from headrace.cli.shared.broker_options import BrokerOptions, Json
+from headrace.cli.shared.confirmation import Yes, confirm
+from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError, not_found
+from headrace.cli.shared.output import note, print_json, print_line, print_table
+from headrace.cli.shared.partition_choice import chosen_partitions
+from headrace.cli.shared.several import describe_each
 from headrace.client import transactions
 from headrace.client.client import Client
 from headrace.client.producer_states import ProducerState, abort_in_partition, describe_producers

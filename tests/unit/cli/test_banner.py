@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from headrace import __version__
-from headrace.cli import banner
-from headrace.cli.banner import Facts
-from headrace.cli.start import plain_words
+from headrace.cli.broker import banner
+from headrace.cli.broker.banner import Facts
+from headrace.cli.broker.start import plain_words
 from headrace.testing.broker import BrokerThread
 from tests.support.process import HEADRACE, headrace
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.cli import cluster_health
-from headrace.cli.cluster_health import reasons_of
-from headrace.cli.cluster_view import health_of
+from headrace.cli.cluster import health as cluster_health
+from headrace.cli.cluster.health import reasons_of
+from headrace.cli.cluster.view import health_of
 from headrace.client.metadata import Metadata, PartitionMetadata, TopicMetadata
 from headrace.client.transport import Address
 from headrace.testing import BrokerThread

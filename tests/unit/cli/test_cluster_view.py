@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.cli import cluster_moves
-from headrace.cli.cluster_view import health_of, rows_of
+from headrace.cli.cluster import moves as cluster_moves
+from headrace.cli.cluster.view import health_of, rows_of
 from headrace.client.metadata import Metadata, PartitionMetadata, TopicMetadata
 from headrace.client.replicas import ReplicaLog
 from headrace.client.transport import Address

@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.cli import dev
-from headrace.cli.failure import CommandError, UsageError
+from headrace.cli.broker import dev
 from headrace.cli.main import run
+from headrace.cli.shared.failure import CommandError, UsageError
 from headrace.config.broker import BrokerConfig
 from tests.support.dev_process import trial
 from tests.support.process import HEADRACE

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli import follow
-from headrace.cli.broker_options import BrokerOptions
-from headrace.cli.failure import EXIT_FAILED, CommandError
-from headrace.cli.follow import Shipper, ship
-from headrace.cli.output import speak_json
-from headrace.cli.record_sending import Records
-from headrace.cli.tail import Mark
+from headrace.cli.records import follow
+from headrace.cli.records.follow import Shipper, ship
+from headrace.cli.records.sending import Records
+from headrace.cli.records.tail import Mark
+from headrace.cli.shared.broker_options import BrokerOptions
+from headrace.cli.shared.failure import EXIT_FAILED, CommandError
+from headrace.cli.shared.output import speak_json
 from headrace.client.transport import ConnectionLost
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.testing import BrokerThread
@@ -65,7 +65,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
             else:
                 shipper.stop()
 
-        monkeypatch.setattr("headrace.cli.follow.time.sleep", sleep)
+        monkeypatch.setattr("headrace.cli.records.follow.time.sleep", sleep)
         return slept
 
     return begin

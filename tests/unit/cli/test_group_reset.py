@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.failure import UsageError
-from headrace.cli.reset_targets import parse_duration, parse_utc
+from headrace.cli.group.reset_targets import parse_duration, parse_utc
+from headrace.cli.shared.failure import UsageError
 from headrace.client.member import Member
 from headrace.client.sync import connect, run
 from headrace.testing import BrokerThread

@@ -176,7 +176,7 @@ def test_files_and_traces_verbs_answer_as_their_schemas_say(
 def test_what_trace_follows_is_as_its_schema_says(
     broker: BrokerThread, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from headrace.cli import trace_live
+    from headrace.cli.trace import live as trace_live
 
     shown = threading.Event()
     with connect(broker.bootstrap) as client, pytest.MonkeyPatch.context() as patch:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from headrace.cli import produce as producing
-from headrace.cli.copying import Copier
-from headrace.cli.failure import CommandError
-from headrace.cli.offset_positions import Place, resolve_places
-from headrace.cli.record_lines import LineParser
-from headrace.cli.record_sending import Sender
+from headrace.cli.log.copying import Copier
+from headrace.cli.records import produce as producing
+from headrace.cli.records.lines import LineParser
+from headrace.cli.records.sending import Sender
+from headrace.cli.shared.failure import CommandError
+from headrace.cli.shared.offset_positions import Place, resolve_places
 from headrace.client.producer import Producer
 from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli import copying
-from headrace.cli.copying import Copier, Way
-from headrace.cli.failure import EXIT_NOT_FOUND, CommandError
+from headrace.cli.broker.pidfile import NAME, PidFile, default_pid_path, holder
+from headrace.cli.log import copying
+from headrace.cli.log.copying import Copier, Way
 from headrace.cli.main import run
-from headrace.cli.pidfile import NAME, PidFile, default_pid_path, holder
+from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError
 
 BACKGROUND = """
 import os, sys, time
 from pathlib import Path
-from headrace.cli import daemon
+from headrace.cli.broker import daemon
 print("before", flush=True)
 daemon.detach(Path(sys.argv[1]))
 print("from the background", os.getsid(0) == os.getpid(), repr(sys.stdin.read()), flush=True)
@@ -100,7 +100,7 @@ def test_stopping_what_does_not_run_is_said_with_the_file(
 HOLDS = """
 import signal, sys, time
 from pathlib import Path
-from headrace.cli.pidfile import PidFile
+from headrace.cli.broker.pidfile import PidFile
 signal.signal(signal.SIGTERM, signal.SIG_IGN if sys.argv[2] == "stays" else signal.SIG_DFL)
 PidFile(Path(sys.argv[1])).take()
 print("holds", flush=True)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.broker_options import BrokerOptions
-from headrace.cli.failure import CommandError
 from headrace.cli.main import run as command
+from headrace.cli.shared.broker_options import BrokerOptions
+from headrace.cli.shared.failure import CommandError
 
 
 @pytest.fixture(autouse=True)

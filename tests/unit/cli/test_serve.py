@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.failure import UsageError
+from headrace.cli.broker.serve import ServeOptions
+from headrace.cli.broker.start import plain_words
 from headrace.cli.main import run as command
-from headrace.cli.serve import ServeOptions
-from headrace.cli.start import plain_words
+from headrace.cli.shared.failure import UsageError
 from headrace.config.broker import load
 from headrace.model.errors import ConfigError
 from headrace.testing import BrokerThread

@@ -2,11 +2,11 @@
 
 import pytest
 
-from headrace.cli import watching
-from headrace.cli.coordinator_formats import NAMES, coordinator_formatter
-from headrace.cli.failure import UsageError, line_of
-from headrace.cli.formats import _time
 from headrace.cli.main import run
+from headrace.cli.records.coordinator_formats import NAMES, coordinator_formatter
+from headrace.cli.records.formats import _time
+from headrace.cli.shared import watching
+from headrace.cli.shared.failure import UsageError, line_of
 from headrace.coordination.groups.consumer import records as consumer_records
 from headrace.coordination.groups.modern.changes import GroupEpoch
 from headrace.model.errors import ApiError, ErrorCode
@@ -39,7 +39,7 @@ def test_a_watch_shows_again_and_goes_on_when_the_cluster_does_not_answer(
         if len(slept) == 3:
             raise _Ended
 
-    monkeypatch.setattr("headrace.cli.watching.time.sleep", sleep)
+    monkeypatch.setattr("headrace.cli.shared.watching.time.sleep", sleep)
     monkeypatch.setattr(watching, "is_terminal", lambda: terminal)
     with pytest.raises(_Ended):
         watching.shown(2.5, show, parted=True)

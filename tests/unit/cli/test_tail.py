@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli import tail as tail_module
-from headrace.cli.tail import LINE_BYTES_MAX, Mark, Tail
+from headrace.cli.records import tail as tail_module
+from headrace.cli.records.tail import LINE_BYTES_MAX, Mark, Tail
 
 
 @pytest.fixture(autouse=True)

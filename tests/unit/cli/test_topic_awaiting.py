@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from headrace.cli.failure import UsageError
 from headrace.cli.main import run as command
-from headrace.cli.offset_positions import parse_place
+from headrace.cli.shared.failure import UsageError
+from headrace.cli.shared.offset_positions import parse_place
 from headrace.testing import BrokerThread
 from tests.unit.cli.test_consume import send
 

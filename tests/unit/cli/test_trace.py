@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from headrace.cli import trace_live
 from headrace.cli.main import run
-from headrace.cli.trace_live import PartitionState, changes
+from headrace.cli.trace import live as trace_live
+from headrace.cli.trace.live import PartitionState, changes
 from headrace.client.transport import CannotConnect
 from headrace.model.nouns import TopicPartition
 from headrace.testing.sim.textbook_cases import CASES

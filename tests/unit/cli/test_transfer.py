@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.copying import Copier
+from headrace.cli.log.copying import Copier
 from headrace.cli.main import run
 from headrace.log import file_names, text_files
 from headrace.logtools.dump import dump

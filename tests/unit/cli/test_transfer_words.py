@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.log_transfer import TransferOptions, _tell_export
+from headrace.cli.log.transfer import TransferOptions, _tell_export
 from headrace.log import file_names
 
 

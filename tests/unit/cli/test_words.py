@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.cli import serve as serving
-from headrace.cli.broker_options import BrokerOptions, pairs
+from headrace.cli.broker import serve as serving
+from headrace.cli.broker.start import plain_words
 from headrace.cli.command_tree import app
-from headrace.cli.failure import CommandError, UsageError, line_of, not_found
-from headrace.cli.formats import json_formatter, text_formatter
 from headrace.cli.main import run
-from headrace.cli.offset_positions import Place, parse_place
-from headrace.cli.output import print_table
-from headrace.cli.record_lines import LineParser, parse_headers, unescape
-from headrace.cli.start import plain_words
+from headrace.cli.records.formats import json_formatter, text_formatter
+from headrace.cli.records.lines import LineParser, parse_headers, unescape
+from headrace.cli.shared.broker_options import BrokerOptions, pairs
+from headrace.cli.shared.failure import CommandError, UsageError, line_of, not_found
+from headrace.cli.shared.offset_positions import Place, parse_place
+from headrace.cli.shared.output import print_table
 from headrace.client.offsets import EARLIEST, LATEST
 from headrace.client.transport import Address, CannotConnect
 from headrace.model.errors import ApiError, ErrorCode
@@ -327,7 +327,7 @@ def test_words_that_are_not_plain_are_left_to_the_tree_of_commands(words: list[s
 
 def test_a_broker_starts_without_the_library_of_the_command_line() -> None:
     code = (
-        "import sys, headrace.cli.main, headrace.cli.start, headrace.server.main;"
+        "import sys, headrace.cli.main, headrace.cli.broker.start, headrace.server.main;"
         "print(*{'cyclopts', 'rich', 'importlib.metadata', 'kio', 'argparse'} & set(sys.modules))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.cli.cluster_view import health_of, rows_of
+from headrace.cli.cluster.view import health_of, rows_of
 from headrace.client import replicas
 from headrace.client.admin import create_partitions
 from headrace.client.client import Client

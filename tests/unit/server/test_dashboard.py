@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
-from headrace.cli.dev import configs_of
+from headrace.cli.broker.dev import configs_of
 from headrace.config.broker import load
 from headrace.server.assembly import Server
 from headrace.server.local_cluster import LocalCluster

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli import cluster_migrate
+from headrace.cli.cluster import migrate as cluster_migrate
 from headrace.cli.main import run
 from headrace.cluster.store import migration, znodes
 from headrace.config.broker import BrokerConfig, load

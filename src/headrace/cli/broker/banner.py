@@ -1,0 +1,169 @@
+"""What is said once a broker, or several of one process, take requests.
+
+On a terminal a few lines with what matters in bold; elsewhere the same lines plain, for a log; as
+one JSON object where the log is JSON. A script may rely on the first words `headrace VERSION
+listens on ADDRESS`, one line a listener, and on the JSON object's names.
+"""
+
+import os
+import sys
+from typing import TYPE_CHECKING, NamedTuple, TextIO
+
+from headrace import __version__
+from headrace.cli.shared.defaults import DEFAULT_BOOTSTRAP
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.server.assembly import Server
+
+CTRL_C = "Ctrl-C ends it."
+"""What ends a broker in the foreground."""
+_BOLD, _DIM, _GREEN, _OFF = "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[0m"
+_WIDTH = 18
+
+
+class Facts(NamedTuple):
+    """What an operator wants to know of what has just started. Its JSON has these names."""
+
+    version: str
+    brokers: tuple[int, ...]
+    """Their ids."""
+    cluster_id: str
+    pid: int
+    listeners: tuple[str, ...]
+    """Where they listen, as in `listeners`."""
+    advertised: tuple[str, ...]
+    """What clients are told, in the same order and form."""
+    bootstrap: str
+    """What clients take as bootstrap.servers."""
+    data: str
+    data_kept: bool
+    """Whether it stays when the process ends."""
+    durable: bool
+    """Whether acks=all waits for the disk."""
+    metrics: str | None
+    """Where Prometheus finds their numbers."""
+    own_name: str | None
+    """The machine's own name, where clients are told that because no other was set."""
+    pid_file: str | None = None
+    log_file: str | None = None
+    """Where the log goes; None: standard error."""
+
+
+def facts_of(
+    servers: "Sequence[Server]", *, data: str | None = None, data_kept: bool = True
+) -> Facts:
+    """Return the facts of brokers that have started. `data`: where all of them have theirs."""
+    first = servers[0]
+    http = first.http
+    return Facts(
+        version=__version__,
+        brokers=tuple(int(server.broker.broker_id) for server in servers),
+        cluster_id=first.broker.cluster_id,
+        pid=os.getpid(),
+        listeners=tuple(address for server in servers for address in server.listening()),
+        advertised=tuple(
+            f"{endpoint.listener}://{endpoint.host}:{endpoint.port}"
+            for server in servers
+            for endpoint in server.endpoints()
+        ),
+        bootstrap=",".join("{0.host}:{0.port}".format(server.endpoints()[0]) for server in servers),
+        data=data or ", ".join(os.path.abspath(path) for path in first.config.log_dirs),
+        data_kept=data_kept,
+        durable=first.config.log_flush_on_ack,
+        metrics=None if http is None else "http://{}:{}/metrics".format(*http.address),
+        own_name=_own_name(first),
+    )
+
+
+def _own_name(server: "Server") -> str | None:
+    for endpoint, set_to in zip(
+        server.endpoints(), server.config.advertised_listeners, strict=True
+    ):
+        if not set_to.host:
+            return endpoint.host
+    return None
+
+
+def show(facts: Facts, log_format: str, *, ends_by: str, out: TextIO | None = None) -> None:
+    """Say it on standard output, in the form that suits who reads there. OSError.
+
+    `ends_by`: what ends it, as a sentence.
+    """
+    out = sys.stdout if out is None else out
+    if log_format == "json":
+        import json
+
+        said = {"event": "started", **facts._asdict()}
+        lines = [json.dumps(said, ensure_ascii=False, separators=(",", ":"))]
+    elif out.isatty():
+        lines = _for_a_terminal(facts, ends_by, colours="NO_COLOR" not in os.environ)
+    else:
+        lines = _plain(facts, ends_by)
+    out.write("".join(f"{line}\n" for line in lines))
+    out.flush()  # whoever reads this from a pipe acts on it
+
+
+def _plain(facts: Facts, ends_by: str) -> list[str]:
+    lines = [f"headrace {facts.version} listens on {address}" for address in facts.listeners]
+    lines.append(f"bootstrap.servers={facts.bootstrap}")
+    return [*lines, *(f"{name}: {text}" for name, text in _told(facts)), ends_by]
+
+
+def _for_a_terminal(facts: Facts, ends_by: str, *, colours: bool) -> list[str]:
+    bold, dim, green, off = (_BOLD, _DIM, _GREEN, _OFF) if colours else ("",) * 4
+    count = len(facts.brokers)
+    who = f"broker {facts.brokers[0]}" if count == 1 else f"{count} brokers"
+    head = f"  {green}{bold}headrace{off} {facts.version}  {dim}{who}, pid {facts.pid}{off}"
+    rows = [("listens on", address) for address in facts.listeners]
+    rows += [("clients use", facts.bootstrap), *_told(facts)]
+    return [
+        "",
+        head,
+        "",
+        *(f"  {dim}{name:<{_WIDTH}}{off}{bold}{text}{off}" for name, text in rows),
+        "",
+        f"  {dim}{ends_by}{off}",
+        "",
+    ]
+
+
+def _told(facts: Facts) -> list[tuple[str, str]]:
+    """Return what is said in either form, by name."""
+    durability = "acks=all waits for the disk"
+    if not facts.durable:
+        durability = (
+            "acks=all does not wait for the disk (log.flush.on.ack=false): a power cut can lose"
+            " records that were acknowledged"
+        )
+    process = str(facts.pid)
+    if facts.pid_file is not None:
+        process += f", noted in {facts.pid_file}"
+    stays = "" if facts.data_kept else " (goes when it ends; --data DIR keeps it)"
+    told = ", ".join(facts.advertised)
+    if facts.own_name is not None:
+        told += (
+            f" ({facts.own_name} is this machine's own name: clients that do not know it need"
+            " another, by --advertised-listeners PLAINTEXT://HOST:PORT)"
+        )
+    rows = [
+        ("clients are told", told),
+        ("data in", f"{facts.data}{stays}"),
+        ("durability", durability),
+        ("process", process),
+        ("log on", facts.log_file or "standard error"),
+    ]
+    if facts.metrics is not None:
+        rows.append(("metrics", facts.metrics))
+    return [*rows, ("try", _first_line(facts))]
+
+
+def _first_line(facts: Facts) -> str:
+    """Return one line to paste into another terminal."""
+    first = facts.bootstrap.partition(",")[0]
+    where = "" if first == DEFAULT_BOOTSTRAP else f" -b {first}"
+    return (
+        f"echo hello | headrace produce orders{where} && headrace consume orders"
+        f" --from-beginning -n 1{where}"
+    )

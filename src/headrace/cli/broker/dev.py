@@ -1,0 +1,190 @@
+"""`headrace dev`: a cluster of several brokers in one process, for trying things out."""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from headrace.cli.broker import banner
+from headrace.cli.broker.start import PAIR_FLAGS, QUIET_FLAGS, parse_pairs
+from headrace.cli.shared.failure import EXIT_FAILED, CommandError, UsageError
+from headrace.cli.shared.output import counted, note
+from headrace.config.broker import BrokerConfig, load
+from headrace.log import file_names
+from headrace.observe import logs
+
+if TYPE_CHECKING:
+    from headrace.server.local_cluster import LocalCluster
+
+BROKERS = 3
+BROKERS_MAX = 9
+"""More share one loop badly, and are no use for trying out."""
+PORT = 9092
+PORT_MAX = 65_535
+STORE = "headrace-dev.db"
+"""What the brokers share, in the cluster's directory. No single broker takes it for its own."""
+OURS = frozenset(
+    {"broker.id", "node.id", "listeners", "advertised.listeners", "log.dir", "log.dirs",
+     "metrics.listener", "zookeeper.connect"}
+)  # fmt: skip
+"""Settings that each broker needs for itself."""
+_BROKER = re.compile(r"broker([1-9])")
+
+
+def dev(
+    *,
+    brokers: Annotated[
+        int | None,
+        Parameter(help=f"How many brokers: 1 to {BROKERS_MAX}, {BROKERS} if you do not say."),
+    ] = None,
+    port: Annotated[
+        int,
+        Parameter(
+            name=["--port", "-p"],
+            show_default=True,
+            help="The first broker's port, the others have those behind it; 0: free ones.",
+        ),
+    ] = PORT,
+    data: Annotated[
+        Path | None,
+        Parameter(help="Where to keep topics and records for the next time; else they go."),
+    ] = None,
+    pairs: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=PAIR_FLAGS, negative=(), help="A setting of all brokers as key=value, any number."
+        ),
+    ] = (),
+    log_level: Annotated[
+        str, Parameter(show_default=True, help="debug, info, warning or error.")
+    ] = "warning",
+    log_format: Annotated[
+        str, Parameter(show_default=True, help="text or json, a line or an object each.")
+    ] = "text",
+    quiet: Annotated[
+        bool, Parameter(name=QUIET_FLAGS, negative=(), help="Say nothing of its start.")
+    ] = False,
+) -> int:
+    """Run a cluster for trying out, all brokers in this process, until Ctrl-C.
+
+    On this machine only, without ZooKeeper. For example: headrace dev --brokers 3 --data ./trial
+    """
+    with ExitStack() as undo:
+        if data is None:
+            place = Path(tempfile.mkdtemp(prefix="headrace-dev-"))
+            undo.callback(shutil.rmtree, place, ignore_errors=True)
+        else:
+            place = data
+            check_place(place)
+        count = how_many(brokers, kept(place))
+        given = {"log.level": log_level, "log.format": log_format, **parse_pairs(pairs)}
+        configs = configs_of(place, count, port, given)
+        _lock(place, undo)
+        return _run(configs, place, keeps=data is not None, quiet=quiet)
+
+
+def check_place(place: Path) -> None:
+    """Raise CommandError where `place` is something else's directory."""
+    for name in (file_names.METADATA, file_names.META_PROPERTIES):
+        if (place / name).exists():
+            raise CommandError(
+                f"--data {place}: the log directory of a single broker ({name} is there): name"
+                " another directory, or run that broker by headrace serve",
+                EXIT_FAILED,
+            )
+
+
+def kept(place: Path) -> int:
+    """Return how many brokers have kept their data in `place`."""
+    found = [_BROKER.fullmatch(path.name) for path in place.glob("broker*") if path.is_dir()]
+    return max((int(match[1]) for match in found if match), default=0)
+
+
+def how_many(asked: int | None, there: int) -> int:
+    """Return how many brokers to run: never fewer than have kept data. UsageError."""
+    if asked is None:
+        return there or BROKERS
+    if not 1 <= asked <= BROKERS_MAX:
+        raise UsageError(f"--brokers {asked}: must be 1 to {BROKERS_MAX}")
+    if asked < there:
+        raise UsageError(
+            f"--brokers {asked}: the directory has the data of {counted(there, 'broker')}, and some"
+            f" may be on the others alone; say --brokers {there}, or name another --data"
+        )
+    return asked
+
+
+def configs_of(place: Path, count: int, port: int, given: Mapping[str, str]) -> list[BrokerConfig]:
+    """Return the configuration of each broker. UsageError, ConfigError."""
+    own = sorted(OURS & given.keys())
+    if own:
+        raise UsageError(f"--set {own[0]}: each of the brokers has its own, it cannot be set here")
+    if not 0 <= port <= PORT_MAX + 1 - count:
+        raise UsageError(
+            f"--port {port}: must be 1 to {PORT_MAX + 1 - count} for {counted(count, 'broker')}, or"
+            " 0 for free ports"
+        )
+    copies, least = str(min(3, count)), str(min(2, count))
+    alike = {
+        "default.replication.factor": copies,
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": least,
+        "share.coordinator.state.topic.replication.factor": copies,
+        "share.coordinator.state.topic.min.isr": least,
+        # A consumer that is alone need not wait for others to come.
+        "group.initial.rebalance.delay.ms": "0",
+        # Where nobody can take over the others have stopped before: they will not be back.
+        "controlled.shutdown.max.retries": "1",
+        "leader.imbalance.check.interval.seconds": "5",
+        **given,
+    }
+    configs = []
+    for number in range(1, count + 1):
+        own_settings = {
+            "broker.id": str(number),
+            "listeners": f"PLAINTEXT://127.0.0.1:{port and port + number - 1}",
+            "log.dirs": str(place / f"broker{number}"),
+        }
+        config, warnings = load(flags={**alike, **own_settings})
+        configs.append(config)
+    for warning in warnings:
+        if not warning.startswith("default.replication.factor="):  # there are several brokers
+            note(f"headrace: warning: {warning}")
+    return configs
+
+
+def _lock(place: Path, undo: ExitStack) -> None:
+    """Have `place` for this process alone. CommandError."""
+    from headrace.posix.disk import RealDisk
+
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        undo.callback(RealDisk(None).lock(f"{place}/{file_names.LOCK}"))
+    except BlockingIOError as held:
+        raise CommandError(
+            f"--data {place}: in use by {held.strerror}: stop that headrace dev, or name another"
+            " directory",
+            EXIT_FAILED,
+        ) from None
+
+
+def _run(configs: list[BrokerConfig], place: Path, *, keeps: bool, quiet: bool) -> int:
+    form = configs[0].log_format
+    logs.set_up(configs[0].log_level, form=form)
+    from headrace.server.local_cluster import LocalCluster
+    from headrace.server.main import serve_until_signal
+
+    def started(cluster: "LocalCluster") -> None:
+        if not quiet:
+            facts = banner.facts_of(cluster.servers, data=str(place), data_kept=keeps)
+            banner.show(facts, form, ends_by=banner.CTRL_C)
+
+    return serve_until_signal(
+        lambda fatal: LocalCluster(configs, f"{place}/{STORE}", fatal), started, announced=True
+    )

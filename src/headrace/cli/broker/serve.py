@@ -1,0 +1,140 @@
+"""`headrace serve`: from a properties file, variables and flags to a running broker."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from headrace.cli.broker.start import (
+    PAIR_FLAGS,
+    PORT_MAX,
+    QUIET_FLAGS,
+    flags_of,
+    is_port,
+    listener_on,
+    parse_pairs,
+    start,
+)
+from headrace.cli.shared.failure import UsageError
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ServeOptions:
+    """Settings by flags of their own."""
+
+    insecure: Annotated[
+        bool,
+        Parameter(negative=(), help="Allow listeners that other machines reach without TLS."),
+    ] = False
+    pairs: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=PAIR_FLAGS,
+            negative=(),
+            help="Any setting as key=value; may be given again.",
+        ),
+    ] = ()
+    listeners: Annotated[
+        str | None,
+        Parameter(name=flags_of("listeners"), help="Where to listen: PLAINTEXT://host:port."),
+    ] = None
+    port: Annotated[
+        int | None,
+        Parameter(name="--port", help="Listen at this port of this machine, 0: a free one."),
+    ] = None
+    advertised: Annotated[
+        str | None,
+        Parameter(name=flags_of("advertised.listeners"), help="Addresses told to clients."),
+    ] = None
+    log_dirs: Annotated[
+        str | None,
+        Parameter(name=flags_of("log.dirs"), help="Where records are kept."),
+    ] = None
+    broker_id: Annotated[
+        str | None, Parameter(name=flags_of("broker.id"), help="This broker's number.")
+    ] = None
+    zookeeper: Annotated[
+        str | None,
+        Parameter(
+            name=flags_of("zookeeper.connect"),
+            help="The ZooKeeper of its cluster, as host:port,host:port/chroot.",
+        ),
+    ] = None
+    metrics: Annotated[
+        str | None,
+        Parameter(
+            name=flags_of("metrics.listener"),
+            help="host:port of an HTTP endpoint with /metrics for Prometheus.",
+        ),
+    ] = None
+    log_level: Annotated[
+        str | None, Parameter(name=flags_of("log.level"), help="debug, info, warning or error.")
+    ] = None
+    log_format: Annotated[
+        str | None,
+        Parameter(name=flags_of("log.format"), help="text or json, a line or an object each."),
+    ] = None
+
+    def by_key(self) -> dict[str, str]:
+        """Return what was given, by configuration key. UsageError."""
+        flags = parse_pairs(self.pairs)
+        if self.port is not None:
+            if self.listeners is not None:
+                raise UsageError("--port and --listeners: give one of them")
+            if not is_port(str(self.port)):
+                raise UsageError(f"--port {self.port}: must be 0 to {PORT_MAX}")
+            flags["listeners"] = listener_on(self.port)
+        given = {
+            "listeners": self.listeners,
+            "advertised.listeners": self.advertised,
+            "log.dirs": self.log_dirs,
+            "broker.id": self.broker_id,
+            "zookeeper.connect": self.zookeeper,
+            "metrics.listener": self.metrics,
+            "log.level": self.log_level,
+            "log.format": self.log_format,
+            "insecure.listeners": "true" if self.insecure else None,
+        }
+        flags.update((name, text) for name, text in given.items() if text is not None)
+        return flags
+
+
+def serve(
+    properties: Annotated[Path | None, Parameter(help="A server.properties, as Kafka's.")] = None,
+    /,
+    *,
+    options: ServeOptions = ServeOptions(),
+    quiet: Annotated[
+        bool, Parameter(name=QUIET_FLAGS, negative=(), help="Say nothing of its start.")
+    ] = False,
+    daemon: Annotated[
+        bool,
+        Parameter(
+            name=["-d", "--daemon"],
+            negative=(),
+            help="Go to the background once it listens; end it with: headrace stop.",
+        ),
+    ] = False,
+    log_file: Annotated[
+        Path | None, Parameter(help="With --daemon: where its log goes, else in the log directory.")
+    ] = None,
+    pid_file: Annotated[
+        Path | None, Parameter(help="Where its process id is noted, else in the log directory.")
+    ] = None,
+) -> int:
+    """Run a broker until SIGTERM or Ctrl-C.
+
+    Settings are Kafka's; flags win over HEADRACE_… variables (HEADRACE_LOG_DIRS for log.dirs),
+    those over the file. All of them: docs/configuration.md. For example:
+    headrace serve --port 9092 --data ./headrace-data --metrics 127.0.0.1:9464
+    """
+    return start(
+        properties,
+        options.by_key(),
+        quiet=quiet,
+        daemon=daemon,
+        log_file=log_file,
+        pid_file=pid_file,
+    )

@@ -1,0 +1,207 @@
+"""`headrace serve` once its words are understood; and its plain words, understood fast."""
+
+import gc
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.cli.broker import banner
+from headrace.cli.broker.pidfile import PidFile, default_pid_path
+from headrace.cli.shared.failure import EXIT_FAILED, CommandError, UsageError
+from headrace.config.broker import BrokerConfig, load
+from headrace.model.errors import ConfigError
+from headrace.observe import logs
+
+if TYPE_CHECKING:
+    from headrace.server.assembly import Server
+
+log = logging.getLogger(__name__)
+
+KEYS = {
+    "--listeners": "listeners",
+    "--advertised-listeners": "advertised.listeners",
+    "--log-dirs": "log.dirs",
+    "--log-dir": "log.dirs",
+    "--data": "log.dirs",
+    "--broker-id": "broker.id",
+    "--node-id": "broker.id",
+    "--zookeeper": "zookeeper.connect",
+    "--metrics": "metrics.listener",
+    "--log-level": "log.level",
+    "--log-format": "log.format",
+}
+"""Flags that stand for a key of the configuration."""
+QUIET_FLAGS = ("--quiet", "-q")
+"""Flags that have nothing said at the start."""
+PAIR_FLAGS = ("--set", "--override")
+"""Flags whose value is key=value."""
+
+
+def flags_of(key: str) -> list[str]:
+    """Return the flags that stand for `key`."""
+    return [flag for flag, name in KEYS.items() if name == key]
+
+
+class Plain(NamedTuple):
+    """`serve`, a file or none, and settings by key."""
+
+    properties: Path | None
+    flags: dict[str, str]
+    quiet: bool
+
+
+def plain_words(arguments: Sequence[str]) -> Plain | None:
+    """Return what a plain `serve [FILE] [--flag value]…` says, as the commands would read it.
+
+    None for everything else, mistakes included: the tree knows what to say to those.
+    """
+    if not arguments or arguments[0] != "serve":
+        return None
+    properties: Path | None = None
+    pairs: list[str] = []
+    flags: dict[str, str] = {}
+    quiet = False
+    words = iter(arguments[1:])
+    for word in words:
+        if not word.startswith("-"):
+            if properties is not None or not word:
+                return None
+            properties = Path(word)
+            continue
+        if word == "--port" or word.startswith("--port="):
+            text = word.partition("=")[2] if "=" in word else next(words, "")
+            if "listeners" in flags or not is_port(text):
+                return None
+            flags["listeners"] = listener_on(text)
+            continue
+        if word == "--insecure":
+            flags["insecure.listeners"] = "true"
+            continue
+        if word in QUIET_FLAGS:
+            quiet = True
+            continue
+        flag, equals, value = word.partition("=")
+        if not equals:
+            value = next(words, "")
+        if not value or value.startswith("-"):
+            return None
+        if flag in PAIR_FLAGS:
+            pairs.append(value)
+        elif flag in KEYS and KEYS[flag] not in flags:
+            flags[KEYS[flag]] = value
+        else:
+            return None
+    return Plain(properties, {**parse_pairs(pairs), **flags}, quiet)
+
+
+PORT_MAX = 65_535
+
+
+def is_port(text: str) -> bool:
+    """Tell whether `text` is the number of a port, or 0 for a free one."""
+    return text.isascii() and text.isdigit() and int(text) <= PORT_MAX
+
+
+def listener_on(port: object) -> str:
+    """Return the listener that --port stands for: this machine only."""
+    return f"PLAINTEXT://127.0.0.1:{port}"
+
+
+def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:
+    """Return the values of `--set key=value`, the later wins. UsageError."""
+    values = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--set {pair}: must be key=value")
+        values[name.strip()] = value
+    return values
+
+
+def start(
+    properties: Path | None,
+    flags: Mapping[str, str],
+    *,
+    quiet: bool = False,
+    daemon: bool = False,
+    log_file: Path | None = None,
+    pid_file: Path | None = None,
+) -> int:
+    """Run a broker until it is told to stop; returns the exit code. ConfigError, CommandError.
+
+    `quiet`: nothing is said of its start.
+    """
+    config, warnings = load_config(properties, flags)
+    pid_path = pid_file or default_pid_path(config.log_dirs)
+    log_path = None
+    if daemon:
+        from headrace.cli.broker.daemon import detach
+
+        log_path = log_file or Path(config.log_dirs[0]) / "headrace.log"
+        detach(log_path)
+    elif log_file is not None:
+        raise UsageError("--log-file goes with --daemon; else: headrace serve … 2> FILE")
+    return _run(config, warnings, pid_path, log_path, quiet=quiet)
+
+
+def load_config(
+    properties: Path | None, flags: Mapping[str, str]
+) -> tuple[BrokerConfig, list[str]]:
+    """Return the configuration with its warnings. ConfigError: a line for each wrong value."""
+    text = ""
+    if properties is not None:
+        try:
+            text = properties.read_text("utf-8")
+        except OSError as error:
+            raise ConfigError(f"{properties}: {(error.strerror or str(error)).lower()}") from None
+        except UnicodeDecodeError:
+            raise ConfigError(f"{properties}: is not UTF-8 text") from None
+    return load(text, os.environ, flags)
+
+
+def _run(
+    config: BrokerConfig, warnings: list[str], pid_path: Path, log_path: Path | None, *, quiet: bool
+) -> int:
+    logs.set_up(config.log_level, form=config.log_format)
+    for warning in warnings:
+        if config.log_format == "json":
+            log.warning("%s", warning)
+        else:
+            print(f"headrace: warning: {warning}", file=sys.stderr)
+    # Until it runs, all that is made stays: nothing is to be found by looking for garbage.
+    gc.disable()
+    from headrace.server.main import serve as run_broker
+
+    pid = PidFile(pid_path)
+
+    def started(server: "Server") -> None:
+        pid.take()
+        if not quiet:
+            _announce(server, pid_path, log_path)
+        if log_path is not None:
+            from headrace.cli.broker.daemon import release_parent
+
+            release_parent()
+
+    try:
+        return run_broker(config, started=started, announced=True)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        reason = (error.strerror or str(error)).lower()
+        raise CommandError(f"cannot start: {where}{reason}", EXIT_FAILED) from None
+    finally:
+        pid.give_up()
+
+
+def _announce(server: "Server", pid_path: Path, log_path: Path | None) -> None:
+    """Say what somebody who started a broker wants to know once it listens. `log_path`: its log
+    file, where it is in the background."""
+    facts = banner.facts_of([server])._replace(
+        pid_file=str(pid_path), log_file=None if log_path is None else str(log_path)
+    )
+    stop = f"headrace stop --pid-file {pid_path} ends it."
+    ends_by = banner.CTRL_C if log_path is None else stop
+    banner.show(facts, server.config.log_format, ends_by=ends_by)

@@ -1,0 +1,49 @@
+"""`headrace stop`: end the broker of a log directory cleanly."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from headrace.cli.broker.pidfile import default_pid_path, holder
+from headrace.cli.broker.start import load_config
+from headrace.cli.shared.failure import EXIT_FAILED, EXIT_NOT_FOUND, CommandError
+from headrace.cli.shared.output import print_line
+
+_POLL_SECONDS = 0.05
+
+
+def stop(
+    properties: Annotated[Path | None, Parameter(help="The broker's server.properties.")] = None,
+    /,
+    *,
+    log_dirs: Annotated[
+        str | None,
+        Parameter(name=["--log-dirs", "--log-dir", "--data"], help="The broker's log directory."),
+    ] = None,
+    pid_file: Annotated[Path | None, Parameter(help="Its pid file.")] = None,
+    timeout: Annotated[float, Parameter(help="How long to wait for its end, in seconds.")] = 30.0,
+) -> None:
+    """Stop a broker of this machine cleanly and wait for its end."""
+    path = pid_file
+    if path is None:
+        flags = {} if log_dirs is None else {"log.dirs": log_dirs}
+        # Its listeners are none of our affair here, so they need no permission.
+        config, _ = load_config(properties, {**flags, "insecure.listeners": "true"})
+        path = default_pid_path(config.log_dirs)
+    pid = holder(path)
+    if pid is None:
+        raise CommandError(f"no broker runs with {path}", EXIT_NOT_FOUND)
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + timeout
+    while holder(path) == pid:
+        if time.monotonic() > deadline:
+            raise CommandError(
+                f"process {pid} still runs after {timeout:g} s; it may be flushing: wait for it",
+                EXIT_FAILED,
+            )
+        time.sleep(_POLL_SECONDS)
+    print_line(f"stopped process {pid}")

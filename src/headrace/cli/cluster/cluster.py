@@ -1,0 +1,226 @@
+"""`headrace cluster`: how the cluster is, who leads and holds what."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from headrace.cli.cluster.health import health, info
+from headrace.cli.cluster.migrate import migrate
+from headrace.cli.cluster.moves import elect_leaders, reassign
+from headrace.cli.cluster.view import Logs, check_topic, health_of, listed, rows_of
+from headrace.cli.shared.broker_options import BrokerOptions, Json
+from headrace.cli.shared.failure import EXIT_FAILED
+from headrace.cli.shared.output import note, print_json, print_line, print_table
+from headrace.cli.shared.watching import Watch, shown
+from headrace.client import replicas
+from headrace.client.client import Client
+from headrace.client.metadata import Metadata
+from headrace.client.sync import run
+from headrace.client.transport import ClientError
+from headrace.model.errors import ApiError
+
+app = App(
+    name="cluster",
+    help="See how a cluster is; elect leaders, move partitions; make a cluster of a single broker.",
+    default_parameter=Parameter(show_default=False, negative=()),
+)
+
+app.command(elect_leaders)
+app.command(reassign)
+app.command(migrate)
+app.command(info)
+app.command(health)
+
+
+@app.command
+def status(
+    *,
+    watch: Watch = None,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value
+) -> int:
+    """Show how the cluster is: brokers, controller, partitions that are not well.
+
+    Ends with code 1 where it is not healthy. For example: headrace cluster status --watch 2
+    """
+    healthy: list[bool] = []
+
+    def show() -> None:
+        healthy[:] = [_show_status(run(client.metadata()), json=json)]
+
+    with cluster.client() as client:
+        shown(watch, show, parted=not json)
+    return 0 if all(healthy) else EXIT_FAILED
+
+
+def _show_status(known: Metadata, *, json: bool) -> bool:
+    """Show it; returns whether it is healthy."""
+    health = health_of(known)
+    if json:
+        print_json(health.as_json())
+        return health.is_healthy
+    print_line(f"cluster {health.cluster_id}: {'healthy' if health.is_healthy else 'not healthy'}")
+    rows: list[tuple[str, str | int]] = [
+        ("controller", health.controller if health.controller >= 0 else "none"),
+        ("brokers", health.brokers),
+        ("brokers missing", ",".join(map(str, health.missing)) or "none"),
+        ("topics", health.topics),
+        ("partitions", health.partitions),
+        ("replicas", health.replicas),
+        ("offline partitions", health.offline),
+        ("under-replicated partitions", health.under_replicated),
+        ("partitions not led by the preferred replica", health.not_preferred),
+    ]
+    for word, value in rows:
+        print_line(f"  {word}: {value}")
+    return health.is_healthy
+
+
+@app.command
+def controller(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) -> None:  # noqa: B008
+    """Show which broker decides for the cluster.
+
+    For example: headrace cluster controller --json
+    """
+    with cluster.client() as client:
+        known = run(client.metadata([]))
+    address = known.brokers.get(known.controller_id)
+    if json:
+        shown = None if address is None else f"{address.host}:{address.port}"
+        controller_id = None if address is None else known.controller_id
+        print_json({"controller": controller_id, "address": shown})
+    elif address is None:
+        note("no broker is the controller now")
+    else:
+        print_line(f"{known.controller_id} {address.host}:{address.port}")
+
+
+@app.command
+def brokers(
+    *,
+    watch: Watch = None,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Show the brokers that are there, what they lead and what they hold.
+
+    For example: headrace cluster brokers --watch 2
+    """
+    with cluster.client() as client:
+        shown(watch, lambda: _show_brokers(client, json=json), parted=not json)
+
+
+def _show_brokers(client: Client, *, json: bool) -> None:
+    known = run(client.metadata())
+    logs = _logs(client, known)
+    rows = rows_of(known, sorted(known.topics), logs)
+    counts: dict[int, tuple[int, int, int | None]] = {
+        broker: (
+            sum(row.metadata.leader == broker for row in rows),
+            sum(broker in row.metadata.replicas for row in rows),
+            sum(log.size for log in logs[broker].values()) if broker in logs else None,
+        )
+        for broker in known.brokers
+    }
+    if json:
+        print_json(
+            [
+                {
+                    "broker": broker,
+                    "address": f"{address.host}:{address.port}",
+                    "rack": known.racks.get(broker),
+                    "controller": broker == known.controller_id,
+                    **dict(
+                        zip(("leader_count", "replica_count", "bytes"), counts[broker], strict=True)
+                    ),
+                }
+                for broker, address in sorted(known.brokers.items())
+            ]
+        )
+        return
+    print_table(
+        ["BROKER", "ADDRESS", "RACK", "CONTROLLER", "LEADS", "REPLICAS", "BYTES"],
+        [
+            [
+                broker,
+                f"{address.host}:{address.port}",
+                known.racks.get(broker),
+                "yes" if broker == known.controller_id else None,
+                *counts[broker],
+            ]
+            for broker, address in sorted(known.brokers.items())
+        ],
+    )
+
+
+@app.command
+def partitions(
+    *names: str,
+    under_replicated: Annotated[
+        bool, Parameter(name=["--under-replicated", "-u"], help="Those with a replica not in sync.")
+    ] = False,
+    offline: Annotated[bool, Parameter(name="--offline", help="Those that nobody leads.")] = False,
+    not_preferred: Annotated[
+        bool, Parameter(name="--not-preferred", help="Those led by another than the first replica.")
+    ] = False,
+    watch: Watch = None,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Show who leads and holds each partition, of all topics or of those named.
+
+    LAG is how far each replica ends below what all in sync have. Several of the flags show what is
+    any of it. For example: headrace cluster partitions --under-replicated --offline
+    """
+
+    def show(client: Client) -> None:
+        known = run(client.metadata())
+        for name in names:
+            check_topic(known, name)
+        logs = _logs(client, known)
+        found = rows_of(known, names or sorted(known.topics), logs)
+        if under_replicated or offline or not_preferred:
+            found = [
+                row
+                for row in found
+                if (under_replicated and row.is_under_replicated)
+                or (offline and row.is_offline)
+                or (not_preferred and row.is_elsewhere)
+            ]
+        if json:
+            print_json([row.as_json() for row in found])
+            return
+        if not found:
+            note("no such partition")
+            return
+        print_table(
+            ["TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "LAG", "BYTES", "STATUS"],
+            [
+                [
+                    row.topic,
+                    row.metadata.partition,
+                    "none" if row.is_offline else row.metadata.leader,
+                    row.metadata.leader_epoch,
+                    listed(row.metadata.replicas),
+                    listed(row.metadata.isr),
+                    ",".join("?" if lag is None else str(lag) for lag in row.lags.values()),
+                    row.size,
+                    row.status or None,
+                ]
+                for row in found
+            ],
+        )
+
+    with cluster.client() as client:
+        shown(watch, lambda: show(client), parted=not json)
+
+
+def _logs(client: Client, known: Metadata) -> Logs:
+    """Return what lies on each broker; who cannot be asked, or will not tell, is left out."""
+    found = {}
+    for broker in sorted(known.brokers):
+        try:
+            found[broker] = run(replicas.log_dirs(client, broker))
+        except (ClientError, ApiError):
+            continue
+    return found

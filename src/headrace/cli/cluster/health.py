@@ -1,0 +1,138 @@
+"""`headrace cluster info` and `health`: what the cluster is, and why it is not well."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from headrace.cli.cluster.view import Health, PartitionRow, health_of, rows_of
+from headrace.cli.shared.broker_options import BrokerOptions, Json
+from headrace.cli.shared.failure import EXIT_FAILED
+from headrace.cli.shared.output import counted, print_json, print_line, print_table
+from headrace.cli.shared.watching import Watch, shown
+from headrace.client.metadata import Metadata
+from headrace.client.sync import run
+
+NAMED_MAX = 5
+"""How many partitions one reason names; `cluster partitions` has them all."""
+
+
+class Reason(NamedTuple):
+    """One thing that is not well."""
+
+    code: str
+    """For scripts: `no_controller`, `brokers_missing`, `offline` or `under_replicated`."""
+    message: str
+
+
+def info(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) -> None:  # noqa: B008
+    """Show what the cluster is: its id, controller, brokers, and how much is on them.
+
+    For example: headrace cluster info -b 127.0.0.1:9092
+    """
+    with cluster.client() as client:
+        known = run(client.metadata())
+    health = health_of(known)
+    internal = sum(topic.internal for topic in known.topics.values())
+    if json:
+        print_json(
+            {
+                "cluster_id": health.cluster_id,
+                "controller": health.controller if health.controller >= 0 else None,
+                "brokers": [
+                    {
+                        "broker": broker,
+                        "address": f"{address.host}:{address.port}",
+                        "rack": known.racks.get(broker),
+                    }
+                    for broker, address in sorted(known.brokers.items())
+                ],
+                "topic_count": health.topics,
+                "internal_topic_count": internal,
+                "partition_count": health.partitions,
+                "replica_count": health.replicas,
+            }
+        )
+        return
+    print_line(
+        f"cluster {health.cluster_id}: {counted(health.brokers, 'broker')},"
+        f" {counted(health.topics - internal, 'topic')} and {internal} internal,"
+        f" {counted(health.partitions, 'partition')}, {counted(health.replicas, 'replica')}"
+    )
+    print_table(
+        ["BROKER", "ADDRESS", "RACK", "CONTROLLER"],
+        [
+            [
+                broker,
+                f"{address.host}:{address.port}",
+                known.racks.get(broker),
+                "yes" if broker == known.controller_id else None,
+            ]
+            for broker, address in sorted(known.brokers.items())
+        ],
+    )
+
+
+def health(
+    *,
+    watch: Watch = None,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> int:
+    """Tell whether the cluster is healthy, and if not the reasons; the exit code is 1 then.
+
+    The numbers are in headrace cluster status. For example: headrace cluster health || page-me
+    """
+    found: list[Reason] = []
+
+    def show() -> None:
+        known = run(client.metadata())
+        found[:] = reasons_of(known)
+        if json:
+            reasons = [reason._asdict() for reason in found]
+            print_json({"cluster_id": known.cluster_id, "healthy": not reasons, "reasons": reasons})
+            return
+        print_line("healthy" if not found else "not healthy:")
+        for reason in found:
+            print_line(f"  {reason.message}")
+
+    with cluster.client() as client:
+        shown(watch, show, parted=not json)
+    return EXIT_FAILED if found else 0
+
+
+def reasons_of(known: Metadata) -> list[Reason]:
+    """Return why a cluster is not healthy; nothing where it is (`Health.is_healthy`)."""
+    counted_ = health_of(known)
+    rows = rows_of(known, sorted(known.topics), {})
+    reasons = list(_of_brokers(counted_))
+    for code, text, wrong in (
+        ("offline", "with no leader, nobody can read or write:", lambda row: row.is_offline),
+        (
+            "under_replicated",
+            "with a replica that is not in sync:",
+            lambda row: row.is_under_replicated and not row.is_offline,
+        ),
+    ):
+        if message := _of_partitions(rows, text, wrong):
+            reasons.append(Reason(code, message))
+    return reasons
+
+
+def _of_brokers(found: Health) -> Sequence[Reason]:
+    reasons = []
+    if found.controller < 0:
+        reasons.append(Reason("no_controller", "no controller: nobody elects leaders"))
+    if found.missing:
+        named = ", ".join(map(str, found.missing))
+        text = f"{counted(len(found.missing), 'broker')} missing that hold replicas: {named}"
+        reasons.append(Reason("brokers_missing", text))
+    return reasons
+
+
+def _of_partitions(
+    rows: Sequence[PartitionRow], text: str, wrong: Callable[[PartitionRow], bool]
+) -> str:
+    names = [f"{row.topic}-{row.metadata.partition}" for row in rows if wrong(row)]
+    if not names:
+        return ""
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return f"{counted(len(names), 'partition')} {text} {' '.join(names[:NAMED_MAX])}{more}"

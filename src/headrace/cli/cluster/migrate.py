@@ -1,0 +1,93 @@
+"""`headrace cluster migrate`: a single broker's metadata into ZooKeeper, for it to be joined."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from headrace.cli.broker.start import PAIR_FLAGS, flags_of, load_config, parse_pairs
+from headrace.cli.shared.failure import UsageError
+from headrace.cli.shared.output import counted, note, print_line
+from headrace.cluster.store import znodes
+from headrace.ports.store import Create, Operation, Set
+
+if TYPE_CHECKING:
+    from headrace.server.migrate import Migrated
+
+SECRET = (znodes.USER_CONFIGS, znodes.BROKER_CONFIGS)
+"""What may hold passwords: not for a terminal."""
+
+
+def migrate(
+    properties: Annotated[Path | None, Parameter(help="The broker's server.properties.")] = None,
+    /,
+    *,
+    log_dirs: Annotated[
+        str | None, Parameter(name=flags_of("log.dirs"), help="The broker's log directories.")
+    ] = None,
+    zookeeper: Annotated[
+        str | None,
+        Parameter(
+            name=flags_of("zookeeper.connect"), help="Where to, as host:port,host:port/chroot."
+        ),
+    ] = None,
+    pairs: Annotated[
+        tuple[str, ...], Parameter(name=PAIR_FLAGS, negative=(), help="Any setting as key=value.")
+    ] = (),
+    dry_run: Annotated[
+        bool, Parameter(negative=(), help="Print what would be written; change nothing.")
+    ] = False,
+) -> None:
+    """Bring the metadata of a stopped single broker into ZooKeeper, so that others can join it.
+
+    Its records stay where they are. Start it with the same --zookeeper afterwards, add brokers, and
+    give partitions more replicas by headrace cluster reassign. Ended half-way it goes on when it is
+    called again. For example:
+    headrace cluster migrate --data headrace-data --zookeeper zk:2181/orders
+    """
+    given = {"log.dirs": log_dirs, "zookeeper.connect": zookeeper}
+    flags = {name: text for name, text in given.items() if text is not None}
+    # Its listeners are none of our affair here, so they need no permission.
+    config, _ = load_config(
+        properties, {**parse_pairs(pairs), **flags, "insecure.listeners": "true"}
+    )
+    if config.zookeeper_connect is None:
+        raise UsageError("name the ZooKeeper, as --zookeeper host:port/chroot")
+    from headrace.posix.disk import RealDisk
+    from headrace.server import migrate as server
+    from headrace.server.main import run
+
+    done = run(server.migrate(config, RealDisk(None), dry_run=dry_run))
+    if dry_run:
+        _show(done.operations)
+    _tell(done, config.zookeeper_connect, dry_run=dry_run)
+
+
+def _show(operations: Sequence[Operation]) -> None:
+    """Print what would be done, a line each."""
+    for operation in operations:
+        if isinstance(operation, Create | Set):
+            secret = operation.value and operation.path.startswith(tuple(f"{p}/" for p in SECRET))
+            shown = "(not shown)" if secret else operation.value.decode("utf-8", "replace")
+            word = "create" if isinstance(operation, Create) else "set"
+            print_line(f"{word} {operation.path} {shown}".rstrip())
+        else:
+            print_line(f"delete {operation.path}")
+
+
+def _tell(done: "Migrated", connect: str, *, dry_run: bool) -> None:
+    topics = sum(path.rpartition("/")[0] == znodes.TOPICS for path in done.nodes)
+    partitions = sum(
+        path.startswith(f"{znodes.TOPICS}/") and path.endswith("/state") for path in done.nodes
+    )
+    what = (
+        f"broker {done.migrant.broker} of cluster {done.migrant.cluster_id}:"
+        f" {counted(topics, 'topic')}, {counted(partitions, 'partition')}"
+    )
+    if dry_run:
+        note(f"{what}; {counted(len(done.operations), 'znode')} would be written to {connect}")
+        return
+    written = f"{counted(len(done.operations), 'znode')} written" if done.operations else "it was"
+    print_line(f"{what}: in ZooKeeper at {connect} ({written})")
+    print_line(f"start it with: headrace serve --zookeeper {connect}, and all else as before")

@@ -1,0 +1,146 @@
+"""Where `reset` moves offsets to, in the words of kafka-consumer-groups."""
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from headrace.cli.shared.failure import UsageError
+from headrace.cli.shared.offset_positions import Place
+from headrace.client.offsets import EARLIEST, LATEST
+from headrace.model.nouns import TopicPartition
+
+_DURATION = re.compile(
+    r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
+)
+CURRENT = Place("ahead", 0)
+"""Where the group is; the start where it is nowhere."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ResetTarget:
+    """One of the ways to say where to."""
+
+    to_earliest: Annotated[bool, Parameter(name="--to-earliest", help="To the start.")] = False
+    to_latest: Annotated[bool, Parameter(name="--to-latest", help="To the end.")] = False
+    to_current: Annotated[
+        bool, Parameter(name="--to-current", help="To where it is, kept between start and end.")
+    ] = False
+    to_offset: Annotated[int | None, Parameter(name="--to-offset", help="To this offset.")] = None
+    to_datetime: Annotated[
+        str | None,
+        Parameter(
+            name="--to-datetime",
+            help="To the first record at or after a time as 2026-11-20T12:00:00.000 (UTC without"
+            " a zone, as Kafka's command).",
+        ),
+    ] = None
+    by_duration: Annotated[
+        str | None,
+        Parameter(name="--by-duration", help="To so long ago, as P1DT12H or PT30M."),
+    ] = None
+    shift_by: Annotated[
+        int | None,
+        Parameter(
+            name="--shift-by",
+            allow_leading_hyphen=True,
+            help="So many ahead of where it is; negative: back.",
+        ),
+    ] = None
+    from_file: Annotated[
+        Path | None,
+        Parameter(
+            name="--from-file",
+            help="To what a CSV file says: topic,partition,offset a line, or with the group first.",
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Raise UsageError unless exactly one was said."""
+        said = [value for value in vars(self).values() if value is not None and value is not False]
+        if len(said) != 1:
+            raise UsageError(
+                "say where to, once: --to-earliest, --to-latest, --to-current, --to-offset,"
+                " --to-datetime, --by-duration, --shift-by or --from-file"
+            )
+
+    def place(self) -> Place:
+        """Return where to, for all but `from_file`. UsageError."""
+        if self.to_earliest:
+            return Place("time", EARLIEST)
+        if self.to_latest:
+            return Place("time", LATEST)
+        if self.to_offset is not None:
+            if self.to_offset < 0:
+                raise UsageError(f"--to-offset {self.to_offset}: must be at least 0")
+            return Place("offset", self.to_offset)
+        if self.to_datetime is not None:
+            return Place("time", parse_utc(self.to_datetime))
+        if self.by_duration is not None:
+            ago = datetime.now(UTC) - parse_duration(self.by_duration)
+            return Place("time", int(ago.timestamp() * 1000))
+        if self.shift_by is not None:
+            if self.shift_by < 0:
+                return Place("before_end", -self.shift_by)
+            return Place("ahead", self.shift_by)
+        return CURRENT
+
+
+def parse_utc(text: str) -> int:
+    """Return milliseconds since 1970 of an ISO 8601 time, UTC where it names no zone."""
+    try:
+        time = datetime.fromisoformat(text.upper())
+    except ValueError:
+        raise UsageError(f"--to-datetime {text}: must be as 2026-11-20T12:00:00.000") from None
+    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def parse_duration(text: str) -> timedelta:
+    """Return how long an ISO 8601 duration of days to seconds is. UsageError."""
+    match = _DURATION.fullmatch(text)
+    if match is None or not any(match.groups()):
+        raise UsageError(f"--by-duration {text}: must be as P1DT12H, PT30M or PT10S")
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    try:
+        return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    except OverflowError:
+        raise UsageError(f"--by-duration {text}: is longer than any log") from None
+
+
+def read_plan(path: Path, group: str) -> Mapping[TopicPartition, int]:
+    """Return the offsets that a file says for `group`, as kafka-consumer-groups writes it.
+
+    UsageError for a line that says none.
+    """
+    plan = {}
+    with path.open(newline="") as file:
+        for number, row in enumerate(csv.reader(file), 1):
+            cells = [cell.strip() for cell in row]
+            if not any(cells):
+                continue
+            if len(cells) == 4:
+                if cells[0] != group:
+                    continue
+                cells = cells[1:]
+            if len(cells) != 3 or not all(_is_number(cell) for cell in cells[1:]):
+                raise UsageError(f"{path} line {number}: must be topic,partition,offset")
+            plan[TopicPartition(cells[0], int(cells[1]))] = int(cells[2])
+    if not plan:
+        raise UsageError(f"{path}: it says nothing for group {group}")
+    return plan
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def plan_lines(group: str, offsets: Mapping[TopicPartition, int]) -> Iterator[str]:
+    """Yield the lines that `read_plan` reads."""
+    for (topic, partition), offset in sorted(offsets.items()):
+        yield f"{group},{topic},{partition},{offset}"

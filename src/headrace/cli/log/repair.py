@@ -1,0 +1,70 @@
+"""`headrace log repair`: mend a stopped broker's log directory."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from headrace.cli.log.tools import existing, progress
+from headrace.cli.shared.failure import EXIT_FAILED, EXIT_USAGE, CommandError
+from headrace.cli.shared.output import print_line
+from headrace.log import file_names
+from headrace.log.file_names import parse_directory
+from headrace.logtools.repair import Mending, repair_directory
+from headrace.logtools.verify import Report
+from headrace.logtools.verify.directory import bytes_in, is_log_directory
+from headrace.posix.disk import RealDisk
+
+
+def repair(
+    path: Annotated[Path, Parameter(help="A log directory, or a partition's directory in it.")],
+    *,
+    truncate: Annotated[
+        bool,
+        Parameter(negative=(), help="End a log before its first bad batch; what goes is said."),
+    ] = False,
+    dry_run: Annotated[bool, Parameter(negative=(), help="Only say what would be done.")] = False,
+) -> int | None:
+    """Mend the log directory of a stopped broker.
+
+    What can be worked out from the log is built again: indexes, aborted transactions, producer
+    snapshots, epochs. A segment with a bad batch is moved aside (`….log.damaged`) and written anew
+    without it: nothing is deleted, unless --truncate says so. Ends with 0 when all is sound then,
+    with 1 where something is lost for good.
+    """
+    where = existing(path, "directory")
+    if not where.is_dir():
+        raise CommandError(f"{path}: is no directory; name one of log.dirs", EXIT_USAGE)
+    disk, directory, only = RealDisk(None), where, None
+    if not is_log_directory(disk, str(where)):
+        only, directory = parse_directory(where.name), where.parent
+        if only is None or not is_log_directory(disk, str(directory)):
+            raise CommandError(
+                f"{path}: no log directory and no partition's; name one of log.dirs", EXIT_USAGE
+            )
+    mending = Mending(disk, truncate=truncate, dry_run=dry_run, say=print_line)
+    try:
+        unlock = disk.lock(str(directory / file_names.LOCK))
+    except BlockingIOError as held:
+        raise CommandError(
+            f"{directory}: a broker is running on it ({held.strerror}); stop it first"
+        ) from None
+    try:
+        report = Report()
+        with progress("checking", bytes_in(disk, str(where))) as told:
+            report.progress = told
+            repair_directory(mending, str(directory), only, report)
+    finally:
+        unlock()
+    return _conclude(path, mending, report)
+
+
+def _conclude(path: Path, mending: Mending, report: Report) -> int | None:
+    if not mending.steps and not mending.unmended:
+        print_line("nothing to repair" if report.sound else "nothing that repair could mend")
+        return None if report.sound else EXIT_FAILED
+    if mending.dry_run:
+        print_line(f"{len(mending.steps)} steps to take; nothing was changed")
+        return EXIT_FAILED
+    print_line(f"{len(mending.steps)} steps taken; check with: headrace log verify {path}")
+    return EXIT_FAILED if mending.unmended else None

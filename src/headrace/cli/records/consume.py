@@ -1,0 +1,304 @@
+"""`headrace consume`: print records as they come."""
+
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from headrace.cli.records.consume_reader import Reader, ReadOptions
+from headrace.cli.records.formats import Formatter, json_formatter, text_formatter
+from headrace.cli.records.topic_awaiting import await_topics
+from headrace.cli.shared.broker_options import BrokerOptions, Json, check_seconds, pairs
+from headrace.cli.shared.failure import UsageError
+from headrace.cli.shared.offset_positions import Place, parse_place
+from headrace.client.consumer import Chunk
+from headrace.client.offsets import EARLIEST, LATEST
+from headrace.model.errors import CorruptLogError, HeadraceError
+from headrace.model.nouns import TopicPartition
+from headrace.record.compression import CorruptBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_DEFAULT_FORMAT = "%v\\n"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ConsumeOptions:
+    """Which records."""
+
+    from_beginning: Annotated[
+        bool,
+        Parameter(name="--from-beginning", negative=(), help="All there are, not only new ones."),
+    ] = False
+    offset: Annotated[
+        str | None,
+        Parameter(
+            name=["-o", "--offset"],
+            allow_leading_hyphen=True,
+            help="start, end, a number, -N (the last N of each partition), @time, @-1h30m.",
+        ),
+    ] = None
+    partitions: Annotated[
+        tuple[str, ...],
+        Parameter(name=["-p", "--partition", "--partitions"], negative=(), help="Only these."),
+    ] = ()
+    max_messages: Annotated[
+        int | None,
+        Parameter(name=["-n", "--max-messages", "--num", "-c"], help="End after so many."),
+    ] = None
+    group: Annotated[
+        str | None,
+        Parameter(name=["-g", "--group"], help="Read as a member of this group, and commit."),
+    ] = None
+    timeout: Annotated[
+        float | None,
+        Parameter(
+            name="--timeout",
+            help="End when nothing came for so many seconds, a topic that is missing included.",
+        ),
+    ] = None
+    timeout_ms: Annotated[int | None, Parameter(name="--timeout-ms", show=False)] = None
+    until_end: Annotated[
+        bool,
+        Parameter(
+            name=["-e", "--until-end", "--exit-eof"],
+            negative=(),
+            help="End when all that is there has been printed.",
+        ),
+    ] = False
+    isolation: Annotated[
+        Literal["read_committed", "read_uncommitted"],
+        Parameter(name="--isolation-level", help="As --read-committed, in Kafka's words."),
+    ] = "read_uncommitted"
+    read_committed: Annotated[
+        bool, Parameter(name="--read-committed", negative=(), help="Only decided transactions.")
+    ] = False
+
+    skip_damaged: Annotated[
+        bool,
+        Parameter(
+            name="--skip-damaged",
+            negative=(),
+            help="Go on behind records that are damaged on the broker's disk, and say which.",
+        ),
+    ] = False
+
+    @property
+    def seconds(self) -> float | None:
+        """How long nothing may come."""
+        return self.timeout_ms / 1000 if self.timeout_ms is not None else self.timeout
+
+    def check(self) -> None:
+        """Raise UsageError where flags make no sense together."""
+        if self.group and self.partitions:
+            raise UsageError("--group and --partition: the group decides who reads what")
+        if self.from_beginning and self.offset is not None:
+            raise UsageError("--from-beginning and --offset: one of them at most")
+        if self.seconds is not None:
+            check_seconds("--timeout", self.seconds)
+        if self.max_messages is not None and self.max_messages < 1:
+            raise UsageError(f"--max-messages {self.max_messages}: must be at least 1")
+
+    def outage_seconds(self) -> float | None:
+        """Return how long to wait for brokers that are gone; None: as long as for an answer."""
+        if self.until_end:
+            return None
+        return float("inf") if self.seconds is None else self.seconds
+
+    def chosen(self) -> frozenset[int]:
+        """Return the partitions to read; none: all of them. UsageError."""
+        return frozenset(_number(digits) for text in self.partitions for digits in text.split(","))
+
+    def place(self) -> Place:
+        """Return where to begin."""
+        if self.offset is not None:
+            return parse_place(self.offset, "--offset")
+        return Place("time", EARLIEST if self.from_beginning else LATEST)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class PrintOptions:
+    """What is printed of a record."""
+
+    format: Annotated[
+        str | None,
+        Parameter(
+            name=["-f", "--format"],
+            help="%%t topic, %%p partition, %%o offset, %%k key, %%v value, %%h headers, %%d time"
+            " in ms, %%D time, %%K and %%V lengths, \\n, \\t.".replace("%%", "%"),
+        ),
+    ] = None
+    properties: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--property", negative=(), help="print.key=true and the like, as Kafka's command."
+        ),
+    ] = ()
+    formatter: Annotated[
+        str | None,
+        Parameter(
+            name="--formatter",
+            help="What the coordinators' records say: offsets, group-metadata, consumer-groups,"
+            " share-groups of __consumer_offsets, transactions of __transaction_state,"
+            " share-state of __share_group_state.",
+        ),
+    ] = None
+
+    def formatter_for(self, *, json: bool) -> Formatter:
+        """Make a function from a record to the bytes to print. UsageError."""
+        if self.formatter is not None:
+            from headrace.cli.records.coordinator_formats import coordinator_formatter
+
+            return coordinator_formatter(self.formatter)
+        if json:
+            if self.format is not None:
+                raise UsageError("--json and --format: one of them at most")
+            return json_formatter()
+        text = self.format
+        if text is None:
+            text = _format_of(pairs("--property", self.properties))
+        return text_formatter(text)
+
+
+def consume(
+    *topics: Annotated[str, Parameter(help="What to read.")],
+    options: ConsumeOptions = ConsumeOptions(),
+    printing: PrintOptions = PrintOptions(),
+    topic_flag: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Print the records of topics, new ones as they come."""
+    names = topics + topic_flag
+    if not names:
+        raise UsageError("name at least one topic")
+    options.check()
+    printer = Printer(printing.formatter_for(json=json), options.max_messages)
+    # As Ctrl-C: a member's offsets are left and its partitions given back at once.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with cluster.client() as client:
+        new = await_topics(client, names, wait=not options.until_end, seconds=options.seconds)
+        reader = Reader(
+            client,
+            names,
+            ReadOptions(
+                options.place(),
+                options.chosen(),
+                options.group,
+                read_committed=options.read_committed or options.isolation == "read_committed",
+                skip_damaged=options.skip_damaged,
+                new_topics=new,
+            ),
+        )
+        try:
+            reader.begin(options.outage_seconds())
+            _print_all(reader, printer, options)
+        finally:
+            reader.close(printer.printed)
+
+
+class Printer:
+    """Writes records to standard output and counts them."""
+
+    def __init__(self, formatter: Formatter, most: int | None) -> None:
+        self._formatter = formatter
+        self._left = most
+        self.printed: dict[TopicPartition, int] = {}
+        """The offset after the last record printed of each partition."""
+
+    def print(self, chunk: Chunk) -> bool:
+        """Print a chunk's records; False when enough have been printed.
+
+        DamagedBytes where they end before the chunk does.
+        """
+        format_, partition = self._formatter, chunk.partition
+        following = chunk.position
+        texts: list[bytes] = []
+        try:
+            for record in chunk.records():
+                texts.append(format_(partition, record))
+                following = record.offset + 1
+                if len(texts) == self._left:
+                    return False
+            following = chunk.next_position
+        except (CorruptLogError, CorruptBatch) as error:
+            raise DamagedBytes(partition, following, error) from None
+        finally:
+            _write(b"".join(texts))
+            if self._left is not None:
+                self._left -= len(texts)
+            if following > chunk.position:
+                self.printed[partition] = following
+        return True
+
+
+def _write(text: bytes) -> None:
+    """Write a chunk's text at once, also where PYTHONUNBUFFERED has standard output unbuffered."""
+    out, rest = sys.stdout.buffer, memoryview(text)
+    while rest:
+        rest = rest[out.write(rest) :]
+    out.flush()
+
+
+class DamagedBytes(Exception):
+    """A chunk holds bytes that are not what was written."""
+
+    def __init__(self, partition: TopicPartition, offset: int, error: HeadraceError) -> None:
+        super().__init__(str(error))
+        self.partition = partition
+        self.offset = offset
+        """The first that was not printed."""
+        self.error = error
+
+
+def _print_all(reader: Reader, printer: Printer, options: ConsumeOptions) -> None:
+    last = time.monotonic()
+    while True:
+        chunks = reader.poll(printer.printed)
+        for chunk in chunks:
+            last = time.monotonic()
+            try:
+                if not printer.print(chunk):
+                    return
+            except DamagedBytes as met:
+                reader.met_damage(met.partition, met.offset, met.error)
+        reader.look_at_failures()
+        if options.until_end and reader.consumer.caught_up():
+            return
+        if options.seconds is not None and time.monotonic() - last >= options.seconds:
+            return
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(f"--partition {text}: must be a number")
+    return int(text)
+
+
+def _format_of(properties: dict[str, str]) -> str:
+    """Return the format that Kafka's --property words ask for."""
+    switches: dict[str, Callable[[], str]] = {
+        "print.timestamp": lambda: "%d",
+        "print.partition": lambda: "Partition:%p",
+        "print.offset": lambda: "Offset:%o",
+        "print.headers": lambda: "%h",
+        "print.key": lambda: "%k",
+        "print.value": lambda: "%v",
+    }
+    separator = properties.pop("key.separator", "\\t")
+    end = properties.pop("line.separator", "\\n")
+    for name, value in properties.items():
+        if name not in switches or value not in {"true", "false"}:
+            raise UsageError(f"--property {name}={value}: not known here; see --format")
+    parts = [
+        part()
+        for name, part in switches.items()
+        if properties.get(name, "true" if name == "print.value" else "false") == "true"
+    ]
+    return separator.join(parts) + end

@@ -1,0 +1,224 @@
+"""What `headrace consume` reads with: chunks of topics, through restarts, and past what is damaged.
+
+Brokers that are gone are waited for, and said so once; what is read on from elsewhere, or passed
+over, is said with its offsets.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
+from pathlib import Path
+from typing import NamedTuple
+
+from headrace.cli.shared.failure import EXIT_FAILED, CommandError, UsageError, line_of
+from headrace.cli.shared.offset_positions import Place, resolve_places
+from headrace.cli.shared.output import note
+from headrace.client import groups
+from headrace.client.client import Client
+from headrace.client.consumer import Chunk, Consumer
+from headrace.client.damage import DamagePlace, next_sound_offset, place_of_damage
+from headrace.client.groups import Committed
+from headrace.client.member import Member
+from headrace.client.offsets import EARLIEST, LATEST
+from headrace.client.sync import run
+from headrace.client.transport import ClientError
+from headrace.model.errors import CorruptLogError, ErrorCode, HeadraceError
+from headrace.model.nouns import TopicPartition
+
+_OF_DAMAGE = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE})
+_START, _END = Place("time", EARLIEST), Place("time", LATEST)
+COMMIT_SECONDS = 5.0
+LEAVE_SECONDS_MAX = 5.0
+"""How long the end waits for a group's coordinator that does not answer."""
+
+
+class ReadOptions(NamedTuple):
+    """Which records, and who reads them."""
+
+    place: Place
+    partitions: frozenset[int]
+    """Empty: all."""
+    group: str | None
+    read_committed: bool
+    skip_damaged: bool
+    new_topics: frozenset[str] = frozenset()
+    """Topics made since the command began: none of their records is old."""
+
+
+class Reader:
+    """Chunks of topics, with a group or without."""
+
+    def __init__(self, client: Client, topics: Sequence[str], options: ReadOptions) -> None:
+        self.client = client
+        self.topics = topics
+        self.options = options
+        self.member = Member(client, options.group, topics) if options.group else None
+        reset = LATEST if options.place == _END else EARLIEST
+        self.consumer = Consumer(client, {}, read_committed=options.read_committed, reset=reset)
+        self.consumer.on_reset = _tell_reset
+        self._committed_at = time.monotonic()
+        self._told: dict[TopicPartition, ErrorCode] = {}
+        self._outage = False
+
+    def begin(self, outage_seconds: float | None) -> None:
+        """Find where to begin, or join the group.
+
+        From then on brokers that are gone are waited for, for `outage_seconds`; None: as long as
+        other errors are.
+        """
+        if self.member is None:
+            self.consumer.positions = self._start(self._wanted())
+        else:
+            self._join(self.member)
+        self.client.patient = True
+        self.client.outage_seconds = outage_seconds
+        self.client.on_retry = self._tell_retry
+
+    def _wanted(self) -> list[TopicPartition]:
+        known = run(self.client.leaders(list(self.topics)))
+        chosen = self.options.partitions
+        wanted = []
+        for topic in self.topics:
+            there = [partition.partition for partition in known.topics[topic].partitions]
+            if missing := sorted(chosen - set(there)):
+                raise UsageError(
+                    f"--partition {missing[0]}: {topic} has partitions 0 to {max(there)}"
+                )
+            wanted += [
+                TopicPartition(topic, number) for number in there if not chosen or number in chosen
+            ]
+        return wanted
+
+    def _start(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        place = self.options.place
+        is_new = self.options.new_topics.__contains__ if place == _END else lambda topic: False
+        new = [partition for partition in partitions if is_new(partition.topic)]
+        others = [partition for partition in partitions if not is_new(partition.topic)]
+        return {
+            **run(resolve_places(self.client, _START, new)),
+            **run(resolve_places(self.client, place, others, tell=note)),
+        }
+
+    def _join(self, member: Member) -> None:
+        """Take part in the group; go on where it left off, else where the flags say."""
+        assigned = list(run(member.join()))
+        left = run(groups.committed(self.client, member.group, assigned, require_stable=True))
+        positions = {
+            partition: left[partition].offset for partition in assigned if partition in left
+        }
+        positions.update(
+            self._start([partition for partition in assigned if partition not in positions])
+        )
+        self.consumer.positions = positions
+        self.consumer.high_watermarks.clear()
+
+    def poll(self, printed: dict[TopicPartition, int]) -> list[Chunk]:
+        """Fetch the next chunks; commit and rejoin as a member must."""
+        if self.member is not None:
+            if time.monotonic() - self._committed_at >= COMMIT_SECONDS:
+                self._commit(printed)
+            if not run(self.member.heartbeat()):
+                self._commit(printed)
+                printed.clear()
+                self._join(self.member)
+        chunks = run(self.consumer.poll())
+        if self._outage:
+            self._outage = False
+            note("the brokers answer again")
+        return chunks
+
+    # what cannot be read
+
+    def look_at_failures(self) -> None:
+        """Say once of which partitions nothing can be read, and why; pass over what is damaged.
+
+        CommandError where records are damaged and are not to be passed over.
+        """
+        failing = dict(self.consumer.failing)
+        for partition, code in failing.items():
+            if code in _OF_DAMAGE and self._told.get(partition) is code:
+                # Twice: a segment that goes by retention while it is read gets the same once.
+                place = run(place_of_damage(self.client, partition))
+                if place is not None:
+                    offset = self.consumer.positions[partition]
+                    self._met_damage(partition, offset, code.name, place)
+                    continue
+            elif self._told.get(partition) is not code:
+                note(
+                    f"{partition} cannot be read at offset {self.consumer.positions[partition]}"
+                    f" [{code.name}]; trying again for {self.client.retry_seconds:g} s"
+                )
+        self._told = failing
+
+    def met_damage(self, partition: TopicPartition, offset: int, error: HeadraceError) -> None:
+        """Pass over damaged records that came at `offset`; CommandError where that is not asked."""
+        why = str(error) if isinstance(error, CorruptLogError) else line_of(error)[0]
+        self._met_damage(partition, offset, why, run(place_of_damage(self.client, partition)))
+
+    def _met_damage(
+        self, partition: TopicPartition, offset: int, why: str, place: DamagePlace | None
+    ) -> None:
+        where = "" if place is None else f" in {_file_of(place, offset)} of broker {place.leader}"
+        if not self.options.skip_damaged:
+            raise CommandError(
+                f"{partition}: the records at offset {offset} are damaged{where} ({why}); restore"
+                " the file from a copy, or go on behind them with --skip-damaged",
+                EXIT_FAILED,
+            )
+        following = run(next_sound_offset(self.client, partition, offset))
+        self.consumer.positions[partition] = following
+        self.consumer.forget_failure(partition)
+        note(f"{partition}: passed over offsets {offset} to {following - 1}, damaged{where}")
+
+    def _tell_retry(self, error: HeadraceError) -> None:
+        """Say once that no broker answers: until one does again."""
+        if isinstance(error, ClientError) and not self._outage:
+            self._outage = True
+            seconds = self.client.outage_seconds
+            if seconds is None:
+                seconds = self.client.retry_seconds
+            how_long = "until it answers" if seconds == float("inf") else f"for {seconds:g} s"
+            note(f"{error}; trying again {how_long}")
+
+    # the end
+
+    def _commit(self, printed: Mapping[TopicPartition, int]) -> None:
+        self._committed_at = time.monotonic()
+        offsets = {partition: Committed(offset) for partition, offset in printed.items()}
+        if self.member is not None and offsets:
+            run(self.member.commit(offsets))
+
+    def close(self, printed: Mapping[TopicPartition, int]) -> None:
+        """Leave the offsets of what was printed, and the group; waits for no broker that is gone.
+
+        ClientError where the offsets could not be left.
+        """
+        if self.member is None or not self.member.member_id:
+            return
+        self.client.outage_seconds = LEAVE_SECONDS_MAX if self._outage else None
+        self._commit(printed)
+        run(self.member.leave())
+
+
+def _tell_reset(partition: TopicPartition, gone: int, offset: int) -> None:
+    note(f"{partition}: offset {gone} is not there any more; going on at {offset}")
+
+
+def _file_of(place: DamagePlace, offset: int) -> str:
+    """Return the segment that holds `offset` where it is on this machine, else its directory."""
+    if not place.directory:
+        return "a file that it does not name"
+    directory = Path(place.directory)
+    if _is_loopback(place.address.host):
+        segments = [path for path in directory.glob("*.log") if path.stem.isdigit()]
+        holding = [path for path in segments if int(path.stem) <= offset]
+        if holding:
+            return str(max(holding, key=lambda path: int(path.stem)))
+    return str(directory)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

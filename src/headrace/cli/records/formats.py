@@ -1,0 +1,136 @@
+"""How a record is printed: by placeholders, as JSON, as what a coordinator's record says."""
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+from headrace.cli.records.lines import unescape
+from headrace.cli.shared.failure import UsageError
+from headrace.model.nouns import TopicPartition
+from headrace.record.record import Header, Record
+
+Formatter = Callable[[TopicPartition, Record], bytes]
+_Part = Callable[[TopicPartition, Record], bytes]
+
+_PLACEHOLDERS: dict[str, _Part] = {
+    "t": lambda where, record: where.topic.encode(),
+    "p": lambda where, record: b"%d" % where.partition,
+    "o": lambda where, record: b"%d" % record.offset,
+    "k": lambda where, record: b"" if record.key is None else record.key,
+    "v": lambda where, record: b"" if record.value is None else record.value,
+    "s": lambda where, record: b"" if record.value is None else record.value,
+    "h": lambda where, record: _headers(record),
+    "d": lambda where, record: b"%d" % record.timestamp,
+    "T": lambda where, record: b"%d" % record.timestamp,
+    "D": lambda where, record: _time(record.timestamp).encode(),
+    "K": lambda where, record: b"%d" % (-1 if record.key is None else len(record.key)),
+    "V": lambda where, record: b"%d" % (-1 if record.value is None else len(record.value)),
+    "S": lambda where, record: b"%d" % (-1 if record.value is None else len(record.value)),
+    "%": lambda where, record: b"%",
+}
+
+
+def text_formatter(text: str) -> Formatter:
+    """Make a formatter for a text with `%` placeholders and backslash escapes. UsageError."""
+    parts: list[_Part | bytes] = []
+    for literal, mark in re.findall(r"([^%]*)(%.?|$)", unescape(text), re.DOTALL):
+        if literal:
+            parts.append(literal.encode())
+        if mark:
+            if mark[1:] not in _PLACEHOLDERS:
+                known = " ".join(f"%{name}" for name in _PLACEHOLDERS if name not in "sST")
+                raise UsageError(f"--format: {mark} is none of {known}")
+            parts.append(_PLACEHOLDERS[mark[1:]])
+    if len(parts) == 2 and parts[0] is _PLACEHOLDERS["v"] and isinstance(parts[1], bytes):
+        end = parts[1]
+        return lambda where, record: (record.value or b"") + end
+
+    def format_(where: TopicPartition, record: Record) -> bytes:
+        return b"".join(part if isinstance(part, bytes) else part(where, record) for part in parts)
+
+    return format_
+
+
+def _headers(record: Record) -> bytes:
+    return b",".join(
+        name.encode() + b"=" + (b"" if value is None else value) for name, value in record.headers
+    )
+
+
+def _time(timestamp: int) -> str:
+    if timestamp < 0:
+        return ""
+    try:
+        when = datetime.fromtimestamp(timestamp / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(timestamp)
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def json_formatter() -> Formatter:
+    """Return a formatter of one JSON object a line (docs/schemas/consume.json).
+
+    Bytes that are not UTF-8 are in base64, and `key_encoding` or `value_encoding` says so.
+    """
+
+    def format_(where: TopicPartition, record: Record) -> bytes:
+        return _dumps(record_json(where, record)).encode() + b"\n"
+
+    return format_
+
+
+_dumps = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+
+
+def record_json(where: TopicPartition, record: Record) -> dict[str, object]:
+    """Return a record as all commands show it to scripts; `headers` is there without any, too."""
+    row: dict[str, object] = {
+        "topic": where.topic,
+        "partition": where.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+    }
+    put_bytes(row, "key", record.key)
+    put_bytes(row, "value", record.value)
+    row["headers"] = headers_json(record.headers) if record.headers else []
+    return row
+
+
+def headers_json(headers: Iterable[Header]) -> list[dict[str, object]]:
+    """Return headers as a list of objects: names may be there twice."""
+    found: list[dict[str, object]] = []
+    for name, value in headers:
+        header: dict[str, object] = {"key": name}
+        put_bytes(header, "value", value)
+        found.append(header)
+    return found
+
+
+def put_bytes(row: "dict[str, object]", name: str, data: bytes | None) -> None:
+    """Put bytes into a row as text, or as base64 with `NAME_encoding` beside it."""
+    if data is None:
+        row[name] = None
+        return
+    try:
+        row[name] = data.decode()
+    except UnicodeDecodeError:
+        row[name] = base64.b64encode(data).decode()
+        row[f"{name}_encoding"] = "base64"
+
+
+def jsonable_line(row: object) -> str:
+    """Return a row of plain values and bytes as one line of JSON; bytes as text, or as base64."""
+    return json.dumps(row, ensure_ascii=False, separators=(",", ":"), default=_jsonable)
+
+
+def _jsonable(value: object) -> object:
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        data = bytes(value)
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(data).decode()}
+        return text if text.isprintable() else {"base64": base64.b64encode(data).decode()}
+    return str(value)

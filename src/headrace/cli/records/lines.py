@@ -1,0 +1,165 @@
+"""From lines of input to records: keys, headers, nulls, JSON objects."""
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from headrace.cli.shared.failure import CommandError, UsageError
+from headrace.record.record import Header
+
+
+class Line(NamedTuple):
+    """What one line of input asks to be sent."""
+
+    value: bytes | None
+    key: bytes | None
+    headers: Sequence[Header]
+    timestamp: int | None = None
+    partition: int | None = None
+
+
+@dataclass(frozen=True)
+class LineParser:
+    """How lines are read. `json`: each is an object as `headrace consume --json` prints it."""
+
+    key: bytes | None = None
+    separator: bytes | None = None
+    null_marker: bytes | None = None
+    headers: Sequence[Header] = ()
+    json: bool = False
+
+    @property
+    def takes_whole_lines(self) -> bool:
+        """Whether a line is a value as it is, and all records have the same key and headers."""
+        return not self.json and self.separator is None and self.null_marker is None
+
+    def parse(self, line: bytes, number: int) -> Line:
+        """Parse the record of line `number` (from 1), which comes without its end. CommandError."""
+        if self.json:
+            return self._parse_json(line, number)
+        key, value = self.key, line
+        if self.separator is not None:
+            head, found, value = line.partition(self.separator)
+            if not found:
+                shown = self.separator.decode("utf-8", "replace")
+                raise CommandError(f"line {number}: no key, there is no {shown!r} in it")
+            key = self._or_null(head)
+        return Line(self._or_null(value), key, self.headers)
+
+    def _or_null(self, data: bytes) -> bytes | None:
+        return None if self.null_marker is not None and data == self.null_marker else data
+
+    def _parse_json(self, line: bytes, number: int) -> Line:
+        try:
+            fields = json.loads(line)
+            if not isinstance(fields, dict):
+                raise TypeError("not an object")
+            _check_names(fields, _RECORD_FIELDS, "")
+            if "value" not in fields and "value_base64" not in fields:
+                raise ValueError('no "value"; null stands for none')
+            given = fields.get("headers")
+            if not isinstance(given, list | None):
+                raise TypeError("headers: must be a list of objects with key and value")
+            return Line(
+                _bytes_of(fields, "value"),
+                self.key if self.key is not None else _bytes_of(fields, "key"),
+                [*self.headers, *map(_header, given or ())],
+                _number(fields, "timestamp"),
+                _number(fields, "partition"),
+            )
+        except (ValueError, TypeError) as error:
+            raise CommandError(f"line {number}: no record in JSON: {error}") from None
+
+
+_BYTES_FIELDS = frozenset({"key", "key_encoding", "key_base64"})
+_HEADER_FIELDS = frozenset({"key", "value", "value_encoding", "value_base64"})
+_RECORD_FIELDS = (
+    _BYTES_FIELDS | _HEADER_FIELDS | {"topic", "partition", "offset", "timestamp", "headers"}
+)
+"""What `headrace consume --json` prints. A record's topic and offset are those of its source."""
+
+
+def _check_names(fields: "dict[str, Any]", known: frozenset[str], what: str) -> None:
+    for name in fields:
+        if name not in known:
+            shown = ", ".join(sorted(field for field in known if not field.endswith("_base64")))
+            raise ValueError(f"{what}there is no field {name!r}; known are {shown}")
+
+
+def _header(header: object) -> Header:
+    if not isinstance(header, dict):
+        raise TypeError("headers: must be a list of objects with key and value")
+    _check_names(header, _HEADER_FIELDS, "headers: ")
+    name = header.get("key")
+    if not isinstance(name, str):
+        raise TypeError("headers: key must be a text")
+    return name, _bytes_of(header, "value")
+
+
+def _bytes_of(fields: "dict[str, Any]", name: str) -> bytes | None:
+    value, encoding = fields.get(name), fields.get(f"{name}_encoding")
+    if f"{name}_base64" in fields:
+        if name in fields or encoding is not None:
+            raise ValueError(f"{name} and {name}_base64: give one of them")
+        value, encoding = fields[f"{name}_base64"], "base64"
+    if encoding == "base64":
+        if not isinstance(value, str):
+            raise TypeError(f"{name}: must be a text in base64")
+        try:
+            return base64.b64decode(value, validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"{name}: no base64: {error}") from None
+    if encoding is not None:
+        raise ValueError(f"{name}_encoding: only base64 is known")
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    return text.encode()
+
+
+def _number(fields: "dict[str, Any]", name: str) -> int | None:
+    """Return a number not below 0; None for null and -1, as records without a time have."""
+    value = fields.get(name)
+    if value is None or value == -1:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{name}: must be a number, 0 or more")
+    return value
+
+
+def parse_headers(texts: Sequence[str]) -> list[Header]:
+    """Parse headers from `name=value` or, as rpk takes them, `name:value`. UsageError."""
+    headers: list[Header] = []
+    for text in texts:
+        at = min((text.find(mark) for mark in "=:" if mark in text), default=0)
+        if at == 0:
+            raise UsageError(f"-H {text}: must be name=value")
+        headers.append((text[:at], text[at + 1 :].encode()))
+    return headers
+
+
+def unescape(text: str) -> str:
+    r"""Replace `\t`, `\n`, `\r`, `\0`, `\\` and `\xHH`, hard in shells, by the characters."""
+    marks = {"t": "\t", "n": "\n", "r": "\r", "0": "\0", "\\": "\\"}
+    parts: list[str] = []
+    at = 0
+    while at < len(text):
+        mark = text[at]
+        following = text[at + 1 : at + 2]
+        if mark == "\\" and following in marks and following:
+            parts.append(marks[following])
+            at += 2
+        elif mark == "\\" and following == "x" and _is_hex(text[at + 2 : at + 4]):
+            parts.append(chr(int(text[at + 2 : at + 4], 16)))
+            at += 4
+        else:
+            parts.append(mark)
+            at += 1
+    return "".join(parts)
+
+
+def _is_hex(digits: str) -> bool:
+    return len(digits) == 2 and all(digit in "0123456789abcdefABCDEF" for digit in digits)

@@ -1,0 +1,82 @@
+"""`headrace query`: SQL on topics."""
+
+import importlib.util
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from headrace.cli.records.topic_reading import DataDirectory, Level, topics_of, write_all
+from headrace.cli.shared.broker_options import BrokerOptions, Json
+from headrace.cli.shared.failure import CommandError, UsageError, not_found
+from headrace.cli.shared.output import counted, note, print_table
+
+if TYPE_CHECKING:
+    from headrace.arrow.sql_answer import Answer
+
+SAMPLE_RECORDS = 1000
+MEMORY = "1GB"
+TABLE_ROWS_MAX = 1000
+"""Rows of a table, unless --rows says otherwise: all of them are in memory for its widths."""
+
+
+def query(
+    sql: Annotated[str, Parameter(help="One statement; - reads it from standard input.")],
+    *,
+    data: DataDirectory = None,
+    csv: Annotated[bool, Parameter(negative=(), help="Answer in CSV.")] = False,
+    sample: Annotated[
+        int,
+        Parameter(show_default=True, help="Records looked at for the columns of JSON values."),
+    ] = SAMPLE_RECORDS,
+    binary: Annotated[
+        bool, Parameter(negative=(), help="Keys, values and headers are bytes, not text.")
+    ] = False,
+    isolation: Level = "read_committed",
+    memory: Annotated[
+        str,
+        Parameter(show_default=True, help="What a query may hold; beyond that it uses the disk."),
+    ] = MEMORY,
+    rows: Annotated[
+        int, Parameter(show_default=True, help="Rows of a table that are shown.")
+    ] = TABLE_ROWS_MAX,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value
+) -> None:
+    """Ask topics by SQL: each is a table with the columns of its JSON values."""
+    if json and csv:
+        raise UsageError("--json and --csv: one of them at most")
+    for flag, number in (("--sample", sample), ("--rows", rows)):
+        if number < 1:
+            raise UsageError(f"{flag} {number}: must be at least 1")
+    for needed in ("duckdb", "pyarrow", "numpy"):
+        if importlib.util.find_spec(needed) is None:
+            raise CommandError(
+                f"{needed} is missing: install headrace with its extra, as pip install '.[query]'"
+            )
+    from headrace.arrow.sql import TopicSql, UnknownTable
+
+    if sql == "-":
+        sql = sys.stdin.read()
+    with TopicSql(
+        topics_of(data, cluster), isolation=isolation, sample=sample, memory=memory,
+        binary=binary, tell=note,
+    ) as session:  # fmt: skip
+        try:
+            answer = session.answer(sql)
+        except UnknownTable as error:
+            raise not_found("topic", error.name, error.topics) from None
+        if json:
+            write_all(answer.json_lines())
+        elif csv:
+            write_all(answer.csv())
+        else:
+            _show(answer, rows)
+
+
+def _show(answer: "Answer", most: int) -> None:
+    rows, more = answer.rows(most)
+    if answer.columns:
+        print_table(answer.columns, rows)
+    if more:
+        note(f"the first {counted(most, 'row')}: --rows shows more of them, --json and --csv all")

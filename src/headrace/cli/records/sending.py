@@ -1,0 +1,156 @@
+"""Lines to records: what becomes of a line, and who cuts input into lines and sends them."""
+
+import os
+import time
+from dataclasses import dataclass
+from typing import Annotated, BinaryIO, Literal, Protocol
+
+from cyclopts import Parameter
+
+from headrace.cli.records.lines import LineParser, parse_headers, unescape
+from headrace.cli.shared.failure import UsageError
+from headrace.client.client import Client
+from headrace.client.producer import Producer
+from headrace.record.compression import Codec
+
+CHUNK_BYTES = 1 << 20
+
+Acks = Literal["all", "-1", "1", "0"]
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Records:
+    """What becomes of a line."""
+
+    key: Annotated[str | None, Parameter(name=["-k", "--key"], help="Key of all records.")] = None
+    separator: Annotated[
+        str | None,
+        Parameter(
+            name=["--key-separator", "-K"],
+            help="What stands between key and value in a line, \\t for a tab; without it a line is"
+            " a value.",
+        ),
+    ] = None
+    headers: Annotated[
+        tuple[str, ...],
+        Parameter(name=["-H", "--header"], negative=(), help="A header as name=value, repeatable."),
+    ] = ()
+    null: Annotated[
+        str | None,
+        Parameter(name="--null-marker", help="A key or value that is this text is null."),
+    ] = None
+    tombstone: Annotated[
+        bool,
+        Parameter(name="--tombstone", negative=(), help="Send one null value for --key."),
+    ] = False
+    format: Annotated[
+        Literal["lines", "json"],
+        Parameter(
+            name=["-f", "--format"],
+            help="json: as headrace consume --json prints them; partition and timestamp are kept.",
+        ),
+    ] = "lines"
+    partition: Annotated[
+        int | None,
+        Parameter(name=["-p", "--partition"], help="Where to, instead of by key."),
+    ] = None
+    compression: Annotated[
+        Compression,
+        Parameter(
+            name=["-z", "--compression", "--compression-codec"], help="How batches are compressed."
+        ),
+    ] = "none"
+    acks: Annotated[
+        Acks,
+        Parameter(
+            name=["--acks", "--request-required-acks"],
+            help="Who must have it: all replicas in sync, the leader (1), nobody (0).",
+        ),
+    ] = "all"
+
+    def parser(self) -> LineParser:
+        """Return the parser of lines. UsageError."""
+        if self.key is not None and self.separator is not None:
+            raise UsageError("--key and --key-separator: one of them at most")
+        if self.separator == "":
+            raise UsageError("--key-separator: must not be empty")
+        if self.tombstone and self.key is None:
+            raise UsageError("--tombstone: needs --key")
+        return LineParser(
+            None if self.key is None else self.key.encode(),
+            None if self.separator is None else unescape(self.separator).encode(),
+            None if self.null is None else self.null.encode(),
+            parse_headers(self.headers),
+            json=self.format == "json",
+        )
+
+    def producer(self, client: Client) -> Producer:
+        """Make a producer that does as asked."""
+        return Producer(
+            client,
+            acks=-1 if self.acks in {"all", "-1"} else int(self.acks),
+            compression=Codec[self.compression.upper()],
+        )
+
+
+class Progress(Protocol):
+    """Told of bytes that were read."""
+
+    def __call__(self, size: int, /) -> None: ...
+
+
+class Sender:
+    """Cuts input into lines and hands them to a producer."""
+
+    def __init__(
+        self, producer: Producer, topic: str, parser: LineParser, partition: int | None
+    ) -> None:
+        self.producer = producer
+        self.topic = topic
+        self.parser = parser
+        self.partition = partition
+        self.number = 0
+        """Lines so far."""
+
+    async def read(self, file: BinaryIO, progress: Progress) -> None:
+        """Send all lines of `file`; one without an end at the end of the file too."""
+        rest = b""
+        descriptor = file.fileno()
+        while chunk := os.read(descriptor, CHUNK_BYTES):
+            *lines, rest = (rest + chunk).split(b"\n")
+            await self.send(lines)
+            # What was typed, or came slowly, shall not wait for more.
+            await self.producer.dispatch()
+            progress(len(chunk))
+        if rest:
+            await self.send([rest])
+
+    async def send(self, lines: list[bytes]) -> None:
+        """Send lines that come without their ends."""
+        send, parse, now = self.producer.send, self.parser.parse, now_ms()
+        if self.parser.takes_whole_lines:  # the usual ones, of which there are millions
+            topic, key, headers = self.topic, self.parser.key, self.parser.headers
+            place = self.partition
+            for line in lines:
+                whole = line[:-1] if line.endswith(b"\r") else line
+                await send(topic, whole, key, timestamp=now, headers=headers, partition=place)
+            self.number += len(lines)
+            return
+        for line in lines:
+            self.number += 1
+            value, key, headers, timestamp, partition = parse(line.removesuffix(b"\r"), self.number)
+            await send(
+                self.topic,
+                value,
+                key,
+                timestamp=now if timestamp is None else timestamp,
+                headers=headers,
+                partition=partition if self.partition is None else self.partition,
+            )
+
+
+def now_ms() -> int:
+    """Return the time of records that have none."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,50 @@
+"""What `query` and `topic export` share: where topics are read from; writing to a pipe."""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from headrace.cli.shared.broker_options import BrokerOptions
+from headrace.cli.shared.failure import UsageError
+from headrace.cli.shared.output import note
+
+if TYPE_CHECKING:
+    from headrace.arrow.topic_source import TopicSource
+
+DataDirectory = Annotated[
+    Path | None,
+    Parameter(
+        name="--data",
+        help="A broker's data directory to read in place of asking brokers; it may run or not.",
+    ),
+]
+Level = Annotated[
+    Literal["read_committed", "read_uncommitted"],
+    Parameter(
+        name="--isolation-level",
+        show_default=True,
+        help="Whether transactions that are aborted or open are left out.",
+    ),
+]
+
+
+def topics_of(data: Path | None, cluster: BrokerOptions) -> "TopicSource":
+    """Return the topics of a data directory, or of the cluster where there is none. UsageError."""
+    from headrace.arrow.topic_source import ClusterTopics, DirectoryTopics
+
+    if data is None:
+        return ClusterTopics(cluster.client, note)
+    if not data.is_dir():
+        raise UsageError(f"--data {data}: there is no such directory")
+    return DirectoryTopics(data)
+
+
+def write_all(chunks: Iterable[bytes]) -> None:
+    """Write chunks to standard output as they come."""
+    out = sys.stdout.buffer
+    for chunk in chunks:
+        out.write(chunk)
+    out.flush()

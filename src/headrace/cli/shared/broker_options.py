@@ -1,0 +1,99 @@
+"""Where the cluster is: the options all client commands share."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from headrace.cli.shared.defaults import DEFAULT_BOOTSTRAP
+from headrace.cli.shared.failure import UsageError
+from headrace.cli.shared.profile_file import chosen_bootstrap
+from headrace.client.client import Client
+from headrace.client.sync import connect
+
+WAIT_SECONDS_MAX = 86_400.0
+
+Json = Annotated[bool, Parameter(name="--json", negative=(), help="Answer in JSON, for scripts.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class BrokerOptions:
+    """The cluster to talk to."""
+
+    bootstrap: Annotated[
+        str | None,
+        Parameter(
+            name=["--bootstrap-server", "-b", "--bootstrap", "--brokers", "--broker-list"],
+            env_var="HEADRACE_BOOTSTRAP",
+            help="Brokers to ask first, as host:port,host:port; by default those of the profile"
+            f" (headrace profile), else {DEFAULT_BOOTSTRAP}.",
+        ),
+    ] = None
+    settings: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["-X"], negative=(), help="A client setting as rpk takes it: brokers=host:port."
+        ),
+    ] = ()
+    seconds: Annotated[
+        float,
+        Parameter(
+            name="--request-timeout",
+            show_default=True,
+            help="How long to wait for an answer, in seconds.",
+        ),
+    ] = 15.0
+
+    def client(self, *, patient: bool = False, retry_seconds: float | None = None) -> Client:
+        """Make a client of this cluster; nothing is connected yet. CommandError."""
+        bootstrap = self.bootstrap
+        for setting in self.settings:
+            name, equals, value = setting.partition("=")
+            if name not in {"brokers", "bootstrap.servers", "metadata.broker.list"} or not equals:
+                raise UsageError(f"-X {setting}: only brokers=host:port is known")
+            bootstrap = value
+        if bootstrap is None:
+            bootstrap = chosen_bootstrap() or DEFAULT_BOOTSTRAP
+        check_seconds("--request-timeout", self.seconds)
+        try:
+            return connect(
+                bootstrap,
+                client_id="headrace-cli",
+                request_timeout_seconds=self.seconds,
+                retry_seconds=self.seconds if retry_seconds is None else retry_seconds,
+                patient=patient,
+            )
+        except ValueError as error:
+            raise UsageError(f"--bootstrap-server: {error}") from None
+
+
+def check_seconds(flag: str, seconds: float) -> None:
+    """Raise UsageError where nobody can wait so long: nothing, nan, more than a day."""
+    if not 0 < seconds <= WAIT_SECONDS_MAX:
+        raise UsageError(
+            f"{flag} {seconds:g}: must be more than 0, and at most {WAIT_SECONDS_MAX:g} seconds"
+        )
+
+
+def pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:
+    """Return `k=v` arguments as a mapping; commas part several in one. UsageError."""
+    values: dict[str, str] = {}
+    for text in texts:
+        # A comma only parts pairs where a `k=` follows: cleanup.policy=compact,delete is one.
+        for part in _split_pairs(text):
+            name, equals, value = part.partition("=")
+            if not equals or not name.strip():
+                raise UsageError(f"{flag} {text}: must be key=value")
+            values[name.strip()] = value.strip()
+    return values
+
+
+def _split_pairs(text: str) -> list[str]:
+    parts: list[str] = []
+    for part in text.split(","):
+        if parts and "=" not in part:
+            parts[-1] += "," + part
+        else:
+            parts.append(part)
+    return parts

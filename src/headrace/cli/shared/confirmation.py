@@ -1,0 +1,26 @@
+"""Asking before something is done that cannot be taken back."""
+
+import sys
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from headrace.cli.shared.failure import CommandError, UsageError
+
+Yes = Annotated[
+    bool, Parameter(name=["-y", "--yes", "--no-confirm"], negative=(), help="Do not ask.")
+]
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on the terminal, unless `yes`; CommandError where the answer is not yes.
+
+    UsageError where nobody can be asked.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"{question} nobody is there to be asked: say --yes if you mean it")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise CommandError("nothing was changed: you did not say yes")

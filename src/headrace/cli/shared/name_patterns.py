@@ -1,0 +1,42 @@
+"""Names chosen by regular expressions: `-r` of the topic verbs."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError
+
+Regex = Annotated[
+    bool,
+    Parameter(
+        name=["-r", "--regex"],
+        negative=(),
+        help="Names are regular expressions, each of a whole name: 'orders.*'.",
+    ),
+]
+
+
+def matching(patterns: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that one of the patterns matches from start to end, sorted. UsageError."""
+    compiled = []
+    for pattern in patterns:
+        try:
+            compiled.append(re.compile(pattern))
+        except re.error as error:
+            raise UsageError(f"-r {pattern}: no regular expression: {error}") from None
+    return tuple(
+        sorted(name for name in names if any(pattern.fullmatch(name) for pattern in compiled))
+    )
+
+
+def some_matching(patterns: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that match; CommandError where none does."""
+    found = matching(patterns, names)
+    if not found:
+        raise CommandError(
+            f"no topic matches {' or '.join(patterns)}; a whole name has to match: 'orders.*'",
+            EXIT_NOT_FOUND,
+        )
+    return found

@@ -1,0 +1,114 @@
+"""Places in partitions as people write them: start, end, 42, -10, +5, @2026-11-20T12:00, @-1h"""
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from headrace.cli.shared.failure import UsageError
+from headrace.client.client import Client
+from headrace.client.offsets import EARLIEST, LATEST, list_offsets
+from headrace.model.nouns import TopicPartition
+
+_WORDS = {
+    "start": EARLIEST,
+    "earliest": EARLIEST,
+    "beginning": EARLIEST,
+    "end": LATEST,
+    "latest": LATEST,
+    "newest": LATEST,
+    "oldest": EARLIEST,
+}
+
+
+_AGO = re.compile(r"-(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
+_AGO_MS = (86_400_000, 3_600_000, 60_000, 1_000)
+
+
+class Place(NamedTuple):
+    """Where: a time (EARLIEST and LATEST are two), an offset, so far before the end or ahead."""
+
+    kind: Literal["time", "offset", "before_end", "ahead"]
+    number: int
+
+
+def parse_place(text: str, flag: str) -> Place:
+    """Return the place that `text` names. UsageError."""
+    word = text.strip().lower()
+    if word in _WORDS:
+        return Place("time", _WORDS[word])
+    if word.startswith("@"):
+        return Place("time", _time(word[1:], flag))
+    sign, digits = word[:1], word.lstrip("+-")
+    if digits.isascii() and digits.isdigit() and len(word) - len(digits) <= 1:
+        number = int(digits)
+        if sign == "-":
+            return Place("before_end", number)
+        return Place("ahead" if sign == "+" else "offset", number)
+    raise UsageError(f"{flag} {text}: must be start, end, a number, +N, -N or @time")
+
+
+def _time(text: str, flag: str) -> int:
+    """Return milliseconds since 1970: of a number, an ISO 8601 time (local), or as -1h30m."""
+    ago = _AGO.fullmatch(text)
+    if ago is not None:
+        parts = zip(ago.groups(), _AGO_MS, strict=True)
+        ago_ms = sum(int(number) * ms for number, ms in parts if number)
+        return max(0, time.time_ns() // 1_000_000 - ago_ms)
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        return int(datetime.fromisoformat(text.upper()).timestamp() * 1000)
+    except ValueError:
+        raise UsageError(
+            f"{flag} @{text}: must be milliseconds, a time as 2026-11-20T12:00, or -1h30m"
+        ) from None
+
+
+async def resolve_places(
+    client: Client,
+    place: Place,
+    partitions: Sequence[TopicPartition],
+    current: Mapping[TopicPartition, int] | None = None,
+    *,
+    tell: Callable[[str], None] = lambda text: None,
+) -> dict[TopicPartition, int]:
+    """Return the offset in each partition, kept between its start and its end.
+
+    `tell` is told of each partition that does not have the offset that was asked for.
+
+    `ahead` counts from `current`, or from the start where that has none; so does `before_end` where
+    `current` is given: it goes back.
+    """
+    if not partitions:
+        return {}
+    starts = await list_offsets(client, dict.fromkeys(partitions, EARLIEST))
+    ends = await list_offsets(client, dict.fromkeys(partitions, LATEST))
+    timed = {}
+    if place.kind == "time" and place.number not in {EARLIEST, LATEST}:
+        timed = await list_offsets(client, dict.fromkeys(partitions, place.number))
+    offsets = {}
+    for partition in partitions:
+        start, end = starts[partition].offset, ends[partition].offset
+        match place.kind:
+            case "offset":
+                offset = place.number
+            case "ahead":
+                offset = (current or {}).get(partition, start) + place.number
+            case "before_end":
+                offset = (end if current is None else current.get(partition, end)) - place.number
+            case "time" if place.number == EARLIEST:
+                offset = start
+            case "time" if place.number == LATEST:
+                offset = end
+            case "time":
+                # No record so late: the end, as Kafka's own tools do.
+                offset = timed[partition].offset if timed[partition].offset >= 0 else end
+        offsets[partition] = kept = min(max(offset, start), end)
+        # The last so many of a partition that has fewer are all of them: nothing to tell.
+        if kept != offset and not (place.kind == "before_end" and current is None):
+            tell(f"{partition}: there is no offset {offset}, it holds {start} to {end}: at {kept}")
+        elif place.kind == "time" and place.number >= 0 and timed[partition].offset < 0:
+            tell(f"{partition}: no record is so late: at its end, {end}")
+    return offsets

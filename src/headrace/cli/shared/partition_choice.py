@@ -1,0 +1,30 @@
+"""Partitions as commands name them: `topic`, `topic:0,1`."""
+
+from collections.abc import Sequence
+
+from headrace.cli.shared.failure import UsageError, not_found
+from headrace.client.metadata import Metadata
+from headrace.model.nouns import TopicPartition
+
+
+def chosen_partitions(known: Metadata, texts: Sequence[str], flag: str) -> list[TopicPartition]:
+    """Return the partitions that `topic` or `topic:0,1` name, sorted. UsageError, CommandError."""
+    chosen = []
+    for text in texts:
+        topic, _, numbers = text.partition(":")
+        if topic not in known.topics:
+            raise not_found("topic", topic, sorted(known.topics))
+        all_there = [partition.partition for partition in known.topics[topic].partitions]
+        wanted = (
+            [_number(flag, text, digits) for digits in numbers.split(",")] if numbers else all_there
+        )
+        if missing := sorted(set(wanted) - set(all_there)):
+            raise UsageError(f"{flag} {text}: there is no partition {missing[0]}".strip())
+        chosen += [TopicPartition(topic, number) for number in wanted]
+    return sorted(set(chosen))
+
+
+def _number(flag: str, text: str, digits: str) -> int:
+    if not (digits.isascii() and digits.isdigit()):
+        raise UsageError(f"{flag} {text}: must be topic or topic:0,1".strip())
+    return int(digits)

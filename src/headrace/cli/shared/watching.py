@@ -1,0 +1,49 @@
+"""Verbs that show the same again and again: `--watch`."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from headrace.cli.shared.broker_options import check_seconds
+from headrace.cli.shared.failure import line_of
+from headrace.cli.shared.output import is_terminal, note, print_line
+from headrace.model.errors import HeadraceError
+
+Watch = Annotated[
+    float | None,
+    Parameter(name=["--watch", "-w"], help="Show it again every so many seconds, until Ctrl-C."),
+]
+CLEAR_SCREEN = "\x1b[2J\x1b[H"
+
+
+def shown(watch: float | None, show: Callable[[], None], *, parted: bool) -> None:
+    """Show once, or again and again; `parted`: an empty line between two times in a pipe."""
+    if watch is None:
+        show()
+        return
+    check_seconds("--watch", watch)
+    show_on = show
+    while True:
+        if is_terminal():
+            sys.stdout.write(CLEAR_SCREEN)
+        show_on()
+        sys.stdout.flush()
+        time.sleep(watch)
+        if parted and not is_terminal():
+            print_line("")
+        show_on = _going_on(show)
+
+
+def _going_on(show: Callable[[], None]) -> Callable[[], None]:
+    """Return what shows `show`, or in its place why it cannot be shown now."""
+
+    def again() -> None:
+        try:
+            show()
+        except HeadraceError as error:
+            note(f"headrace: {line_of(error)[0]}")
+
+    return again

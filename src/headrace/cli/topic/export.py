@@ -1,0 +1,116 @@
+"""`headrace topic export`: a topic's records as files for other tools."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
+
+from cyclopts import Parameter
+
+from headrace.cli.records.formats import json_formatter
+from headrace.cli.records.topic_reading import DataDirectory, Level, topics_of
+from headrace.cli.shared.broker_options import BrokerOptions
+from headrace.cli.shared.failure import CommandError, UsageError, not_found
+from headrace.cli.shared.output import counted, note
+from headrace.model.nouns import TopicPartition
+from headrace.record.record import Record
+
+if TYPE_CHECKING:
+    from headrace.arrow.json_lines import RowLine
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MS = timedelta(milliseconds=1)
+
+
+def export(
+    topic: str,
+    *,
+    to: Annotated[Literal["parquet", "csv", "jsonl"], Parameter(help="The format of the files.")],
+    output: Annotated[
+        Path,
+        Parameter(
+            name=["-o", "--output"],
+            help="A file; in a directory that is there, one for each partition.",
+        ),
+    ],
+    overwrite: Annotated[
+        bool, Parameter(negative=(), help="Put it in the place of a file that is there.")
+    ] = False,
+    data: DataDirectory = None,
+    isolation: Level = "read_committed",
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value
+) -> None:
+    """Write the records of a topic to files. A file appears when it is whole.
+
+    The lines of jsonl are those of headrace consume --json, which headrace produce -f json takes.
+    For example: headrace topic export orders --to parquet -o orders.parquet
+    """
+    for needed in ("pyarrow", "numpy"):
+        if find_spec(needed) is None:
+            raise CommandError(
+                f"{needed} is missing: install headrace with its extra, as pip install '.[arrow]'"
+            )
+    from headrace.arrow.json_lines import COLUMNS
+    from headrace.arrow.topic_files import write_file
+    from headrace.arrow.topic_source import bound_line
+
+    source = topics_of(data, cluster)
+    names = source.names()
+    if topic not in names:
+        raise not_found("topic", topic, names)
+    opened = source.open(topic, isolation)
+    files = {output: dict(opened.ranges)}
+    if output.is_dir():
+        files = {
+            output / f"{topic}-{number}.{to}": {number: span}
+            for number, span in opened.ranges.items()
+        }
+    for path in files:
+        if path.exists() and not overwrite:
+            raise UsageError(f"{path} is there already: --overwrite puts the new one in its place")
+    note(bound_line(opened))
+    for path, ranges in files.items():
+        with _whole_file(path, overwrite=overwrite) as file:
+            batches = opened.read(COLUMNS, ranges)
+            count = write_file(file, batches, to, topic, _row_line(topic))
+        note(f"{counted(count, 'record')} in {path} ({path.stat().st_size} bytes)")
+
+
+@contextmanager
+def _whole_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
+    """Open a file that takes its name once it is written and on the disk, and else goes away.
+
+    UsageError where the name was taken meanwhile.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if overwrite:
+            part.replace(path)
+        else:
+            try:
+                os.link(part, path)
+            except FileExistsError:
+                raise UsageError(f"{path} is there since: nothing was put in its place") from None
+    finally:
+        with suppress(FileNotFoundError):
+            part.unlink()
+
+
+def _row_line(topic: str) -> "RowLine":
+    """Return what prints a row with headers, or with bytes that are no UTF-8."""
+    format_ = json_formatter()
+
+    def line(row: dict[str, Any]) -> bytes:
+        headers = [(header["key"], header["value"]) for header in row["headers"] or ()]
+        time_ms = (row["timestamp"] - _EPOCH) // _MS
+        record = Record(row["offset"], time_ms, row["key"], row["value"], headers)
+        return format_(TopicPartition(topic, row["partition"]), record)
+
+    return line

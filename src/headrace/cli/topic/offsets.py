@@ -1,0 +1,191 @@
+"""`headrace topic offsets` and `trim`: where partitions begin and end, and moving their start."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from headrace.cli.shared.broker_options import BrokerOptions, Json
+from headrace.cli.shared.confirmation import Yes, confirm
+from headrace.cli.shared.failure import EXIT_FAILED, UsageError, error_json, line_of
+from headrace.cli.shared.name_patterns import Regex, some_matching
+from headrace.cli.shared.offset_positions import Place, parse_place, resolve_places
+from headrace.cli.shared.output import counted, note, note_error, print_json, print_table
+from headrace.cli.shared.partition_choice import chosen_partitions
+from headrace.client.client import Client
+from headrace.client.delete_records import Started, delete_records
+from headrace.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAt, list_offsets
+from headrace.client.sync import run
+from headrace.model.errors import ApiError
+from headrace.model.nouns import TopicPartition
+
+_NEWEST = "max-timestamp"
+Topics = Annotated[str, Parameter(help="topic, or topic:0,1 for some of its partitions.")]
+
+
+def offsets(
+    *topics: Topics,
+    at: Annotated[
+        str | None,
+        Parameter(
+            name=["--at", "--time"],
+            allow_leading_hyphen=True,
+            help=f"And the first offset at or after this time: @time, or {_NEWEST}.",
+        ),
+    ] = None,
+    regex: Regex = False,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value
+) -> None:
+    """Show where partitions begin and end, and which offset a time has.
+
+    For example: headrace topic offsets orders --at @2026-11-20T12:00; headrace topic offsets
+    orders:0,1
+    """
+    time = None if at is None else _time(at)
+    with cluster.client() as client:
+        partitions = _partitions(client, topics, regex=regex)
+        starts = run(list_offsets(client, dict.fromkeys(partitions, EARLIEST)))
+        ends = run(list_offsets(client, dict.fromkeys(partitions, LATEST)))
+        found: Mapping[TopicPartition, OffsetAt] = {}
+        if time is not None:
+            found = run(list_offsets(client, dict.fromkeys(partitions, time)))
+    rows = [
+        [*partition, starts[partition].offset, ends[partition].offset, *_found(found, partition)]
+        for partition in partitions
+    ]
+    names = ["topic", "partition", "start_offset", "end_offset", "offset", "timestamp"]
+    if json:
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+        return
+    shown = 4 if time is None else 6
+    columns = ["TOPIC", "PARTITION", "START", "END", "OFFSET", "TIMESTAMP"]
+    print_table(columns[:shown], [row[:shown] for row in rows])
+    if time is not None and any(row[4] is None for row in rows):
+        note("-: no record is so late")
+
+
+def _found(
+    found: Mapping[TopicPartition, OffsetAt], partition: TopicPartition
+) -> tuple[int | None, int | None]:
+    at = found.get(partition)
+    return (None, None) if at is None or at.offset < 0 else (at.offset, at.timestamp)
+
+
+def _time(text: str) -> int:
+    """Return what ListOffsets takes for `@time`, with or without its @. UsageError."""
+    if text == _NEWEST:
+        return MAX_TIMESTAMP
+    words = {"start", "earliest", "end", "latest"}
+    place = parse_place(text if text.startswith("@") or text in words else f"@{text}", "--at")
+    return place.number
+
+
+def trim(
+    *topics: Topics,
+    to: Annotated[
+        str,
+        Parameter(
+            name=["--to", "-o", "--offset"],
+            allow_leading_hyphen=True,
+            help="New start: a number, end, @time, -N (the last N stay), +N (ahead of its start).",
+        ),
+    ],
+    yes: Yes = False,
+    dry_run: Annotated[
+        bool, Parameter(name=["-n", "--dry-run"], negative=(), help="Only show what would be done.")
+    ] = False,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> int:
+    """Delete the oldest records of partitions for good, up to an offset or a time.
+
+    What groups have read or not is not looked at. For example: headrace topic trim orders --to
+    @2026-11-20T12:00 --dry-run; headrace topic trim orders:0 --to 1000 --yes
+    """
+    place = parse_place(to, "--to")
+    with cluster.client() as client:
+        partitions = _partitions(client, topics, regex=False)
+        starts = run(list_offsets(client, dict.fromkeys(partitions, EARLIEST)))
+        ends = run(list_offsets(client, dict.fromkeys(partitions, LATEST)))
+        _refuse_past_end(place, starts, ends)
+        before = {
+            partition: offset
+            for partition, offset in run(resolve_places(client, place, partitions)).items()
+            if offset > starts[partition].offset
+        }
+        count = sum(offset - starts[partition].offset for partition, offset in before.items())
+        done: Started = {}
+        if before and not dry_run:
+            what = counted(len(before), "partition")
+            confirm(f"Delete {counted(count, 'offset')} of {what} for good?", yes=yes)
+            done = run(delete_records(client, before))
+    outcomes = {partition: done.get(partition, before.get(partition)) for partition in partitions}
+    rows = [
+        (partition, starts[partition].offset, ends[partition].offset, outcomes[partition])
+        for partition in partitions
+    ]
+    return _print_trimmed(rows, dry_run=dry_run, json=json)
+
+
+_Row = tuple[TopicPartition, int, int, int | ApiError | None]
+"""A partition, its start and end before, and its new start: None where nothing lies before it."""
+
+
+def _print_trimmed(rows: Sequence[_Row], *, dry_run: bool, json: bool) -> int:
+    failed = [outcome for *_, outcome in rows if isinstance(outcome, ApiError)]
+    shown = [
+        (partition, start, start if outcome is None or isinstance(outcome, ApiError) else outcome,
+         end, outcome)
+        for partition, start, end, outcome in rows
+    ]  # fmt: skip
+    if json:
+        print_json(
+            {
+                "dry_run": dry_run,
+                "partitions": [
+                    {
+                        **partition._asdict(),
+                        "from_offset": start,
+                        "to_offset": to,
+                        "end_offset": end,
+                        "error": error_json(outcome) if isinstance(outcome, ApiError) else None,
+                    }
+                    for partition, start, to, end, outcome in shown
+                ],
+            }
+        )
+    else:
+        print_table(
+            ["TOPIC", "PARTITION", "FROM", "TO", "END"],
+            [(*partition, start, to, end) for partition, start, to, end, _ in shown],
+        )
+        for failure in failed:
+            note_error(line_of(failure)[0])
+    if dry_run:
+        note("nothing was changed: --dry-run")
+    elif all(outcome is None for *_, outcome in rows):
+        note("nothing lies before that: nothing was deleted")
+    return EXIT_FAILED if failed else 0
+
+
+def _refuse_past_end(
+    place: Place,
+    starts: Mapping[TopicPartition, OffsetAt],
+    ends: Mapping[TopicPartition, OffsetAt],
+) -> None:
+    """Raise UsageError for an offset that is not there yet: it would delete all, by a slip."""
+    for partition, end in ends.items():
+        base = starts[partition].offset if place.kind == "ahead" else 0
+        if place.kind in {"offset", "ahead"} and base + place.number > end.offset:
+            raise UsageError(
+                f"--to: {partition} ends at {end.offset}; to delete all of it say --to end"
+            )
+
+
+def _partitions(client: Client, topics: Sequence[str], *, regex: bool) -> list[TopicPartition]:
+    if not topics:
+        raise UsageError("name at least one topic")
+    known = run(client.metadata())
+    names = some_matching(topics, known.topics) if regex else topics
+    return chosen_partitions(known, names, "")
