@@ -2,8 +2,15 @@
 
 import pytest
 
+from headrace.cli.shared.output import speak_json
 from headrace.testing import BrokerThread
 from tests.support.cli_kit import Asked, Says, asker, sayer
+
+
+@pytest.fixture(autouse=True)
+def remarks_are_text() -> None:
+    """As each command begins, whatever one before it in this process printed."""
+    speak_json(False)
 
 
 @pytest.fixture

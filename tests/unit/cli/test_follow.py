@@ -13,7 +13,6 @@ from headrace.cli.records.sending import Records
 from headrace.cli.records.tail import Mark
 from headrace.cli.shared.broker_options import BrokerOptions
 from headrace.cli.shared.failure import EXIT_FAILED, CommandError
-from headrace.cli.shared.output import speak_json
 from headrace.client.transport import ConnectionLost
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.testing import BrokerThread
@@ -46,7 +45,6 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    speak_json(False)  # as each command begins
     with BrokerThread() as broker:
         yield Place(tmp_path, broker)
 
