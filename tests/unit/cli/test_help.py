@@ -1,5 +1,8 @@
 """What `--help` says, and what flags are: for all verbs."""
 
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,6 +41,17 @@ def test_every_verb_has_an_example_and_a_text_for_each_flag(
         flags = [name for name in argument.names if name.startswith("-")]
         if flags and argument.show and argument.parameter.help is not None:
             assert argument.parameter.help.rstrip().endswith((".", ")")), flags
+
+
+def test_each_family_of_verbs_says_what_each_of_them_is_for() -> None:
+    """In a process of its own: here the modules of the verbs are imported, and say it themselves."""
+    families = sorted({words[:at] for words in VERBS for at in range(len(words))})
+    asked = "import sys; from headrace.cli.main import run; run(sys.argv[1:])"
+    for family in families:
+        command = [sys.executable, "-c", asked, *family, "--help"]
+        said = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+        listed = said[said.index("Commands") :].split("\n╰")[0]
+        assert re.findall(r"^│ (\S+) *│$", listed, re.MULTILINE) == []
 
 
 @pytest.mark.parametrize("words", VERBS, ids=" ".join)

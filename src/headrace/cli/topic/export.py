@@ -43,11 +43,7 @@ def export(
     isolation: Level = "read_committed",
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value
 ) -> None:
-    """Write the records of a topic to files. A file appears when it is whole.
-
-    The lines of jsonl are those of headrace consume --json, which headrace produce -f json takes.
-    For example: headrace topic export orders --to parquet -o orders.parquet
-    """
+    """Write the records of a topic to files."""
     for needed in ("pyarrow", "numpy"):
         if find_spec(needed) is None:
             raise CommandError(

@@ -32,7 +32,12 @@ app = App(
     default_parameter=Parameter(show_default=False, negative=()),
 )
 
-app.command("headrace.cli.topic.export:export", name="export")
+app.command(
+    "headrace.cli.topic.export:export",
+    help="Write the records of a topic to files. A file appears when it is whole.\n\nThe lines of"
+    " jsonl are those of headrace consume --json, which headrace produce -f json takes. For"
+    " example: headrace topic export orders --to parquet -o orders.parquet",
+)
 app.command(offsets)
 app.command(trim, alias="trim-prefix")
 
