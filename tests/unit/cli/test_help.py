@@ -44,7 +44,7 @@ def test_every_verb_has_an_example_and_a_text_for_each_flag(
 
 
 def test_each_family_of_verbs_says_what_each_of_them_is_for() -> None:
-    """In a process of its own: here the modules of the verbs are imported, and say it themselves."""
+    """In processes of their own: here the verbs' modules are imported, and say it themselves."""
     families = sorted({words[:at] for words in VERBS for at in range(len(words))})
     asked = "import sys; from headrace.cli.main import run; run(sys.argv[1:])"
     for family in families:
