@@ -78,7 +78,7 @@ def _stop(partitions: int) -> Callable[[Cluster, int], dict[str, float]]:
 def cluster_sections(scale: float) -> list[Section]:
     """Every section of three brokers; `scale`: of their partitions."""
     led, idle_topics = max(int(LED * scale), 1), max(int(IDLE_TOPICS * scale), 1)
-    cheap = {"100 B: CPU-s/GB": Goal(most=0.7), "1 KB: CPU-s/GB": Goal(most=0.7)}
+    cheap = {f"{load}: CPU-s/GB": Goal(most=0.7) for load in replicated.LOADS}
     return [
         Section(
             "3 brokers, RF 3, acks=all, librdkafka [page cache]",
@@ -87,6 +87,7 @@ def cluster_sections(scale: float) -> list[Section]:
             goals={
                 "100 B: records/s": Goal(least=1),
                 "1 KB: records/s": Goal(least=1.5),
+                "1 KB, 16 KB batches: records/s": Goal(least=1.5),
                 "5,000 msg/s: p99 ms": Goal(most=1),
                 **cheap,
             },
@@ -95,7 +96,7 @@ def cluster_sections(scale: float) -> list[Section]:
             "3 brokers, RF 3, acks=all, librdkafka [flushed]",
             _produce(True),
             seconds_max=900,
-            goals={"100 B: records/s": Goal(least=2), "1 KB: records/s": Goal(least=2), **cheap},
+            goals={f"{load}: records/s": Goal(least=2) for load in replicated.LOADS} | cheap,
         ),
         Section(
             f"{idle_topics * IDLE_PARTITIONS:,} partitions of 3 replicas at rest",

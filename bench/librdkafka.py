@@ -24,7 +24,14 @@ class Moved:
 
 
 def produce(
-    bootstrap: str, topic: str, *, acks: str, record_bytes: int, seconds: float, partitions: int
+    bootstrap: str,
+    topic: str,
+    *,
+    acks: str,
+    record_bytes: int,
+    seconds: float,
+    partitions: int,
+    batch_bytes: int = 1_000_000,
 ) -> Moved:
     """Produce for about `seconds`; the clock stops when the last record is acknowledged."""
     failed: list[object] = []
@@ -33,7 +40,7 @@ def produce(
             "bootstrap.servers": bootstrap,
             "acks": acks,
             "linger.ms": 5,
-            "batch.size": 1_000_000,
+            "batch.size": batch_bytes,
             "queue.buffering.max.messages": 500_000,
             "queue.buffering.max.kbytes": 262_144,
             "log_level": 0,

@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from bench import latency, librdkafka, rawload
 from bench.clusters import BROKERS, Cluster, until
@@ -14,7 +15,20 @@ RATE, RATE_SECONDS = 5000, 6.0
 FILL_SECONDS = 4.0
 CATCH_UP_PARTITIONS = 8
 IDLE_SECONDS = 20.0
-SIZES = {"100 B": 100, "1 KB": 1000}
+
+
+class Load(NamedTuple):
+    """What is produced."""
+
+    record_bytes: int
+    batch_bytes: int = 1_000_000
+
+
+LOADS = {
+    "100 B": Load(100),
+    "1 KB": Load(1000),
+    "1 KB, 16 KB batches": Load(1000, 16_384),  # the Java client's default
+}
 LEADS_FIRST = list(range(BROKERS))
 Figures = dict[str, float]
 
@@ -22,10 +36,10 @@ Figures = dict[str, float]
 def warm_up(cluster: Cluster) -> None:
     """Go through everything once."""
     cluster.create_topic("warm", 1)
-    for size in SIZES.values():
+    for load in LOADS.values():
         librdkafka.produce(
             cluster.bootstrap, "warm",
-            acks="all", record_bytes=size, seconds=WARM_SECONDS, partitions=1,
+            acks="all", seconds=WARM_SECONDS, partitions=1, **load._asdict(),
         )  # fmt: skip
     cluster.delete_topic("warm")
 
@@ -33,13 +47,13 @@ def warm_up(cluster: Cluster) -> None:
 def produce(cluster: Cluster, number: int) -> Figures:
     """Produce as fast as it goes, and then at a steady rate; CPU time is that of all brokers."""
     found: Figures = {}
-    for name, size in SIZES.items():
-        topic = f"produce-{number}-{size}"
+    for name, load in LOADS.items():
+        topic = f"produce-{number}-{load.record_bytes}-{load.batch_bytes}"
         cluster.create_topic(topic, 1, [LEADS_FIRST])
         cpu = cluster.cpu_seconds()
         moved = librdkafka.produce(
             cluster.bootstrap, topic,
-            acks="all", record_bytes=size, seconds=PRODUCE_SECONDS, partitions=1,
+            acks="all", seconds=PRODUCE_SECONDS, partitions=1, **load._asdict(),
         )  # fmt: skip
         time.sleep(SETTLE_SECONDS)
         cpu = cluster.cpu_seconds() - cpu
