@@ -23,7 +23,9 @@ class GatheredWrites:
         None: they are being done, and `later` is told how it went, in the order of the passes.
         """
         failed = self._end(lambda failures: later(self._fence(failures)))
-        return None if failed is None else self._fence(failed)
+        if failed:
+            return self._fence(failed)
+        return None if failed is None else False
 
     def _fence(self, failures: "Failures") -> bool:
         for path, error in failures:

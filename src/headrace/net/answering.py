@@ -3,7 +3,7 @@
 import logging
 from asyncio import Transport
 from collections import deque
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.model.errors import HeadraceError, Malformed
 from headrace.model.invariant import InvariantError
@@ -165,7 +165,7 @@ class Answers:
         if ranged or (self._outlet is not None and self._outlet.busy):
             self._send_by_outlet(self.transport, out)
             return
-        buffers = cast("list[Buffer]", out)
+        buffers: list[Buffer] = out  # type: ignore[assignment]  # no range
         if len(buffers) == 1:
             self.transport.write(buffers[0])
         elif sum(map(len, buffers)) <= JOIN_BYTES_MAX:
