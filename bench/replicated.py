@@ -45,7 +45,7 @@ def warm_up(cluster: Cluster) -> None:
 
 
 def produce(cluster: Cluster, number: int) -> Figures:
-    """Produce as fast as it goes, and then at a steady rate; CPU time is that of all brokers."""
+    """Produce as fast as it goes; CPU time is that of all brokers."""
     found: Figures = {}
     for name, load in LOADS.items():
         topic = f"produce-{number}-{load.record_bytes}-{load.batch_bytes}"
@@ -62,13 +62,18 @@ def produce(cluster: Cluster, number: int) -> Figures:
             f"{name}: records/s": moved.per_second,
             f"{name}: CPU-s/GB": cpu / moved.gigabytes,
         }
+    return found
+
+
+def produce_steadily(cluster: Cluster, number: int) -> Figures:
+    """Produce single records at a steady rate; CPU time is that of all brokers."""
     topic = f"rate-{number}"
     cluster.create_topic(topic, 1, [LEADS_FIRST])
     cpu = cluster.cpu_seconds()
     took = latency.measure(cluster.bootstrap, topic, rate=RATE, seconds=RATE_SECONDS)
     cpu = cluster.cpu_seconds() - cpu
     cluster.delete_topic(topic)
-    return found | {
+    return {
         f"{RATE:,} msg/s: p50 ms": took.p50,
         f"{RATE:,} msg/s: p99 ms": took.p99,
         f"{RATE:,} msg/s: CPU-us/record": cpu / (RATE * RATE_SECONDS) * 1e6,
