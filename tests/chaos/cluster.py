@@ -41,7 +41,8 @@ SETTINGS: dict[str, Any] = ANY_BROKER | {
     "replica.lag.time.max.ms": 5000,
     "offsets.topic.num.partitions": 4,
     "transaction.state.log.num.partitions": 4,
-    "leader.imbalance.check.interval.seconds": 20,
+    "leader.imbalance.check.interval.seconds": 3,
+    "leader.imbalance.per.broker.percentage": 0,
 }
 
 
@@ -187,6 +188,16 @@ class Ground:
             "producing goes on",
         )
         self.until_in_sync()
+        # Else one broker may lead all: a fault of its way to clients alone leaves them nothing.
+        self._until(
+            lambda: [
+                f"{place} is led by {found.leader}, not by the first of {found.assigned}"
+                for place, found in self.loaded().items()
+                if found.leader != found.assigned[0]
+            ],
+            CATCH_UP_SECONDS_MAX,
+            "leaders are the preferred ones",
+        )
         self._until(
             lambda: ["no transaction"] if self.load.notes.commits == commits else [],
             CATCH_UP_SECONDS_MAX,

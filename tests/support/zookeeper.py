@@ -90,8 +90,16 @@ class ZooKeeperServer:
             return ""
 
     def pause(self) -> None:
-        """Make it stand still, its connections open."""
+        """Make it stand still, its connections open. Returns when all of its threads do."""
         self._signal(signal.SIGSTOP)
+        while self.process is not None and self.process.poll() is None and self._moves():
+            time.sleep(0.002)
+
+    def _moves(self) -> bool:
+        assert self.process is not None
+        tasks = Path(f"/proc/{self.process.pid}/task")
+        states = {(task / "stat").read_text().rpartition(") ")[2][0] for task in tasks.iterdir()}
+        return not states <= {"T", "Z"}
 
     def resume(self) -> None:
         """Let it go on."""
