@@ -48,7 +48,7 @@ app.command(
     "headrace.cli.records.consume:consume",
     help="Print records of topics, new ones as they come.\n\nFor example: headrace consume orders"
     " --from-beginning --until-end; headrace consume orders -o -10 -f '%p@%o %k=%v\\n'; headrace"
-    " consume orders -g billing --json",
+    " consume orders -g billing --json; headrace consume jobs --share workers",
 )
 app.command(
     "headrace.cli.group.group:app",

@@ -10,6 +10,8 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record import batch as batches
 
+OF_DAMAGE = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE})
+"""What readers of damaged records are told; a failed disk's get the former, too."""
 _STEADY_PROBES = 512
 """So many offsets are tried one by one before the steps grow: a batch rarely has more records."""
 

@@ -1,9 +1,11 @@
 """What commands print, line by line, against a broker: topics, groups, several at once."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from confluent_kafka import Consumer as ConfluentConsumer
 
 from headrace.cli.main import run as command
 from headrace.client.groups import Committed
@@ -100,6 +102,7 @@ def test_groups_are_described_with_what_is_behind_and_who_reads(
         assert code == 0
         lines = [line.split() for line in text.splitlines()]
         assert ["t", "0", "4", "10", "6"] in [line[:5] for line in lines]
+        assert ["t", "1", "-", "0", "-", member.member_id] in [line[:6] for line in lines]
         assert says("group", "seek", "reads", "--to", "start")[0] == 1, "it has a member"
         run(member.leave())
     said = json.loads(says("group", "describe", "reads", "--json")[1])
@@ -110,6 +113,29 @@ def test_groups_are_described_with_what_is_behind_and_who_reads(
     assert two[:half] + two[half + 1 :] == says("group", "describe", "reads")[1] * 2
     assert says("group", "delete", "reads") == (0, "deleted reads\n", "")
     assert says("group", "delete", "reads")[0] == 4
+
+
+def test_partitions_of_members_by_the_newer_protocol_are_shown_without_a_commit_too(
+    says: Says, broker: BrokerThread
+) -> None:
+    says("topic", "create", "t", "-p", "2")
+    send(broker, "t", 10)
+    consumer = ConfluentConsumer(
+        {"bootstrap.servers": broker.bootstrap, "group.id": "new", "group.protocol": "consumer"}
+    )
+    try:
+        consumer.subscribe(["t"])
+        deadline = time.monotonic() + 30
+        while len(consumer.assignment()) < 2:
+            assert time.monotonic() < deadline
+            consumer.poll(0.1)
+        lines = [line.split() for line in says("group", "describe", "new")[1].splitlines()]
+    finally:
+        consumer.close()
+    assert [line[:5] for line in lines if line[0] == "t"] == [
+        ["t", "0", "-", "10", "-"],
+        ["t", "1", "-", "0", "-"],
+    ]
 
 
 def test_a_group_is_moved_within_the_partitions_that_are_named(

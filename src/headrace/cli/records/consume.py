@@ -1,24 +1,20 @@
 """`headrace consume`: print records as they come."""
 
 import signal
-import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from headrace.cli.records.consume_printer import DamagedBytes, Printer
 from headrace.cli.records.consume_reader import Reader, ReadOptions
 from headrace.cli.records.formats import Formatter, json_formatter, text_formatter
 from headrace.cli.records.topic_awaiting import await_topics
 from headrace.cli.shared.broker_options import BrokerOptions, Json, check_seconds, pairs
 from headrace.cli.shared.failure import UsageError
 from headrace.cli.shared.offset_positions import Place, parse_place
-from headrace.client.consumer import Chunk
 from headrace.client.offsets import EARLIEST, LATEST
-from headrace.model.errors import CorruptLogError, HeadraceError
-from headrace.model.nouns import TopicPartition
-from headrace.record.compression import CorruptBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +50,13 @@ class ConsumeOptions:
     group: Annotated[
         str | None,
         Parameter(name=["-g", "--group"], help="Read as a member of this group, and commit."),
+    ] = None
+    share: Annotated[
+        str | None,
+        Parameter(
+            name="--share",
+            help="Read as a member of this share group, and accept what was printed.",
+        ),
     ] = None
     timeout: Annotated[
         float | None,
@@ -95,6 +98,8 @@ class ConsumeOptions:
 
     def check(self) -> None:
         """Raise UsageError where flags make no sense together."""
+        if self.share is not None:
+            self._check_share(self.share)
         if self.group and self.partitions:
             raise UsageError("--group and --partition: the group decides who reads what")
         if self.from_beginning and self.offset is not None:
@@ -103,6 +108,36 @@ class ConsumeOptions:
             check_seconds("--timeout", self.seconds)
         if self.max_messages is not None and self.max_messages < 1:
             raise UsageError(f"--max-messages {self.max_messages}: must be at least 1")
+
+    def _check_share(self, group: str) -> None:
+        start = f"headrace config set group {group} share.auto.offset.reset=earliest"
+        alone = {
+            "--group": (bool(self.group), "one of them at most"),
+            "--partition": (bool(self.partitions), "the group decides who reads what"),
+            "--from-beginning": (
+                self.from_beginning,
+                f"the group has its own place; one that is new begins at the start after: {start}",
+            ),
+            "--offset": (
+                self.offset is not None,
+                f"the group has its own place; headrace share reset {group} moves it",
+            ),
+            "--until-end": (self.until_end, "others read beside; --timeout ends when nothing came"),
+            "--skip-damaged": (self.skip_damaged, "the group hands records out in its own order"),
+            "--read-committed": (
+                self.committed_only,
+                f"is the group's own: headrace config set group {group}"
+                " share.isolation.level=read_committed",
+            ),
+        }
+        for flag, (is_given, why) in alone.items():
+            if is_given:
+                raise UsageError(f"--share and {flag}: {why}")
+
+    @property
+    def committed_only(self) -> bool:
+        """Whether only decided transactions are read."""
+        return self.read_committed or self.isolation == "read_committed"
 
     def outage_seconds(self) -> float | None:
         """Return how long to wait for brokers that are gone; None: as long as for an answer."""
@@ -184,6 +219,15 @@ def consume(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with cluster.client() as client:
         new = await_topics(client, names, wait=not options.until_end, seconds=options.seconds)
+        if options.share is not None:
+            from headrace.cli.records.consume_share import ShareReader, consume_share
+
+            consume_share(
+                ShareReader(client, names, options.share, options.outage_seconds()),
+                printer,
+                options.seconds,
+            )
+            return
         reader = Reader(
             client,
             names,
@@ -191,7 +235,7 @@ def consume(
                 options.place(),
                 options.chosen(),
                 options.group,
-                read_committed=options.read_committed or options.isolation == "read_committed",
+                read_committed=options.committed_only,
                 skip_damaged=options.skip_damaged,
                 new_topics=new,
             ),
@@ -201,60 +245,6 @@ def consume(
             _print_all(reader, printer, options)
         finally:
             reader.close(printer.printed)
-
-
-class Printer:
-    """Writes records to standard output and counts them."""
-
-    def __init__(self, formatter: Formatter, most: int | None) -> None:
-        self._formatter = formatter
-        self._left = most
-        self.printed: dict[TopicPartition, int] = {}
-        """The offset after the last record printed of each partition."""
-
-    def print(self, chunk: Chunk) -> bool:
-        """Print a chunk's records; False when enough have been printed.
-
-        DamagedBytes where they end before the chunk does.
-        """
-        format_, partition = self._formatter, chunk.partition
-        following = chunk.position
-        texts: list[bytes] = []
-        try:
-            for record in chunk.records():
-                texts.append(format_(partition, record))
-                following = record.offset + 1
-                if len(texts) == self._left:
-                    return False
-            following = chunk.next_position
-        except (CorruptLogError, CorruptBatch) as error:
-            raise DamagedBytes(partition, following, error) from None
-        finally:
-            _write(b"".join(texts))
-            if self._left is not None:
-                self._left -= len(texts)
-            if following > chunk.position:
-                self.printed[partition] = following
-        return True
-
-
-def _write(text: bytes) -> None:
-    """Write a chunk's text at once, also where PYTHONUNBUFFERED has standard output unbuffered."""
-    out, rest = sys.stdout.buffer, memoryview(text)
-    while rest:
-        rest = rest[out.write(rest) :]
-    out.flush()
-
-
-class DamagedBytes(Exception):
-    """A chunk holds bytes that are not what was written."""
-
-    def __init__(self, partition: TopicPartition, offset: int, error: HeadraceError) -> None:
-        super().__init__(str(error))
-        self.partition = partition
-        self.offset = offset
-        """The first that was not printed."""
-        self.error = error
 
 
 def _print_all(reader: Reader, printer: Printer, options: ConsumeOptions) -> None:

@@ -10,26 +10,23 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple
 
+from headrace.cli.records.consume_outage import Outage
 from headrace.cli.shared.failure import EXIT_FAILED, CommandError, UsageError, line_of
 from headrace.cli.shared.offset_positions import Place, resolve_places
 from headrace.cli.shared.output import note
 from headrace.client import groups
 from headrace.client.client import Client
 from headrace.client.consumer import Chunk, Consumer
-from headrace.client.damage import DamagePlace, next_sound_offset, place_of_damage
+from headrace.client.damage import OF_DAMAGE, DamagePlace, next_sound_offset, place_of_damage
 from headrace.client.groups import Committed
 from headrace.client.member import Member
 from headrace.client.offsets import EARLIEST, LATEST
 from headrace.client.sync import run
-from headrace.client.transport import ClientError
 from headrace.model.errors import CorruptLogError, ErrorCode, HeadraceError
 from headrace.model.nouns import TopicPartition
 
-_OF_DAMAGE = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE})
 _START, _END = Place("time", EARLIEST), Place("time", LATEST)
 COMMIT_SECONDS = 5.0
-LEAVE_SECONDS_MAX = 5.0
-"""How long the end waits for a group's coordinator that does not answer."""
 
 
 class ReadOptions(NamedTuple):
@@ -58,7 +55,7 @@ class Reader:
         self.consumer.on_reset = _tell_reset
         self._committed_at = time.monotonic()
         self._told: dict[TopicPartition, ErrorCode] = {}
-        self._outage = False
+        self._outage = Outage(client)
 
     def begin(self, outage_seconds: float | None) -> None:
         """Find where to begin, or join the group.
@@ -70,9 +67,7 @@ class Reader:
             self.consumer.positions = self._start(self._wanted())
         else:
             self._join(self.member)
-        self.client.patient = True
-        self.client.outage_seconds = outage_seconds
-        self.client.on_retry = self._tell_retry
+        self._outage.await_brokers(outage_seconds)
 
     def _wanted(self) -> list[TopicPartition]:
         known = run(self.client.leaders(list(self.topics)))
@@ -122,9 +117,7 @@ class Reader:
                 printed.clear()
                 self._join(self.member)
         chunks = run(self.consumer.poll())
-        if self._outage:
-            self._outage = False
-            note("the brokers answer again")
+        self._outage.brokers_answer()
         return chunks
 
     # what cannot be read
@@ -136,7 +129,7 @@ class Reader:
         """
         failing = dict(self.consumer.failing)
         for partition, code in failing.items():
-            if code in _OF_DAMAGE and self._told.get(partition) is code:
+            if code in OF_DAMAGE and self._told.get(partition) is code:
                 # Twice: a segment that goes by retention while it is read gets the same once.
                 place = run(place_of_damage(self.client, partition))
                 if place is not None:
@@ -170,16 +163,6 @@ class Reader:
         self.consumer.forget_failure(partition)
         note(f"{partition}: passed over offsets {offset} to {following - 1}, damaged{where}")
 
-    def _tell_retry(self, error: HeadraceError) -> None:
-        """Say once that no broker answers: until one does again."""
-        if isinstance(error, ClientError) and not self._outage:
-            self._outage = True
-            seconds = self.client.outage_seconds
-            if seconds is None:
-                seconds = self.client.retry_seconds
-            how_long = "until it answers" if seconds == float("inf") else f"for {seconds:g} s"
-            note(f"{error}; trying again {how_long}")
-
     # the end
 
     def _commit(self, printed: Mapping[TopicPartition, int]) -> None:
@@ -195,7 +178,7 @@ class Reader:
         """
         if self.member is None or not self.member.member_id:
             return
-        self.client.outage_seconds = LEAVE_SECONDS_MAX if self._outage else None
+        self._outage.hurry()
         self._commit(printed)
         run(self.member.leave())
 

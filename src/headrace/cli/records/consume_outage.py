@@ -1,0 +1,49 @@
+"""What `headrace consume` waits for while it reads, brokers that are gone above all: said once."""
+
+from headrace.cli.shared.output import note
+from headrace.client.client import Client
+from headrace.client.damage import OF_DAMAGE
+from headrace.client.transport import ClientError
+from headrace.model.errors import ApiError, HeadraceError
+
+LEAVE_SECONDS_MAX = 5.0
+"""How long the end waits for a group's coordinator that does not answer."""
+
+
+class Outage:
+    """Whether any broker answers a client."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.under_way = False
+        self._damage_told = False
+
+    def await_brokers(self, seconds: float | None) -> None:
+        """Wait from now on for brokers that are gone, for `seconds`; None: as for other errors."""
+        self.client.patient = True
+        self.client.outage_seconds = seconds
+        self.client.on_retry = self._tell_retry
+
+    def brokers_answer(self) -> None:
+        """Say so where they did not before."""
+        if self.under_way:
+            self.under_way = False
+            note("the brokers answer again")
+
+    def hurry(self) -> None:
+        """Wait no longer than the end of a command may take."""
+        self.client.outage_seconds = LEAVE_SECONDS_MAX if self.under_way else None
+
+    def _tell_retry(self, error: HeadraceError) -> None:
+        """Say once that no broker answers, until one does again; and that one cannot read."""
+        if isinstance(error, ApiError) and error.code in OF_DAMAGE and not self._damage_told:
+            self._damage_told = True
+            words = error.message or error.code.name
+            note(f"{words}; trying again for {self.client.retry_seconds:g} s")
+        if isinstance(error, ClientError) and not self.under_way:
+            self.under_way = True
+            seconds = self.client.outage_seconds
+            if seconds is None:
+                seconds = self.client.retry_seconds
+            how_long = "until it answers" if seconds == float("inf") else f"for {seconds:g} s"
+            note(f"{error}; trying again {how_long}")

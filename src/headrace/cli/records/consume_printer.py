@@ -1,0 +1,83 @@
+"""What `headrace consume` prints of chunks of records, and how far that went."""
+
+import sys
+from collections.abc import Iterator
+from typing import Protocol
+
+from headrace.cli.records.formats import Formatter
+from headrace.model.errors import CorruptLogError, HeadraceError
+from headrace.model.nouns import TopicPartition
+from headrace.record.compression import CorruptBatch
+from headrace.record.record import Record
+
+
+class Printable(Protocol):
+    """Records of one partition as they came."""
+
+    @property
+    def partition(self) -> TopicPartition: ...
+
+    @property
+    def position(self) -> int:
+        """The first offset wanted."""
+
+    @property
+    def next_position(self) -> int:
+        """The offset behind the last there is."""
+
+    def records(self) -> Iterator[Record]: ...
+
+
+class Printer:
+    """Writes records to standard output and counts them."""
+
+    def __init__(self, formatter: Formatter, most: int | None) -> None:
+        self._formatter = formatter
+        self.left = most
+        """How many more are to be printed; None: all that come."""
+        self.printed: dict[TopicPartition, int] = {}
+        """The offset after the last record printed of each partition."""
+
+    def print(self, chunk: Printable) -> bool:
+        """Print a chunk's records; False when enough have been printed.
+
+        DamagedBytes where they end before the chunk does.
+        """
+        format_, partition = self._formatter, chunk.partition
+        following = chunk.position
+        texts: list[bytes] = []
+        try:
+            for record in chunk.records():
+                texts.append(format_(partition, record))
+                following = record.offset + 1
+                if len(texts) == self.left:
+                    return False
+            following = chunk.next_position
+        except (CorruptLogError, CorruptBatch) as error:
+            raise DamagedBytes(partition, following, error) from None
+        finally:
+            _write(b"".join(texts))
+            if self.left is not None:
+                self.left -= len(texts)
+            if following > chunk.position:
+                self.printed[partition] = following
+        return True
+
+
+def _write(text: bytes) -> None:
+    """Write a chunk's text at once, also where PYTHONUNBUFFERED has standard output unbuffered."""
+    out, rest = sys.stdout.buffer, memoryview(text)
+    while rest:
+        rest = rest[out.write(rest) :]
+    out.flush()
+
+
+class DamagedBytes(Exception):
+    """A chunk holds bytes that are not what was written."""
+
+    def __init__(self, partition: TopicPartition, offset: int, error: HeadraceError) -> None:
+        super().__init__(str(error))
+        self.partition = partition
+        self.offset = offset
+        """The first that was not printed."""
+        self.error = error
