@@ -124,6 +124,10 @@ docs-test: setup-dev ## Every block of README and docs, run as it stands; the si
 first-hour: setup-dev ## README's first hour on a bare Debian 13, written to out/first_hour.txt (root, debootstrap)
 	@$(PY) -m tests.first_hour $(ARGS)
 
+.PHONY: container-test
+container-test: setup-dev ## The container recipe built, run, stopped and killed (podman, or docker; debootstrap where no image can be pulled)
+	@$(PY) -m tests.container $(ARGS)
+
 .PHONY: session
 session: setup-dev ## Draw the terminal at README's top anew, from a session that is really run
 	@$(PY) tools/gen_session.py

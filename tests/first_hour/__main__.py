@@ -8,7 +8,6 @@ Needs root, debootstrap and a network. Status 1 where a block failed.
 """
 
 import argparse
-import configparser
 import os
 import shutil
 import subprocess
@@ -16,40 +15,9 @@ import sys
 from pathlib import Path
 
 from tests.docs.processes import ROOT
+from tests.support.debian_root import copy_bare, make_bare
 
-SUITE = "trixie"
-"""Debian 13."""
 OUT = ROOT / "out"
-CONFIGURATION = ("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf", "/etc/apt/apt.conf.d")
-CERTIFICATES = ("/etc/ssl/certs/ca-certificates.crt", "/usr/local/share/ca-certificates")
-
-
-def _bare(place: Path) -> None:
-    """Make the bare system, once: what debootstrap made is copied for each run."""
-    if (place / "etc" / "debian_version").exists():
-        return
-    if shutil.which("debootstrap") is None:
-        raise SystemExit("first-hour: debootstrap is not installed: apt-get install debootstrap")
-    place.mkdir(parents=True, exist_ok=True)
-    command = ["debootstrap", "--variant=minbase", "--include=ca-certificates", SUITE, str(place)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-
-
-def _configure(root: Path) -> None:
-    """Give it the machine's way to its packages."""
-    own = [os.environ[name] for name in ("PIP_CERT", "SSL_CERT_FILE") if name in os.environ]
-    pip = Path("/etc/pip.conf")
-    if pip.exists():
-        settings = configparser.ConfigParser()
-        settings.read(pip)
-        own += [settings["global"]["cert"]] if settings.has_option("global", "cert") else []
-    for name in (*CONFIGURATION, *CERTIFICATES, *own):
-        source, target = Path(name), root / name.lstrip("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_dir():
-            shutil.copytree(source, target, dirs_exist_ok=True)
-        elif source.exists():
-            shutil.copy(source, target)
 
 
 def main() -> int:
@@ -61,11 +29,9 @@ def main() -> int:
     if os.geteuid() != 0:
         raise SystemExit("first-hour: a root of its own is made and entered: run it as root")
     OUT.mkdir(exist_ok=True)
-    _bare(arguments.base)
+    make_bare(arguments.base, "first-hour")
     root = OUT / "first_hour_root"
-    shutil.rmtree(root, ignore_errors=True)
-    subprocess.run(["cp", "-a", "--reflink=auto", arguments.base, root], check=True)
-    _configure(root)
+    copy_bare(arguments.base, root)
     walk = [sys.executable, "-m", "tests.first_hour.walk", str(root), str(OUT / "first_hour.txt")]
     try:
         # With the last process in them what was mounted and started is gone.
