@@ -29,12 +29,12 @@ if ! "$python" -c 'import venv, ensurepip' 2>/dev/null; then
     fi
     command -v apt-get >/dev/null || { say "setup: this Python has no venv module; install it for $python"; exit 1; }
     say "setup: installing $package"
-    { $root apt-get update -q && DEBIAN_FRONTEND=noninteractive $root apt-get install -q -y --no-install-recommends "$package"; } >&2 ||
+    { $root apt-get update -qq && DEBIAN_FRONTEND=noninteractive $root apt-get install -qq -y --no-install-recommends "$package"; } >/dev/null ||
         { say "setup: apt-get could not install $package; install it and try again"; exit 1; }
 fi
 
 [ -x .venv/bin/python ] || "$python" -m venv .venv
-say "setup: installing headrace[$extra] into .venv (about 0.7 GB downloaded the first time)"
+say "setup: installing headrace[$extra] into .venv (about 0.7 GB downloaded the first time, which takes minutes)"
 .venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[$extra]"
 # Where the environment forbids Python to write bytecode, each start would compile all of it again.
 .venv/bin/python -m compileall -q src

@@ -26,7 +26,12 @@ class Newcomer(Reader):
     def __init__(self, root: Path) -> None:
         super().__init__(root / TREE.lstrip("/"))
         self._root = root
-        passed = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+        passed = {
+            name: value
+            for name, value in os.environ.items()
+            if name.startswith("PIP_")
+            and not (Path(value).is_absolute() and _is_missing(root, value))
+        }
         path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         self.environ: Mapping[str, str] = passed | {
             "PATH": path, "HOME": HOME, "TERM": "dumb", "COLUMNS": "100", "LANG": "C.UTF-8",
@@ -48,6 +53,11 @@ class Newcomer(Reader):
         return self.shell(block.text, BLOCK_SECONDS_MAX)
 
 
+def _is_missing(root: Path, path: str) -> bool:
+    """Whether a path of this machine is none of the reader's."""
+    return not (root / path.lstrip("/")).exists()
+
+
 def wanted(block: Block) -> bool:
     """Whether a newcomer runs this block."""
     if block.mark.action == "shown":
@@ -60,8 +70,7 @@ def walk(root: Path, transcript: Path) -> int:
     for name in ("proc", "dev", "dev/shm"):
         (root / name).mkdir(exist_ok=True)
     subprocess.run(["mount", "-t", "proc", "proc", root / "proc"], check=True)
-    subprocess.run(["mount", "--bind", "/dev", root / "dev"], check=True)
-    (root / "tmp").chmod(0o1777)
+    subprocess.run(["mount", "--rbind", "/dev", root / "dev"], check=True)
     tree = root / TREE.lstrip("/")
     tree.mkdir(parents=True)
     copy_tree(tree)
@@ -77,6 +86,7 @@ def walk(root: Path, transcript: Path) -> int:
             out.flush()
             if block.mark.action == "file":
                 (tree / block.mark.words[0]).write_text(block.text)
+                out.write(f"[{block.place} is written to {block.mark.words[0]}]\n\n")
                 continue
             began = time.monotonic()
             ran = newcomer.block(block)

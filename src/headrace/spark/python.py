@@ -20,6 +20,11 @@ _WRAPPER = """\
 case $PYTHONPATH in
 {zips}) PYTHONPATH=${{PYTHONPATH#*:}} ;;
 esac
+if [ "$1 $2" = "-m pyspark.daemon" ]; then
+  shift 2
+  # -P: the modules beside that file are not for import by their last names.
+  exec {python} -P {daemon} "$@"
+fi
 exec {python} "$@"
 """
 
@@ -31,7 +36,12 @@ def worker_python() -> str:
         raise SourceError('pyspark is missing: pip install "headrace[spark]"')
     carried = Path(spec.origin).parent / "python" / "lib" / "pyspark.zip"
     zips = {shlex.quote(str(path)) + ":*" for path in (carried, carried.resolve())}
-    content = _WRAPPER.format(zips="|".join(sorted(zips)), python=shlex.quote(sys.executable))
+    daemon = Path(__file__).with_name("worker_daemon.py")
+    content = _WRAPPER.format(
+        zips="|".join(sorted(zips)),
+        python=shlex.quote(sys.executable),
+        daemon=shlex.quote(str(daemon)),
+    )
     script = private_directory("spark") / f"python-{crc32(content.encode()):08x}"
     write_script(script, content)
     return str(script)

@@ -17,7 +17,7 @@ import pytest
 
 from headrace import __version__
 from headrace.cli.broker import banner
-from headrace.cli.broker.banner import Facts
+from headrace.cli.broker.banner import Facts, _command
 from headrace.cli.broker.start import plain_words
 from headrace.testing.broker import BrokerThread
 from tests.support.process import HEADRACE, headrace
@@ -223,3 +223,16 @@ def test_on_a_terminal_a_start_shows_the_banner(tmp_path: Path) -> None:
     assert f"pid {os.getpid()}".encode() not in shown
     assert b"clients use" in shown
     assert str(tmp_path).encode() in shown
+
+
+@pytest.mark.parametrize(("called", "path", "command"), [
+    ("/usr/bin/headrace", "/bin:/usr/bin", "headrace"),
+    (".venv/bin/headrace", "/bin:/usr/bin", ".venv/bin/headrace"),
+    ("/home/me/.venv/bin/headrace", "/bin", "/home/me/.venv/bin/headrace"),
+    ("/src/headrace/__main__.py", "/bin", "headrace"),
+    ("headrace", "/bin", "headrace"),
+])  # fmt: skip
+def test_the_line_to_paste_names_the_command_as_a_shell_finds_it(
+    called: str, path: str, command: str
+) -> None:
+    assert _command(called, path) == command

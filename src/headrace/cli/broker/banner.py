@@ -163,7 +163,16 @@ def _first_line(facts: Facts) -> str:
     """Return one line to paste into another terminal."""
     first = facts.bootstrap.partition(",")[0]
     where = "" if first == DEFAULT_BOOTSTRAP else f" -b {first}"
+    command = _command(sys.argv[0], os.environ.get("PATH", ""))
     return (
-        f"echo hello | headrace produce orders{where} && headrace consume orders"
+        f"echo hello | {command} produce orders{where} && {command} consume orders"
         f" --from-beginning -n 1{where}"
     )
+
+
+def _command(called: str, path: str) -> str:
+    """Return what a shell finds this command by: as it was called, where it is not on the PATH."""
+    place, _, name = called.rpartition("/")
+    if name != "headrace" or not place or place in path.split(os.pathsep):
+        return "headrace"
+    return called
