@@ -119,6 +119,8 @@ def groups_table(groups: Sequence[Group]) -> Table:
     table.add_column("lag", justify="right")
     for group in groups:
         table.add_row(group.name, f"{group.committed:,}", f"{group.lag:,}")
+    table.caption = "beside the lines: a heartbeat in each partition, which closed the last windows"
+    table.caption_justify = "left"
     return table
 
 

@@ -25,11 +25,15 @@ def warm() -> None:
             raise CommandError(
                 f"{needed} is missing: install headrace with its extra, as pip install '.[arrow]'"
             )
-    from headrace.arrow.warm import warm as compile_kernels
     from headrace.kernels.choose import numba_unwanted
+    from headrace.kernels.compile_cache import prepare_cache, tell_compiling
 
     if numba_unwanted():
         raise CommandError(
             "there is nothing to compile: numba is missing, or HEADRACE_NUMBA=0 forbids it"
         )
+    prepare_cache()
+    tell_compiling(is_asked_for=True)  # first: an import may be what compiles
+    from headrace.arrow.warm import warm as compile_kernels
+
     print_line(f"the kernels of headrace.arrow are ready ({compile_kernels():.1f} s)")

@@ -51,17 +51,21 @@ def prepare_cache() -> None:
         os.environ["NUMBA_CACHE_DIR"] = str(private_directory("numba"))
 
 
-def tell_compiling() -> None:
-    """Say, once a process, that kernels are about to be compiled, where none are kept."""
+def tell_compiling(*, is_asked_for: bool = False) -> None:
+    """Say, once a process, that kernels are about to be compiled, where none are kept.
+
+    `is_asked_for`: nothing is said of how to have it done beforehand.
+    """
     global _told
     if _told:
         return
     _told = True
     kept = Path(os.environ["NUMBA_CACHE_DIR"])
     if next(kept.glob("**/decode_*.nbi"), None) is None:
+        advice = "" if is_asked_for else "; headrace arrow warm does it beforehand"
         print(
             "headrace.arrow: compiling for this machine, which takes some seconds and is kept in"
-            f" {kept}; headrace arrow warm does it beforehand",
+            f" {kept}{advice}",
             file=sys.stderr,
         )
 

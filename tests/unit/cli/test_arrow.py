@@ -59,3 +59,14 @@ def test_compiling_is_said_once_where_nothing_is_kept_yet(
         lines = capsys.readouterr().err.splitlines()
         assert len(lines) == said
         assert all("headrace arrow warm" in line and str(tmp_path) in line for line in lines)
+
+
+def test_who_asks_for_it_is_not_told_to_ask_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(compile_cache, "_told", False)
+    monkeypatch.setattr("headrace.arrow.warm.warm", lambda: 0.0)
+    assert command(["arrow", "warm"]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith(f"is kept in {tmp_path}")
