@@ -3,7 +3,8 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,16 @@ from headrace.record import batch as batches
 from headrace.testing import BrokerThread
 from tests.support.cli_kit import Asked, Says, asker, sayer, send
 from tests.support.dev_process import trial
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    """Whether it holds within half a minute."""
+    deadline = time.monotonic() + 30
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
 
 
 @pytest.fixture
@@ -40,8 +51,10 @@ def test_each_record_is_printed_once_and_the_group_has_nothing_left(
     code, printed, said = says("consume", "jobs", "--share", "workers", "-n", "4")
     assert (code, printed) == (0, "0\n1\n2\n3\n")
     assert "share group workers is new: it begins where share.auto.offset.reset" in said
-    code, printed, said = says("consume", "jobs", "--share", "workers", "--timeout", "2")
+    code, printed, said = says("consume", "jobs", "--share", "workers", "-n", "6")
     assert (code, printed, said) == (0, "4\n5\n6\n7\n8\n9\n", "")
+    code, printed, said = says("consume", "jobs", "--share", "workers", "--timeout", "1")
+    assert (code, printed, said) == (0, "", "")
     _, (group,) = asked("share describe", "workers")
     assert (group["state"], group["members"], group["lag"]) == ("Empty", [], 0)
 
@@ -53,7 +66,7 @@ def test_records_are_printed_in_the_forms_of_consume(asked: Asked) -> None:
 
 
 @pytest.mark.usefixtures("earliest")
-def test_what_a_member_that_is_stopped_has_printed_is_accepted(
+def test_a_member_accepts_what_it_has_printed_at_once_and_leaves_when_it_is_stopped(
     asked: Asked, broker: BrokerThread
 ) -> None:
     command = [
@@ -63,10 +76,11 @@ def test_what_a_member_that_is_stopped_has_printed_is_accepted(
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(10)][-1] == b"9\n"
+        assert eventually(lambda: asked("share describe", "workers")[1][0]["lag"] == 0)
+        assert len(asked("share describe", "workers")[1][0]["members"]) == 1
         process.send_signal(signal.SIGTERM)
         process.wait(30)
-    _, (group,) = asked("share describe", "workers")
-    assert (group["members"], group["lag"]) == ([], 0)
+    assert asked("share describe", "workers")[1][0]["members"] == []
 
 
 @pytest.mark.usefixtures("earliest")
