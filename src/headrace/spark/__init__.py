@@ -23,7 +23,7 @@ that registers the format with this Python, and makes streaming queries show as 
     connections.py    connections that a worker keeps between tasks
     register.py       the format made known to a session, and the Python it runs in
     listener.py       attach(): offsets of every batch, the last one too, committed to the group
-    python.py         the Python of Spark's processes
+    python.py         the Python of Spark's processes; worker_daemon.py forks its workers
     session.py        session(), builder(); java.py finds a Java
 
 Row schema and option names are those of Spark's own Kafka connector. Filters are never pushed down
