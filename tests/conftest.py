@@ -3,9 +3,15 @@
 # A broker in this process warms its codecs on a thread, and kio imports hypothesis where it is
 # installed: both threads at once would meet a half imported module.
 import asyncio
+import signal
 
 import hypothesis  # noqa: F401
 import pytest
+
+
+# A suite that was started in the background ignores Ctrl-C, and so would all that it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
