@@ -8,7 +8,6 @@ import signal
 import hypothesis  # noqa: F401
 import pytest
 
-
 # A suite that was started in the background ignores Ctrl-C, and so would all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
