@@ -19,8 +19,7 @@ RECORD_BYTES = 100
 WARM_UP_SHARE = 0.2
 END = -1
 """Stands in the last record for the time of its sending."""
-_GRACE_SECONDS = 120.0
-"""A broker that flushes each record may be that far behind at the end."""
+_GRACE_SECONDS = 20.0
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def catch_up(cluster: Cluster, number: int) -> Figures:
     began, own = time.monotonic(), broker.cpu_seconds()
     # Looked for on the disk first: a client that asks all the time would be measured, too.
     until(
-        lambda: _held(broker.directory, topic) >= int(load.megabytes * 0.999e6),
+        lambda: _held(broker.directory, topic) >= load.megabytes * 0.999e6,
         "nearly all bytes of the replica",
     )
     cluster.until_in_sync(topic, CATCH_UP_PARTITIONS)

@@ -147,8 +147,7 @@ class WantedPartitions:
 
     def to_look_at(self) -> list[WantedPartition]:
         """Return the partitions that are ready, in turn."""
-        ready = self.ready
-        return in_turn(ready) if len(ready) > 1 else [*ready]
+        return in_turn(self.ready)
 
     def quiet(self, partition: WantedPartition, *, news: bool) -> None:
         """Note that a partition has nothing to give. `news`: the client is to be told that."""
