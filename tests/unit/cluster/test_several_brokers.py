@@ -117,6 +117,23 @@ def test_leadership_goes_to_another_in_sync_when_a_broker_stops_and_back_when_as
     play(story)
 
 
+def test_the_next_controller_takes_the_one_that_died_out_of_the_isrs_it_was_a_follower_in() -> None:
+    """Though it led nothing, and may lag for long: acks=all would wait for a dead broker."""
+
+    async def story(cluster: SimCluster) -> None:
+        cluster.configure({"replica.lag.time.max.ms": "600000"})
+        await started(cluster, 0, 1, 2)
+        assert cluster.brokers[0].controller.is_controller
+        assigned = {0: (ONE, ZERO, TWO), 1: (TWO, ONE, ZERO)}
+        await cluster.controller().create_topics([NewTopic("t", assignment=assigned)])
+        cluster.kill(0)
+        image = cluster.brokers[1].broker.image
+        wanted = [(ONE, TWO), (TWO, ONE)]
+        await until(lambda: [shown.isr for shown in image.topics["t"].partitions] == wanted)
+
+    play(story)
+
+
 def test_a_replica_without_its_log_leads_nothing_and_the_isr_stays() -> None:
     async def story(cluster: SimCluster) -> None:
         await started(cluster, 0, 1)

@@ -78,12 +78,14 @@ class ControllerTerm:
         facts.deleting = set(await catalog.deletions())
         await identify(facts, self._writer, broker.random.uuid)
         if catalog.store.shared:
-            leaders = {
-                state.leader for topic in facts.topics.values() for state in topic.states.values()
+            # Who died as the controller may be in the ISR of what others lead.
+            held = {
+                replica
+                for topic in facts.topics.values()
+                for replicas in topic.node.partitions.values()
+                for replica in replicas
             }
-            dead = [
-                leader for leader in leaders if leader not in facts.brokers and leader != NO_LEADER
-            ]
+            dead = sorted(held - facts.brokers.keys())
             outcome = Outcome()
             await self._writer.carry_out(BrokersLeft(dead), outcome)
             self._note_unclean(outcome.taken)
