@@ -1,6 +1,13 @@
-"""All that is followed here: who is asked for what. One conversation with each leading broker."""
+"""All that is followed here: who is asked for what.
+
+One conversation with each leading broker, and up to `num.replica.fetchers` as long as partitions
+catch up: while one's answer is written, another's arrives. In sync, more of them are more requests.
+"""
+
+from collections.abc import Sequence
 
 from headrace.broker.broker import Broker
+from headrace.broker.follower import Follower
 from headrace.broker.metadata_image import NO_LEADER
 from headrace.broker.partition import Partition
 from headrace.model.nouns import BrokerId
@@ -16,7 +23,8 @@ class ReplicaFetchers:
         """Follow nothing yet."""
         self._broker = broker
         self._means = means
-        self._sources: dict[BrokerId, tuple[Source, Running]] = {}
+        self._sources: dict[BrokerId, list[tuple[Source, Running]]] = {}
+        """The conversations by leader; all but the first are of partitions that catch up."""
         self._source_of: dict[tuple[str, int], Source] = {}
 
     @property
@@ -27,7 +35,7 @@ class ReplicaFetchers:
     @property
     def failing(self) -> int:
         """How many leaders could not be asked when that was last tried."""
-        return sum(source.failing for source, _ in self._sources.values())
+        return sum(any(source.failing for source, _ in some) for some in self._sources.values())
 
     def follow(self, partition: Partition) -> None:
         """Fetch from the leader that the partition follows now; again is fine."""
@@ -39,8 +47,10 @@ class ReplicaFetchers:
         self.forget(partition)
         if follower is None or follower.leader in (NO_LEADER, self._broker.broker_id):
             return
-        source = self._source(follower.leader)
-        self._source_of[at] = source
+        self._add(partition, follower, self._source(follower.leader, 0))
+
+    def _add(self, partition: Partition, follower: Follower, source: Source) -> None:
+        self._source_of[(*partition.topic_partition,)] = source
         source.add(FollowedPartition(partition, follower, source.changed))
 
     def forget(self, partition: Partition) -> None:
@@ -50,19 +60,61 @@ class ReplicaFetchers:
             return
         source.remove(partition)
         if not source.members:
-            self._end(source.leader)
+            self._end(source)
 
-    def _source(self, leader: BrokerId) -> Source:
-        known = self._sources.get(leader)
-        if known is None:
-            source = Source(self._broker, self._means, leader, self._left)
-            known = self._sources[leader] = source, self._means.spawn(source.converse())
-        return known[0]
+    def _source(self, leader: BrokerId, number: int) -> Source:
+        """Return the conversation of that number with a leader, or a new one, the last."""
+        some = self._sources.setdefault(leader, [])
+        if number >= len(some):
+            source = Source(self._broker, self._means, leader, self._left, self._spread)
+            source.is_aside = bool(some)
+            some.append((source, self._means.spawn(source.converse())))
+        return some[min(number, len(some) - 1)][0]
 
-    def _end(self, leader: BrokerId) -> None:
-        source, running = self._sources.pop(leader)
+    def _end(self, source: Source) -> None:
+        some = self._sources[source.leader]
+        at = next(at for at, (known, _) in enumerate(some) if known is source)
+        _, running = some.pop(at)
+        if not some:
+            del self._sources[source.leader]
         source.close()
         running.cancel()
+
+    def _spread(
+        self,
+        source: Source,
+        catching_up: Sequence[FollowedPartition],
+        others: Sequence[FollowedPartition],
+    ) -> None:
+        """Take in which partitions that a conversation was answered catch up, and which do not.
+
+        Those that do are spread over several conversations; the others come back to the first.
+        """
+        if source is self._sources[source.leader][0][0]:
+            source.is_aside = False
+            left = len(catching_up)
+            for member in catching_up[1:]:
+                target = self._least(source.leader)
+                if target is None or len(target.members) >= left - 1:
+                    break
+                self._move(member, source, target)
+                left -= 1
+        else:
+            for member in others:
+                self._move(member, source, self._source(source.leader, 0))
+        if not source.members:
+            self._end(source)
+
+    def _least(self, leader: BrokerId) -> Source | None:
+        """Return that of a leader's conversations aside which has least to do; new, if may be."""
+        some = self._sources[leader]
+        if len(some) < self._broker.config.num_replica_fetchers:
+            return self._source(leader, len(some))
+        return min((source for source, _ in some[1:]), key=_members, default=None)
+
+    def _move(self, member: FollowedPartition, source: Source, target: Source) -> None:
+        source.remove(member.partition)
+        self._add(member.partition, member.follower, target)
 
     def _left(self, partition: Partition) -> None:
         """Look at a partition again whose log is free again, whoever is followed by now."""
@@ -72,8 +124,12 @@ class ReplicaFetchers:
 
     def close(self) -> None:
         """Fetch nothing more."""
-        for leader in tuple(self._sources):
-            for member in tuple(self._sources[leader][0].members.values()):
+        for source in [source for some in self._sources.values() for source, _ in some]:
+            for member in source.members.values():
                 member.end()
-            self._end(leader)
+            self._end(source)
         self._source_of.clear()
+
+
+def _members(source: Source) -> int:
+    return len(source.members)

@@ -42,14 +42,28 @@ PAUSED_WAIT_MS = 20
 """How long a leader may wait for news while a partition is left out: its turn comes after."""
 
 
+FULL_SHARE = 0.5
+"""Of the bytes asked for: an answer that has them has not all that there is. Batches come whole."""
+
+Spread = Callable[["Source", Sequence[FollowedPartition], Sequence[FollowedPartition]], None]
+"""Told of those that catch up, and of the others that were answered."""
+
+
 class Source:
     """One leading broker. On the deciding thread."""
 
     def __init__(
-        self, broker: Broker, means: Means, leader: BrokerId, left: Callable[[Partition], None]
+        self,
+        broker: Broker,
+        means: Means,
+        leader: BrokerId,
+        left: Callable[[Partition], None],
+        spread: "Spread",
     ) -> None:
         """`left` is told of a log that was cut short and is free again."""
         self.leader = leader
+        self.is_aside = False
+        """Whether it is only of partitions that catch up."""
         self.members: dict[Key, FollowedPartition] = {}
         self._broker = broker
         self._means = means
@@ -59,6 +73,7 @@ class Source:
             request_timeout_seconds=broker.config.replica_socket_timeout_ms / 1000,
         )  # fmt: skip
         self._answers = Answers(broker, means, leader, self._rest, left)
+        self._spread = spread
         self._dirty: dict[Key, None] = {}
         """Partitions of which something else may be told than was."""
         self._missed: dict[Key, None] = {}
@@ -165,6 +180,18 @@ class Source:
             out_of_range = self._answers.out_of_range()
             if out_of_range:
                 await self._answers.find_place(out_of_range, self._client, link)
+            if self.is_aside or len(arrived) > 1:
+                self._tell_who_catches_up(arrived)
+
+    def _tell_who_catches_up(self, arrived: Sequence[Arrived]) -> None:
+        """Have partitions spread whose answers are full and that lack what is committed."""
+        full = self._broker.config.replica_fetch_max_bytes * FULL_SHARE
+        here: tuple[list[FollowedPartition], list[FollowedPartition]] = ([], [])
+        for member, fetched in arrived:
+            if self.members.get(member.key) is member:
+                is_full = fetched.records is not None and len(fetched.records) >= full
+                here[not (is_full and not member.has_committed)].append(member)
+        self._spread(self, *here)
 
     def _request(self) -> FetchRequest:
         config, session = self._broker.config, self._session

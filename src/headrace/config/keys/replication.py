@@ -23,6 +23,14 @@ class FollowerKeys(Keys):
         ),
     )
 
+    num_replica_fetchers = key(
+        Kind.INT,
+        2,
+        "Conversations at most that a broker has with a leader of partitions that catch up: while"
+        " one's answer is written, another's arrives. Those in sync share one.",
+        at_least=1,
+        mode=Mode.CLUSTER_WIDE,
+    )
     replica_fetch_max_bytes = key(
         Kind.INT,
         1 << 20,

@@ -28,7 +28,7 @@ metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.se
 metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
 metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level
 metrics.sample.window.ms num.io.threads num.network.threads
-num.replica.alter.log.dirs.threads num.replica.fetchers password.encoder.cipher.algorithm
+num.replica.alter.log.dirs.threads password.encoder.cipher.algorithm
 password.encoder.iterations password.encoder.key.length password.encoder.keyfactory.algorithm
 password.encoder.old.secret password.encoder.secret principal.builder.class process.roles
 queued.max.requests
@@ -137,7 +137,7 @@ ssl.secure.random.implementation ssl.trustmanager.algorithm
 _CLUSTER_WIDE = """
 background.threads follower.fetch.last.tiered.offset.enable log.cleaner.threads
 log.local.retention.bytes log.local.retention.ms max.connections.per.ip.overrides metric.reporters
-num.io.threads num.network.threads num.replica.fetchers
+num.io.threads num.network.threads
 remote.fetch.max.wait.ms
 remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
 remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
