@@ -106,12 +106,12 @@ def test_full_answers_of_partitions_in_sync_are_no_reason_for_another_conversati
     asking: Asking,
 ) -> None:
     async def story(pair: Pair) -> None:
-        for index in range(PARTITIONS):
-            await pair.write(*[bytes(20_000)] * 20, index=index)
+        values = [bytes(20_000)] * 20
+        await asyncio.gather(*(pair.write(*values, index=index) for index in range(PARTITIONS)))
         await caught_up(pair)
         assert asking.most == 1
 
-    play(story, PARTITIONS, {"replica.fetch.max.bytes": "1000", "num.replica.fetchers": "4"})
+    play(story, PARTITIONS, {"replica.fetch.max.bytes": "30000", "num.replica.fetchers": "4"})
 
 
 def test_a_broker_that_stops_while_it_catches_up_ends_every_conversation(
