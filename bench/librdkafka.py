@@ -32,8 +32,12 @@ def produce(
     seconds: float,
     partitions: int,
     batch_bytes: int = 1_000_000,
+    queue_kilobytes: int = 262_144,
 ) -> Moved:
-    """Produce for about `seconds`; the clock stops when the last record is acknowledged."""
+    """Produce for about `seconds`; the clock stops when the last record is acknowledged.
+
+    `queue_kilobytes` is what may wait in the client: a slow broker has to take that too.
+    """
     failed: list[object] = []
     producer = Producer(
         {
@@ -42,7 +46,7 @@ def produce(
             "linger.ms": 5,
             "batch.size": batch_bytes,
             "queue.buffering.max.messages": 500_000,
-            "queue.buffering.max.kbytes": 262_144,
+            "queue.buffering.max.kbytes": queue_kilobytes,
             "log_level": 0,
             # a callback per delivered record would measure Python
             "delivery.report.only.error": True,
