@@ -13,22 +13,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench.cluster_sections import cluster_sections
+from bench.memory import touch_memory
 from bench.report import Figure, between_versions, print_table
 from bench.rows import Figures, Row
 from bench.sections import Section, all_sections, within
 from bench.subjects import KAFKA, OURS, Broker, Subject, another, in_turn
 from bench.table_rows import all_rows, warming_rows
-
-TOUCHED_BYTES = 6 << 30
-
-
-def touch_memory(path: Path) -> None:
-    """Write and delete a file as large as what the rows will: fresh pages are dear, once."""
-    block = bytes(8 << 20)
-    with path.open("wb") as file:
-        for _ in range(TOUCHED_BYTES // len(block)):
-            file.write(block)
-    path.unlink()
 
 
 class Table:
@@ -183,7 +173,7 @@ def main() -> int:
             print(f"{section.title} (at most {section.seconds_max:g} s)")
         return 0
     subjects = [OURS, *peers]
-    touch_memory(Path("/tmp") / "headrace-bench-touch")
+    touch_memory()
     table = Table(given.least_ratio if checkout else None)
     for durable in (False, True):
         now = [row for row in rows if row.durable is durable]

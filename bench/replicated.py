@@ -6,11 +6,14 @@ from typing import NamedTuple
 
 from bench import latency, librdkafka, rawload
 from bench.clusters import BROKERS, Cluster, until
+from bench.memory import touch_memory
 
 PRODUCE_SECONDS = 4.0
 WARM_SECONDS = 6.0
 """A JVM has compiled by then what the figures go through."""
 SETTLE_SECONDS = 0.5
+WRITTEN_BYTES = 4 << 30
+"""As much as the brokers write of one load, or less."""
 RATE, RATE_SECONDS = 5000, 6.0
 FILL_SECONDS = 4.0
 CATCH_UP_PARTITIONS = 8
@@ -52,6 +55,7 @@ def produce(cluster: Cluster, number: int) -> Figures:
     for name, load in LOADS.items():
         topic = f"produce-{number}-{load.record_bytes}-{load.batch_bytes}"
         cluster.create_topic(topic, 1, [LEADS_FIRST])
+        touch_memory(WRITTEN_BYTES)
         cpu = cluster.cpu_seconds()
         moved = librdkafka.produce(
             cluster.bootstrap, topic,
@@ -103,6 +107,7 @@ def catch_up(cluster: Cluster, number: int) -> Figures:
         partitions=CATCH_UP_PARTITIONS, connections=2, in_flight=5,
         record_bytes=1000, batch_bytes=1_000_000, acks=1, seconds=FILL_SECONDS,
     )  # fmt: skip
+    touch_memory(WRITTEN_BYTES)
     others = sum(other.cpu_seconds() for other in cluster.brokers[:last])
     broker.start()
     until(lambda: _held(broker.directory, topic), "the first bytes of the replica")
