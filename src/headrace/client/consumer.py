@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from typing import NamedTuple
 
 from headrace.client.calls import RETRIABLE, error_code
@@ -52,10 +53,17 @@ class Chunk(NamedTuple):
 
     def records(self) -> Iterator[Record]:
         """Yield the records from `position` on."""
-        for _, batch in self.batches():
-            for record in batches.records(batch):
-                if record.offset >= self.position:
-                    yield record
+        return chain.from_iterable(self.record_lists())
+
+    def record_lists(self) -> Iterator[list[Record]]:
+        """Yield the records from `position` on, many at a time."""
+        position = self.position
+        for header, batch in self.batches():
+            for records in batches.record_lists(batch):
+                if header.base_offset >= position:
+                    yield records
+                else:
+                    yield [record for record in records if record.offset >= position]
 
     @property
     def next_position(self) -> int:

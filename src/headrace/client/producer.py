@@ -19,6 +19,7 @@ from headrace.client.client import (
 from headrace.client.handshake import InitProducerCall
 from headrace.client.partitioner import StickyPartitioner
 from headrace.client.transport import ClientError, Link, Reply
+from headrace.client.value_batches import bytes_beside
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record.batch import build
@@ -37,8 +38,6 @@ BUFFERED_BATCHES_MAX = 64
 """Full batches that may wait before `send` waits for answers."""
 _WITHOUT_ADDING = 11
 """The newest Produce in which partitions do not come into a transaction by themselves."""
-_RECORD_BYTES = 12
-"""About what a record takes beside its key, value and headers."""
 _OUT_OF_ORDER = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 
 
@@ -134,21 +133,8 @@ class Producer:
         Waits only where many batches are waiting. ApiError or ClientError of an earlier record
         that could not be delivered: then the producer is of no more use.
         """
-        count = self._counts.get(topic) or await self.partitions(topic)
-        if partition is None:
-            partitioner = self._partitioners.get(topic)
-            if partitioner is None:
-                partitioner = self._partitioners[topic] = StickyPartitioner()
-            partition = partitioner.choose(key, count)
-        elif not 0 <= partition < count:
-            raise ApiError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"{topic} has partitions 0 to {count - 1}, not {partition}",
-            )
-        where = TopicPartition(topic, partition)
-        size = _RECORD_BYTES + len(value or b"") + len(key or b"")
-        for name, content in headers:
-            size += 2 + len(name) + len(content or b"")
+        where = await self.place(topic, key, partition)
+        size = len(value or b"") + bytes_beside(key, headers)
         batch = self._open.get(where)
         if batch is not None and batch.size + size > self.batch_bytes:
             self._seal(batch)
@@ -163,6 +149,23 @@ class Producer:
             await self._advance(BUFFERED_BATCHES_MAX)
         return where
 
+    async def place(
+        self, topic: str, key: bytes | None, partition: int | None = None
+    ) -> TopicPartition:
+        """Return where a record goes: `partition` where it is given. ApiError."""
+        count = self._counts.get(topic) or await self.partitions(topic)
+        if partition is None:
+            partitioner = self._partitioners.get(topic)
+            if partitioner is None:
+                partitioner = self._partitioners[topic] = StickyPartitioner()
+            partition = partitioner.choose(key, count)
+        elif not 0 <= partition < count:
+            raise ApiError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"{topic} has partitions 0 to {count - 1}, not {partition}",
+            )
+        return TopicPartition(topic, partition)
+
     def write_as(self, transactional_id: str, producer_id: int, epoch: int) -> None:
         """Let all that is sent from now on belong to this producer's open transaction.
 
@@ -172,11 +175,17 @@ class Producer:
         self._transactional_id, self._producer = transactional_id, (producer_id, epoch)
         self._sequences.clear()
 
-    async def send_encoded(self, partition: TopicPartition, encoded: EncodedRecords) -> None:
-        """Take a batch that was encoded elsewhere; the rest as `send`."""
-        batch = _Batch(partition, size=len(encoded.payload), encoded=encoded)
-        self._queues.setdefault(partition, deque()).append(batch)
-        self._queued += 1
+    async def send_encoded(
+        self, where: TopicPartition, encoded: EncodedRecords, size: int = 0, *, keyed: bool = True
+    ) -> None:
+        """Take a batch that was encoded elsewhere, counted as `size` bytes; the rest as `send`.
+
+        Without `keyed`, `place` turns to another partition.
+        """
+        if where in self._open:
+            self._seal(self._open[where])
+        size = size or len(encoded.payload)
+        self._seal(_Batch(where, size=size, keyed=keyed, encoded=encoded))
         await self._advance(BUFFERED_BATCHES_MAX)
 
     async def dispatch(self) -> None:
@@ -187,13 +196,12 @@ class Producer:
 
     async def flush(self) -> None:
         """Send everything and wait until all of it is acknowledged; errors as in `send`."""
-        for batch in list(self._open.values()):
-            self._seal(batch)
+        await self.dispatch()
         await self._advance(0)
 
     def _seal(self, batch: _Batch) -> None:
-        """Close an open batch and put it in its partition's queue."""
-        del self._open[batch.partition]
+        """Close a batch and put it in its partition's queue."""
+        self._open.pop(batch.partition, None)
         if not batch.keyed:
             topic = batch.partition.topic
             partitioner = self._partitioners.get(topic)

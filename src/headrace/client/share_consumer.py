@@ -89,6 +89,11 @@ class ShareChunk:
                 self._there.add(record.offset)
                 yield record
 
+    def record_lists(self) -> Iterator[list[Record]]:
+        """Yield the same, each in a list: they are few."""
+        for record in self.records():
+            yield [record]
+
     def acknowledgements(self, following: int) -> list[AckBatch]:
         """Accept what `records` has yielded below `following`; other offsets have no record."""
         batches = []

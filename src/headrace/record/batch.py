@@ -8,6 +8,7 @@ client, the coordinators and the tools, never on the hot path.
 import struct
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
+from itertools import chain
 from typing import NamedTuple
 
 from headrace.model.errors import ApiError, ErrorCode
@@ -41,19 +42,17 @@ from headrace.record.crc32c import crc32c
 from headrace.record.record import (
     ControlMarker,
     ControlType,
-    Header,
     Record,
     control_record,
     new_record,
     parse_control,
-    read_records,
+    read_record_lists,
     write_pairs,
     write_records,
 )
 
 __all__ = [
     "CONTROL",
-    "DECOMPRESSED_BYTES_MAX",
     "DELETE_HORIZON",
     "LOG_APPEND_TIME",
     "TRANSACTIONAL",
@@ -62,7 +61,6 @@ __all__ = [
     "ControlMarker",
     "ControlType",
     "CorruptBatch",
-    "Header",
     "Record",
     "TimestampType",
     "build",
@@ -76,6 +74,7 @@ __all__ = [
     "next_offset",
     "parse_control",
     "parse_header",
+    "record_lists",
     "records",
     "seal",
     "size_of",
@@ -273,26 +272,26 @@ def iterate(view: Bytes, at: int = 0) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def records(view: Bytes, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-    """Yield the records of one batch, which starts at the beginning of `view`.
+    """Yield the records of one batch; see `record_lists`."""
+    return chain.from_iterable(record_lists(view, limit))
+
+
+def record_lists(view: Bytes, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[list[Record]]:
+    """Yield the records of one batch, which starts at the beginning of `view`, many at a time.
 
     Unfolds at most `limit` bytes. CorruptBatch (an ApiError) where the batch is torn, lies about
-    its records, or unfolds to more. The checksum is the caller's to look at (`crc_ok`). A control
-    batch's records come as they are: see `parse_control`.
+    its records, or unfolds to more. The checksum is the caller's to look at (`crc_ok`). Records
+    of a control batch come as they are: see `parse_control`.
     """
     header = parse_header(view)
     if header.magic != MAGIC or not HEADER_BYTES <= size_of(header) <= len(view):
         raise CorruptBatch(f"magic {header.magic}, {size_of(header)} bytes of {len(view)}")
     payload = memoryview(view)[HEADER_BYTES : size_of(header)]
     append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
-    return read_records(
-        payload,
-        codec_of(header),
-        count=header.record_count,
-        base_offset=header.base_offset,
-        base_timestamp=header.base_timestamp,
-        append_time=append_time,
-        limit=limit,
-    )
+    return read_record_lists(
+        payload, codec_of(header), count=header.record_count, base_offset=header.base_offset,
+        base_timestamp=header.base_timestamp, append_time=append_time, limit=limit,
+    )  # fmt: skip
 
 
 def build(

@@ -1,5 +1,7 @@
 """The records inside a batch: reading, writing, and what control records say."""
 
+import functools
+import itertools
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
@@ -10,6 +12,10 @@ from headrace.record.compression import Codec, CorruptBatch, compress, decompres
 _RECORD_BYTES_MIN = 7
 """Length, attributes, two deltas, two lengths, header count: one byte each at least."""
 _HEADER_BYTES_MIN = 2
+_LIST_RECORDS_MAX = 4096
+"""Records that are decoded at once: what is held of them is bounded, whatever a batch announces."""
+_NULL = 0x01
+"""A length of -1."""
 _CONTROL_KEY = struct.Struct(">hh")
 _CONTROL_VALUE = struct.Struct(">hi")
 
@@ -78,23 +84,27 @@ def parse_control(record: Record) -> ControlMarker:
         raise CorruptBatch("no control record") from None
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read a zig-zag number, and return the position after it too. IndexError beyond the end."""
-    byte = data[at]
-    at += 1
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at
-    number = byte & 0x7F
-    shift = 7
+def _read_raw(data: bytes, at: int) -> tuple[int, int]:
+    """Read a number as it is before zig-zag, and the next position. IndexError beyond the end."""
+    number = shift = 0
     while True:
         byte = data[at]
         at += 1
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), at
+            return number, at
         shift += 7
         if shift > 63:
             raise CorruptBatch("a number of more than 10 bytes")
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Read a zig-zag number, and return the position after it too. IndexError beyond the end."""
+    byte = data[at]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    number, at = _read_raw(data, at)
+    return (number >> 1) ^ -(number & 1), at
 
 
 def read_varint_within(
@@ -119,12 +129,20 @@ def read_varint_within(
 
 
 def _read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    size, at = _read_varint(data, at)
-    if size < 0:
+    size = data[at]
+    at += 1
+    if size >= 0x80:
+        if (high := data[at]) < 0x80:
+            size += (high << 7) - 0x80
+            at += 1
+        else:
+            size, at = _read_raw(data, at - 1)
+    if size & 1:  # zig-zag: odd is negative
         return None, at
-    if size > end - at:
+    after = at + (size >> 1)
+    if after > end:
         raise CorruptBatch("a field is longer than its record")
-    return data[at : at + size], at + size
+    return data[at:after], after
 
 
 def _read_headers(data: bytes, at: int, end: int) -> tuple[Sequence[Header], int]:
@@ -143,7 +161,7 @@ def _read_headers(data: bytes, at: int, end: int) -> tuple[Sequence[Header], int
     return headers, at
 
 
-def read_records(
+def read_record_lists(
     payload: memoryview,
     codec: Codec,
     *,
@@ -152,31 +170,91 @@ def read_records(
     base_timestamp: int,
     append_time: int | None,
     limit: int,
-) -> Iterator[Record]:
-    """Yield the records of a batch's payload; CorruptBatch as `batch.records` says."""
+) -> Iterator[list[Record]]:
+    """Yield the records of a batch's payload, some thousands at a time, the last perhaps fewer.
+
+    CorruptBatch as `batch.records` says, after the records that precede the damage.
+    """
     data = bytes(decompress(codec, payload, limit))
     if not 0 <= count * _RECORD_BYTES_MIN <= len(data):
         raise CorruptBatch(f"{count} records announced in {len(data)} bytes")
     at = 0
-    try:
-        for _ in range(count):
-            size, at = _read_varint(data, at)
-            end = at + size
-            if size < 0 or end > len(data):
-                raise CorruptBatch("a record is longer than its batch")
-            time_delta, at = _read_varint(data, at + 1)
-            offset_delta, at = _read_varint(data, at)
-            key, at = _read_bytes(data, at, end)
-            value, at = _read_bytes(data, at, end)
-            headers, at = _read_headers(data, at, end)
-            if at != end:
-                raise CorruptBatch("a record's length is not that of its fields")
-            timestamp = base_timestamp + time_delta if append_time is None else append_time
-            yield Record(base_offset + offset_delta, timestamp, key, value, headers)
-    except (IndexError, UnicodeDecodeError) as error:
-        raise CorruptBatch(f"a record does not parse: {error}") from None
+    for done in range(0, count, _LIST_RECORDS_MAX):
+        found: list[Record] = []
+        damage: CorruptBatch | None = None
+        some = min(count - done, _LIST_RECORDS_MAX)
+        try:
+            at = _read_list(found, some, data, at, base_offset, base_timestamp, append_time)
+        except CorruptBatch as error:
+            damage = error
+        except (IndexError, UnicodeDecodeError) as error:
+            damage = CorruptBatch(f"a record does not parse: {error}")
+        if found:
+            yield found
+        if damage is not None:
+            raise damage
     if at != len(data):
         raise CorruptBatch(f"{len(data) - at} bytes after the last record")
+
+
+def _read_list(
+    found: list[Record], count: int, data: bytes, at: int, base_offset: int, base_timestamp: int,
+    append_time: int | None,
+) -> int:  # fmt: skip
+    """Append `count` records from `at` on, and return the position behind them.
+
+    Numbers of one and two bytes, as sizes and deltas mostly are, are read in place: this is where
+    a consumer in Python spends its time. Zig-zag, odd is negative.
+    """
+    append, new, more = found.append, tuple.__new__, _read_raw
+    for _ in range(count):
+        size = data[at]
+        at += 1
+        if size >= 0x80:
+            if (high := data[at]) < 0x80:
+                size += (high << 7) - 0x80
+                at += 1
+            else:
+                size, at = more(data, at - 1)
+        end = at + (size >> 1)
+        if size & 1 or end > len(data):
+            raise CorruptBatch("a record is longer than its batch")
+        time = data[at + 1]
+        at += 2
+        if time >= 0x80:
+            time, at = more(data, at - 1)
+        delta = data[at]
+        at += 1
+        if delta >= 0x80:
+            if (high := data[at]) < 0x80:
+                delta += (high << 7) - 0x80
+                at += 1
+            else:
+                delta, at = more(data, at - 1)
+        key, at = (None, at + 1) if data[at] == _NULL else _read_bytes(data, at, end)
+        value_size = data[at]
+        at += 1
+        if value_size >= 0x80:
+            if (high := data[at]) < 0x80:
+                value_size += (high << 7) - 0x80
+                at += 1
+            else:
+                value_size, at = more(data, at - 1)
+        value = None
+        if not value_size & 1:
+            begin, at = at, at + (value_size >> 1)
+            if at > end:
+                raise CorruptBatch("a field is longer than its record")
+            value = data[begin:at]
+        headers, at = _read_headers(data, at, end) if data[at] else ((), at + 1)
+        if at != end:
+            raise CorruptBatch("a record's length is not that of its fields")
+        timestamp = append_time
+        if timestamp is None:
+            timestamp = base_timestamp + ((time >> 1) ^ -(time & 1))
+        offset = base_offset + ((delta >> 1) ^ -(delta & 1))
+        append(new(Record, (offset, timestamp, key, value, headers)))
+    return at
 
 
 def keyless(data: bytes, count: int, breathe: Callable[[int], None]) -> Iterator[int]:
@@ -219,6 +297,8 @@ def write_varint(number: int) -> bytes:
     number = (number << 1) ^ (number >> 63)
     if number < 0x80:
         return bytes((number,))
+    if number < 0x4000:
+        return bytes((number & 0x7F | 0x80, number >> 7))
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -229,10 +309,27 @@ def write_varint(number: int) -> bytes:
 
 _KNOWN = tuple(map(write_varint, range(256)))
 """The numbers that lengths and offsets' deltas mostly are."""
+_SHORT = 1 << 13
+"""Below it a number takes two bytes at most."""
+
+
+@functools.cache
+def _short_numbers() -> tuple[bytes, ...]:
+    """Return these numbers, encoded: made by the first large batch, not by a start."""
+    return tuple(map(write_varint, range(_SHORT)))
 
 
 def _sized(data: Bytes | None) -> bytes:
     return b"\x01" if data is None else write_varint(len(data)) + data
+
+
+def _headers(headers: Sequence[Header]) -> bytes:
+    if not headers:
+        return b"\x00"
+    parts = [write_varint(len(headers))]
+    for name, value in headers:
+        parts += (_sized(name.encode()), _sized(value))
+    return b"".join(parts)
 
 
 def write_records(
@@ -244,10 +341,8 @@ def write_records(
         delta = number if base_offset is None else record.offset - base_offset
         body = b"".join((
             b"\x00", write_varint(record.timestamp - base_timestamp), write_varint(delta),
-            _sized(record.key), _sized(record.value), write_varint(len(record.headers)),
+            _sized(record.key), _sized(record.value), _headers(record.headers),
         ))  # fmt: skip
-        for name, value in record.headers:
-            body += _sized(name.encode()) + _sized(value)
         out += write_varint(len(body))
         out += body
     return compress(codec, out)
@@ -269,4 +364,23 @@ def write_pairs(pairs: Sequence[tuple[bytes, bytes | None]], codec: Codec) -> by
         size += len(value_size) + len(value)
         whole = known[size] if size < few else write_varint(size)
         out += (whole, b"\x00\x00", delta, key_size, key, value_size, value, b"\x00")
+    return compress(codec, b"".join(out))
+
+
+def write_values(
+    values: Sequence[bytes], key: bytes | None, headers: Sequence[Header], codec: Codec
+) -> bytes:
+    """Encode a payload of values that share key, headers and time, numbered from 0 on."""
+    known = _KNOWN if len(values) <= len(_KNOWN) else _short_numbers()
+    few = len(known)
+    sized_key, tail = _sized(key), _headers(headers)
+    rest = 2 + len(sized_key) + len(tail)
+    deltas = itertools.chain(known, map(write_varint, itertools.count(few)))
+    out: list[bytes] = []
+    for value, delta in zip(values, deltas, strict=False):
+        size = len(value)
+        value_size = known[size] if size < few else write_varint(size)
+        size += rest + len(delta) + len(value_size)
+        whole = known[size] if size < few else write_varint(size)
+        out += (whole, b"\x00\x00", delta, sized_key, value_size, value, tail)
     return compress(codec, b"".join(out))

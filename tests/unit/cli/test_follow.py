@@ -167,10 +167,10 @@ def test_a_broker_that_forgot_the_producer_gets_everything_since_the_note_from_a
     before = shipper._producer
     turns(shipper)
 
-    async def forgotten() -> None:
+    async def forgotten(*_: object, **__: object) -> None:
         raise ApiError(code)
 
-    monkeypatch.setattr(before, "dispatch", forgotten)
+    monkeypatch.setattr(before, "send_encoded", forgotten)
     shipper.run()
     assert place.stored() == ["one"]
     assert shipper._producer is not before

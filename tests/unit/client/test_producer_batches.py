@@ -7,6 +7,7 @@ import pytest
 
 from headrace.client.producer import BATCH_BYTES, BUFFERED_BATCHES_MAX, IN_FLIGHT_MAX, Producer
 from headrace.client.sync import run
+from headrace.client.value_batches import encode_values
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record import batch as wire
@@ -88,6 +89,85 @@ def test_a_batch_is_filled_to_the_byte_and_sent_when_it_is_full(
     run(producer.flush())
     assert counts(cluster.asked) == batches
     assert producer.acknowledged == len(sizes)
+
+
+def send_values(producer: Producer, *values: bytes, key: bytes | None = None) -> None:
+    """Send values that came together."""
+
+    async def all_of_them() -> None:
+        for encoded, size in encode_values(
+            values, key, (), 1, batch_bytes=producer.batch_bytes, codec=producer.compression
+        ):
+            await producer.send_encoded(
+                await producer.place("t", key), encoded, size, keyed=key is not None
+            )
+
+    run(all_of_them())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "batches"),
+    [
+        ((38, 38), [2]),
+        ((38, 39), [1, 1]),
+        ((88,), [1]),
+        ((200, 1), [1, 1]),
+        ((1, 200, 1), [1, 1, 1]),
+        ((1, 1, 88, 38, 38, 1), [2, 1, 2, 1]),
+        ((), []),
+    ],
+)
+def test_values_that_come_together_fill_batches_to_the_byte(
+    sizes: tuple[int, ...], batches: list[int]
+) -> None:
+    cluster = HandCluster({"t": [0]})
+    producer = Producer(cluster.client(), batch_bytes=2 * BARE + 76)
+    send_values(producer, *map(bytes, sizes))
+    assert counts(cluster.asked) == batches[:IN_FLIGHT_MAX]
+    run(producer.flush())
+    assert counts(cluster.asked) == batches
+    assert producer.acknowledged == len(sizes)
+    assert producer.acknowledged_bytes == sum(sizes) + BARE * len(sizes)
+    sent = [record for one in cluster.asked for data in one.batches.values()
+            for record in wire.records(data)]  # fmt: skip
+    assert [(record.value, record.timestamp) for record in sent] == [
+        (bytes(size), 1) for size in sizes
+    ]
+
+
+def test_values_that_come_together_are_compressed_as_all_are() -> None:
+    cluster = HandCluster({"t": [0]})
+    producer = Producer(cluster.client(), compression=wire.Codec.LZ4)
+    send_values(producer, b"v" * 1000, b"w" * 1000)
+    run(producer.flush())
+    (data,) = cluster.asked[0].batches.values()
+    assert wire.codec_of(wire.parse_header(data)) is wire.Codec.LZ4
+    assert len(data) < 200
+    assert [record.value for record in wire.records(data)] == [b"v" * 1000, b"w" * 1000]
+
+
+def test_what_came_alone_stays_before_what_comes_together() -> None:
+    cluster = HandCluster({"t": [0]})
+    producer = Producer(cluster.client())
+    send(producer, 1)
+    send_values(producer, b"two", b"three")
+    run(producer.flush())
+    assert counts(cluster.asked) == [1, 2]
+
+
+def test_values_without_keys_change_their_partition_with_each_batch_those_with_keys_do_not() -> (
+    None
+):
+    for key in (None, b"key"):
+        cluster = HandCluster({"t": [0] * 50})
+        producer = Producer(cluster.client(), batch_bytes=BARE + 4)
+        send_values(producer, b"1", b"2", b"3", b"4", key=key)
+        run(producer.flush())
+        places = [partition for one in cluster.asked for partition in one.batches]
+        if key is None:
+            assert all(one != two for one, two in pairwise(places))
+        else:
+            assert len(set(places)) == 1
 
 
 def test_a_batch_is_of_a_quarter_of_a_mebibyte_unless_told_otherwise() -> None:

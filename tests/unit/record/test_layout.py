@@ -1,7 +1,8 @@
 """Where the fields of a batch lie, and each bound of what a record may announce."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 
 import pytest
 
@@ -15,10 +16,11 @@ from headrace.record.record import (
     control_record,
     keyless,
     parse_control,
-    read_records,
+    read_record_lists,
     read_varint_within,
     write_pairs,
     write_records,
+    write_values,
     write_varint,
 )
 
@@ -85,17 +87,11 @@ def test_a_number_written_is_read_again_in_as_few_bytes_as_can_be(number: int) -
 
 
 def read(data: bytes, count: int = 1) -> list[Record]:
-    return list(
-        read_records(
-            memoryview(data),
-            Codec.NONE,
-            count=count,
-            base_offset=100,
-            base_timestamp=1000,
-            append_time=None,
-            limit=1 << 20,
-        )
-    )
+    lists = read_record_lists(
+        memoryview(data), Codec.NONE, count=count, base_offset=100, base_timestamp=1000,
+        append_time=None, limit=1 << 20,
+    )  # fmt: skip
+    return list(chain.from_iterable(lists))
 
 
 def record(*fields: bytes) -> bytes:
@@ -171,6 +167,56 @@ def test_pairs_are_written_as_records_are(size: int) -> None:
     pairs: list[tuple[bytes, bytes | None]] = [(key, value), (key, None), (b"", value)] * 100
     records = [Record(0, 7, key, value) for key, value in pairs]
     assert write_pairs(pairs, Codec.NONE) == write_records(records, Codec.NONE, 7, None)
+
+
+@pytest.mark.parametrize("size", [0, 1, 62, 63, 64, 124, 125, 126, 255, 256, 8191, 8192])
+@pytest.mark.parametrize("count", [1, 300, 8200])
+def test_values_are_written_as_records_are(size: int, count: int) -> None:
+    few = max(1, min(count, 1_000_000 // (size + 1)))
+    for key, headers in ((None, ()), (b"k" * size, (("h", b"v"), ("i", None)))):
+        values = [b"v" * size, b""] * (few // 2) + [b"last"]
+        records = [Record(0, 7, key, value, headers) for value in values]
+        written = write_values(values, key, headers, Codec.NONE)
+        assert written == write_records(records, Codec.NONE, 7, None)
+
+
+NUMBERS = [0, 1, -1, 63, -64, 64, -65, 8191, -8192, 8192, -8193, 1 << 20, 1 << 40]
+
+
+def test_numbers_of_every_size_are_read_wherever_they_may_be() -> None:
+    expected, data = [], b""
+    for at, time in enumerate(NUMBERS):
+        for size in (0, 1, 63, 64, 8191, 8192, 1 << 15):
+            key, value = b"k" * size, b"v" * (size + at)
+            delta = time if abs(time) < 1 << 31 else 7
+            for fields in ((key, value), (None, value), (key, None)):
+                expected.append(Record(100 + delta, 1000 + time, *fields))
+                data += record(
+                    b"\0", write_varint(time), write_varint(delta), *map(sized, fields), b"\0"
+                )
+    assert read(data, len(expected)) == expected
+
+
+def sized(field: bytes | None) -> bytes:
+    return b"\x01" if field is None else write_varint(len(field)) + field
+
+
+def test_a_large_batch_is_read_some_thousands_at_a_time_up_to_what_is_damaged() -> None:
+    records = [Record(100 + at, 1000, None, b"%d" % at) for at in range(10_000)]
+    data = write_records(records, Codec.NONE, 1000, None)
+
+    def lists(data: bytes) -> Iterator[list[Record]]:
+        return read_record_lists(
+            memoryview(data), Codec.NONE, count=10_000, base_offset=100, base_timestamp=1000,
+            append_time=None, limit=1 << 20,
+        )  # fmt: skip
+
+    assert [len(found) for found in lists(data)] == [4096, 4096, 1808]
+    assert list(chain.from_iterable(lists(data))) == records
+    found: list[Record] = []
+    with pytest.raises(CorruptBatch, match="headers announced"):
+        found.extend(chain.from_iterable(lists(data.replace(b"9000\0", b"9000\xff"))))
+    assert found == records[:9000]
 
 
 @pytest.mark.parametrize("kind", list(ControlType))

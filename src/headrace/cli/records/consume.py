@@ -1,5 +1,6 @@
 """`headrace consume`: print records as they come."""
 
+import gc
 import signal
 import time
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from headrace.client.offsets import EARLIEST, LATEST
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_DEFAULT_FORMAT = "%v\\n"
+_GC_THRESHOLD = 50_000
+"""Records on their way to the printer are no garbage: to look for some cost a tenth of the time."""
 
 
 @Parameter(name="*")
@@ -215,6 +217,7 @@ def consume(
         raise UsageError("name at least one topic")
     options.check()
     printer = Printer(printing.formatter_for(json=json), options.max_messages)
+    gc.set_threshold(_GC_THRESHOLD)
     # As Ctrl-C: a member's offsets are left and its partitions given back at once.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with cluster.client() as client:

@@ -25,7 +25,8 @@ class Printable(Protocol):
     def next_position(self) -> int:
         """The offset behind the last there is."""
 
-    def records(self) -> Iterator[Record]: ...
+    def record_lists(self) -> Iterator[list[Record]]:
+        """Yield the records from `position` on, many at a time."""
 
 
 class Printer:
@@ -43,14 +44,18 @@ class Printer:
 
         DamagedBytes where they end before the chunk does.
         """
-        format_, partition = self._formatter, chunk.partition
-        following = chunk.position
+        partition, following, count = chunk.partition, chunk.position, 0
         texts: list[bytes] = []
         try:
-            for record in chunk.records():
-                texts.append(format_(partition, record))
-                following = record.offset + 1
-                if len(texts) == self.left:
+            for records in chunk.record_lists():
+                wanted = records if self.left is None else records[: self.left - count]
+                done = 0
+                for text, of_records in self._formatter.pieces(partition, wanted):
+                    texts.append(text)
+                    done += of_records
+                    count += of_records
+                    following = wanted[done - 1].offset + 1
+                if count == self.left:
                     return False
             following = chunk.next_position
         except (CorruptLogError, CorruptBatch) as error:
@@ -58,7 +63,7 @@ class Printer:
         finally:
             _write(b"".join(texts))
             if self.left is not None:
-                self.left -= len(texts)
+                self.left -= count
             if following > chunk.position:
                 self.printed[partition] = following
         return True

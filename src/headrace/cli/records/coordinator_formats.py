@@ -79,7 +79,7 @@ def coordinator_formatter(name: str) -> Formatter:
             raise UsageError(f"{where} at offset {record.offset}: {error}") from None
         return b"" if row is None else json_of(row).encode() + b"\n"
 
-    return format_
+    return Formatter(format_)
 
 
 def _row(kind: _Kind, record: Record) -> dict[str, object] | None:

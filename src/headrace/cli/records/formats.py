@@ -3,7 +3,7 @@
 import base64
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from headrace.cli.records.lines import unescape
@@ -11,8 +11,35 @@ from headrace.cli.shared.failure import UsageError
 from headrace.model.nouns import TopicPartition
 from headrace.record.record import Header, Record
 
-Formatter = Callable[[TopicPartition, Record], bytes]
 _Part = Callable[[TopicPartition, Record], bytes]
+_OfMany = Callable[[TopicPartition, Sequence[Record]], bytes | None]
+
+
+class Formatter:
+    """Makes the bytes to print of records."""
+
+    def __init__(self, of_record: _Part, of_many: _OfMany | None = None) -> None:
+        """`of_many`: the same of many records, quicker; None for those it is not made for."""
+        self._of_record = of_record
+        self._of_many = of_many
+
+    def __call__(self, where: TopicPartition, record: Record) -> bytes:
+        """Return the text of a record."""
+        return self._of_record(where, record)
+
+    def pieces(
+        self, where: TopicPartition, records: Sequence[Record]
+    ) -> Iterator[tuple[bytes, int]]:
+        """Yield the text of records in pieces, with the number of those that are in each."""
+        text = None
+        if self._of_many is not None and len(records) > 1:
+            text = self._of_many(where, records)
+        if text is not None:
+            yield text, len(records)
+            return
+        for record in records:
+            yield self._of_record(where, record), 1
+
 
 _PLACEHOLDERS: dict[str, _Part] = {
     "t": lambda where, record: where.topic.encode(),
@@ -45,12 +72,15 @@ def text_formatter(text: str) -> Formatter:
             parts.append(_PLACEHOLDERS[mark[1:]])
     if len(parts) == 2 and parts[0] is _PLACEHOLDERS["v"] and isinstance(parts[1], bytes):
         end = parts[1]
-        return lambda where, record: (record.value or b"") + end
+        return Formatter(
+            lambda where, record: (record.value or b"") + end,
+            lambda where, records: end.join([record.value or b"" for record in records]) + end,
+        )
 
     def format_(where: TopicPartition, record: Record) -> bytes:
         return b"".join(part if isinstance(part, bytes) else part(where, record) for part in parts)
 
-    return format_
+    return Formatter(format_)
 
 
 def _headers(record: Record) -> bytes:
@@ -78,10 +108,46 @@ def json_formatter() -> Formatter:
     def format_(where: TopicPartition, record: Record) -> bytes:
         return _dumps(record_json(where, record)).encode() + b"\n"
 
-    return format_
+    return Formatter(format_, _json_lines)
 
 
 _dumps = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+_DELETE = "\x7f"
+"""A character that JSON leaves as it is, and that texts hardly have."""
+
+
+def _json_lines(where: TopicPartition, records: Sequence[Record]) -> bytes | None:
+    """Return the lines of records without headers; None where some must be looked at one by one."""
+    for record in records:
+        if record.headers:
+            return None
+    keys = _literals([record.key for record in records])
+    values = _literals([record.value for record in records])
+    if keys is None or values is None:
+        return None
+    head = f'{{"topic":{_dumps(where.topic)},"partition":{where.partition},"offset":'
+    lines = [
+        f'{head}{record.offset},"timestamp":{record.timestamp},"key":{key},"value":{value},'
+        '"headers":[]}\n'
+        for record, key, value in zip(records, keys, values, strict=True)
+    ]
+    return "".join(lines).encode()
+
+
+def _literals(fields: list[bytes | None]) -> list[str] | None:
+    """Return texts as JSON has them, all in one go; None where one is no text, or some are null."""
+    there = [data for data in fields if data is not None]
+    if not there:
+        return ["null"] * len(fields)
+    if len(there) < len(fields):
+        return None
+    try:
+        text = _DELETE.encode().join(there).decode()
+    except UnicodeDecodeError:
+        return None
+    if text.count(_DELETE) >= len(there):
+        return None
+    return _dumps(text).replace(_DELETE, f'"{_DELETE}"').split(_DELETE)
 
 
 def record_json(where: TopicPartition, record: Record) -> dict[str, object]:

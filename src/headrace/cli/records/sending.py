@@ -11,6 +11,7 @@ from headrace.cli.records.lines import LineParser, parse_headers, unescape
 from headrace.cli.shared.failure import UsageError
 from headrace.client.client import Client
 from headrace.client.producer import Producer
+from headrace.client.value_batches import encode_values
 from headrace.record.compression import Codec
 
 CHUNK_BYTES = 1 << 20
@@ -129,15 +130,10 @@ class Sender:
 
     async def send(self, lines: list[bytes]) -> None:
         """Send lines that come without their ends."""
-        send, parse, now = self.producer.send, self.parser.parse, now_ms()
-        if self.parser.takes_whole_lines:  # the usual ones, of which there are millions
-            topic, key, headers = self.topic, self.parser.key, self.parser.headers
-            place = self.partition
-            for line in lines:
-                whole = line[:-1] if line.endswith(b"\r") else line
-                await send(topic, whole, key, timestamp=now, headers=headers, partition=place)
-            self.number += len(lines)
+        if self.parser.takes_whole_lines:
+            await self._send_whole(lines)
             return
+        send, parse, now = self.producer.send, self.parser.parse, now_ms()
         for line in lines:
             self.number += 1
             value, key, headers, timestamp, partition = parse(line.removesuffix(b"\r"), self.number)
@@ -149,6 +145,18 @@ class Sender:
                 headers=headers,
                 partition=partition if self.partition is None else self.partition,
             )
+
+    async def _send_whole(self, lines: list[bytes]) -> None:
+        """Send lines that are values as they are: the usual ones, of which there are millions."""
+        producer, key, headers = self.producer, self.parser.key, self.parser.headers
+        values = [line[:-1] if line.endswith(b"\r") else line for line in lines]
+        self.number += len(lines)
+        for encoded, size in encode_values(
+            values, key, headers, now_ms(), batch_bytes=producer.batch_bytes,
+            codec=producer.compression,
+        ):  # fmt: skip
+            where = await producer.place(self.topic, key, self.partition)
+            await producer.send_encoded(where, encoded, size, keyed=key is not None)
 
 
 def now_ms() -> int:
