@@ -4,14 +4,20 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.serializers import SpecialLengths
 from pyspark.sql import SparkSession
+from pyspark.util import handle_worker_exception
 
 from headrace.spark import worker_daemon
-from headrace.spark.worker_daemon import silent
+from headrace.spark.errors import OptionError
+from headrace.spark.python import worker_python
+from headrace.spark.worker_daemon import in_one_sentence, silent
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError])
@@ -30,6 +36,68 @@ def _raising(error: type[Exception]) -> Callable[..., Any]:
         raise error("told")
 
     return worker
+
+
+def told(error: Exception, monkeypatch: pytest.MonkeyPatch, *hidden: str) -> str:
+    """What Spark is told of an error."""
+    for name in hidden:
+        monkeypatch.setenv(name, "1")
+    out = BytesIO()
+    try:
+        raise error
+    except Exception as raised:  # noqa: BLE001
+        in_one_sentence(handle_worker_exception)(raised, out)
+    kind = int.from_bytes(out.getvalue()[:4], "big", signed=True)
+    assert kind == SpecialLengths.PYTHON_EXCEPTION_THROWN
+    return out.getvalue()[8:].decode()
+
+
+def test_an_error_of_ours_is_told_in_its_own_words_and_a_programs_with_its_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("SPARK_HIDE_TRACEBACK", raising=False)
+    ours = told(OptionError("topic: give one"), monkeypatch)
+    assert ours == "headrace.spark.errors.OptionError: topic: give one\n"
+    theirs = told(ValueError("theirs"), monkeypatch)
+    assert theirs.startswith("Traceback")
+    assert theirs.endswith("ValueError: theirs\n")
+    assert "SPARK_HIDE_TRACEBACK" not in os.environ
+    assert told(ValueError("theirs"), monkeypatch, "SPARK_HIDE_TRACEBACK") == "ValueError: theirs\n"
+    told(OptionError("topic"), monkeypatch)
+    assert os.environ["SPARK_HIDE_TRACEBACK"] == "1", "as the session wants it"
+
+
+def test_the_module_that_plans_streams_is_run_as_python_runs_it(tmp_path: Path) -> None:
+    (tmp_path / "pyspark_planner.py").write_text(
+        "import sys; from pyspark import util\n"
+        "print(__name__, sys.argv[1:], util.handle_worker_exception.__module__, __file__)\n"
+    )
+    command = [sys.executable, "-P", worker_daemon.__file__, "pyspark_planner", "a", "b"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    file = tmp_path / "pyspark_planner.py"
+    assert said.stdout == f"__main__ ['a', 'b'] __main__ {file}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "ours"),
+    [
+        (["-m", "pyspark.daemon", "pyspark.worker"], True),
+        (["-m", "pyspark.sql.streaming.python_streaming_source_runner"], True),
+        (["-m", "pyspark.worker"], False),
+        (["-c", "print('run')"], False),
+    ],
+)
+def test_sparks_python_runs_those_that_tell_of_errors_by_it(
+    words: list[str], ours: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$@"\n')
+    python.chmod(0o700)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("headrace.spark.python.sys", SimpleNamespace(executable=str(python)))
+    said = subprocess.run([worker_python(), *words], capture_output=True, text=True, check=True)
+    run = ["-P", worker_daemon.__file__, *words[1:]] if ours else words
+    assert said.stdout.split() == " ".join(run).split()
 
 
 def test_workers_are_forked_by_it_and_find_the_modules_of_the_programs_directory(

@@ -127,7 +127,10 @@ class Cluster:
             known = run(self._client.leaders(names, retry_seconds=_TOPIC_SECONDS))
         except (ClientError, ApiError) as error:
             if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise SourceError(f"there is no such topic: {error}") from error
+                what = (error.message or "").removeprefix("topic ")
+                raise SourceError(
+                    f"there is no such topic: {what}; create it, or correct the option naming it"
+                ) from error
             raise SourceError(str(error)) from error
         return View(known, {name: _assigned(known, name, assigned.get(name)) for name in names})
 

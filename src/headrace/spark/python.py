@@ -20,11 +20,12 @@ _WRAPPER = """\
 case $PYTHONPATH in
 {zips}) PYTHONPATH=${{PYTHONPATH#*:}} ;;
 esac
-if [ "$1 $2" = "-m pyspark.daemon" ]; then
-  shift 2
+case "$1 $2" in
+"-m pyspark.daemon" | "-m pyspark.sql.streaming.python_streaming_source_runner")
+  shift
   # -P: the modules beside that file are not for import by their last names.
-  exec {python} -P {daemon} "$@"
-fi
+  exec {python} -P {daemon} "$@" ;;
+esac
 exec {python} "$@"
 """
 
