@@ -59,6 +59,21 @@ def test_damage_is_named_and_makes_the_command_fail(
         assert run(["log", "verify", str(part)]) == 1
 
 
+def test_several_paths_are_verified_and_the_worst_of_them_is_the_answer(
+    logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sound, damaged = logs / "g-gzip-0", logs / "g-zstd-0"
+    (path,) = damaged.glob("*.log")
+    damage(path, at=20_000)
+    assert run(["log", "verify", str(sound), str(sound)]) == 0
+    capsys.readouterr()
+    for paths in ((sound, damaged), (damaged, sound)):
+        assert run(["log", "verify", *map(str, paths)]) == 1
+        out = capsys.readouterr().out
+        assert out.count("g-zstd-0") >= 1
+        assert out.count("sound") == 1, "each has its answer"
+
+
 def test_verify_answers_in_json(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (path,) = (logs / "g-txn-0").glob("*25.txnindex")
     path.write_bytes(b"")
