@@ -45,6 +45,23 @@ def test_the_first_profile_is_used_and_others_when_they_are_asked_for(
         BrokerOptions().client()
 
 
+def test_a_profile_may_be_named_for_one_command(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    profile("create", "a", "-b", "127.0.0.1:1")
+    profile("create", "b", "-b", "127.0.0.1:2")
+    monkeypatch.setenv("HEADRACE_PROFILE", "a")
+    for variable in ("", "127.0.0.1:3"):
+        if variable:
+            monkeypatch.setenv("HEADRACE_BOOTSTRAP", variable)
+        assert command(["topic", "list", "--profile", "b", "--request-timeout", "1"]) == 3
+        assert "127.0.0.1:2" in capfd.readouterr().err
+    assert command(["topic", "list", "--profile", "b", "-b", "127.0.0.1:1"]) == 2
+    assert "--profile and --bootstrap-server: one of them" in capfd.readouterr().err
+    assert command(["topic", "list", "--profile", "c"]) == 4
+    assert "there is no profile c; there are: a, b" in capfd.readouterr().err
+
+
 def test_an_address_in_the_environment_wins_over_the_profile(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

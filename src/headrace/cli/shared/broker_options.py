@@ -1,5 +1,6 @@
 """Where the cluster is: the options all client commands share."""
 
+import os
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -8,10 +9,12 @@ from cyclopts import Parameter
 from headrace.cli.shared.defaults import DEFAULT_BOOTSTRAP
 from headrace.cli.shared.failure import UsageError
 from headrace.cli.shared.profile_file import chosen_bootstrap
+from headrace.cli.shared.profile_file import load as profiles
 from headrace.client.client import Client
 from headrace.client.sync import connect
 
 WAIT_SECONDS_MAX = 86_400.0
+_BOOTSTRAP = "HEADRACE_BOOTSTRAP"
 
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Answer in JSON, for scripts.")]
 
@@ -25,10 +28,14 @@ class BrokerOptions:
         str | None,
         Parameter(
             name=["--bootstrap-server", "-b", "--bootstrap", "--brokers", "--broker-list"],
-            env_var="HEADRACE_BOOTSTRAP",
+            env_var=_BOOTSTRAP,
             help="Brokers to ask first, as host:port,host:port; by default those of the profile"
             f" (headrace profile), else {DEFAULT_BOOTSTRAP}.",
         ),
+    ] = None
+    profile: Annotated[
+        str | None,
+        Parameter(name="--profile", help="The profile whose brokers to ask (headrace profile)."),
     ] = None
     settings: Annotated[
         tuple[str, ...],
@@ -48,6 +55,10 @@ class BrokerOptions:
     def client(self, *, patient: bool = False, retry_seconds: float | None = None) -> Client:
         """Make a client of this cluster; nothing is connected yet. CommandError."""
         bootstrap = self.bootstrap
+        if self.profile is not None:
+            if bootstrap not in {None, os.environ.get(_BOOTSTRAP)}:
+                raise UsageError("--profile and --bootstrap-server: one of them at most")
+            bootstrap = profiles().bootstrap_of(self.profile)
         for setting in self.settings:
             name, equals, value = setting.partition("=")
             if name not in {"brokers", "bootstrap.servers", "metadata.broker.list"} or not equals:
