@@ -113,14 +113,28 @@ def test_topics_are_chosen_by_expressions_of_their_whole_names(says: Says, asked
     assert [topic["topic"] for topic in asked("topic list", "plain")[1]] == ["plain"]
     described = asked("topic describe", "-r", "orders-.*")[1]
     assert [topic["topic"] for topic in described] == ["orders-retry"]
+    assert says("topic", "alter", "-r", "orders.*", "-c", "retention.ms=7", "--yes")[:2] == (
+        0, "altered orders\naltered orders-retry\n",
+    )  # fmt: skip
+    kept = [says("config", "get", "topic", name, "retention.ms")[1] for name in ("orders", "plain")]
+    assert [text.split()[-2:] for text in kept] == [["7", "topic"], ["604800000", "default"]]
     assert says("topic", "delete", "-r", "orders.*", "--yes")[:2] == (
         0, "deleted orders\ndeleted orders-retry\n",
     )  # fmt: skip
     assert [topic["topic"] for topic in asked("topic list")[1]] == ["compacted", "plain"]
 
 
+def test_topics_chosen_by_expressions_are_not_touched_without_a_yes(
+    asked: Asked, says: Says
+) -> None:
+    for words in (("delete",), ("alter", "-c", "retention.ms=7")):
+        assert says("topic", words[0], "-r", "orders.*", *words[1:])[0] != 0
+    assert "orders" in str(asked("topic list")[1])
+
+
 def test_internal_topics_are_not_chosen_for_deletion(asked: Asked, says: Says) -> None:
     asked("group reset", "g", "--to-earliest", "--topic", "orders", "--execute")
     assert "__consumer_offsets" in str(asked("topic list", "-i")[1])
     assert says("topic", "delete", "-r", "__.*", "--yes")[0] == 4
+    assert says("topic", "alter", "-r", "__.*", "-c", "segment.bytes=1048576", "--yes")[0] == 4
     assert "__consumer_offsets" in str(asked("topic list", "-i")[1])

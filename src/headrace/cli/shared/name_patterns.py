@@ -6,7 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from headrace.cli.shared.confirmation import confirm
 from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError
+from headrace.cli.shared.output import counted
 
 Regex = Annotated[
     bool,
@@ -39,4 +41,16 @@ def some_matching(patterns: Sequence[str], names: Iterable[str]) -> tuple[str, .
             f"no topic matches {' or '.join(patterns)}; a whole name has to match: 'orders.*'",
             EXIT_NOT_FOUND,
         )
+    return found
+
+
+def confirmed_matching(
+    verb: str, patterns: Sequence[str], names: Iterable[str], *, yes: bool
+) -> tuple[str, ...]:
+    """Return the topics that match, once somebody has said that these are meant. CommandError.
+
+    `verb`: what is done to them. `yes`: nobody is asked.
+    """
+    found = some_matching(patterns, names)
+    confirm(f"{verb} {counted(len(found), 'topic')}, {', '.join(found)}?", yes=yes)
     return found

@@ -6,9 +6,9 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from headrace.cli.shared.broker_options import BrokerOptions, Json, pairs
-from headrace.cli.shared.confirmation import Yes, confirm
+from headrace.cli.shared.confirmation import Yes
 from headrace.cli.shared.failure import CommandError, UsageError, not_found
-from headrace.cli.shared.name_patterns import Regex, matching, some_matching
+from headrace.cli.shared.name_patterns import Regex, confirmed_matching, matching, some_matching
 from headrace.cli.shared.output import counted, note, print_json, print_line, print_table
 from headrace.cli.shared.several import describe_each, do_to_each
 from headrace.cli.topic.offsets import offsets, trim
@@ -291,12 +291,15 @@ def alter(
     ] = (),
     topic: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
     force: Force = False,
+    regex: Regex = False,
+    yes: Yes = False,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> int:
-    """Grow topics, change their settings.
+    """Grow topics, change their settings; it asks where they are chosen by -r.
 
-    For example: headrace topic alter orders -p 12 -c retention.ms=3600000 -d cleanup.policy
+    Internal topics are never chosen by -r. For example: headrace topic alter orders -p 12
+    -c retention.ms=3600000 -d cleanup.policy; headrace topic alter -r 'trial-.*' -d retention.ms
     """
     configs = pairs("-c", config)
     deleted = [name for text in delete_config for name in text.split(",") if name]
@@ -305,6 +308,8 @@ def alter(
     wanted = _needed(names + topic)
     with cluster.client() as client:
         known = run(client.metadata())
+        if regex:
+            wanted = confirmed_matching("Alter", wanted, _own(known), yes=yes)
 
         def act(name: str) -> tuple[bool, str]:
             described = _existing(known, name)
@@ -348,9 +353,7 @@ def delete(
     with cluster.client() as client:
         known = run(client.metadata())
         if regex:
-            own = [name for name, found in known.topics.items() if not found.internal]
-            wanted = some_matching(wanted, own)
-            confirm(f"Delete {counted(len(wanted), 'topic')}, {', '.join(wanted)}?", yes=yes)
+            wanted = confirmed_matching("Delete", wanted, _own(known), yes=yes)
 
         def act(name: str) -> tuple[bool, str]:
             if if_exists and name not in known.topics:
@@ -370,6 +373,10 @@ def _needed(names: tuple[str, ...]) -> tuple[str, ...]:
     if not names:
         raise UsageError("name at least one topic")
     return names
+
+
+def _own(known: Metadata) -> list[str]:
+    return [name for name, topic in known.topics.items() if not topic.internal]
 
 
 def _existing(known: Metadata, name: str) -> TopicMetadata:
