@@ -18,15 +18,17 @@ def test_the_room_shows_what_can_be_called() -> None:
 def test_every_kernel_is_compiled_beforehand(capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["arrow", "warm"]) == 0
     assert capsys.readouterr().out.startswith("the kernels of headrace.arrow are ready (")
-    from headrace.kernels import compact_numba, decode_batches, decode_numba
+    from headrace.kernels import compact_numba, decode_batches, decode_numba, encode_numba
 
     for kernel in (
         decode_numba.decode_records,
         decode_batches.decode_batches,
         compact_numba.index_records,
         compact_numba.filter_records,
+        encode_numba.encode_records,
     ):
         assert kernel.signatures, kernel
+    assert len(encode_numba.divide_rows.signatures) >= 2, "with partitions and without"
 
 
 def test_nothing_is_compiled_where_plain_python_is_wanted(
