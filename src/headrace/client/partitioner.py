@@ -31,7 +31,7 @@ def murmur2(data: bytes) -> int:
 
 def partition_of(key: bytes, partitions: int) -> int:
     """Return the partition of a key among `partitions`."""
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
+    return (murmur2(key) & 0x7FFFFFFF) % partitions if partitions > 1 else 0
 
 
 class StickyPartitioner:

@@ -133,7 +133,9 @@ class Producer:
         Waits only where many batches are waiting. ApiError or ClientError of an earlier record
         that could not be delivered: then the producer is of no more use.
         """
-        where = await self.place(topic, key, partition)
+        if topic not in self._counts:
+            await self.partitions(topic)
+        where = self.place(topic, key, partition)
         size = len(value or b"") + bytes_beside(key, headers)
         batch = self._open.get(where)
         if batch is not None and batch.size + size > self.batch_bytes:
@@ -149,11 +151,9 @@ class Producer:
             await self._advance(BUFFERED_BATCHES_MAX)
         return where
 
-    async def place(
-        self, topic: str, key: bytes | None, partition: int | None = None
-    ) -> TopicPartition:
-        """Return where a record goes: `partition` where it is given. ApiError."""
-        count = self._counts.get(topic) or await self.partitions(topic)
+    def place(self, topic: str, key: bytes | None, partition: int | None = None) -> TopicPartition:
+        """Return where a record goes, once `partitions` were asked for: `partition` if given."""
+        count = self._counts[topic]
         if partition is None:
             partitioner = self._partitioners.get(topic)
             if partitioner is None:

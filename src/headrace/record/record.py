@@ -319,6 +319,14 @@ def _short_numbers() -> tuple[bytes, ...]:
     return tuple(map(write_varint, range(_SHORT)))
 
 
+_NO_BYTES = b"\x01"
+"""What stands for null: a length of -1."""
+
+
+def _size(data: Bytes) -> bytes:
+    return write_varint(len(data))
+
+
 def _sized(data: Bytes | None) -> bytes:
     return b"\x01" if data is None else write_varint(len(data)) + data
 
@@ -336,16 +344,22 @@ def write_records(
     batch: Sequence[Record], codec: Codec, base_timestamp: int, base_offset: int | None
 ) -> bytes:
     """Encode a batch's payload; offsets count from 0, or from `base_offset` if given."""
-    out = bytearray()
-    for number, record in enumerate(batch):
-        delta = number if base_offset is None else record.offset - base_offset
-        body = b"".join((
-            b"\x00", write_varint(record.timestamp - base_timestamp), write_varint(delta),
-            _sized(record.key), _sized(record.value), _headers(record.headers),
-        ))  # fmt: skip
-        out += write_varint(len(body))
-        out += body
-    return compress(codec, out)
+    known, few = _KNOWN, len(_KNOWN)
+    out: list[bytes] = []
+    for number, (offset, timestamp, key, value, headers) in enumerate(batch):
+        delta = number if base_offset is None else offset - base_offset
+        fields = (
+            b"\x00" if timestamp == base_timestamp else write_varint(timestamp - base_timestamp),
+            known[delta] if 0 <= delta < few else write_varint(delta),
+            _NO_BYTES if key is None else known[len(key)] if len(key) < few else _size(key),
+            key or b"",
+            _NO_BYTES if value is None else known[len(value)] if len(value) < few else _size(value),
+            value or b"",
+            _headers(headers) if headers else b"\x00",
+        )
+        size = 1 + sum(map(len, fields))
+        out += (known[size] if size < few else write_varint(size), b"\x00", *fields)
+    return compress(codec, b"".join(out))
 
 
 def write_pairs(pairs: Sequence[tuple[bytes, bytes | None]], codec: Codec) -> bytes:

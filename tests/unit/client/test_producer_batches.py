@@ -95,12 +95,12 @@ def send_values(producer: Producer, *values: bytes, key: bytes | None = None) ->
     """Send values that came together."""
 
     async def all_of_them() -> None:
+        await producer.partitions("t")
         for encoded, size in encode_values(
             values, key, (), 1, batch_bytes=producer.batch_bytes, codec=producer.compression
         ):
-            await producer.send_encoded(
-                await producer.place("t", key), encoded, size, keyed=key is not None
-            )
+            where = producer.place("t", key)
+            await producer.send_encoded(where, encoded, size, keyed=key is not None)
 
     run(all_of_them())
 

@@ -89,7 +89,7 @@ def test_a_number_written_is_read_again_in_as_few_bytes_as_can_be(number: int) -
 def read(data: bytes, count: int = 1) -> list[Record]:
     lists = read_record_lists(
         memoryview(data), Codec.NONE, count=count, base_offset=100, base_timestamp=1000,
-        append_time=None, limit=1 << 20,
+        append_time=None, limit=1 << 24,
     )  # fmt: skip
     return list(chain.from_iterable(lists))
 
@@ -166,7 +166,9 @@ def test_pairs_are_written_as_records_are(size: int) -> None:
     key, value = b"k" * size, b"v" * size
     pairs: list[tuple[bytes, bytes | None]] = [(key, value), (key, None), (b"", value)] * 100
     records = [Record(0, 7, key, value) for key, value in pairs]
-    assert write_pairs(pairs, Codec.NONE) == write_records(records, Codec.NONE, 7, None)
+    written = write_records(records, Codec.NONE, 7, None)
+    assert write_pairs(pairs, Codec.NONE) == written
+    assert [(record.key, record.value) for record in read(written, len(pairs))] == pairs
 
 
 @pytest.mark.parametrize("size", [0, 1, 62, 63, 64, 124, 125, 126, 255, 256, 8191, 8192])

@@ -151,11 +151,12 @@ class Sender:
         producer, key, headers = self.producer, self.parser.key, self.parser.headers
         values = [line[:-1] if line.endswith(b"\r") else line for line in lines]
         self.number += len(lines)
+        await producer.partitions(self.topic)
         for encoded, size in encode_values(
             values, key, headers, now_ms(), batch_bytes=producer.batch_bytes,
             codec=producer.compression,
         ):  # fmt: skip
-            where = await producer.place(self.topic, key, self.partition)
+            where = producer.place(self.topic, key, self.partition)
             await producer.send_encoded(where, encoded, size, keyed=key is not None)
 
 
