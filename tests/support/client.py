@@ -7,6 +7,7 @@ from typing import Any, cast
 from headrace.frontends.kafka.connection.dispatch import Dispatcher, KafkaSession
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.net.pending import Pending
+from headrace.security.identity import ANONYMOUS
 from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey, response_header_version
 from tests.support.broker import Room
@@ -23,7 +24,7 @@ class FrameClient:
             here.broker, here.coordinators, here.controller, APIS, here.broker.metrics
         )
         nobody: Any = SimpleNamespace(
-            address="127.0.0.1", listener="PLAINTEXT", port=1, waits=False
+            address="127.0.0.1", listener="PLAINTEXT", port=1, principal=ANONYMOUS, waits=False
         )
         self._session = KafkaSession(dispatcher, nobody)
 

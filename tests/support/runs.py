@@ -11,6 +11,7 @@ from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.dispatch import Dispatcher, KafkaSession
 from headrace.net.pending import Pending
 from headrace.net.session import CloseConnection
+from headrace.security.identity import ANONYMOUS
 from tests.support.broker import Room, until
 
 
@@ -34,7 +35,9 @@ def session_of(here: Room, api: Api) -> tuple[Dispatcher, KafkaSession]:
     dispatcher = Dispatcher(
         here.broker, here.coordinators, here.controller, [api], here.broker.metrics
     )
-    nobody: Any = SimpleNamespace(address="127.0.0.1", listener="PLAINTEXT", port=1)
+    nobody: Any = SimpleNamespace(
+        address="127.0.0.1", listener="PLAINTEXT", port=1, principal=ANONYMOUS
+    )
     return dispatcher, KafkaSession(dispatcher, nobody)
 
 

@@ -13,6 +13,7 @@ from headrace.config.definitions import (
     BrokerKeys,
     known_but_unused,
     nearest_broker_key,
+    used_definition,
 )
 from headrace.config.keys.row import attribute, stand_in
 from headrace.config.properties import parse
@@ -41,9 +42,14 @@ class BrokerConfig(BrokerKeys):
 
     def __init__(self, values: Mapping[str, Value], sources: Mapping[str, Source]) -> None:
         """From checked values by key; ConfigError where they do not go together."""
-        super().__init__(**{attribute(name): value for name, value in values.items()})
+        super().__init__(
+            **{attribute(name): value for name, value in values.items() if name in BROKER}
+        )
         self.values = dict(values)
-        """Every key's value as it was given or is by default, None where unset."""
+        """Every key's value as it was given or is by default, None where unset.
+
+        Listeners' own (`listener.name.<name>.<key>`) are there where they are set.
+        """
         self.sources = dict(sources)
         combined = combine(self.values)
         for name, value in combined.attributes.items():
@@ -92,9 +98,9 @@ def load(
                 f"{name}: taken at run time only, as by Kafka, and without effect here: use"
                 " kafka-configs, or headrace cluster reassign --throttle"
             )
-        elif name in BROKER:
+        elif (definition := used_definition(name)) is not None:
             try:
-                values[name] = BROKER[name].parse(text)
+                values[name] = definition.parse(text)
                 sources[name] = source
             except ValueError as error:
                 problems.append(problem_line(name, text, str(error)))

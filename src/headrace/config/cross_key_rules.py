@@ -16,6 +16,7 @@ from headrace.config.listeners import (
     parse_address,
     refusal_of_plain,
 )
+from headrace.config.tls_settings import TLS_PROTOCOLS, problems_of, tls_settings
 from headrace.config.value_types import Value
 
 SEGMENT_BYTES_KAFKA_4_MIN = 1 << 20
@@ -158,7 +159,13 @@ def _bounds(values: Mapping[str, Value], combined: Combined) -> None:
 
 def _listeners(values: Mapping[str, Value], combined: Combined) -> None:
     given = {name: _words(values[name]) for name in LISTENER_KEYS}
-    listeners, advertised, wrong = configured(given, insecure=bool(values["insecure.listeners"]))
+    listeners, advertised, wrong = configured(
+        given,
+        insecure=bool(values["insecure.listeners"]),
+        requires_certificate=lambda listener: (
+            tls_settings(values, listener).client_auth == "required"
+        ),
+    )
     combined.attributes["listeners"] = listeners
     combined.attributes["advertised_listeners"] = advertised
     combined.problems.extend(problem_line(*problem) for problem in wrong)
@@ -172,6 +179,13 @@ def _listeners(values: Mapping[str, Value], combined: Combined) -> None:
     combined.attributes[attribute(CONTROL_PLANE)] = apart
     if listeners:  # else it has been said what is wrong with them
         combined.problems.extend(problem_line(*problem) for problem in unfit)
+    for listener in listeners:
+        if listener.protocol in TLS_PROTOCOLS:
+            wrong = problems_of(tls_settings(values, listener))
+            combined.problems.extend(problem_line(*problem) for problem in wrong)
+            if values["zookeeper.connect"] is not None and listener.name in {name, apart}:
+                reason = "brokers do not speak TLS to each other yet: give them another listener"
+                combined.problems.append(problem_line("listeners", str(listener), reason))
 
 
 def _metrics(values: Mapping[str, Value], combined: Combined) -> None:

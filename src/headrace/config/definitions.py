@@ -5,6 +5,7 @@ docs/configuration.md is generated from.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from headrace.config.keys.cluster import ClusterKeys
 from headrace.config.keys.groups import GroupKeys
@@ -12,16 +13,19 @@ from headrace.config.keys.log import LogKeys
 from headrace.config.keys.network import NetworkKeys
 from headrace.config.keys.replication import FollowerKeys, ThrottleKeys
 from headrace.config.keys.share import ShareKeys
+from headrace.config.keys.tls import TlsKeys
 from headrace.config.keys.topic import OF_REPLICAS, WITHOUT_EFFECT
 from headrace.config.keys.transactions import TransactionKeys
 from headrace.config.keys.unused import unused_definition
 from headrace.config.keys.zookeeper import ZooKeeperKeys
 from headrace.config.log_config import IN_USE
+from headrace.config.tls_settings import of_listener
 from headrace.config.value_types import Definition
 
 
 class BrokerKeys(
     NetworkKeys,
+    TlsKeys,
     ZooKeeperKeys,
     ClusterKeys,
     LogKeys,
@@ -63,12 +67,26 @@ COARSER: Mapping[str, tuple[str, ...]] = {
 
 def known_but_unused(name: str) -> bool:
     """Tell whether Kafka knows the broker's key `name` and Headrace makes no use of it."""
-    return unused_definition(name) is not None
+    return listener_definition(name) is None and unused_definition(name) is not None
+
+
+def listener_definition(name: str) -> Definition | None:
+    """Return what `listener.name.<name>.<key>` holds, where a listener may have that key."""
+    own = of_listener(name)
+    known = unused_definition(name)
+    if own is None or known is None:
+        return None
+    return replace(BROKER[own[1]], name=name, default=None, mode=known.mode)
+
+
+def used_definition(name: str) -> Definition | None:
+    """Return the broker's key `name`, or a listener's own, where it has an effect here."""
+    return BROKER.get(name) or listener_definition(name)
 
 
 def broker_definition(name: str) -> Definition | None:
     """Return what clients may do with the broker's key `name`, used here or only known to Kafka."""
-    return BROKER.get(name) or unused_definition(name)
+    return used_definition(name) or unused_definition(name)
 
 
 def nearest_broker_key(name: str) -> str | None:

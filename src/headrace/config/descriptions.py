@@ -11,7 +11,13 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from headrace.config.broker import BrokerConfig, Source
-from headrace.config.definitions import BROKER, COARSER, TOPIC, broker_definition
+from headrace.config.definitions import (
+    BROKER,
+    COARSER,
+    TOPIC,
+    broker_definition,
+    used_definition,
+)
 from headrace.config.keys.unused import unused_definition
 from headrace.config.topic_settings import parse_topic_config, parse_topic_configs, topic_default
 from headrace.config.value_types import Definition, Kind, Mode, Value, text_of
@@ -95,7 +101,7 @@ class DynamicConfig(NamedTuple):
         """Return the settings to be followed now. Those that no longer parse are left out."""
         changes: dict[str, Value] = {}
         for name, text in {**self.shared, **self.own}.items():
-            definition = BROKER.get(name)
+            definition = used_definition(name)
             if definition is not None and definition.mode is not Mode.READ_ONLY:
                 with suppress(ValueError):
                     changes[name] = definition.parse(text)
@@ -252,7 +258,7 @@ def check_broker_config(
         except ValueError as error:
             shown = "…" if definition.sensitive else text
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{name}={shown}: {error}") from error
-        if definition.name in BROKER:
+        if definition.in_use:
             values[name] = value
     try:
         static.updated(values)

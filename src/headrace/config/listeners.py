@@ -1,7 +1,7 @@
 """Lists of listeners: `NAME://host:port,NAME://[v6]:port`; and which ones a broker opens."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ INTER_BROKER, CONTROL_PLANE = "inter.broker.listener.name", "control.plane.liste
 INTER_BROKER_PROTOCOL = "security.inter.broker.protocol"
 LISTENER_KEYS = (LISTENERS, ADVERTISED, PROTOCOL_MAP, CONTROLLERS)
 """The configuration's keys that speak of listeners; lists all of them."""
+_SERVED = ("PLAINTEXT", "SSL")
 _UNSAID = "PLAINTEXT"
 """What brokers speak where nobody says anything else."""
 _FORM = re.compile(
@@ -60,10 +61,16 @@ class Configured(NamedTuple):
     """What is wrong: the key, what it says, and why not."""
 
 
-def configured(given: Mapping[str, Sequence[str]], *, insecure: bool) -> Configured:
+def configured(
+    given: Mapping[str, Sequence[str]],
+    *,
+    insecure: bool,
+    requires_certificate: Callable[[Listener], bool],
+) -> Configured:
     """Return the listeners of a configuration, those that KRaft controllers would have left out.
 
     `insecure`: other machines may reach one without encryption and authentication.
+    `requires_certificate`: whether clients of a listener of SSL must show one.
     """
     listeners: tuple[Listener, ...] = ()
     advertised: tuple[Listener, ...] = ()
@@ -80,7 +87,7 @@ def configured(given: Mapping[str, Sequence[str]], *, insecure: bool) -> Configu
     except ValueError as error:
         wrong.append((name, ",".join(given[name]), str(error)))
     for listener in listeners:
-        reason = _refusal(listener, insecure=insecure)
+        reason = _refusal(listener, insecure, requires_certificate)
         if reason:
             wrong.append((LISTENERS, str(listener), reason))
     return Configured(listeners, advertised, wrong)
@@ -104,11 +111,22 @@ def _advertised(listeners: Sequence[Listener], given: Sequence[Listener]) -> tup
     )
 
 
-def _refusal(listener: Listener, *, insecure: bool) -> str | None:
+def _refusal(
+    listener: Listener, insecure: bool, requires_certificate: Callable[[Listener], bool]
+) -> str | None:
     """Tell why `listener` must not be opened, or None."""
-    if listener.protocol != "PLAINTEXT":
-        return f"{listener.protocol} is not served yet; only PLAINTEXT is"
-    return None if insecure else refusal_of_plain(listener)
+    if listener.protocol not in _SERVED:
+        return f"{listener.protocol} is not served yet; only {' and '.join(_SERVED)} are"
+    if insecure or listener.loopback:
+        return None
+    if listener.protocol == "SSL":
+        if requires_certificate(listener):
+            return None
+        return (
+            "open to other machines without authentication; set ssl.client.auth=required, or to"
+            " allow it, start with --insecure or set insecure.listeners=true"
+        )
+    return refusal_of_plain(listener)
 
 
 def refusal_of_plain(listener: Listener) -> str | None:

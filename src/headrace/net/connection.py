@@ -18,8 +18,11 @@ from headrace.net.limits import AUTHENTICATION_FRAME_BYTES_MAX
 from headrace.net.pending import Pending
 from headrace.net.session import CloseConnection, InTurn, Session
 from headrace.ports.clock import Timer
+from headrace.security.identity import ANONYMOUS, Principal
 
 _unpack_length = struct.Struct(">i").unpack_from
+_TLS_HELLO = 0x1603
+"""How a TLS handshake begins: a record of that kind, version 3 of what was SSL."""
 
 
 class Admission(Turns, Protocol):
@@ -61,6 +64,8 @@ class Connection(BufferedProtocol):
         """The peer's address as text, without port."""
         self.port = -1
         """The peer's port."""
+        self.principal: Principal = ANONYMOUS
+        """Who the peer's certificate says it is."""
         self.frames = 0
         """Whole frames handled so far."""
         self.opened = self.answers.last_moved
@@ -88,6 +93,7 @@ class Connection(BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self.address = self.answers.address = str(peer[0]) if isinstance(peer, tuple) else "local"
         self.port = int(peer[1]) if isinstance(peer, tuple) else -1
+        self.principal = transport.get_extra_info("principal") or ANONYMOUS
         made = self.answers.transport = cast("Transport", transport)
         if self._table.queues(self):
             self._queued = True
@@ -229,7 +235,7 @@ class Connection(BufferedProtocol):
         while filled - at >= LENGTH_BYTES:
             (size,) = _unpack_length(view, at)
             if not 0 < size <= frame_max:
-                raise Malformed(f"frame of {size} bytes announced, at most {frame_max} are taken")
+                raise _no_frame(size, frame_max)
             end = at + LENGTH_BYTES + size
             if end > filled:
                 break
@@ -373,3 +379,10 @@ class Connection(BufferedProtocol):
             if self._large_idle:
                 inbox.release()
             self._large_idle = not self._large_idle
+
+
+def _no_frame(size: int, frame_max: int) -> Malformed:
+    """Tell why a frame of that size is not taken."""
+    if size >> 16 == _TLS_HELLO:
+        return Malformed("its client speaks TLS, and this listener does not: use one that does")
+    return Malformed(f"frame of {size} bytes announced, at most {frame_max} are taken")

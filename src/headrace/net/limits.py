@@ -48,3 +48,18 @@ WAIT_BYTES = 64 << 10
 
 TURN_BYTES_MAX = 2 << 20
 """What one connection is sent of files before the others have their turn."""
+
+HANDSHAKE_SECONDS_MAX = 10.0
+"""How long a TLS handshake may take, from the connection's beginning."""
+
+HANDSHAKES_MAX = 512
+"""TLS handshakes under way at one time, over all listeners; beyond, the oldest is ended."""
+
+HANDSHAKE_BYTES_MAX = 128 << 10
+"""What a client may send in one handshake: a chain of certificates, and not much more."""
+
+HANDSHAKES_LOGGED_PER_SECOND = 5
+"""Failed handshakes that are logged one by one."""
+
+ENCRYPT_BYTES = 256 << 10
+"""What is encrypted at a time: so much the memory for it grows to."""

@@ -1,13 +1,16 @@
 """Accepting connections."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from headrace.net.connection import Connection
 from headrace.net.table import ConnectionTable
 from headrace.ports.network import Listening, ListenOptions, Network
 
 _DEFAULT = ListenOptions()
+Under = Callable[[str, Callable[[], Any]], Callable[[], Any]]
+"""Returns what makes a listener's connections, by its name and what makes them without TLS."""
 
 
 class Address(NamedTuple):
@@ -43,9 +46,10 @@ class Listener:
         """
         return cls(address.name, network.listen(address.host, address.port, options), table)
 
-    async def accept(self) -> None:
-        """Begin to accept."""
-        await self._listening.accept(partial(Connection, self._table, self.name))
+    async def accept(self, under: Under | None = None) -> None:
+        """Begin to accept; `under` puts TLS under the connections where the listener speaks it."""
+        made: Callable[[], Any] = partial(Connection, self._table, self.name)
+        await self._listening.accept(made if under is None else under(self.name, made))
 
     def close(self) -> None:
         """Accept no more. Connections there are stay."""

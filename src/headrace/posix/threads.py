@@ -26,9 +26,9 @@ class Workers:
     ) -> None:
         """At most `flush_threads` flushes and `others` other jobs run at the same time."""
         self._loop = loop
-        self._flushes = _Crew("flush", loop, flush_threads)
-        self._writes = _Crew("write", loop, 1)
-        self._others = _Crew("work", loop, others)
+        self._flushes = Crew("flush", loop, flush_threads)
+        self._writes = Crew("write", loop, 1)
+        self._others = Crew("work", loop, others)
 
     def flush(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
         """Run `work`, then `done` on the loop with its OSError, or None."""
@@ -49,8 +49,8 @@ class Workers:
         self._others.stop()
 
 
-class _Crew:
-    """A few threads with one queue."""
+class Crew:
+    """A few threads with one queue, started as they are needed."""
 
     def __init__(self, name: str, loop: asyncio.AbstractEventLoop, size_max: int) -> None:
         self._name = name
@@ -61,6 +61,7 @@ class _Crew:
         self._under_way = 0
 
     def submit(self, work: Callable[[], Any], done: Callable[[Any], None], *, flush: bool) -> None:
+        """Run `work`, then `done` on the loop; of a `flush` with its OSError or None."""
         self._under_way += 1
         if self._under_way > len(self._threads) and len(self._threads) < self._size_max:
             name = f"{self._name}-{len(self._threads)}"
@@ -91,6 +92,7 @@ class _Crew:
         done(result)
 
     def stop(self) -> None:
+        """Finish what was handed over and end the threads. Blocks."""
         for _ in self._threads:
             self._jobs.put(None)
         for thread in self._threads:

@@ -20,20 +20,19 @@ from headrace.log.compaction.order import CleanerSettings
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.directory.periods import Periods
 from headrace.log.text_files import encode_uuid
-from headrace.model.errors import ConfigError
 from headrace.model.nouns import BrokerId
 from headrace.net.limits import Limits
-from headrace.net.listener import Address, Listener
+from headrace.net.listener import Listener
 from headrace.net.table import ConnectionTable
 from headrace.observe.metrics import Metrics
 from headrace.ports.disk import Disk, DiskFile
-from headrace.ports.network import ListenOptions
 from headrace.ports.store import SessionEvents, Store
 from headrace.ports.world import World
 from headrace.posix.awaiting import called_back
 from headrace.security.authorizer import Authorizer
 from headrace.server import identity
 from headrace.server.compaction import ProcessWorker, compaction_worker
+from headrace.server.doors import Doors
 from headrace.server.stop_waits import FLUSH_SECONDS_MAX, SEND_SECONDS_MAX, StopWaits, until
 
 if TYPE_CHECKING:
@@ -72,7 +71,8 @@ class Server:
         self.metrics = Metrics()
         self.clock = world.clock
         self.disk = world.disk
-        self.listeners: list[Listener] = []
+        self.doors = Doors()
+        self.listeners = self.doors.listeners
         self.directories: list[LogDirectory] = []
         self.broker: Broker
         self.controller: Controller
@@ -107,8 +107,7 @@ class Server:
             await self._join()
             self.broker.start()
             self.cleaner.start()
-            for listener in self.listeners:
-                await listener.accept()
+            await self.doors.open()
             waited = self.clock.monotonic() - bound
             if waited > EARLY_SECONDS_MAX:
                 log.warning(
@@ -208,19 +207,8 @@ class Server:
             self.broker.quotas.connecting,
         )
         self.broker.reconfigured.append(self._take_limits)
-        options = ListenOptions(
-            config.socket_listen_backlog_size,
-            config.socket_send_buffer_bytes,
-            config.socket_receive_buffer_bytes,
-        )
-        for listener in config.listeners:
-            address = Address(listener.name, listener.host, listener.port)
-            try:
-                bound = Listener.bind(address, self.table, self.world.network, options)
-                self.listeners.append(bound)
-            except OSError as problem:
-                reason = problem.strerror or str(problem)
-                raise ConfigError(f"listeners={listener}: {reason.lower()}") from problem
+        self.doors.bind(config, self.table, self.world)
+        self.broker.reconfigured.append(self.doors.reconfigure)
 
     def _take_limits(self, config: BrokerConfig) -> None:
         self.table.limits = Limits(config)
@@ -345,8 +333,7 @@ class Server:
             await among.leave()  # has a bound of its own, and says itself what came of it
         self._stopping = True
         self.cleaner.close()
-        for listener in self.listeners:
-            listener.close()
+        self.doors.close()
         if self.http is not None:
             await waits.within("answers to who reads metrics", self.http.close())
         self.table.quiesce()
@@ -380,8 +367,7 @@ class Server:
 
     async def _undo(self) -> None:
         """Let go of what a failed start has taken."""
-        for listener in self.listeners:
-            listener.close()
+        self.doors.close()
         if self.http is not None:
             await self.http.close()
         if self.among_brokers is not None:

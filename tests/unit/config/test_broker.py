@@ -153,7 +153,7 @@ def test_each_wrong_value_is_one_line_with_name_value_and_reason() -> None:
         ("listeners", "PLAINTEXT://127.0.0.1:99999", "65535"),
         ("listeners", "INNER://127.0.0.1:9092", "listener.security.protocol.map"),
         ("listeners", "PLAINTEXT://127.0.0.1:1,PLAINTEXT://127.0.0.1:2", "twice"),
-        ("listeners", "SSL://127.0.0.1:9093", "only PLAINTEXT"),
+        ("listeners", "SASL_SSL://127.0.0.1:9093", "not served yet"),
         ("listener.security.protocol.map", "A:B", "NAME:PROTOCOL"),
         ("advertised.listeners", "OTHER://h:1", "not in listener"),
         ("advertised.listeners", "PLAINTEXT://0.0.0.0:1", "name a host"),
@@ -190,7 +190,7 @@ def test_a_key_of_kafkas_that_is_not_used_is_warned_of() -> None:
     assert config.num_partitions == 3
     assert len(warnings) == 2
     assert all("does not use" in warning for warning in warnings)
-    assert known_but_unused("listener.name.internal.ssl.keystore.location")
+    assert known_but_unused("listener.name.internal.ssl.engine.factory.class")
 
 
 def test_a_foreign_variable_with_our_prefix_is_warned_of_only() -> None:

@@ -141,7 +141,7 @@ def test_passwords_and_nothing_else_are_kept_from_answers() -> None:
     assert secret is not None
     assert plain is not None
     assert (secret.sensitive, plain.sensitive) == (True, False)
-    assert known_but_unused("ssl.keystore.password")
+    assert known_but_unused("zookeeper.ssl.keystore.password")
     assert not known_but_unused("log.dirs")
 
 

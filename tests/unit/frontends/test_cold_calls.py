@@ -18,6 +18,7 @@ from headrace.model.invariant import InvariantError
 from headrace.net.pending import Pending
 from headrace.net.session import InTurn
 from headrace.observe.metrics import ApiStats
+from headrace.security.identity import ANONYMOUS
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey
@@ -257,7 +258,9 @@ def made(here: Room, *, waits: bool) -> tuple[Dispatcher, KafkaSession]:
     dispatcher = Dispatcher(
         here.broker, here.coordinators, here.controller, APIS, here.broker.metrics
     )
-    nobody: Any = SimpleNamespace(address="127.0.0.1", listener="PLAINTEXT", port=1, waits=waits)
+    nobody: Any = SimpleNamespace(
+        address="127.0.0.1", listener="PLAINTEXT", port=1, principal=ANONYMOUS, waits=waits
+    )
     return dispatcher, KafkaSession(dispatcher, nobody)
 
 

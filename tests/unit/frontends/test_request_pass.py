@@ -16,6 +16,7 @@ from headrace.model.errors import ErrorCode
 from headrace.net.session import CloseConnection
 from headrace.ports.disk import Failures
 from headrace.record.batch import Record, build
+from headrace.security.identity import ANONYMOUS
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey
@@ -69,7 +70,9 @@ def session_on(here: Room, disk: FailingDisk) -> KafkaSession:
     dispatcher = Dispatcher(
         here.broker, here.coordinators, here.controller, APIS, here.broker.metrics, writes
     )
-    nobody: Any = SimpleNamespace(address="127.0.0.1", listener="PLAINTEXT", port=1, waits=False)
+    nobody: Any = SimpleNamespace(
+        address="127.0.0.1", listener="PLAINTEXT", port=1, principal=ANONYMOUS, waits=False
+    )
     return KafkaSession(dispatcher, nobody)
 
 

@@ -17,6 +17,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.net.session import CloseConnection
 from headrace.record.batch import Record, build
+from headrace.security.identity import ANONYMOUS
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import request_head
@@ -63,7 +64,9 @@ def _session(here: Any) -> KafkaSession:
     dispatcher = Dispatcher(
         here.broker, here.coordinators, here.controller, APIS, here.broker.metrics
     )
-    nobody: Any = SimpleNamespace(address="127.0.0.1", listener="PLAINTEXT", port=1, waits=False)
+    nobody: Any = SimpleNamespace(
+        address="127.0.0.1", listener="PLAINTEXT", port=1, principal=ANONYMOUS, waits=False
+    )
     return KafkaSession(dispatcher, nobody)
 
 

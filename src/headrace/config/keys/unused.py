@@ -49,13 +49,12 @@ sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
 sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
 sasl.server.max.receive.size security.providers
 server.max.startup.time.ms socket.connection.setup.timeout.max.ms
-socket.connection.setup.timeout.ms ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites
-ssl.client.auth ssl.enabled.protocols ssl.endpoint.identification.algorithm
-ssl.engine.factory.class ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain
-ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
-ssl.principal.mapping.rules ssl.protocol ssl.provider ssl.secure.random.implementation
-ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location
-ssl.truststore.password ssl.truststore.type super.users allow.everyone.if.no.acl.found
+socket.connection.setup.timeout.ms ssl.allow.dn.changes ssl.allow.san.changes
+ssl.endpoint.identification.algorithm
+ssl.engine.factory.class ssl.keymanager.algorithm
+ssl.protocol ssl.provider ssl.secure.random.implementation
+ssl.trustmanager.algorithm
+super.users allow.everyone.if.no.acl.found
 unstable.api.versions.enable unstable.feature.versions.enable
 unclean.leader.election.interval.ms zookeeper.clientCnxnSocket
 zookeeper.metadata.migration.enable zookeeper.metadata.migration.min.batch.size

@@ -138,7 +138,7 @@ class KafkaSession:
             connection.authenticated = False
         self._pass = dispatcher.shared.request_pass
         self._connection = connection
-        identity = Identity(connection.address, connection.listener)
+        identity = Identity(connection.address, connection.listener, connection.principal)
         self._begin_runs(identity)
         self._quotas = dispatcher.broker.quotas
         self._client_raw = b""

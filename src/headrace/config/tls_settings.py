@@ -1,0 +1,138 @@
+"""The TLS settings of one listener: its own keys over those of all."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from headrace.config.keys.tls import UNDER_A_LISTENER
+from headrace.config.listeners import Listener
+from headrace.config.value_types import Value
+
+TLS_PROTOCOLS = frozenset({"SSL", "SASL_SSL"})
+PREFIX = "listener.name."
+
+
+class Store(NamedTuple):
+    """Where certificates come from, and the key where there is one. Secrets: not to be shown."""
+
+    kind: str | None
+    """PEM, PKCS12 or JKS; None: as its first bytes say."""
+    location: str | None
+    password: str | None
+    key: str | None = None
+    """PEM text, instead of a file."""
+    certificates: str | None = None
+    """PEM text, instead of a file."""
+    key_password: str | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether there is anything at all."""
+        return self.location is not None or self.certificates is not None
+
+    def __repr__(self) -> str:
+        return f"Store({self.location or 'text'})"
+
+
+class TlsSettings(NamedTuple):
+    """What a listener shows, and what it asks to see."""
+
+    name: str
+    keystore: Store
+    truststore: Store
+    client_auth: str
+    versions: tuple[str, ...]
+    ciphers: tuple[str, ...]
+    mapping_rules: str
+
+
+def of_listener(name: str) -> tuple[str, str] | None:
+    """Return the listener's name in capitals and the key in `listener.name.<name>.<key>`, or None.
+
+    None too where a listener has no key like that.
+    """
+    if not name.startswith(PREFIX):
+        return None
+    listener, _, key = name.removeprefix(PREFIX).partition(".")
+    return (listener.upper(), key) if listener and key in UNDER_A_LISTENER else None
+
+
+def tls_settings(values: Mapping[str, Value], listener: Listener) -> TlsSettings:
+    """Return the settings of `listener` out of those by key."""
+
+    def found(key: str) -> Value:
+        own = values.get(f"{PREFIX}{listener.name.lower()}.{key}")
+        return values[key] if own is None else own
+
+    def text(key: str) -> str | None:
+        value = found(key)
+        return value if isinstance(value, str) else None
+
+    def words(key: str) -> tuple[str, ...]:
+        value = found(key)
+        return value if isinstance(value, tuple) else ()
+
+    client_auth = text("ssl.client.auth") or "none"
+    if listener.protocol == "SASL_SSL":
+        # As in Kafka: a certificate is asked for beside a password only where a listener says so.
+        own = values.get(f"{PREFIX}{listener.name.lower()}.ssl.client.auth")
+        client_auth = str(own) if own is not None else "none"
+    return TlsSettings(
+        listener.name,
+        Store(
+            text("ssl.keystore.type"),
+            text("ssl.keystore.location"),
+            text("ssl.keystore.password"),
+            text("ssl.keystore.key"),
+            text("ssl.keystore.certificate.chain"),
+            text("ssl.key.password"),
+        ),
+        Store(
+            text("ssl.truststore.type"),
+            text("ssl.truststore.location"),
+            text("ssl.truststore.password"),
+            certificates=text("ssl.truststore.certificates"),
+        ),
+        client_auth,
+        words("ssl.enabled.protocols"),
+        words("ssl.cipher.suites"),
+        text("ssl.principal.mapping.rules") or "DEFAULT",
+    )
+
+
+def problems_of(settings: TlsSettings) -> list[tuple[str, str, str]]:
+    """Tell what is wrong with the settings themselves: the key, what to show of it, why."""
+    wrong: list[tuple[str, str, str]] = []
+    keystore, truststore = settings.keystore, settings.truststore
+    where = f"listener {settings.name}"
+    if not keystore.given:
+        reason = f"{where} speaks TLS and needs its key and certificate: name a PEM or PKCS12 file"
+        wrong.append(("ssl.keystore.location", "", reason))
+    if (keystore.key is None) != (keystore.certificates is None):
+        reason = "go together with ssl.keystore.key: give both, or a file"
+        wrong.append(("ssl.keystore.certificate.chain", "…", reason))
+    for store, key in ((keystore, "ssl.keystore"), (truststore, "ssl.truststore")):
+        if store.certificates is not None and store.location is not None:
+            reason = f"{where} has its certificates in the settings as well: give one of the two"
+            wrong.append((f"{key}.location", store.location, reason))
+        if store.kind == "PEM" and store.password is not None:
+            reason = "a PEM store has no password of its own (a key may have: ssl.key.password)"
+            wrong.append((f"{key}.password", "…", reason))
+        if store.kind in {"PKCS12", "JKS"} and store.certificates is not None:
+            reason = "certificates in the settings are PEM: leave the type out"
+            wrong.append((f"{key}.type", store.kind, reason))
+        if store.kind == "JKS":
+            wrong.append((f"{key}.type", "JKS", jks_refusal(store.location or "keystore.jks")))
+    if settings.client_auth != "none" and not truststore.given:
+        reason = f"{where} needs ssl.truststore.location: else no client's certificate is believed"
+        wrong.append(("ssl.client.auth", settings.client_auth, reason))
+    if not any(settings.versions):
+        wrong.append(("ssl.enabled.protocols", "", f"{where} speaks no version of TLS at all"))
+    return wrong
+
+
+def jks_refusal(location: str) -> str:
+    """Tell how a Java keystore becomes one that can be read."""
+    return (
+        f"Java's own format is not read; convert it: keytool -importkeystore"
+        f" -srckeystore {location} -destkeystore {location.removesuffix('.jks')}.p12 -deststoretype PKCS12"
+    )

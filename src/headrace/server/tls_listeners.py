@@ -1,0 +1,147 @@
+"""The listeners that speak TLS: their certificates, now and after their files have changed."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from headrace.config.broker import BrokerConfig
+from headrace.config.listeners import Listener
+from headrace.config.tls_settings import TLS_PROTOCOLS, TlsSettings, tls_settings
+from headrace.model.errors import ConfigError
+from headrace.net.handshakes import Handshakes
+from headrace.net.tls import TlsConnection
+from headrace.posix import tls
+from headrace.posix.threads import Crew
+from headrace.security.distinguished_name import subject_of
+from headrace.security.identity import ANONYMOUS, USER, Principal
+from headrace.security.principal_mapping import PrincipalMapping
+
+if TYPE_CHECKING:
+    from headrace.ports.clock import Clock, Timer
+
+log = logging.getLogger(__name__)
+
+_THREADS = 2
+"""That do the sums of handshakes."""
+
+
+class TlsListener:
+    """One listener. `net.tls.Door`."""
+
+    def __init__(self, settings: TlsSettings) -> None:
+        """Read its files; ConfigError. Blocks."""
+        self.name = settings.name
+        self.settings = settings
+        self.stamps = _stamps(settings)
+        """Of the files, when they were last read or failed to be."""
+        self.context: ssl.SSLContext = tls.server_context(settings)
+        self._mapping = PrincipalMapping(settings.mapping_rules)
+
+    def identify(self, certificate: bytes | None) -> Principal:
+        """Return who shows this verified certificate, or none; HeadraceError."""
+        if certificate is None:
+            return ANONYMOUS
+        return Principal(USER, self._mapping.user(subject_of(certificate)))
+
+
+class TlsListeners:
+    """All of one broker. Used on the loop."""
+
+    def __init__(self, config: BrokerConfig, clock: "Clock") -> None:
+        """Read the certificates; ConfigError."""
+        self._clock = clock
+        self._config = config
+        self._crew = Crew("tls", asyncio.get_running_loop(), _THREADS)
+        self._closed = False
+        self._loading = False
+        self._listeners = {
+            listener.name: TlsListener(tls_settings(config.values, listener))
+            for listener in tls_listeners(config)
+        }
+        self.handshakes = Handshakes(clock, partial(self._crew.submit, flush=False))
+        self._timer: Timer = self._look_later()
+
+    def factory(self, name: str, made: Callable[[], Any]) -> Callable[[], Any]:
+        """Return what makes a listener's connections: with TLS below, where it speaks that."""
+        listener = self._listeners.get(name)
+        return made if listener is None else partial(TlsConnection, listener, self.handshakes, made)
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Follow altered settings."""
+        self._config = config
+        self._load(by_hand=True)
+
+    def close(self) -> None:
+        """Look at no files any more, and end the threads. Blocks for a handshake's step."""
+        self._closed = True
+        self._timer.cancel()
+        self.handshakes.close()
+        self._crew.stop()
+
+    # changed files
+
+    def _look_later(self) -> "Timer":
+        seconds = self._config.ssl_reload_interval_ms / 1000
+        return self._clock.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        if not self._closed:
+            self._timer = self._look_later()
+            self._load(by_hand=False)
+
+    def _load(self, *, by_hand: bool) -> None:
+        """Have a thread read anew what has changed."""
+        if self._closed or (self._loading and not by_hand):
+            return
+        self._loading = True
+        wanted = [
+            (self._listeners[listener.name], tls_settings(self._config.values, listener))
+            for listener in tls_listeners(self._config)
+        ]
+        self._crew.submit(partial(_read_changed, wanted), self._loaded, flush=False)
+
+    def _loaded(self, outcome: "Sequence[_Read] | BaseException") -> None:
+        self._loading = False
+        if isinstance(outcome, BaseException):
+            log.error("certificates were not looked at: please report it", exc_info=outcome)
+            return
+        for listener, settings, stamps, read in outcome:
+            listener.stamps, listener.settings = stamps, settings
+            if isinstance(read, ConfigError):
+                log.error(
+                    "listener %s goes on with the certificates it has: %s", listener.name, read
+                )
+            else:
+                listener.context = read
+                log.info("listener %s has read its certificates anew", listener.name)
+
+
+_Stamps = tuple[tuple[int, ...] | None, ...]
+_Read = tuple[TlsListener, TlsSettings, _Stamps, ssl.SSLContext | ConfigError]
+
+
+def tls_listeners(config: BrokerConfig) -> list[Listener]:
+    """Return the listeners that speak TLS."""
+    return [listener for listener in config.listeners if listener.protocol in TLS_PROTOCOLS]
+
+
+def _stamps(settings: TlsSettings) -> _Stamps:
+    return (tls.stamp(settings.keystore), tls.stamp(settings.truststore))
+
+
+def _read_changed(wanted: Sequence[tuple[TlsListener, TlsSettings]]) -> list[_Read]:
+    """Read the certificates of those whose files or settings changed, on a thread."""
+    found: list[_Read] = []
+    for listener, settings in wanted:
+        stamps = _stamps(settings)
+        if stamps == listener.stamps and settings == listener.settings:
+            continue
+        try:
+            read: ssl.SSLContext | ConfigError = tls.server_context(settings)
+        except ConfigError as problem:
+            read = problem
+        found.append((listener, settings, stamps, read))
+    return found
