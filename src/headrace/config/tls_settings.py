@@ -132,7 +132,8 @@ def problems_of(settings: TlsSettings) -> list[tuple[str, str, str]]:
 
 def jks_refusal(location: str) -> str:
     """Tell how a Java keystore becomes one that can be read."""
+    converted = location.removesuffix(".jks") + ".p12"
     return (
-        f"Java's own format is not read; convert it: keytool -importkeystore"
-        f" -srckeystore {location} -destkeystore {location.removesuffix('.jks')}.p12 -deststoretype PKCS12"
+        "Java's own format is not read; convert it: keytool -importkeystore"
+        f" -srckeystore {location} -destkeystore {converted} -deststoretype PKCS12"
     )

@@ -84,7 +84,11 @@ def show(context: ssl.SSLContext, store: Store, named: Named = _KEYSTORE) -> Non
         try:
             context.load_cert_chain(path, password=password)
         except (ssl.SSLError, OSError) as error:
-            raise ConfigError(f"{where}: {_loading_problem(error, named)}") from None
+            if "ENCRYPTED" in material.key:  # OpenSSL tells no reason
+                reason = f"{named.key_password} is not what its key is encrypted with"
+            else:
+                reason = _loading_problem(error)
+            raise ConfigError(f"{where}: {reason}") from None
 
 
 def trust(context: ssl.SSLContext, store: Store, named: Named = _TRUSTSTORE) -> None:
@@ -95,7 +99,7 @@ def trust(context: ssl.SSLContext, store: Store, named: Named = _TRUSTSTORE) -> 
     try:
         context.load_verify_locations(cadata=certificates)
     except ssl.SSLError as error:
-        raise ConfigError(f"{_where(store, named)}: {_loading_problem(error, named)}") from None
+        raise ConfigError(f"{_where(store, named)}: {_loading_problem(error)}") from None
 
 
 def restrict(context: ssl.SSLContext, versions: Sequence[str], ciphers: Sequence[str]) -> None:
@@ -225,10 +229,8 @@ def _where(store: Store, named: Named) -> str:
     return named.location.replace("location", "key" if store.key else "certificates")
 
 
-def _loading_problem(error: OSError, named: Named) -> str:
+def _loading_problem(error: OSError) -> str:
     reason = str(getattr(error, "reason", None) or error)
     if "KEY_VALUES_MISMATCH" in reason:
         return "its first certificate is not that of its key"
-    if "BAD_DECRYPT" in reason or "PASSWORD" in reason.upper():
-        return f"{named.key_password} is not what its key is encrypted with"
     return f"OpenSSL cannot read it: {reason.replace('_', ' ').lower()}"
