@@ -111,11 +111,9 @@ def eventually(holds: Callable[[], bool]) -> None:
 
 def principals(broker: BrokerThread) -> list[str]:
     """Return who is connected."""
-
-    async def found() -> list[str]:
-        return [str(connection.principal) for connection in broker.server.table._connections]
-
-    return broker.call(found)
+    return broker.call(
+        lambda server: [str(connection.principal) for connection in server.table._connections]
+    )
 
 
 def test_librdkafka_produces_and_consumes_by_tls(

@@ -9,6 +9,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from headrace.client.transport import (
     RESPONSE_BYTES_MAX,
@@ -17,7 +18,11 @@ from headrace.client.transport import (
     CannotConnect,
     ConnectionLost,
     TimedOut,
+    cannot_connect,
 )
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 _LENGTH = struct.Struct(">i")
 _SEND_SECONDS = 60.0
@@ -131,11 +136,15 @@ class BlockingLink:
 
 
 class BlockingTransport:
-    """Opens plain sockets."""
+    """Opens sockets, with TLS where there is a context for it."""
+
+    def __init__(self, tls: "SSLContext | None" = None) -> None:
+        """`tls`: what connections are encrypted and brokers verified by; None: plain text."""
+        self._tls = tls
 
     async def connect(self, address: Address, seconds: float) -> BlockingLink:
         """Open a connection; CannotConnect."""
-        return BlockingLink(address, open_socket(address, seconds))
+        return BlockingLink(address, open_socket(address, seconds, self._tls))
 
     async def sleep(self, seconds: float) -> None:
         """Do nothing for a while."""
@@ -146,14 +155,21 @@ class BlockingTransport:
         return time.monotonic()
 
 
-def open_socket(address: Address, seconds: float) -> socket.socket:
-    """Open a connected socket without Nagle's delay; CannotConnect says why there is none."""
+def open_socket(address: Address, seconds: float, tls: "SSLContext | None" = None) -> socket.socket:
+    """Open a connected socket without Nagle's delay; CannotConnect says why there is none.
+
+    With `tls` the other end has shown that it is who `address` says.
+    """
+    connection = None
     try:
         connection = socket.create_connection(address, timeout=seconds)
-    except TimeoutError:
-        raise CannotConnect(f"cannot connect to {address}: no answer") from None
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return (
+            connection if tls is None else tls.wrap_socket(connection, server_hostname=address[0])
+        )
     except OSError as error:
-        why = error.strerror or str(error)
-        raise CannotConnect(f"cannot connect to {address}: {why.lower()}") from None
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connection
+        if connection is not None:
+            connection.close()
+        if isinstance(error, TimeoutError):
+            raise CannotConnect(f"cannot connect to {address}: no answer") from None
+        raise cannot_connect(address, error) from None

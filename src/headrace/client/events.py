@@ -1,6 +1,7 @@
 """The transport on an asyncio loop."""
 
 import asyncio
+import ssl
 import struct
 import sys
 from collections import deque
@@ -14,6 +15,7 @@ from headrace.client.transport import (
     CannotConnect,
     ConnectionLost,
     TimedOut,
+    cannot_connect,
 )
 
 _LENGTH = struct.Struct(">i")
@@ -175,6 +177,17 @@ async def connect_by_loop(made: Callable[[], EventLink], host: str, port: int) -
     return link
 
 
+def connect_by_tls(tls: ssl.SSLContext) -> Connect:
+    """Return what connects as the running loop does, encrypted, the other end verified."""
+
+    async def connect(made: Callable[[], EventLink], host: str, port: int) -> EventLink:
+        loop = asyncio.get_running_loop()
+        _, link = await loop.create_connection(made, host, port, ssl=tls, server_hostname=host)
+        return link
+
+    return connect
+
+
 class EventTransport:
     """Opens connections on the running loop."""
 
@@ -190,8 +203,7 @@ class EventTransport:
         except TimeoutError:
             raise CannotConnect(f"cannot connect to {address}: no answer") from None
         except OSError as error:
-            why = error.strerror or str(error)
-            raise CannotConnect(f"cannot connect to {address}: {why.lower()}") from None
+            raise cannot_connect(address, error) from None
 
     async def sleep(self, seconds: float) -> None:
         """Let others run for a while."""

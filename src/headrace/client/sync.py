@@ -12,7 +12,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Coroutine, Sequence
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from headrace.client.blocking import BlockingTransport, open_socket
 from headrace.client.client import Client, common_version
@@ -27,6 +27,9 @@ from headrace.client.transport import (
 )
 from headrace.model.invariant import InvariantError
 from headrace.wire.kafka.frame import parse_response
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 __all__ = ["FetchConnection", "Fetched", "Wanted", "connect", "run"]
 
@@ -43,14 +46,16 @@ def connect(
     request_timeout_seconds: float = 30.0,
     retry_seconds: float = 30.0,
     patient: bool = False,
+    tls: "SSLContext | None" = None,
 ) -> Client:
-    """Return a client on plain sockets; nothing is opened before it is needed.
+    """Return a client on sockets; nothing is opened before it is needed.
 
-    ValueError where `bootstrap` is no `host:port,…`.
+    `tls`: what connections are encrypted by (`posix.tls_client`); None: plain text. ValueError
+    where `bootstrap` is no `host:port,…`.
     """
     addresses = parse_bootstrap(bootstrap) if isinstance(bootstrap, str) else list(bootstrap)
     return Client(
-        BlockingTransport(),
+        BlockingTransport(tls),
         addresses,
         client_id=client_id,
         request_timeout_seconds=request_timeout_seconds,
@@ -78,13 +83,19 @@ class FetchConnection:
     """
 
     def __init__(
-        self, address: Address, *, client_id: str = "headrace", timeout_seconds: float = 30.0
+        self,
+        address: Address,
+        *,
+        client_id: str = "headrace",
+        timeout_seconds: float = 30.0,
+        tls: "SSLContext | None" = None,
     ) -> None:
+        """Connect; `tls` as in `connect`."""
         self.address = address
         self.client_id = client_id
         self.timeout_seconds = timeout_seconds
         self.versions: dict[int, tuple[int, int]] = {}
-        self._socket = open_socket(address, timeout_seconds)
+        self._socket = open_socket(address, timeout_seconds, tls)
         self._buffer = bytearray(_BUFFER_BYTES_MIN)
         self._correlation_id = 0
         self._asked: deque[tuple[FetchCall, int, float, Sequence[Wanted]]] = deque()

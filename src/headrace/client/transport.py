@@ -29,6 +29,20 @@ class CannotConnect(ClientError):
     """Nobody answers at the address."""
 
 
+def cannot_connect(address: Address, error: OSError) -> CannotConnect:
+    """Return why there is no connection, in words for people."""
+    import ssl  # not where nothing went wrong
+
+    if isinstance(error, ssl.SSLCertVerificationError):
+        why = f"its certificate is refused: {error.verify_message}"
+    elif isinstance(error, ssl.SSLError):
+        reason = str(error.reason or error).replace("_", " ").lower()
+        why = f"no TLS connection: {reason} (does the listener speak TLS?)"
+    else:
+        why = (error.strerror or str(error)).lower()
+    return CannotConnect(f"cannot connect to {address}: {why}")
+
+
 class ConnectionLost(ClientError):
     """The connection ended while an answer was awaited: whether it was done is unknown."""
 

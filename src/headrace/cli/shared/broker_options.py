@@ -2,7 +2,8 @@
 
 import os
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -12,9 +13,16 @@ from headrace.cli.shared.profile_file import chosen_bootstrap
 from headrace.cli.shared.profile_file import load as profiles
 from headrace.client.client import Client
 from headrace.client.sync import connect
+from headrace.config.properties import parse
+from headrace.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from ssl import SSLContext
 
 WAIT_SECONDS_MAX = 86_400.0
 _BOOTSTRAP = "HEADRACE_BOOTSTRAP"
+PROTOCOL = "security.protocol"
 
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Answer in JSON, for scripts.")]
 
@@ -43,6 +51,14 @@ class BrokerOptions:
             name=["-X"], negative=(), help="A client setting as rpk takes it: brokers=host:port."
         ),
     ] = ()
+    command_config: Annotated[
+        str | None,
+        Parameter(
+            name=["--command-config"],
+            help="A properties file with the client's settings, as Kafka's tools take it:"
+            " security.protocol, ssl.truststore.location and others.",
+        ),
+    ] = None
     seconds: Annotated[
         float,
         Parameter(
@@ -55,6 +71,7 @@ class BrokerOptions:
     def client(self, *, patient: bool = False, retry_seconds: float | None = None) -> Client:
         """Make a client of this cluster; nothing is connected yet. CommandError."""
         bootstrap = self.bootstrap
+        given = client_settings(self.command_config)
         if self.profile is not None:
             if bootstrap not in {None, os.environ.get(_BOOTSTRAP)}:
                 raise UsageError("--profile and --bootstrap-server: one of them at most")
@@ -65,6 +82,8 @@ class BrokerOptions:
                 raise UsageError(f"-X {setting}: only brokers=host:port is known")
             bootstrap = value
         if bootstrap is None:
+            bootstrap = given.get("bootstrap.servers")
+        if bootstrap is None:
             bootstrap = chosen_bootstrap() or DEFAULT_BOOTSTRAP
         check_seconds("--request-timeout", self.seconds)
         try:
@@ -74,9 +93,35 @@ class BrokerOptions:
                 request_timeout_seconds=self.seconds,
                 retry_seconds=self.seconds if retry_seconds is None else retry_seconds,
                 patient=patient,
+                tls=tls_of(given),
             )
         except ValueError as error:
             raise UsageError(f"--bootstrap-server: {error}") from None
+
+
+def client_settings(path: str | None) -> dict[str, str]:
+    """Return the settings in a client's properties file, none without one; UsageError."""
+    if path is None:
+        return {}
+    try:
+        return parse(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"--command-config {path}: {reason.lower()}") from None
+    except ConfigError as error:
+        raise UsageError(f"--command-config {path}: {error}") from None
+
+
+def tls_of(settings: "Mapping[str, str]") -> "SSLContext | None":
+    """Return what connections are encrypted by, as a client's settings say; UsageError."""
+    if PROTOCOL not in settings:
+        return None
+    from headrace.posix.tls_client import client_context
+
+    try:
+        return client_context(settings)
+    except ConfigError as error:
+        raise UsageError(f"--command-config: {error}") from None
 
 
 def check_seconds(flag: str, seconds: float) -> None:
