@@ -13,7 +13,7 @@ from headrace.net.limits import (
     HANDSHAKE_SECONDS_MAX,
     HANDSHAKES_LOGGED_PER_SECOND,
     HANDSHAKES_MAX,
-    SCRATCH_BYTES,
+    RECEIVE_BYTES,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Handshakes:
         """`run` has a bound of its own of how many it runs at the same time."""
         self.run = run
         self.call_later = clock.call_later
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.scratch = memoryview(bytearray(RECEIVE_BYTES))
         """Where the bytes of all connections land, encrypted: nobody's after a call."""
         self.done = 0
         self.failed = 0

@@ -61,5 +61,6 @@ HANDSHAKE_BYTES_MAX = 128 << 10
 HANDSHAKES_LOGGED_PER_SECOND = 5
 """Failed handshakes that are logged one by one."""
 
-ENCRYPT_BYTES = 256 << 10
-"""What is encrypted at a time: so much the memory for it grows to."""
+ENCRYPT_BYTES = RECEIVE_BYTES = 64 << 10
+"""What is encrypted, or received to be decrypted, at a time: so much the memory that OpenSSL keeps
+for it on each connection grows to."""

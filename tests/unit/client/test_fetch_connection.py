@@ -29,7 +29,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, first: bytes) -> tuple[socket.socket
     theirs.settimeout(10)
     theirs.sendall(first)
 
-    def open_socket(address: Address, timeout_seconds: float) -> socket.socket:
+    def open_socket(address: Address, timeout_seconds: float, tls: object = None) -> socket.socket:
         assert (address, timeout_seconds) == (ADDRESS, 10.0)
         return ours
 
