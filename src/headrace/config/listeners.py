@@ -117,7 +117,7 @@ def _refusal(
     """Tell why `listener` must not be opened, or None."""
     if listener.protocol not in _SERVED:
         return f"{listener.protocol} is not served yet; only {' and '.join(_SERVED)} are"
-    if insecure or listener.loopback:
+    if insecure or listener.loopback or listener.protocol == "SASL_SSL":
         return None
     if listener.protocol == "SSL":
         if requires_certificate(listener):

@@ -140,7 +140,11 @@ class TlsConnection(BufferedProtocol):
         self._over = True
         self._handshakes.end(self)
         self._handshakes.log_failure(self._address, self._door.name, because)
-        if self._socket is not None:
+        if self._socket is None:
+            return
+        if self._socket.get_write_buffer_size():  # who reads nothing is not waited for
+            self._socket.abort()
+        else:
             self._socket.close()
 
     def abort(self) -> None:

@@ -262,6 +262,15 @@ def test_half_a_handshake_and_silence_ends(
     assert "10.0.0.1 on SSL: no TLS connection: its handshake was not done within" in caplog.text
 
 
+def test_who_reads_nothing_of_his_handshake_is_not_waited_for(make: Callable[..., Scene]) -> None:
+    scene = make()
+    client = scene.connect()
+    client.push(client.hello()[:40])
+    client.transport.buffered = 1
+    scene.clock.advance(limits.HANDSHAKE_SECONDS_MAX + 1)
+    assert client.transport.ended == "aborted"
+
+
 def test_a_done_handshake_has_no_deadline(make: Callable[..., Scene]) -> None:
     scene = make()
     client = scene.connect()

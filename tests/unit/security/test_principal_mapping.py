@@ -30,7 +30,7 @@ def test_the_first_rule_that_fits_the_whole_name_says_who_it_is(
 
 def test_a_name_that_no_rule_fits_is_nobody() -> None:
     with pytest.raises(NoRuleFits):
-        PrincipalMapping("RULE:^CN=(.*?),OU=ServiceUsers$/$1/").user(ADMIN)
+        PrincipalMapping("RULE:CN=(.*?),OU=ServiceUsers/$1/").user(ADMIN)
 
 
 @pytest.mark.parametrize(
