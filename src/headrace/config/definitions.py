@@ -6,6 +6,7 @@ docs/configuration.md is generated from.
 
 from collections.abc import Iterable, Mapping
 
+from headrace.config.keys.authorization import AuthorizationKeys
 from headrace.config.keys.cluster import ClusterKeys
 from headrace.config.keys.groups import GroupKeys
 from headrace.config.keys.log import LogKeys
@@ -30,6 +31,7 @@ class BrokerKeys(
     TransactionKeys,
     GroupKeys,
     ShareKeys,
+    AuthorizationKeys,
 ):
     """Every key of the broker as an attribute."""
 

@@ -7,7 +7,7 @@ it has no effect.
 from headrace.config.value_types import Definition, Kind, Mode
 
 _SERVER = """
-alter.config.policy.class.name authorizer.class.name
+alter.config.policy.class.name
 auto.include.jmx.reporter background.threads
 broker.heartbeat.interval.ms broker.session.timeout.ms
 client.quota.callback.class
@@ -55,7 +55,7 @@ ssl.engine.factory.class ssl.key.password ssl.keymanager.algorithm ssl.keystore.
 ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
 ssl.principal.mapping.rules ssl.protocol ssl.provider ssl.secure.random.implementation
 ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location
-ssl.truststore.password ssl.truststore.type super.users allow.everyone.if.no.acl.found
+ssl.truststore.password ssl.truststore.type
 unstable.api.versions.enable unstable.feature.versions.enable
 unclean.leader.election.interval.ms zookeeper.clientCnxnSocket
 zookeeper.metadata.migration.enable zookeeper.metadata.migration.min.batch.size
