@@ -5,6 +5,7 @@ import inspect
 from typing import Any
 
 from headrace.cluster.controller_port import (
+    AclSettingsPort,
     ControllerPort,
     EntitySettingsPort,
     QuotaSettingsPort,
@@ -18,6 +19,7 @@ _PORTS: dict[str, type] = {
     "groups": EntitySettingsPort,
     "client_metrics": EntitySettingsPort,
     "quotas": QuotaSettingsPort,
+    "acls": AclSettingsPort,
 }
 
 

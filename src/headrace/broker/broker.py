@@ -31,6 +31,7 @@ from headrace.observe.metrics import Metrics
 from headrace.ports.callbacks import Done, when_all
 from headrace.ports.clock import Clock, Random
 from headrace.ports.disk import Disk
+from headrace.security.audit import Audit
 from headrace.security.authorizer import AllowsAll, Authorizer
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Broker:
         self.directories = tuple(directories)
         self.cluster_id = cluster_id
         self.authorizer: Authorizer = AllowsAll() if authorizer is None else authorizer
+        self.audit = Audit(clock)
         """Who may do what: all frontends ask this one."""
         self.image = MetadataImage(cluster_id)
         """The present picture of the cluster; changed by `publish` only."""

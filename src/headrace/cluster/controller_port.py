@@ -21,6 +21,7 @@ from headrace.cluster.topics.creation import NewTopic
 from headrace.config.descriptions import Change, ConfigEntry
 from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.security.acl import AclBinding, AclFilter
 
 Spend = Callable[[int], None]
 """Told how many partitions are about to be created or deleted; ApiError refuses (a quota).
@@ -55,6 +56,23 @@ class QuotaSettingsPort(Protocol):
         """Change quotas, each entity for itself; the outcomes in the same order."""
 
 
+class AclSettingsPort(Protocol):
+    """ACLs, as this broker knows them and has them written."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether ACLs decide who may do what; if not, there is nothing else to ask."""
+
+    def matching(self, wanted: AclFilter) -> list[AclBinding]:
+        """Return the bindings that a filter asks for."""
+
+    async def add(self, bindings: Sequence[AclBinding]) -> list[ApiError | None]:
+        """Have these bindings too; the outcomes in the same order."""
+
+    async def remove(self, filters: Sequence[AclFilter]) -> list[list[AclBinding] | ApiError]:
+        """Remove what filters match; what each of them removed, in the same order."""
+
+
 class SettingsPort(Protocol):
     """Settings, as this broker knows them and has them written."""
 
@@ -69,6 +87,10 @@ class SettingsPort(Protocol):
     @property
     def quotas(self) -> QuotaSettingsPort:
         """Quotas."""
+
+    @property
+    def acls(self) -> AclSettingsPort:
+        """ACLs."""
 
     def describe_topic(self, name: str) -> list[ConfigEntry]:
         """Return all settings of a topic; ApiError UNKNOWN_TOPIC_OR_PARTITION."""

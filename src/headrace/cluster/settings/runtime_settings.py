@@ -4,6 +4,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import ImageDelta
@@ -28,6 +30,9 @@ from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.nouns import INTERNAL_TOPICS, TopicPartition
 from headrace.ports.store import NoNode, StoreError
 
+if TYPE_CHECKING:
+    from headrace.cluster.settings.acl_settings import AclSettings
+
 _logger = logging.getLogger(__name__)
 
 _QUOTA_KINDS = frozenset({"users", "clients", "ips"})
@@ -51,12 +56,21 @@ class Settings:
             broker, catalog, change, self.dynamic
         )
 
+    @cached_property
+    def acls(self) -> "AclSettings":
+        """The ACLs that decide who may do what; a broker without rules does not load their code."""
+        from headrace.cluster.settings.acl_settings import AclSettings
+
+        return AclSettings(self._broker, self._catalog.store, self._change)
+
     async def load(self) -> None:
         """Take up what the store holds for brokers, groups and clients."""
         await self._read_broker()
         await self.groups.load()
         await self.client_metrics.load()
         await self.quotas.load()
+        if not self._broker.authorizer.allows_all:
+            await self.acls.load()
 
     async def load_again(self) -> None:
         """Take up all that the store holds, the settings of topics that are known here too."""

@@ -85,14 +85,14 @@ APIS: tuple[Api, ...] = (
         "tests/unit/frontends/test_transaction_apis.py"
         "::test_offsets_count_if_their_transaction_commits"),
     Api(ApiKey.DESCRIBE_ACLS, "security", 1, 3, proof=
-        "tests/unit/frontends/test_admin_security.py"
-        "::test_acls_are_refused_as_without_an_authorizer"),
+        "tests/unit/frontends/test_acl_apis.py"
+        "::test_acls_are_created_described_and_deleted"),
     Api(ApiKey.CREATE_ACLS, "security", 1, 3, proof=
-        "tests/unit/frontends/test_admin_security.py"
-        "::test_acls_are_refused_as_without_an_authorizer"),
+        "tests/unit/frontends/test_acl_apis.py"
+        "::test_acls_are_created_described_and_deleted"),
     Api(ApiKey.DELETE_ACLS, "security", 1, 3, proof=
-        "tests/unit/frontends/test_admin_security.py"
-        "::test_acls_are_refused_as_without_an_authorizer"),
+        "tests/unit/frontends/test_acl_apis.py"
+        "::test_acls_are_created_described_and_deleted"),
     Api(ApiKey.DESCRIBE_CONFIGS, "admin", 1, 4, proof=
         "tests/unit/frontends/test_admin_settings.py"
         "::test_describe_configs_says_where_values_come_from"),
