@@ -97,6 +97,13 @@ app.command(
     " quota set producer_byte_rate=1048576 --user alice",
 )
 app.command(
+    "headrace.cli.acl:app",
+    name="acl",
+    alias="acls",
+    help="Create, list and delete ACLs: who may do what.\n\nFor example: headrace acl create"
+    " --allow-principal User:alice --operation read --topic orders",
+)
+app.command(
     "headrace.cli.trace.trace:trace",
     help="Show replication step by step: play a textbook case, or follow a running cluster.\n\nFor"
     " example: headrace trace --list; headrace trace isr-shrink; headrace trace --follow orders",
