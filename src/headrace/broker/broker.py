@@ -62,15 +62,14 @@ class Broker:
         """Hold opened log directories. Without an `authorizer` everybody may do everything."""
         self.config = config
         self.broker_id = broker_id
-        self.clock = clock
-        self.disk = disk
+        self.clock, self.disk = clock, disk
         self.random = random
         self.metrics = metrics
         self.directories = tuple(directories)
         self.cluster_id = cluster_id
         self.authorizer: Authorizer = AllowsAll() if authorizer is None else authorizer
+        """Who may do what: all frontends ask this one, and tell `audit` what it refused."""
         self.audit = Audit(clock)
-        """Who may do what: all frontends ask this one."""
         self.image = MetadataImage(cluster_id)
         """The present picture of the cluster; changed by `publish` only."""
         self.producer_ids = ProducerIds()

@@ -60,8 +60,6 @@ class Duties:
     def missed(self) -> None:
         """Look for what happened while the store was not heard of."""
         self._settings.missed()
-        if self._acls is not None:
-            self._acls.missed()
         self._failures.missed()
 
     def elected(self) -> None:

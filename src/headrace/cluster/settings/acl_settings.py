@@ -59,9 +59,12 @@ class AclSettings:
 
     async def _add(self, bindings: Sequence[AclBinding]) -> list[ApiError | None]:
         of: dict[Resource, Entries] = {}
-        for binding in bindings:
-            of[binding.resource] = of.get(binding.resource, frozenset()) | {binding.entry}
         outcomes: dict[Resource, ApiError | None] = {}
+        for resource, entry in bindings:
+            if acl_znodes.is_node_name(resource.name):
+                of[resource] = of.get(resource, frozenset()) | {entry}
+            else:
+                outcomes[resource] = _no_node_name(resource.name)
         async with self._change:
             for resource, new in of.items():
                 found = await self._altered(resource, lambda before, new=new: before | new)  # type: ignore[misc]
@@ -82,7 +85,9 @@ class AclSettings:
                     return frozenset(
                         entry
                         for entry in before
-                        if not any(one.matches(AclBinding(resource, entry)) for one in filters)
+                        if not any(
+                            wanted.matches(AclBinding(resource, entry)) for wanted in filters
+                        )
                     )
 
                 found = await self._altered(resource, left)
@@ -98,9 +103,12 @@ class AclSettings:
         named = [
             Resource(wanted.kind, wanted.name, wanted.pattern)
             for wanted in filters
-            if wanted.name and wanted.pattern in acl_znodes.ROOT_OF and wanted.kind in _KINDS
+            if wanted.name is not None
+            and acl_znodes.is_node_name(wanted.name)
+            and wanted.pattern in acl_znodes.ROOT_OF
+            and wanted.kind in _KINDS
         ]
-        known = {binding.resource for one in filters for binding in self.matching(one)}
+        known = {binding.resource for wanted in filters for binding in self.matching(wanted)}
         return dict.fromkeys([*named, *sorted(known)])
 
     async def _altered(
@@ -131,6 +139,14 @@ class AclSettings:
 _KINDS = frozenset(acl_znodes.KINDS.values())
 
 
+def _no_node_name(name: str) -> ApiError:
+    return ApiError(
+        ErrorCode.INVALID_REQUEST,
+        f"no ACL can be of the resource name {name[:100]!r}: it has a slash or a control character,"
+        " or is dots alone; a prefix before that can be",
+    )
+
+
 def _outcome(
     wanted: AclFilter, removed: Sequence[AclBinding], failed: dict[Resource, ApiError]
 ) -> list[AclBinding] | ApiError:
@@ -141,7 +157,10 @@ def _outcome(
 
 
 class AclChanges:
-    """This broker's ear for ACLs that others alter. Every method on the deciding thread."""
+    """This broker's ear for ACLs that others alter. Every method on the deciding thread.
+
+    Where notices may have been missed, all is loaded again with the settings (`ConfigChanges`).
+    """
 
     def __init__(
         self, broker: Broker, store: Store, acls: AclSettings, change: asyncio.Lock
@@ -157,7 +176,6 @@ class AclChanges:
                 (PatternType.PREFIXED, acl_znodes.decode_prefixed_change),
             )
         )
-        self._everything = False
         self._reaction = Reaction(
             self._take, "ACLs altered elsewhere are not taken up before the next alteration"
         )
@@ -179,20 +197,11 @@ class AclChanges:
             cancel()
         self._reaction.cancel()
 
-    def missed(self) -> None:
-        """Take up everything again: notices may have come and gone unheard."""
-        if self._acls.enabled:
-            self._everything = True
-            self._reaction.ask()
-
     async def _take(self) -> None:
         for notices in self._notices:
             unread = await notices.unread()
             told = dict.fromkeys(found for found in unread.values() if found is not None)
             async with self._change:
-                if self._everything:
-                    await self._acls.load()
-                    self._everything = False
                 await self._acls.read(told)
             for resource in told:
                 _logger.info("ACLs of %s were altered", resource)

@@ -38,8 +38,13 @@ ROOTS = (
 """Made where an authorizer is configured and they are missing."""
 
 
+def is_node_name(name: str) -> bool:
+    """Tell whether ZooKeeper takes a name for a node's."""
+    return bool(name) and "/" not in name and name not in (".", "..") and name.isprintable()
+
+
 def path_of(resource: Resource) -> str:
-    """Return where a pattern's entries lie. Its name holds no slash."""
+    """Return where a pattern's entries lie. Its name is a node's (`is_node_name`)."""
     return f"{ROOT_OF[resource.pattern]}/{word(resource.kind)}/{resource.name}"
 
 
@@ -96,7 +101,7 @@ def decode_literal_change(value: bytes) -> Resource | None:
     """Return which pattern has other entries; None: it says nothing known."""
     try:
         kind, _, name = value.decode().partition(":")
-        return Resource(KINDS[kind], name) if name else None
+        return Resource(KINDS[kind], name) if is_node_name(name) else None
     except (UnicodeDecodeError, KeyError):
         return None
 
@@ -110,7 +115,7 @@ def decode_prefixed_change(value: bytes) -> Resource | None:
         name = str(payload["name"])
     except NONSENSE:
         return None
-    known = name and kind > ResourceType.ANY and pattern in ROOT_OF
+    known = is_node_name(name) and kind > ResourceType.ANY and pattern in ROOT_OF
     return Resource(kind, name, pattern) if known else None
 
 

@@ -28,8 +28,6 @@ def binding_of(creation: Entity) -> AclBinding:
         raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not name:
         raise _invalid("Invalid empty resource name")
-    if "/" in name:
-        raise _invalid(f"the resource name {name[:100]!r} has a slash: no ACL can be of it")
     if kind in (ResourceType.UNKNOWN, ResourceType.ANY):
         raise _invalid(f"Invalid resourceType {kind.name}")
     if pattern not in (PatternType.LITERAL, PatternType.PREFIXED):
