@@ -7,20 +7,20 @@ pyiceberg tries a commit again by itself when another was faster, and appends th
 the table already: `commit.retry.num-retries` is 0 for our commits, and we read the marker between.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from headrace.spark.errors import OptionError, SourceError
 from headrace.spark.tables.attempts import Attempt, forget
 from headrace.spark.tables.columns import fits
 from headrace.spark.tables.errors import Conflict, TableError
-from headrace.spark.tables.files import FileWriter, Layout, WrittenFile
+from headrace.spark.tables.files import Layout, WrittenFile
 from headrace.spark.tables.marker import Marker
+from headrace.spark.tables.merge import groups_to_merge, rewrite
 from headrace.spark.tables.options import TableOptions, local_path
 from headrace.spark.tables.table import Table
 
@@ -143,12 +143,9 @@ class Iceberg(Table):
                 and task.file.file_size_in_bytes < self.options.file_bytes // 2
             ):
                 by_partition.setdefault(repr(task.file.partition), []).append(task.file)
-        chosen: list[list[DataFile]] = []
-        size = 0
-        for group in sorted(by_partition.values(), key=len, reverse=True):
-            if len(group) > 1 and size < self.options.merge_bytes:
-                chosen.append(group)
-                size += sum(file.file_size_in_bytes for file in group)
+        chosen = groups_to_merge(
+            by_partition.values(), lambda file: file.file_size_in_bytes, self.options.merge_bytes
+        )
         if chosen:
             attempt = Attempt(self.location, self.options.pipeline, batch)
             self._replace([(group, self._merged(group, attempt)) for group in chosen])
@@ -166,12 +163,7 @@ class Iceberg(Table):
             directory="data",
         )
         prefix = f"{self._opened.location()}/"
-        batches = (
-            rows
-            for file in group
-            for rows in _rows(self.location / file.file_path.removeprefix(prefix), layout.schema)
-        )
-        return FileWriter(layout, attempt).write_all(batches)
+        return rewrite(layout, attempt, [file.file_path.removeprefix(prefix) for file in group])
 
     def _replace(self, merges: Sequence[tuple[Sequence[DataFile], Sequence[WrittenFile]]]) -> None:
         table = self._opened
@@ -245,19 +237,6 @@ class Iceberg(Table):
                 f"{self.options.table} is partitioned by {found or 'nothing'}, not by "
                 f"{wanted or 'nothing'}: partitionBy must name what the table has"
             )
-
-
-def _rows(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield a file's rows; columns that the table got since it was written are null."""
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches():
-            columns = [
-                batch.column(field.name).cast(field.type)
-                if field.name in batch.schema.names
-                else pa.nulls(batch.num_rows, field.type)
-                for field in schema
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _catalog(options: TableOptions) -> Catalog:

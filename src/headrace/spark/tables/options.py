@@ -12,6 +12,7 @@ from headrace.spark.tables.partition import PartitionField, parse_fields
 
 FILE_BYTES = 128 << 20
 MERGE_EVERY = 50
+"""Of Delta and Iceberg. In a Parquet directory rows come into sight only with the merge: 0."""
 MERGE_BYTES = 1 << 30
 _CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
 _NAMES = (
@@ -92,7 +93,9 @@ def parse_table_options(options: Mapping[str, str], *, streaming: bool) -> Table
         sort_by=given.words("sortBy"),
         file_bytes=_number(given, "fileBytesMax", FILE_BYTES, 1 << 16),
         compression=given.choice("compression", {codec: codec for codec in _CODECS}, "zstd"),
-        merge_every=_number(given, "mergeEvery", MERGE_EVERY, 0),
+        merge_every=_number(
+            given, "mergeEvery", 0 if kind is TableFormat.PARQUET else MERGE_EVERY, 0
+        ),
         merge_bytes=_number(given, "mergeBytesMax", MERGE_BYTES, 1 << 20),
         shared=given.flag("shared", False),
         upsert=_upsert(given, kind),

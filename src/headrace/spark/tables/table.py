@@ -9,6 +9,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -74,6 +75,10 @@ class Table(ABC):
     def merge(self, batch: int) -> int:
         """Make large files of small ones, `mergeBytesMax` at most; returns how many went."""
 
+    def exclusive(self) -> AbstractContextManager[object]:
+        """Keep others from committing, where a commit without it could be of files just deleted."""
+        return nullcontext()
+
     def complete(self) -> None:  # noqa: B027 - most formats leave nothing undone
         """Finish what a commit before this one left undone."""
 
@@ -117,7 +122,8 @@ def commit(
         if written and table.options.upsert is None:
             attempts.forget(table.location, committed)
         batch = None if marker is None else marker.batch
-        attempts.sweep(table.location, table.options.pipeline, batch, lambda: _held_now(table))
+        with table.exclusive():
+            attempts.sweep(table.location, table.options.pipeline, batch, lambda: _held_now(table))
         _merge_in_turn(table, marker)
     except Exception as error:  # noqa: BLE001 - the next batch sweeps and merges again
         _log.warning("%s: not tidied up after batch: %s", table.location, error)
