@@ -1,4 +1,8 @@
-"""A standalone Spark cluster on the loopback: a master and workers, each a process of its own."""
+"""A standalone Spark cluster on the loopback: a master and workers, each a process of its own.
+
+Each worker has an address of its own, 127.0.0.1 and on: Spark begins no second, speculative attempt
+on the host of the first.
+"""
 
 import os
 import subprocess
@@ -35,8 +39,8 @@ class StandaloneCluster:
             self._start("master.Master", "--port", str(self._port))
             for number in range(self._workers):
                 place = str(self._directory / f"worker-{number}")
-                options = ["--cores", "1", "--memory", "1g", "--work-dir", place]
-                self._start("worker.Worker", *options, self.master)
+                options = ["--cores", "1", "--memory", "1g", "--work-dir", place, self.master]
+                self._start("worker.Worker", *options, host=f"127.0.0.{1 + number}")
             self._wait_for_workers()
         except BaseException:
             self._stop()
@@ -66,18 +70,18 @@ class StandaloneCluster:
         logs = sorted(self._directory.glob("*.log"))
         return "\n".join(log.read_text(errors="replace") for log in logs)
 
-    def _start(self, name: str, *arguments: str) -> None:
+    def _start(self, name: str, *arguments: str, host: str = "127.0.0.1") -> None:
         home = Path(pyspark.__file__).parent
         environment = os.environ | {
             "JAVA_HOME": str(find_java().home),
             "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_IP": host,
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
             "SPARK_DAEMON_MEMORY": "256m",
             "PYSPARK_PYTHON": sys.executable,
         }
         command = [str(home / "bin" / "spark-class"), f"{_DEPLOY}.{name}"]
-        command += ["--host", "127.0.0.1", "--webui-port", "0", *arguments]
+        command += ["--host", host, "--webui-port", "0", *arguments]
         log = self._directory / f"{name}-{len(self._processes)}.log"
         with log.open("wb") as said:
             self._processes.append(

@@ -45,8 +45,10 @@ TABLE_POINTS = (
     "table: before Spark's commit file",
 )
 WAIT, DIE, LOSE_SHUFFLE = "wait", "die", "lose shuffle"
+MEET, SECOND_STANDS = "meet", "second stands"
 """What happens there: the process waits for the end of its driver, dies alone, or the shuffle's
-files go, so that Spark runs the stage before again."""
+files go, so that Spark runs the stage before again. Or a task waits until a second attempt at it is
+there, and both go on, or the first alone."""
 POINT, ACTION, SIGN, BLOCKS = (
     "HEADRACE_KILL_POINT",
     "HEADRACE_KILL_ACTION",
@@ -62,21 +64,39 @@ def reach(point: str) -> None:
     """Be at a point; the first process that is at the named one tells, and stays or dies."""
     if os.environ.get(POINT) != point:
         return
-    sign = Path(os.environ[SIGN])
+    sign, action = Path(os.environ[SIGN]), os.environ[ACTION]
+    task, attempt = _task_and_attempt()
     try:
-        sign.touch(exist_ok=False)
+        with sign.open("x") as told:
+            told.write(f"{task}/{attempt}")
     except FileExistsError:
+        first_task, _, first_attempt = sign.read_text().partition("/")
+        if action in (MEET, SECOND_STANDS) and task == first_task and attempt != first_attempt:
+            sign.with_suffix(".go").touch()
+            if action == SECOND_STANDS:
+                _wait_for(sign.with_suffix(".end"))
         return
-    action = os.environ[ACTION]
     if action == DIE:
         os.kill(os.getpid(), signal.SIGKILL)
     elif action == LOSE_SHUFFLE:
         for file in Path(os.environ[BLOCKS]).rglob("shuffle_*"):
             file.unlink(missing_ok=True)
     else:
-        go, end = sign.with_suffix(".go"), time.monotonic() + WAIT_SECONDS_MAX
-        while not go.exists() and time.monotonic() < end:
-            time.sleep(0.02)
+        _wait_for(sign.with_suffix(".go"))
+
+
+def _wait_for(file: Path) -> None:
+    end = time.monotonic() + WAIT_SECONDS_MAX
+    while not file.exists() and time.monotonic() < end:
+        time.sleep(0.02)
+
+
+def _task_and_attempt() -> tuple[str, str]:
+    """Which task of its stage this process runs, and which attempt at it; empty on the driver."""
+    context = TaskContext.get()
+    if context is None:
+        return "", ""
+    return str(context.partitionId()), str(context.attemptNumber())
 
 
 def _is_task(writer: Writer) -> bool:
