@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from headrace.spark.errors import OptionError
+from headrace.spark.tables.attempts import Attempt
 from headrace.spark.tables.errors import TableError
-from tests.spark.tables.kit import FORMATS, Run, offsets, rows
+from headrace.spark.tables.files import FileWriter
+from headrace.spark.tables.table import open_table
+from tests.spark.tables.kit import FORMATS, SCHEMA, Run, offsets, rows
 
 every_format = pytest.mark.parametrize("kind", FORMATS)
 
@@ -91,6 +94,51 @@ def test_killed_at_any_step_of_the_commit_the_batch_is_there_once(
     assert offsets(run.path, kind) == list(range(30))
     lists = list(tmp_path.rglob("_headrace/attempts/*"))
     assert not lists
+
+
+@every_format
+def test_a_table_that_goes_between_tasks_and_commit_is_one_error(tmp_path: Path, kind: str) -> None:
+    run = Run(tmp_path, kind)
+    run.batch(0, 0, 10)
+    run.plan(1, 20)
+    prepared = run.tasks(1, rows(10, 10))
+    run.path.rename(tmp_path / "away")
+    with pytest.raises(TableError, match=r"^there is no table at .* any more: bring it back"):
+        prepared.commit()
+    assert not run.path.exists()
+    (tmp_path / "away").rename(run.path)
+    prepared.commit()
+    assert offsets(run.path, kind) == list(range(20))
+
+
+@every_format
+def test_tasks_write_nothing_where_the_table_has_gone(tmp_path: Path, kind: str) -> None:
+    """A mount that is lost, say: what is written then fills another disk, and is never found."""
+    run = Run(tmp_path, kind)
+    run.batch(0, 0, 10)
+    layout = open_table(run.table, SCHEMA)
+    run.path.rename(tmp_path / "away")
+    writer = FileWriter(layout, Attempt(layout.location, "orders", 1))
+    with pytest.raises(TableError, match=r"^there is no table at .* any more: bring it back"):
+        writer.write_all([rows(10, 10)])
+    assert not run.path.exists()
+
+
+def test_a_table_whose_files_have_gone_and_whose_catalog_has_not_is_one_error(
+    tmp_path: Path,
+) -> None:
+    path = (tmp_path / "table").as_uri()
+    catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/cat.db", "warehouse": path}
+    own = {f"catalog.{name}": value for name, value in catalog.items()}
+    run = Run(tmp_path, "iceberg", **own)
+    run.batch(0, 0, 10)
+    run.plan(1, 20)
+    prepared = run.tasks(1, rows(10, 10))
+    run.path.rename(tmp_path / "away")
+    with pytest.raises(TableError, match=r"^there is no table at .* any more: bring it back"):
+        prepared.commit()
+    with pytest.raises(TableError, match=r"^there is no table at .* any more: bring it back"):
+        run.batch(1, 10, 10)
 
 
 def test_a_directory_that_holds_other_files_is_refused(tmp_path: Path) -> None:

@@ -31,8 +31,6 @@ def test_small_files_are_merged_every_so_many_batches(
 def test_a_merge_ends_at_its_bound(tmp_path: Path, kind: str) -> None:
     run = Run(tmp_path, kind, partitionBy="offset", mergeEvery=2)
     run.batch(0, 0, 4)
-    run.checkpoint = tmp_path / "again"
-    run.options["checkpointLocation"] = str(run.checkpoint)
     run.plan(1, 8)
     prepared = run.tasks(1, rows(0, 4))
     table = run.table

@@ -34,8 +34,12 @@ class Attempt:
         self._list = _directory(location) / self.name
 
     def register(self, path: str) -> None:
-        """Name a file that is about to be made; by path each time, as a sweep may come between."""
-        self._list.parent.mkdir(parents=True, exist_ok=True)
+        """Name a file that is about to be made; by path each time, as a sweep may come between.
+
+        FileNotFoundError where the table's location has gone: it is not made anew.
+        """
+        for directory in (self._list.parent.parent, self._list.parent):
+            directory.mkdir(exist_ok=True)
         with self._list.open("a") as names:
             names.write(path + "\n")
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from headrace.spark.errors import OptionError, SourceError
 from headrace.spark.tables.attempts import Attempt, forget
 from headrace.spark.tables.columns import fits
-from headrace.spark.tables.errors import Conflict, TableError
+from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile
 from headrace.spark.tables.marker import Marker
 from headrace.spark.tables.merge import groups_to_merge, rewrite
@@ -65,9 +65,16 @@ class Iceberg(Table):
 
     def exists(self) -> bool:
         """Ask the catalog; it is not made for that."""
-        if _is_own(self.options) and not _own_catalog(self.options).exists():
+        if self._lacks_catalog:
             return False
-        return self._catalog.table_exists(self.options.table)
+        try:
+            return self._catalog.table_exists(self.options.table)
+        except FileNotFoundError:  # the catalog knows it, and its files have gone
+            return False
+
+    @property
+    def _lacks_catalog(self) -> bool:
+        return _is_own(self.options) and not _own_catalog(self.options).exists()
 
     def open(self, schema: pa.Schema) -> Layout:
         """Make the table or check it; all columns are in the files, as Iceberg has it."""
@@ -183,10 +190,12 @@ class Iceberg(Table):
             raise Conflict(str(error)) from error
 
     def _load(self) -> IcebergTable:
+        if self._lacks_catalog:
+            raise gone(self.location)
         try:
             table = self._catalog.load_table(self.options.table)
-        except NoSuchTableError as error:
-            raise TableError(f"there is no table {self.options.table}: {error}") from error
+        except (NoSuchTableError, FileNotFoundError) as error:
+            raise gone(self.location) from error
         self.location = local_path("the table's location", table.location())
         # In this process's copy alone; see above.
         table.metadata.properties[_RETRIES] = "0"
@@ -197,6 +206,8 @@ class Iceberg(Table):
 
     def _create(self, schema: pa.Schema) -> None:
         name = self.options.table
+        if _is_own(self.options):
+            self.options.path.mkdir(parents=True, exist_ok=True)
         namespace = name.rpartition(".")[0]
         self._catalog.create_namespace_if_not_exists(namespace)
         properties = {OWNER: self.options.pipeline} if self.options.pipeline else {}
@@ -243,7 +254,6 @@ def _catalog(options: TableOptions) -> Catalog:
     given = dict(options.catalog)
     name = given.pop("name", "headrace")
     if _is_own(options):
-        options.path.mkdir(parents=True, exist_ok=True)
         given = {
             "type": "sql",
             "uri": f"sqlite:///{_own_catalog(options)}",

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.spark.tables.attempts import OWN_DIRECTORY, Attempt, forget
-from headrace.spark.tables.errors import Conflict, TableError
+from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile
 from headrace.spark.tables.marker import Marker
 from headrace.spark.tables.merge import groups_to_merge, rewrite
@@ -83,7 +83,7 @@ class ParquetDirectory(Table):
         """Read the log's last entry."""
         entries = sorted(self._log.glob("*.json"))
         if not entries:
-            raise TableError(f"there is no table at {self.location}: {self._log} has no entry")
+            raise gone(self.location)
         self._number = int(entries[-1].stem)
         self._last = json.loads(entries[-1].read_bytes())
 

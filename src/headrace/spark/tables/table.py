@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from headrace.spark.tables import attempts
-from headrace.spark.tables.errors import Conflict, TableError
+from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile, disk_error
 from headrace.spark.tables.marker import Marker, is_written
 from headrace.spark.tables.options import TableOptions
@@ -54,6 +54,10 @@ class Table(ABC):
     def last_marker(self) -> Marker | None:
         """Return the pipeline's last batch, as of the last look."""
 
+    def ends_of(self, marker: Marker) -> Sequence[str]:
+        """Return where the sources ended with the last batch, where the table still knows it."""
+        return marker.ends
+
     @abstractmethod
     def owners(self) -> Collection[str]:
         """Return the pipelines that have written to the table, as of the last look."""
@@ -91,10 +95,7 @@ def open_table(table: Table, schema: pa.Schema) -> Layout:
         if column not in schema.names:
             raise TableError(f"sortBy: there is no column {column!r} in {', '.join(schema.names)}")
     if options.checkpoint is not None and _has_committed(options.checkpoint) and not table.exists():
-        raise TableError(
-            f"there is no table at {table.location} any more, and pipeline {options.pipeline} has "
-            "written to it: bring it back, or start with a new checkpointLocation to write it anew"
-        )
+        raise gone(table.location)
     try:
         layout = table.open(schema)
     except OSError as error:
@@ -138,7 +139,7 @@ def _append_once(
         try:
             table.reload()
             table.complete()
-            if marker is not None and is_written(table.last_marker(), marker):
+            if marker is not None and is_written(table.last_marker(), marker, table.ends_of):
                 return False
             if not files and not overwrite:
                 return True
