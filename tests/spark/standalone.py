@@ -15,9 +15,10 @@ from typing import Self
 import pyspark
 
 from headrace.spark.java import find_java
-from tests.support.process import free_port
+from tests.support.process import free_port, wait_or_kill
 
 START_SECONDS_MAX = 180
+END_SECONDS_MAX = 30
 _DEPLOY = "org.apache.spark.deploy"
 
 
@@ -59,11 +60,7 @@ class StandaloneCluster:
         for process in reversed(self._processes):
             process.terminate()
         for process in self._processes:
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            wait_or_kill(process, END_SECONDS_MAX)
 
     def said(self) -> str:
         """Everything that was logged."""
