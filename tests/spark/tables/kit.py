@@ -132,3 +132,14 @@ def offsets(path: Path, kind: str) -> list[int]:
 def parquet_files(path: Path) -> set[str]:
     """All Parquet files below a directory, whosoever they are."""
     return {str(file.relative_to(path)) for file in path.rglob("*.parquet")}
+
+
+def fill(filler: Path, leave: int) -> None:
+    """Write until the disk takes no more, then give some back."""
+    with filler.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            pass
+        file.truncate(max(file.tell() - leave, 0))

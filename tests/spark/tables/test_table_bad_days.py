@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,21 +13,9 @@ from headrace.spark.tables.attempts import Attempt
 from headrace.spark.tables.errors import TableError
 from headrace.spark.tables.files import FileWriter
 from headrace.spark.tables.table import open_table
-from tests.spark.tables.kit import FORMATS, SCHEMA, Run, offsets, rows
+from tests.spark.tables.kit import FORMATS, SCHEMA, Run, fill, offsets, rows
 
 every_format = pytest.mark.parametrize("kind", FORMATS)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 3 MB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)]
-    if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("a disk of its own needs root")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 @every_format
@@ -39,7 +26,7 @@ def test_a_full_disk_is_one_error_and_the_batch_is_whole_afterwards(
     run.batch(0, 0, 10)
     run.plan(1, 20)
     filler = small_disk / "filler"
-    _fill(filler, leave=0)
+    fill(filler, leave=0)
     with pytest.raises(TableError, match="no space is left"):
         run.batch(1, 10, 10)
     filler.unlink()
@@ -57,7 +44,7 @@ def test_a_disk_that_fills_during_the_commit_is_one_error_and_the_batch_is_whole
     run.plan(1, 20)
     prepared = run.tasks(1, rows(10, 10))
     filler = small_disk / "filler"
-    _fill(filler, leave=left)
+    fill(filler, leave=left)
     with (
         pytest.raises(TableError, match=r"start\s(the query|again)")
         if not left
@@ -183,14 +170,3 @@ def test_an_option_that_cannot_be_is_one_sentence(
     run.options |= changed
     with pytest.raises(OptionError, match=message.replace("(", "\\(").replace(")", "\\)")):
         run.batch(0, 0, 10)
-
-
-def _fill(filler: Path, leave: int) -> None:
-    """Write until the disk takes no more, then give some back."""
-    with filler.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(bytes(4096))
-        except OSError:
-            pass
-        file.truncate(max(file.tell() - leave, 0))
