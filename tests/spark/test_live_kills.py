@@ -16,7 +16,7 @@ def test_what_killed_drivers_leave_is_in_topics_and_table_once(
     topics: Topics, tmp_path: Path
 ) -> None:
     story = LiveStory(topics, tmp_path / "live", 1)
-    for point in ("topic: between ends", "table: after the table commit"):
+    for point in ("topic: between ends", "table: after the table commit", "table: after the merge"):
         story.play(point)
     story.complete()
 

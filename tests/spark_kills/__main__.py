@@ -11,6 +11,7 @@ from tests.spark.kit import Topics
 from tests.spark.standalone import StandaloneCluster
 from tests.spark.tables.kit import FORMATS
 from tests.spark_kills.live_points import (
+    AMID_MERGE,
     DIE,
     LOSE_SHUFFLE,
     TABLE_POINTS,
@@ -67,7 +68,7 @@ def play(story: SinkStory, kills: int) -> None:
 def play_live(story: LiveStory, kills: int) -> None:
     """Kill real drivers, disturb their tasks, and let two run at once."""
     for _ in range(kills):
-        for point in (*TOPIC_POINTS, *TABLE_POINTS):
+        for point in (*TOPIC_POINTS, *TABLE_POINTS, *[AMID_MERGE][: story.kind != "delta"]):
             story.play(point)
             print(f"{time.strftime('%H:%M:%S')} driver killed, {point}", flush=True)
         story.complete()

@@ -71,6 +71,7 @@ def _table(records: Any, kind: str, directory: Path) -> Any:
         writer = writer.option("table", "sales.orders")
     return (
         writer.option("tableFormat", kind)
+        .option("mergeEvery", 1)
         .option("checkpointLocation", str(directory / "table-checkpoint"))
         .trigger(availableNow=True)
         .start(str(directory / "table"))

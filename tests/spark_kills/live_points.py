@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,11 @@ TABLE_POINTS = (
     "table: before the table commit",
     "table: after the table commit",
     "table: before Spark's commit file",
+    "table: before the merge",
+    "table: after the merge",
 )
+AMID_MERGE = "table: amid the merge"
+"""Files are merged, and the table does not say so yet. Not seen in Delta: its library merges."""
 WAIT, DIE, LOSE_SHUFFLE = "wait", "die", "lose shuffle"
 MEET, SECOND_STANDS = "meet", "second stands"
 """What happens there: the process waits for the end of its driver, dies alone, or the shuffle's
@@ -62,7 +67,7 @@ WAIT_SECONDS_MAX = 600.0
 
 def reach(point: str) -> None:
     """Be at a point; the first process that is at the named one tells, and stays or dies."""
-    if os.environ.get(POINT) != point:
+    if not point or os.environ.get(POINT) != point:
         return
     sign, action = Path(os.environ[SIGN]), os.environ[ACTION]
     task, attempt = _task_and_attempt()
@@ -175,19 +180,34 @@ class PlantedTableWriter(StreamTableWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Commit the batch."""
         kind: Any = type(table_of(self._options))
-        append = kind.append
-
-        def reached(*args: Any, **named: Any) -> None:
-            reach(TABLE_POINTS[2])
-            append(*args, **named)
-            reach(TABLE_POINTS[3])
-
-        kind.append = reached
-        try:
+        with (
+            _between(kind, "append", TABLE_POINTS[2], TABLE_POINTS[3]),
+            _between(kind, "merge", TABLE_POINTS[5], TABLE_POINTS[6]),
+            _between(kind, "_rewritten", "", AMID_MERGE),
+        ):
             super().commit(messages, batchId)
-        finally:
-            kind.append = append
         reach(TABLE_POINTS[4])
+
+
+@contextmanager
+def _between(kind: Any, name: str, before: str, after: str) -> Iterator[None]:
+    """Reach points before and after a method of the table's, where it has one of the name."""
+    work: Callable[..., Any] | None = getattr(kind, name, None)
+    if work is None:
+        yield
+        return
+
+    def reached(*args: Any, **named: Any) -> Any:
+        reach(before)
+        done = work(*args, **named)
+        reach(after)
+        return done
+
+    setattr(kind, name, reached)
+    try:
+        yield
+    finally:
+        setattr(kind, name, work)
 
 
 def _watched(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -155,11 +155,11 @@ class Iceberg(Table):
         )
         if chosen:
             attempt = Attempt(self.location, self.options.pipeline, batch)
-            self._replace([(group, self._merged(group, attempt)) for group in chosen])
+            self._replace([(group, self._rewritten(group, attempt)) for group in chosen])
             forget(self.location, [attempt.name])
         return sum(map(len, chosen))
 
-    def _merged(self, group: Sequence[DataFile], attempt: Attempt) -> Sequence[WrittenFile]:
+    def _rewritten(self, group: Sequence[DataFile], attempt: Attempt) -> Sequence[WrittenFile]:
         """Write the rows of some files as new ones."""
         layout = Layout(
             location=self.location,
