@@ -7,11 +7,12 @@ and of earlier ones was left by attempts that died, lost a speculation or were r
 are deleted, unless the table holds them, which is asked only where such lists are.
 """
 
+import fcntl
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -22,6 +23,14 @@ OWN_DIRECTORY = "_headrace"
 ABANDONED_SECONDS = 24 * 3600
 """Age from which the files of a batch job without txnAppId are taken for a dead one's."""
 _log = logging.getLogger(__name__)
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Hold the lock of one of our directories, among all processes that share the disk."""
+    with (directory / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 class Attempt:

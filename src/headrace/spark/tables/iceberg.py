@@ -8,6 +8,7 @@ the table already: `commit.retry.num-retries` is 0 for our commits, and we read 
 """
 
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.spark.errors import OptionError, SourceError
-from headrace.spark.tables.attempts import Attempt, forget
+from headrace.spark.tables.attempts import OWN_DIRECTORY, Attempt, forget, locked
 from headrace.spark.tables.columns import fits
 from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile
@@ -137,6 +138,12 @@ class Iceberg(Table):
         paths = self._opened.inspect.data_files().column("file_path").to_pylist()
         return {path.removeprefix(prefix) for path in paths}
 
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Hold a lock of ours; appends do without: who sweeps their files committed the batch."""
+        own = self.location / OWN_DIRECTORY
+        own.mkdir(exist_ok=True)
+        return locked(own)
+
     def merge(self, batch: int) -> int:
         """Write the small files of a partition into one, and replace them by one snapshot.
 
@@ -155,7 +162,9 @@ class Iceberg(Table):
         )
         if chosen:
             attempt = Attempt(self.location, self.options.pipeline, batch)
-            self._replace([(group, self._rewritten(group, attempt)) for group in chosen])
+            merges = [(group, self._rewritten(group, attempt)) for group in chosen]
+            with self.exclusive():  # another run of this batch may take their files for dead ones
+                self._replace(merges)
             forget(self.location, [attempt.name])
         return sum(map(len, chosen))
 

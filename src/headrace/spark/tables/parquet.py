@@ -13,18 +13,17 @@ a stream with `mergeEvery` lets small files wait in staging, committed and out o
 are merged, and only what they became is moved.
 """
 
-import fcntl
 import json
 import os
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.spark.tables.attempts import OWN_DIRECTORY, Attempt, forget
+from headrace.spark.tables.attempts import OWN_DIRECTORY, Attempt, forget, locked
 from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile
 from headrace.spark.tables.marker import Marker
@@ -98,7 +97,7 @@ class ParquetDirectory(Table):
 
     def complete(self) -> None:
         """Move the last commit's files that are still in staging; all of them, if none may wait."""
-        with self._locked():
+        with locked(self._log):
             self.reload()
             self._publish()
             if self._waiting and not self._gathers:
@@ -117,7 +116,7 @@ class ParquetDirectory(Table):
         self, files: Sequence[WrittenFile], marker: Marker | None, *, overwrite: bool
     ) -> None:
         """Write the next entry, then do what it says."""
-        with self._locked():
+        with locked(self._log):
             self._reload_unchanged(self._number)
             markers = dict(self._last["markers"])
             if marker is not None:
@@ -141,7 +140,7 @@ class ParquetDirectory(Table):
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Hold the log's lock."""
-        return self._locked()
+        return locked(self._log)
 
     def merge(self, batch: int) -> int:
         """Let readers see what waits, the small files of a partition as few large ones.
@@ -161,7 +160,7 @@ class ParquetDirectory(Table):
         merged = [file.path for group in groups for file in self._rewritten(group, attempt)]
         replaced = {path for group in groups for path in group}
         if waiting:
-            with self._locked():
+            with locked(self._log):
                 self._reload_unchanged(seen)
                 for path in merged:
                     (self.location / path).stat()  # swept by another run of this batch?
@@ -224,7 +223,7 @@ class ParquetDirectory(Table):
                 f"{self.location} holds files that no commit of ours names: give an empty directory"
             )
         self._log.mkdir(parents=True, exist_ok=True)
-        with self._locked():
+        with locked(self._log):
             if self.exists():
                 return
             entry = {"table": said, "owner": self.options.pipeline, "markers": {}}
@@ -250,12 +249,6 @@ class ParquetDirectory(Table):
         for old in sorted(self._log.glob("*.json"))[:-ENTRIES_KEPT]:
             with suppress(OSError):
                 old.unlink()
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with (self._log / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
 
 
 def _final(staged: str) -> str:
