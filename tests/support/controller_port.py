@@ -10,6 +10,7 @@ from headrace.cluster.controller_port import (
     QuotaSettingsPort,
     ReplicasPort,
     SettingsPort,
+    UserSettingsPort,
 )
 
 _PORTS: dict[str, type] = {
@@ -18,6 +19,7 @@ _PORTS: dict[str, type] = {
     "groups": EntitySettingsPort,
     "client_metrics": EntitySettingsPort,
     "quotas": QuotaSettingsPort,
+    "users": UserSettingsPort,
 }
 
 

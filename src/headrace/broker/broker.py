@@ -32,6 +32,7 @@ from headrace.ports.callbacks import Done, when_all
 from headrace.ports.clock import Clock, Random
 from headrace.ports.disk import Disk
 from headrace.security.authorizer import AllowsAll, Authorizer
+from headrace.security.users import Users
 
 if TYPE_CHECKING:
     from headrace.broker.directory_moves import DirectoryMoves
@@ -80,6 +81,8 @@ class Broker:
         """Which client metrics are wanted (KIP-714); filled by the controller."""
         self.quotas = Quotas.configured(config, clock.monotonic)
         """Who may do how much in a second; filled by the controller."""
+        self.users = Users()
+        """Who can authenticate by SCRAM; filled by the controller."""
         self.throttles = ReplicationThrottles(broker_id, config, clock.monotonic, self.image)
         """How fast replicas that topics name are copied."""
         self.reconfigured: list[Callable[[BrokerConfig], None]] = []

@@ -11,6 +11,7 @@ from headrace.config.keys.groups import GroupKeys
 from headrace.config.keys.log import LogKeys
 from headrace.config.keys.network import NetworkKeys
 from headrace.config.keys.replication import FollowerKeys, ThrottleKeys
+from headrace.config.keys.sasl import SaslKeys
 from headrace.config.keys.share import ShareKeys
 from headrace.config.keys.topic import OF_REPLICAS, WITHOUT_EFFECT
 from headrace.config.keys.transactions import TransactionKeys
@@ -30,6 +31,7 @@ class BrokerKeys(
     TransactionKeys,
     GroupKeys,
     ShareKeys,
+    SaslKeys,
 ):
     """Every key of the broker as an attribute."""
 

@@ -63,9 +63,9 @@ def test_the_formulas_are_rfc_5802s_with_its_own_vector() -> None:
     salted = hashlib.pbkdf2_hmac("sha1", b"pencil", base64.b64decode("QSXCR+Q6sek8bf92"), 4096)
     client_key = hmac.digest(salted, b"Client Key", "sha1")
     signed = (
-        "n=user,r=fyko+d2lbbFgONRv9qkxdawL,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,"
-        "s=QSXCR+Q6sek8bf92,i=4096,c=biws,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j"
-    ).encode()
+        b"n=user,r=fyko+d2lbbFgONRv9qkxdawL,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,"
+        b"s=QSXCR+Q6sek8bf92,i=4096,c=biws,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j"
+    )
     signature = hmac.digest(hashlib.sha1(client_key).digest(), signed, "sha1")
     assert scram.encode64(scram.xored(client_key, signature)) == "v0X8v3Bz2T0CJGbJQyF0X+HI4Ts="
     assert scram.decode64("rmF9pqV8S7suAoZWja4dJRkFsKQ=") == hmac.digest(

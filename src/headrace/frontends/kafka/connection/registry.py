@@ -148,11 +148,11 @@ APIS: tuple[Api, ...] = (
         "tests/unit/frontends/test_client_quotas.py"
         "::test_quotas_are_set_described_and_kept"),
     Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "security", 0, 0, proof=
-        "tests/unit/frontends/test_admin_security.py"
-        "::test_nobody_has_scram_credentials"),
+        "tests/unit/frontends/test_scram_credentials.py"
+        "::test_credentials_are_set_described_deleted_and_kept"),
     Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "security", 0, 0, proof=
-        "tests/unit/frontends/test_admin_security.py"
-        "::test_nobody_has_scram_credentials"),
+        "tests/unit/frontends/test_scram_credentials.py"
+        "::test_credentials_are_set_described_deleted_and_kept"),
     Api(ApiKey.DESCRIBE_CLUSTER, "metadata", 0, 2, proof=
         "tests/unit/frontends/test_admin_apis.py"
         "::test_describe_cluster_shows_the_asking_listeners_addresses"),
