@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headrace.ports.clock import Random
     from headrace.security.sasl import Mechanism
     from headrace.security.scram import Credential
 
@@ -14,7 +15,14 @@ class Users:
     """Every user's credentials; followed from the metadata store. On the deciding thread."""
 
     def __init__(self) -> None:
+        self._disguise = b""
         self._credentials: dict[str, Mapping[Mechanism, Credential]] = {}
+
+    def disguise(self, random: "Random") -> bytes:
+        """Return the key by which unknown users are shown a salt like everybody's."""
+        if not self._disguise:
+            self._disguise = random.uuid() + random.uuid()
+        return self._disguise
 
     def put(self, user: str, credentials: "Mapping[Mechanism, Credential]") -> None:
         """Follow these credentials of `user` from now on; none: he has none any more."""

@@ -4,8 +4,10 @@ Its frames and its time are bounded more narrowly meanwhile: `net.limits`. On a 
 there is no such stage, and on an SSL one it is over before the first frame.
 """
 
+from enum import Enum
 from typing import TYPE_CHECKING
 
+from headrace.config.sasl import PROTOCOLS
 from headrace.wire.kafka.api import ApiKey
 
 if TYPE_CHECKING:
@@ -15,7 +17,17 @@ if TYPE_CHECKING:
     from headrace.frontends.kafka.connection.route import Route
 
 APIS = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
-PROTOCOLS = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
+
+
+class Stage(Enum):
+    """How far a connection is. Which routes it has in each is all that a frame is looked up in."""
+
+    FIRST = "handshake"
+    TOKENS = "authentication"
+    RAW = "authentication by bare tokens"
+    DONE = "done"
+    EXPIRED = "expired"
+    FAILED = "failed"
 
 
 def listeners_with(listeners: "Iterable[Listener]") -> frozenset[str]:
@@ -23,6 +35,14 @@ def listeners_with(listeners: "Iterable[Listener]") -> frozenset[str]:
     return frozenset(listener.name for listener in listeners if listener.protocol in PROTOCOLS)
 
 
-def routes_in(routes: "Mapping[int, Route]") -> "dict[int, Route]":
-    """Return the routes of the requests that are answered in this stage."""
-    return {code: route for code, route in routes.items() if route.key in APIS}
+def routes_in(routes: "Mapping[int, Route]") -> "dict[Stage, dict[int, Route]]":
+    """Return the routes of the requests that are answered in each stage but DONE, which has all."""
+    first = {code: route for code, route in routes.items() if route.key in APIS}
+    again = {code: route for code, route in first.items() if route.key == ApiKey.SASL_HANDSHAKE}
+    return {
+        Stage.FIRST: first,
+        Stage.TOKENS: first,
+        Stage.RAW: {},
+        Stage.EXPIRED: again,
+        Stage.FAILED: {},
+    }
