@@ -1,4 +1,4 @@
-"""Authenticating byte by byte: a broker with SASL listeners, and a connection that says anything."""
+"""Authenticating byte by byte: a broker with a SASL listener, and whoever knocks at it."""
 
 import socket
 import struct

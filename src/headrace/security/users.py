@@ -1,9 +1,10 @@
 """Who can authenticate by SCRAM, as this broker knows it: credentials by user and mechanism."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headrace.ports.clock import Random
     from headrace.security.sasl import Mechanism
     from headrace.security.scram import Credential

@@ -108,7 +108,8 @@ def test_a_line_of_jaas_that_is_wrong_is_refused_and_not_shown(line: str, why: s
 
 
 def test_a_line_of_jaas_is_read_as_java_reads_it() -> None:
-    text = f'{SCRAM_MODULE} REQUIRED\n  username="admin"\t password="a\\"b\\\\c=;" user_x-y.z = bare-1 ;'
+    text = f'{SCRAM_MODULE} REQUIRED\n  username="admin"\t password="a\\"b\\\\c=;"'
+    text += " user_x-y.z = bare-1 ;"
     line = parse_jaas(text)
     assert {name: secret.reveal() for name, secret in line.options.items()} == {
         "username": "admin", "password": 'a"b\\c=;', "user_x-y.z": "bare-1",

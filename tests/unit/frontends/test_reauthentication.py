@@ -1,4 +1,4 @@
-"""Sessions that end (KIP-368): authenticated again they go on, used behind their end they do not."""
+"""Sessions that end (KIP-368): renewed they go on, used behind their end they do not."""
 
 import time
 from collections.abc import Iterator

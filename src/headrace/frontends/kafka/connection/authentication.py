@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+GRACE_SECONDS = 0.1
+"""From the answer that refuses to the connection's end: kafka-python does not read what comes with
+the end, and would only say that it was disconnected."""
+
 
 class Outcome(NamedTuple):
     """What a token led to."""
@@ -210,7 +214,7 @@ class Authentication:
     def answered(self) -> None:
         """Take note that an answer is about to leave: after a failure it is the last one."""
         if self.stage is Stage.FAILED:
-            self._broker.clock.call_later(0, self._door.end)
+            self._broker.clock.call_later(GRACE_SECONDS, self._door.end)
 
     def closed(self) -> None:
         """Wait for nothing any more."""
