@@ -38,12 +38,12 @@ from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import parse_request
 
 if TYPE_CHECKING:
-    from headrace.frontends.kafka.connection.authentication import Authentication
     from headrace.broker.broker import Broker
     from headrace.broker.gathered_writes import GatheredWrites
     from headrace.cluster.controller_port import ControllerPort
     from headrace.cluster.peers.peer_port import PeerPort
     from headrace.coordination.coordinators import Coordinators
+    from headrace.frontends.kafka.connection.authentication import Authentication
     from headrace.net.connection import Connection
 
 _HEAD_BYTES = 10
