@@ -22,7 +22,9 @@ from headrace.config.value_types import Value
 from headrace.model.errors import ConfigError
 
 VARIABLE_PREFIX = "HEADRACE_"
-_OTHER_VARIABLES = frozenset({"HEADRACE_BOOTSTRAP", "HEADRACE_JAVA", "HEADRACE_NUMBA"})
+_OTHER_VARIABLES = frozenset(
+    {"HEADRACE_BOOTSTRAP", "HEADRACE_COMMAND_CONFIG", "HEADRACE_JAVA", "HEADRACE_NUMBA"}
+)
 """Variables with our prefix that are no broker's key."""
 
 

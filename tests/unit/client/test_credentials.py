@@ -94,9 +94,8 @@ def test_a_session_that_is_nearly_over_is_left_for_a_new_one() -> None:
 
 def test_settings_have_kafkas_names() -> None:
     jaas = f'{SCRAM_MODULE} required username="alice" password="{PASSWORD}";'
-    text = (
-        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\nsasl.jaas.config={jaas}"
-    )
+    text = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\n"
+    text += f"sasl.jaas.config={jaas}"
     found = credentials_in_properties(text)
     assert found is not None
     assert (found.mechanism, found.user) == (Mechanism.SCRAM_SHA_512, "alice")

@@ -1,10 +1,14 @@
 """AlterUserScramCredentials (key 51, v0): kept as Kafka keeps them, a password never (KIP-554)."""
 
+from typing import TYPE_CHECKING
+
 from headrace.cluster.settings.user_settings import Deletion, Upsertion
 from headrace.frontends.kafka.connection.authorisation import ALTER_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, error_fields, maker
-from headrace.model.errors import ApiError
+
+if TYPE_CHECKING:
+    from headrace.model.errors import ApiError
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
