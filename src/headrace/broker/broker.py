@@ -1,7 +1,6 @@
 """One broker: its partitions, its picture of the cluster, its settings.
 
-The facade that frontends hold. It decides nothing about topics (that is `cluster.Controller`): it
-opens, serves and drops the partitions it is told to.
+What frontends hold. It opens, serves and drops the partitions that `cluster.Controller` decides on.
 """
 
 import logging
@@ -81,8 +80,6 @@ class Broker:
         """Which client metrics are wanted (KIP-714); filled by the controller."""
         self.quotas = Quotas.configured(config, clock.monotonic)
         """Who may do how much in a second; filled by the controller."""
-        self.users = Users()
-        """Who can authenticate by SCRAM; filled by the controller."""
         self.throttles = ReplicationThrottles(broker_id, config, clock.monotonic, self.image)
         """How fast replicas that topics name are copied."""
         self.reconfigured: list[Callable[[BrokerConfig], None]] = []
@@ -108,6 +105,11 @@ class Broker:
         self._intervals = FlushIntervals(clock, self.directories, lambda: self.config)
         for directory in self.directories:
             directory.on_failure(partial(self._directory_failed, directory))
+
+    @cached_property
+    def users(self) -> Users:
+        """Who can authenticate by SCRAM; filled by the controller."""
+        return Users()
 
     @cached_property
     def telemetry(self) -> "Telemetry":

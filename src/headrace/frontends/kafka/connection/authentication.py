@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headrace.config.sasl import SaslListener
-from headrace.frontends.kafka.connection.authentication_stage import Stage
+from headrace.frontends.kafka.connection.stage import Stage
 from headrace.model.errors import ErrorCode
 from headrace.security.identity import USER, Identity, Principal
 from headrace.security.plain import PlainServer

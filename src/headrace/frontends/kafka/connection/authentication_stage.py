@@ -4,10 +4,10 @@ Its frames and its time are bounded more narrowly meanwhile: `net.limits`. On a 
 there is no such stage, and on an SSL one it is over before the first frame.
 """
 
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from headrace.config.sasl import PROTOCOLS
+from headrace.frontends.kafka.connection.stage import Stage
 from headrace.wire.kafka.api import ApiKey
 
 if TYPE_CHECKING:
@@ -17,17 +17,6 @@ if TYPE_CHECKING:
     from headrace.frontends.kafka.connection.route import Route
 
 APIS = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
-
-
-class Stage(Enum):
-    """How far a connection is. Which routes it has in each is all that a frame is looked up in."""
-
-    FIRST = "handshake"
-    TOKENS = "authentication"
-    RAW = "authentication by bare tokens"
-    DONE = "done"
-    EXPIRED = "expired"
-    FAILED = "failed"
 
 
 def listeners_with(listeners: "Iterable[Listener]") -> frozenset[str]:

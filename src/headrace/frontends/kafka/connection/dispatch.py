@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 from headrace.config.sasl import SaslListener
 from headrace.frontends.kafka.connection import api_versions, authentication_stage, cold_calls
 from headrace.frontends.kafka.connection.api import Api
-from headrace.frontends.kafka.connection.authentication_stage import Stage
 from headrace.frontends.kafka.connection.between_brokers import listeners_for_brokers
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.hot_state import Shared
 from headrace.frontends.kafka.connection.registry import PEER_APIS
 from headrace.frontends.kafka.connection.route import Route, pack_plain, pack_tagged
+from headrace.frontends.kafka.connection.stage import Stage
 from headrace.frontends.kafka.connection.throttle import Throttle
 from headrace.frontends.kafka.connection.throttled_answers import told
 from headrace.frontends.kafka.groups.offset_commit_run import OffsetCommitRuns
