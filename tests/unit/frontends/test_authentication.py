@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from headrace.frontends.http.exposition import render
 from headrace.model.errors import ErrorCode
 from headrace.net import limits
+from headrace.security.scram import encode64
 from headrace.testing.broker import BrokerThread
+from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey
 from tests.support.sasl_kit import (
     PASSWORD,
@@ -241,3 +244,28 @@ def test_whoever_does_not_authenticate_in_time_is_shut_out(
         client.log_in()
         time.sleep(2.5)
         assert client.topics() is not None
+
+
+def test_secrets_are_in_no_answer_and_no_metric(broker: BrokerThread) -> None:
+    kept = broker.server.broker.users.of(USER)
+    secrets = [PASSWORD, "builder"]
+    secrets += [encode64(credential.stored_key) for credential in kept.values()]
+    with Knocking(broker) as client:
+        client.log_in()
+        seen = [str(client.ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=None))]
+        asks = kio_codec.entity_module(ApiKey.DESCRIBE_CONFIGS, 4).request.DescribeConfigsResource
+        broker_zero = asks(resource_type=4, resource_name="0", configuration_keys=None)
+        seen.append(
+            str(
+                client.ask(
+                    ApiKey.DESCRIBE_CONFIGS, 4, resources=(broker_zero,), include_synonyms=True,
+                    include_documentation=True,
+                )
+            )
+        )  # fmt: skip
+        assert "SCRAM-SHA-512" in seen[1]
+    seen.append(broker.call(lambda server: render(server.metrics)).decode())
+    config = broker.server.config
+    seen.append(repr(config.sasl) + repr(config.values))
+    for secret in secrets:
+        assert not [text for text in seen if secret in text]

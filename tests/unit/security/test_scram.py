@@ -202,15 +202,13 @@ def test_an_unknown_user_sees_what_others_see_and_fails_at_the_end() -> None:
 
 @pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
 def test_nobody_becomes_a_user_that_is_not_there(mechanism: Mechanism) -> None:
-    # Even who knew the key behind the disguise, and so could make a proof.
+    # Even if the keys behind the disguise were those of a password that somebody knows.
     made = server(None, mechanism)
-    challenge = made.respond(FIRST)
-    credential = made._credential
-    assert credential is not None
-    bare = f"c=biws,r={CLIENT_NONCE}{SERVER_NONCE}"
-    signed = f"n=user,r={CLIENT_NONCE},{challenge.decode()},{bare}".encode()
-    signature = hmac.digest(credential.stored_key, signed, scram.HASHES[mechanism])
-    refused(made, f"{bare},p={scram.encode64(signature)}".encode())
+    client = ScramClient(mechanism, "user", Secret("pencil"), CLIENT_NONCE)
+    challenge = made.respond(client.first())
+    salt = scram.parse_server_first(challenge).salt
+    made._credential = scram.make_credential(mechanism, Secret("pencil"), salt, 4096)
+    refused(made, client.respond(challenge) or b"")
 
 
 @pytest.mark.parametrize(
