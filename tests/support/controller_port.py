@@ -11,6 +11,7 @@ from headrace.cluster.controller_port import (
     QuotaSettingsPort,
     ReplicasPort,
     SettingsPort,
+    UserSettingsPort,
 )
 
 _PORTS: dict[str, type] = {
@@ -20,6 +21,7 @@ _PORTS: dict[str, type] = {
     "client_metrics": EntitySettingsPort,
     "quotas": QuotaSettingsPort,
     "acls": AclSettingsPort,
+    "users": UserSettingsPort,
 }
 
 

@@ -90,6 +90,13 @@ app.command(
     " producers orders:0,1",
 )
 app.command(
+    "headrace.cli.user:app",
+    name="user",
+    alias="users",
+    help="Create, list, alter and delete users who authenticate by SCRAM.\n\nFor example: headrace"
+    " user create alice",
+)
+app.command(
     "headrace.cli.quota:app",
     name="quota",
     alias="quotas",

@@ -12,7 +12,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Coroutine, Sequence
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from headrace.client.blocking import BlockingTransport, open_socket
 from headrace.client.client import Client, common_version
@@ -25,10 +25,14 @@ from headrace.client.transport import (
     TimedOut,
     parse_bootstrap,
 )
+from headrace.model.errors import ApiError
 from headrace.model.invariant import InvariantError
 from headrace.wire.kafka.frame import parse_response
 
 __all__ = ["FetchConnection", "Fetched", "Wanted", "connect", "run"]
+
+if TYPE_CHECKING:
+    from headrace.client.security import Credentials
 
 T = TypeVar("T")
 
@@ -43,6 +47,7 @@ def connect(
     request_timeout_seconds: float = 30.0,
     retry_seconds: float = 30.0,
     patient: bool = False,
+    credentials: "Credentials | None" = None,
 ) -> Client:
     """Return a client on plain sockets; nothing is opened before it is needed.
 
@@ -56,6 +61,7 @@ def connect(
         request_timeout_seconds=request_timeout_seconds,
         retry_seconds=retry_seconds,
         patient=patient,
+        credentials=credentials,
     )
 
 
@@ -78,7 +84,12 @@ class FetchConnection:
     """
 
     def __init__(
-        self, address: Address, *, client_id: str = "headrace", timeout_seconds: float = 30.0
+        self,
+        address: Address,
+        *,
+        client_id: str = "headrace",
+        timeout_seconds: float = 30.0,
+        credentials: "Credentials | None" = None,
     ) -> None:
         self.address = address
         self.client_id = client_id
@@ -90,6 +101,8 @@ class FetchConnection:
         self._asked: deque[tuple[FetchCall, int, float, Sequence[Wanted]]] = deque()
         try:
             self._shake_hands()
+            if credentials is not None:
+                self._authenticate(credentials)
         except BaseException:
             self._socket.close()
             raise
@@ -181,6 +194,25 @@ class FetchConnection:
         self._send(b"".join(call.encode(0, self.next_correlation_id(), self.client_id)))
         frame = self._receive(self.timeout_seconds)
         self.versions = call.decode(0, frame[parse_response(frame, call.key, 0)[1] :])
+
+    def _authenticate(self, credentials: "Credentials") -> None:
+        from headrace.client.security import exchange
+
+        asking = exchange(credentials)
+        call = next(asking)
+        while True:
+            version = common_version(self.versions, call)
+            self._send(b"".join(call.encode(version, self.next_correlation_id(), self.client_id)))
+            frame = self._receive(self.timeout_seconds)
+            try:
+                answer = call.decode(version, frame[parse_response(frame, call.key, version)[1] :])
+            except ApiError as error:
+                asking.throw(error)
+                raise
+            try:
+                call = asking.send(answer)
+            except StopIteration:
+                return
 
     def _send(self, frame: bytes) -> None:
         try:

@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 from headrace.broker.metadata_image import TopicInfo
 from headrace.cluster.decisions.events import ElectionType
 from headrace.cluster.settings.quota_settings import Alteration
+from headrace.cluster.settings.user_settings import Deletion, Upsertion
 from headrace.cluster.topics.creation import NewTopic
 from headrace.config.descriptions import Change, ConfigEntry
 from headrace.model.errors import ApiError
@@ -73,6 +74,15 @@ class AclSettingsPort(Protocol):
         """Remove what filters match; what each of them removed, in the same order."""
 
 
+class UserSettingsPort(Protocol):
+    """SCRAM credentials of users."""
+
+    async def alter(
+        self, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]
+    ) -> dict[str, ApiError | None]:
+        """Change credentials, each user for itself; the outcome by user."""
+
+
 class SettingsPort(Protocol):
     """Settings, as this broker knows them and has them written."""
 
@@ -91,6 +101,10 @@ class SettingsPort(Protocol):
     @property
     def acls(self) -> AclSettingsPort:
         """ACLs."""
+
+    @property
+    def users(self) -> UserSettingsPort:
+        """SCRAM credentials."""
 
     def describe_topic(self, name: str) -> list[ConfigEntry]:
         """Return all settings of a topic; ApiError UNKNOWN_TOPIC_OR_PARTITION."""

@@ -16,6 +16,7 @@ from headrace.config.listeners import (
     parse_address,
     refusal_of_plain,
 )
+from headrace.config.sasl import sasl_listeners
 from headrace.config.value_types import Value
 
 SEGMENT_BYTES_KAFKA_4_MIN = 1 << 20
@@ -63,8 +64,11 @@ class Combined(NamedTuple):
     """What is wrong, a line each."""
 
 
-def combine(values: Mapping[str, Value]) -> Combined:
-    """Work out the attributes that come of several keys."""
+def combine(values: Mapping[str, Value], overrides: Mapping[str, str]) -> Combined:
+    """Work out the attributes that come of several keys.
+
+    `overrides`: those that have a listener's name before them.
+    """
     combined = Combined({}, [])
     for name, definition in BROKER.items():
         standing_in = stand_in(definition, values) if values[name] is None else None
@@ -72,6 +76,7 @@ def combine(values: Mapping[str, Value]) -> Combined:
             combined.attributes[attribute(name)] = standing_in
     for rule in (_identity, _zookeeper, _directories, _bounds, _listeners, _metrics):
         rule(values, combined)
+    _sasl(values, overrides, combined)
     return combined
 
 
@@ -172,6 +177,21 @@ def _listeners(values: Mapping[str, Value], combined: Combined) -> None:
     combined.attributes[attribute(CONTROL_PLANE)] = apart
     if listeners:  # else it has been said what is wrong with them
         combined.problems.extend(problem_line(*problem) for problem in unfit)
+
+
+def _sasl(values: Mapping[str, Value], overrides: Mapping[str, str], combined: Combined) -> None:
+    listeners = combined.attributes["listeners"]
+    open_here = listeners if isinstance(listeners, tuple) else ()
+    found, wrong = sasl_listeners(open_here, values, overrides)
+    combined.attributes["sasl"] = found
+    combined.problems.extend(problem_line(*problem) for problem in wrong)
+    if values["zookeeper.connect"] is None:
+        return
+    for name in (INTER_BROKER, CONTROL_PLANE):
+        listener = combined.attributes[attribute(name)]
+        if listener in found:
+            reason = "brokers do not authenticate to each other yet: name a PLAINTEXT listener"
+            combined.problems.append(problem_line(name, str(listener), reason))
 
 
 def _metrics(values: Mapping[str, Value], combined: Combined) -> None:

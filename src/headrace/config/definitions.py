@@ -12,6 +12,7 @@ from headrace.config.keys.groups import GroupKeys
 from headrace.config.keys.log import LogKeys
 from headrace.config.keys.network import NetworkKeys
 from headrace.config.keys.replication import FollowerKeys, ThrottleKeys
+from headrace.config.keys.sasl import SaslKeys
 from headrace.config.keys.share import ShareKeys
 from headrace.config.keys.topic import OF_REPLICAS, WITHOUT_EFFECT
 from headrace.config.keys.transactions import TransactionKeys
@@ -32,6 +33,7 @@ class BrokerKeys(
     GroupKeys,
     ShareKeys,
     AuthorizationKeys,
+    SaslKeys,
 ):
     """Every key of the broker as an attribute."""
 

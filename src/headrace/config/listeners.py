@@ -14,6 +14,13 @@ LISTENER_KEYS = (LISTENERS, ADVERTISED, PROTOCOL_MAP, CONTROLLERS)
 """The configuration's keys that speak of listeners; lists all of them."""
 _UNSAID = "PLAINTEXT"
 """What brokers speak where nobody says anything else."""
+_SERVED = ("PLAINTEXT", "SASL_PLAINTEXT")
+_TO_ALLOW = "to allow that, start with --insecure or set insecure.listeners=true"
+_REFUSED_PLAIN = f"open to other machines without encryption and authentication; {_TO_ALLOW}"
+_REFUSED_UNENCRYPTED = (
+    "open to other machines without encryption: who listens on the way can take connections over,"
+    f" and read PLAIN's passwords; {_TO_ALLOW}"
+)
 _FORM = re.compile(
     r"(?P<name>[A-Za-z0-9_-]+)://"
     r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:\[\]/ ]*)):(?P<port>[0-9]+)"
@@ -106,19 +113,16 @@ def _advertised(listeners: Sequence[Listener], given: Sequence[Listener]) -> tup
 
 def _refusal(listener: Listener, *, insecure: bool) -> str | None:
     """Tell why `listener` must not be opened, or None."""
-    if listener.protocol != "PLAINTEXT":
-        return f"{listener.protocol} is not served yet; only PLAINTEXT is"
-    return None if insecure else refusal_of_plain(listener)
+    if listener.protocol not in _SERVED:
+        return f"{listener.protocol} is not served yet; only {' and '.join(_SERVED)} are"
+    if insecure or listener.loopback:
+        return None
+    return _REFUSED_UNENCRYPTED if listener.protocol == "SASL_PLAINTEXT" else _REFUSED_PLAIN
 
 
 def refusal_of_plain(listener: Listener) -> str | None:
     """Tell why `listener` needs leave to be opened, or None where only this machine reaches it."""
-    if listener.loopback:
-        return None
-    return (
-        "open to other machines without encryption and authentication; to allow that, start with"
-        " --insecure or set insecure.listeners=true"
-    )
+    return None if listener.loopback else _REFUSED_PLAIN
 
 
 class AmongBrokers(NamedTuple):

@@ -2,7 +2,8 @@
 
 import os
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -12,9 +13,15 @@ from headrace.cli.shared.profile_file import chosen_bootstrap
 from headrace.cli.shared.profile_file import load as profiles
 from headrace.client.client import Client
 from headrace.client.sync import connect
+from headrace.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from headrace.client.security import Credentials
 
 WAIT_SECONDS_MAX = 86_400.0
 _BOOTSTRAP = "HEADRACE_BOOTSTRAP"
+_COMMAND_CONFIG = "HEADRACE_COMMAND_CONFIG"
+_SECRET_SETTINGS = frozenset({"sasl.password", "sasl.jaas.config", "pass", "sasl.pass"})
 
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Answer in JSON, for scripts.")]
 
@@ -43,6 +50,15 @@ class BrokerOptions:
             name=["-X"], negative=(), help="A client setting as rpk takes it: brokers=host:port."
         ),
     ] = ()
+    command_config: Annotated[
+        Path | None,
+        Parameter(
+            name="--command-config",
+            env_var=_COMMAND_CONFIG,
+            help="A file with a client's settings by Kafka's names: security.protocol,"
+            " sasl.mechanism, sasl.jaas.config. Where secrets are kept.",
+        ),
+    ] = None
     seconds: Annotated[
         float,
         Parameter(
@@ -61,6 +77,11 @@ class BrokerOptions:
             bootstrap = profiles().bootstrap_of(self.profile)
         for setting in self.settings:
             name, equals, value = setting.partition("=")
+            if name in _SECRET_SETTINGS:
+                raise UsageError(
+                    f"-X {name}: a secret is for all to see on a command line; put it into a file"
+                    " and name that by --command-config"
+                )
             if name not in {"brokers", "bootstrap.servers", "metadata.broker.list"} or not equals:
                 raise UsageError(f"-X {setting}: only brokers=host:port is known")
             bootstrap = value
@@ -74,9 +95,25 @@ class BrokerOptions:
                 request_timeout_seconds=self.seconds,
                 retry_seconds=self.seconds if retry_seconds is None else retry_seconds,
                 patient=patient,
+                credentials=self._credentials(),
             )
         except ValueError as error:
             raise UsageError(f"--bootstrap-server: {error}") from None
+
+    def _credentials(self) -> "Credentials | None":
+        """Return who to be, by the file that is named for it. UsageError."""
+        if self.command_config is None:
+            return None
+        from headrace.client.security import credentials_in_properties
+
+        try:
+            text = self.command_config.read_text("utf-8")
+            return credentials_in_properties(text)
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "is not UTF-8"
+            raise UsageError(f"--command-config {self.command_config}: {why.lower()}") from None
+        except ConfigError as error:
+            raise UsageError(f"--command-config {self.command_config}: {error}") from None
 
 
 def check_seconds(flag: str, seconds: float) -> None:
