@@ -31,6 +31,7 @@ def guarded(**settings: str) -> BrokerThread:
             "listener.security.protocol.map": "SASL:SASL_PLAINTEXT,OPEN:PLAINTEXT",
             "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
             JAAS: PLAIN_USERS,
+            "super.users": f"User:{USER};User:bob",
             **given,
         }
     )
