@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from bench.spark_scan import CORES, connector_jars, environment
+from tests.support.process import wait_or_kill
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,11 +51,7 @@ class SparkProcess:
             self._process.terminate()
         elif self._process.stdin is not None:
             self._process.stdin.close()
-        try:
-            self._process.wait(END_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        wait_or_kill(self._process, END_SECONDS_MAX)
         self._said.close()
 
     def call(self, module: str, function: str, *arguments: object) -> Any:  # noqa: ANN401

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.checkouts import HERE, Checkout
 from tests.outside.kafka_reads_our_files.jvm import KAFKA_4, libraries
+from tests.support.process import wait_or_kill
 
 T = TypeVar("T")
 
@@ -110,11 +111,7 @@ class Broker(ABC):
     def stop(self) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(30)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+            wait_or_kill(self.process, 30)
 
     def cpu_seconds(self) -> float:
         """User and system time of the process so far."""

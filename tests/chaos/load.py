@@ -30,6 +30,7 @@ from tests.chaos.copier import (
     SOURCES,
 )
 from tests.chaos.history import Copy, History, Verdict, judge
+from tests.support.process import wait_or_kill
 
 COPIERS = 2
 AHEAD_MAX = 5_000
@@ -214,11 +215,7 @@ class CopierProcess:
         """End it for good."""
         self._ended = True
         self.process.terminate()
-        try:
-            self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        wait_or_kill(self.process, 30)
         self._errors.close()
 
 

@@ -7,6 +7,7 @@ begins on a whole cluster. That it becomes whole again is waited for by who runs
 import os
 import subprocess
 import tarfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from io import BytesIO
@@ -161,7 +162,14 @@ def _source_before() -> bytes:
 
 @contextmanager
 def reassign(ground: Ground) -> Iterator[str]:
-    """Take every partition of the load from its leader, then give it back to all."""
+    """Take every partition of the load from its leader, give it back to all, and again."""
+    moved, until = 0, time.monotonic() + FAULT_SECONDS
+    while not moved or time.monotonic() < until:
+        moved += _take_and_give_back(ground)
+    yield f"{moved} partitions"
+
+
+def _take_and_give_back(ground: Ground) -> int:
     partitions = ground.loaded()
     fewer = {
         place: tuple(broker for broker in found.assigned if broker != found.leader)
@@ -180,7 +188,7 @@ def reassign(ground: Ground) -> Iterator[str]:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert not done.returncode, f"reassign: {done.stderr}"
         ground.until_assigned(wanted)
-    yield f"{len(partitions)} partitions"
+    return len(partitions)
 
 
 @contextmanager

@@ -1,4 +1,8 @@
-"""A standalone Spark cluster on the loopback: a master and workers, each a process of its own."""
+"""A standalone Spark cluster on the loopback: a master and workers, each a process of its own.
+
+Each worker has an address of its own, 127.0.0.1 and on: Spark begins no second, speculative attempt
+on the host of the first.
+"""
 
 import os
 import subprocess
@@ -11,9 +15,10 @@ from typing import Self
 import pyspark
 
 from headrace.spark.java import find_java
-from tests.support.process import free_port
+from tests.support.process import free_port, wait_or_kill
 
 START_SECONDS_MAX = 180
+END_SECONDS_MAX = 30
 _DEPLOY = "org.apache.spark.deploy"
 
 
@@ -35,8 +40,8 @@ class StandaloneCluster:
             self._start("master.Master", "--port", str(self._port))
             for number in range(self._workers):
                 place = str(self._directory / f"worker-{number}")
-                options = ["--cores", "1", "--memory", "1g", "--work-dir", place]
-                self._start("worker.Worker", *options, self.master)
+                options = ["--cores", "1", "--memory", "1g", "--work-dir", place, self.master]
+                self._start("worker.Worker", *options, host=f"127.0.0.{1 + number}")
             self._wait_for_workers()
         except BaseException:
             self._stop()
@@ -55,29 +60,25 @@ class StandaloneCluster:
         for process in reversed(self._processes):
             process.terminate()
         for process in self._processes:
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            wait_or_kill(process, END_SECONDS_MAX)
 
     def said(self) -> str:
         """Everything that was logged."""
         logs = sorted(self._directory.glob("*.log"))
         return "\n".join(log.read_text(errors="replace") for log in logs)
 
-    def _start(self, name: str, *arguments: str) -> None:
+    def _start(self, name: str, *arguments: str, host: str = "127.0.0.1") -> None:
         home = Path(pyspark.__file__).parent
         environment = os.environ | {
             "JAVA_HOME": str(find_java().home),
             "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_IP": host,
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
             "SPARK_DAEMON_MEMORY": "256m",
             "PYSPARK_PYTHON": sys.executable,
         }
         command = [str(home / "bin" / "spark-class"), f"{_DEPLOY}.{name}"]
-        command += ["--host", "127.0.0.1", "--webui-port", "0", *arguments]
+        command += ["--host", host, "--webui-port", "0", *arguments]
         log = self._directory / f"{name}-{len(self._processes)}.log"
         with log.open("wb") as said:
             self._processes.append(

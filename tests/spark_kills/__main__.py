@@ -8,9 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from tests.spark.kit import Topics
+from tests.spark.standalone import StandaloneCluster
 from tests.spark.tables.kit import FORMATS
-from tests.spark_kills.live_points import DIE, LOSE_SHUFFLE, TABLE_POINTS, TOPIC_POINTS
-from tests.spark_kills.live_story import LiveStory
+from tests.spark_kills.live_points import (
+    AMID_MERGE,
+    DIE,
+    LOSE_SHUFFLE,
+    TABLE_POINTS,
+    TOPIC_POINTS,
+)  # fmt: skip
+from tests.spark_kills.live_story import SLOW, LiveStory
 from tests.spark_kills.sink_story import POINTS, SinkStory
 from tests.support.process import BrokerProcess
 
@@ -21,7 +28,11 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=5, help="at each point")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--two-phase-commit", action="store_true")
-    parser.add_argument("--only", choices=("played", "live"), help="Spark played, or real drivers")
+    parser.add_argument(
+        "--only",
+        choices=("played", "live", "speculation"),
+        help="Spark played, real drivers, or drivers of a cluster that speculates",
+    )
     parser.add_argument("--table", choices=FORMATS, default="delta", help="of the live drivers")
     given = parser.parse_args()
     print(f"SEED={given.seed}")
@@ -31,14 +42,16 @@ def main() -> None:
         }
         with BrokerProcess(Path(place) / "broker", **settings) as broker:
             topics = Topics(broker.bootstrap)
-            if given.only != "live":
+            if given.only in (None, "played"):
                 names = [topics.create(3) for _ in range(2)]
                 played = SinkStory(broker.bootstrap, names, Path(place) / "pipeline", given.seed)
                 play(played, given.kills)
             if given.only != "played":
-                play_live(
-                    LiveStory(topics, Path(place) / "live", given.seed, given.table), given.kills
-                )
+                story = LiveStory(topics, Path(place) / "live", given.seed, given.table)
+                if given.only != "speculation":
+                    play_live(story, given.kills)
+                play_speculation(story, given.kills)
+                tell(story.counts)
             topics.close()
 
 
@@ -55,7 +68,7 @@ def play(story: SinkStory, kills: int) -> None:
 def play_live(story: LiveStory, kills: int) -> None:
     """Kill real drivers, disturb their tasks, and let two run at once."""
     for _ in range(kills):
-        for point in (*TOPIC_POINTS, *TABLE_POINTS):
+        for point in (*TOPIC_POINTS, *TABLE_POINTS, *[AMID_MERGE][: story.kind != "delta"]):
             story.play(point)
             print(f"{time.strftime('%H:%M:%S')} driver killed, {point}", flush=True)
         story.complete()
@@ -68,7 +81,19 @@ def play_live(story: LiveStory, kills: int) -> None:
     for point in ("topic: before the decision", "table: before the table commit"):
         print(f"{point}: two drivers: {story.overtake(point).strip()[-300:]}")
     story.complete()
-    tell(story.counts)
+
+
+def play_speculation(story: LiveStory, rounds: int) -> None:
+    """Let Spark begin second attempts at slow tasks, which it does on a cluster alone."""
+    place = story.place / "cluster"
+    place.mkdir()
+    with StandaloneCluster(place) as cluster:
+        for _ in range(rounds):
+            for point in ("topic: mid-produce", "table: mid-write"):
+                for action in SLOW:
+                    story.speculate(point, action, cluster.master)
+                    print(f"{time.strftime('%H:%M:%S')} {SLOW[action]}, {point}", flush=True)
+    story.complete()
 
 
 def tell(counts: Counter[str]) -> None:

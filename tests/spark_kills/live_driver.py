@@ -1,8 +1,10 @@
 """A Spark driver to be killed: all that topics hold, into topics and into a table at once.
 
 python -m tests.spark_kills.live_driver BOOTSTRAP PLACE TASKS TABLE_FORMAT SOURCES TARGETS QUERIES
+    SETTINGS (those of the session that differ, as JSON)
 """
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,12 +18,13 @@ OFFSETS_A_BATCH = 150
 
 def main() -> int:
     """Run both queries until all is written; 1 and what went wrong where one of them fails."""
-    bootstrap, place, tasks, kind, sources, targets, queries = sys.argv[1:8]
+    bootstrap, place, tasks, kind, sources, targets, queries, more = sys.argv[1:9]
     directory = Path(place)
     settings = {
         "spark.master": "local[2,4]",  # a task may fail three times
         "spark.local.dir": str(directory / "blocks"),
         "spark.sql.shuffle.partitions": 3,
+        **json.loads(more),
     }
     spark = headrace.spark.session("kills", **settings)
     spark.dataSource.register(PlantedTopicSink)
@@ -68,6 +71,7 @@ def _table(records: Any, kind: str, directory: Path) -> Any:
         writer = writer.option("table", "sales.orders")
     return (
         writer.option("tableFormat", kind)
+        .option("mergeEvery", 1)
         .option("checkpointLocation", str(directory / "table-checkpoint"))
         .trigger(availableNow=True)
         .start(str(directory / "table"))

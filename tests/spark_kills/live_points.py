@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,16 @@ TABLE_POINTS = (
     "table: before the table commit",
     "table: after the table commit",
     "table: before Spark's commit file",
+    "table: before the merge",
+    "table: after the merge",
 )
+AMID_MERGE = "table: amid the merge"
+"""Files are merged, and the table does not say so yet. Not seen in Delta: its library merges."""
 WAIT, DIE, LOSE_SHUFFLE = "wait", "die", "lose shuffle"
+MEET, SECOND_STANDS = "meet", "second stands"
 """What happens there: the process waits for the end of its driver, dies alone, or the shuffle's
-files go, so that Spark runs the stage before again."""
+files go, so that Spark runs the stage before again. Or a task waits until a second attempt at it is
+there, and both go on, or the first alone."""
 POINT, ACTION, SIGN, BLOCKS = (
     "HEADRACE_KILL_POINT",
     "HEADRACE_KILL_ACTION",
@@ -60,23 +67,41 @@ WAIT_SECONDS_MAX = 600.0
 
 def reach(point: str) -> None:
     """Be at a point; the first process that is at the named one tells, and stays or dies."""
-    if os.environ.get(POINT) != point:
+    if not point or os.environ.get(POINT) != point:
         return
-    sign = Path(os.environ[SIGN])
+    sign, action = Path(os.environ[SIGN]), os.environ[ACTION]
+    task, attempt = _task_and_attempt()
     try:
-        sign.touch(exist_ok=False)
+        with sign.open("x") as told:
+            told.write(f"{task}/{attempt}")
     except FileExistsError:
+        first_task, _, first_attempt = sign.read_text().partition("/")
+        if action in (MEET, SECOND_STANDS) and task == first_task and attempt != first_attempt:
+            sign.with_suffix(".go").touch()
+            if action == SECOND_STANDS:
+                _wait_for(sign.with_suffix(".end"))
         return
-    action = os.environ[ACTION]
     if action == DIE:
         os.kill(os.getpid(), signal.SIGKILL)
     elif action == LOSE_SHUFFLE:
         for file in Path(os.environ[BLOCKS]).rglob("shuffle_*"):
             file.unlink(missing_ok=True)
     else:
-        go, end = sign.with_suffix(".go"), time.monotonic() + WAIT_SECONDS_MAX
-        while not go.exists() and time.monotonic() < end:
-            time.sleep(0.02)
+        _wait_for(sign.with_suffix(".go"))
+
+
+def _wait_for(file: Path) -> None:
+    end = time.monotonic() + WAIT_SECONDS_MAX
+    while not file.exists() and time.monotonic() < end:
+        time.sleep(0.02)
+
+
+def _task_and_attempt() -> tuple[str, str]:
+    """Which task of its stage this process runs, and which attempt at it; empty on the driver."""
+    context = TaskContext.get()
+    if context is None:
+        return "", ""
+    return str(context.partitionId()), str(context.attemptNumber())
 
 
 def _is_task(writer: Writer) -> bool:
@@ -155,19 +180,34 @@ class PlantedTableWriter(StreamTableWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Commit the batch."""
         kind: Any = type(table_of(self._options))
-        append = kind.append
-
-        def reached(*args: Any, **named: Any) -> None:
-            reach(TABLE_POINTS[2])
-            append(*args, **named)
-            reach(TABLE_POINTS[3])
-
-        kind.append = reached
-        try:
+        with (
+            _between(kind, "append", TABLE_POINTS[2], TABLE_POINTS[3]),
+            _between(kind, "merge", TABLE_POINTS[5], TABLE_POINTS[6]),
+            _between(kind, "_rewritten", "", AMID_MERGE),
+        ):
             super().commit(messages, batchId)
-        finally:
-            kind.append = append
         reach(TABLE_POINTS[4])
+
+
+@contextmanager
+def _between(kind: Any, name: str, before: str, after: str) -> Iterator[None]:
+    """Reach points before and after a method of the table's, where it has one of the name."""
+    work: Callable[..., Any] | None = getattr(kind, name, None)
+    if work is None:
+        yield
+        return
+
+    def reached(*args: Any, **named: Any) -> Any:
+        reach(before)
+        done = work(*args, **named)
+        reach(after)
+        return done
+
+    setattr(kind, name, reached)
+    try:
+        yield
+    finally:
+        setattr(kind, name, work)
 
 
 def _watched(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -5,6 +5,7 @@ too, as a power cut would) when one of its processes stands at the point. A last
 is left; then every offset has exactly one effect in the topics and in the table.
 """
 
+import json
 import os
 import random
 import signal
@@ -18,9 +19,20 @@ from typing import TYPE_CHECKING
 
 from tests.spark.kit import Topics
 from tests.spark.long import QUICK_JAVA
-from tests.spark.sink_kit import numbers_of
+from tests.spark.sink_kit import committed_rows, numbers_of
 from tests.spark.tables.kit import read
-from tests.spark_kills.live_points import ACTION, BLOCKS, DIE, LOSE_SHUFFLE, POINT, SIGN, WAIT
+from tests.spark_kills.live_points import (
+    ACTION,
+    BLOCKS,
+    DIE,
+    LOSE_SHUFFLE,
+    MEET,
+    POINT,
+    SECOND_STANDS,
+    SIGN,
+    WAIT,
+)  # fmt: skip
+from tests.spark_kills.speculation import BEGUN, GIVEN_UP, WON, attempts_of, speculating
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +42,7 @@ RECORDS_A_PLAY = 20
 """In each of the six partitions."""
 SECONDS_MAX = 500.0
 TASKS = (8, 3, 5)
+SLOW = {WAIT: "first attempt stands", SECOND_STANDS: "second one stands", MEET: "both write"}
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -69,6 +82,41 @@ class LiveStory:
         what = {DIE: "worker killed, task tried again", LOSE_SHUFFLE: "shuffle lost, stage again"}
         self.counts[f"{what[action]}, {point}"] += 1
 
+    def speculate(self, point: str, action: str, master: str) -> None:
+        """Let a task be slow at the point, on a cluster that begins a second attempt at it then.
+
+        WAIT: the first attempt stands until Spark kills it. SECOND_STANDS: the second one does, as
+        soon as it is there. MEET: both are there, and then write all they have.
+        """
+        self.append()
+        before = self.without_effect()
+        with self.driver(point, action, _query_of(point), master=master) as driver:
+            try:
+                self.finish(driver)
+            finally:
+                for ending in (".go", ".end"):
+                    self.sign.with_suffix(ending).touch()
+        found = attempts_of(self.events)
+        assert found[BEGUN], f"{point}: no second attempt was begun"
+        assert found[GIVEN_UP], f"{point}: no attempt was given up"
+        if action == WAIT:
+            assert found[WON], f"{point}: the first attempt stands, and none of the others won"
+        self.counts[f"slow task, {SLOW[action]}, {point}"] += 1
+        for name, count in found.items():
+            self.counts[f"{name}, {_query_of(point)}"] += count
+        if _query_of(point) == "topic":
+            lost = self.without_effect() - before
+            assert lost, f"{point}: no attempt wrote what another one wrote too"
+            self.counts["records written by attempts that do not count, topic"] += lost
+
+    def without_effect(self) -> int:
+        """How many records are in the topics that readers of committed data do not see."""
+        bootstrap, count = self.topics.bootstrap, 0
+        for topic in self.targets:
+            count += len(committed_rows(bootstrap, topic, committed=False))
+            count -= len(committed_rows(bootstrap, topic))
+        return count
+
     def complete(self) -> None:
         """Let a driver write all that is left, and count."""
         with self.driver() as driver:
@@ -94,30 +142,44 @@ class LiveStory:
         """The file that says that the point was reached."""
         return self.place / f"sign-{self._plays}"
 
+    @property
+    def events(self) -> Path:
+        """Where Spark notes what the last driver's tasks did."""
+        return self.place / f"events-{self._plays}"
+
     @contextmanager
     def driver(
-        self, point: str = "", action: str = WAIT, queries: str = "topic,table"
+        self,
+        point: str = "",
+        action: str = WAIT,
+        queries: str = "topic,table",
+        master: str | None = None,
     ) -> "Iterator[subprocess.Popen[str]]":
-        """A driver; at the end it and all of its processes are killed."""
+        """A driver; at the end it and all of its processes are killed.
+
+        `master`: of a cluster, on which it speculates.
+        """
         self._plays += 1
         tasks = TASKS[self._plays % len(TASKS)]
         self.counts[f"drivers with {tasks} tasks"] += 1
         planted = {POINT: point, ACTION: action, SIGN: str(self.sign)} if point else {}
+        environment = {
+            **planted, "HEADRACE_NUMBA": "0", "PYTHONPATH": str(ROOT),
+            BLOCKS: str(self.place / "blocks"), **QUICK_JAVA,
+        }  # fmt: skip
+        more = {} if master is None else speculating(master, self.events, environment)
         arguments = [
             self.topics.bootstrap, str(self.place), str(tasks), self.kind,
-            ",".join(self.sources), ",".join(self.targets), queries,
+            ",".join(self.sources), ",".join(self.targets), queries, json.dumps(more),
         ]  # fmt: skip
         driver = subprocess.Popen(
             [sys.executable, "-m", "tests.spark_kills.live_driver", *arguments],
-            env={
-                **os.environ, **planted, "HEADRACE_NUMBA": "0", "PYTHONPATH": str(ROOT),
-                BLOCKS: str(self.place / "blocks"), **QUICK_JAVA,
-            },
+            env={**os.environ, **environment},
             start_new_session=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-        )  # fmt: skip
+        )
         try:
             yield driver
         finally:

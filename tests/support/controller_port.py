@@ -5,11 +5,13 @@ import inspect
 from typing import Any
 
 from headrace.cluster.controller_port import (
+    AclSettingsPort,
     ControllerPort,
     EntitySettingsPort,
     QuotaSettingsPort,
     ReplicasPort,
     SettingsPort,
+    UserSettingsPort,
 )
 
 _PORTS: dict[str, type] = {
@@ -18,6 +20,8 @@ _PORTS: dict[str, type] = {
     "groups": EntitySettingsPort,
     "client_metrics": EntitySettingsPort,
     "quotas": QuotaSettingsPort,
+    "acls": AclSettingsPort,
+    "users": UserSettingsPort,
 }
 
 

@@ -123,7 +123,8 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> Iterator[tuple[int,
     settings["metadata.recovery.strategy"] = "none"
     consumer = Consumer(settings | {"check.crcs": True, "log_level": 0})
     places = [TopicPartition(topic, index, 0) for index in range(partitions)]
-    left = sum(consumer.get_watermark_offsets(place, timeout=10)[1] for place in places)
+    # A broker that stands still takes connections: librdkafka tries another after ten seconds.
+    left = sum(consumer.get_watermark_offsets(place, timeout=60)[1] for place in places)
     consumer.assign(places)
     deadline = time.monotonic() + SETTLE_SECONDS_MAX
     while left and time.monotonic() < deadline:

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 START_SECONDS_MAX = 60.0
 HEADRACE = Path(sys.executable).with_name("headrace")
@@ -47,6 +47,15 @@ def headrace(bootstrap: str, *words: str, typed: str = "") -> str:
     done = subprocess.run(command, input=typed, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def wait_or_kill(process: "subprocess.Popen[Any]", seconds_max: float) -> None:
+    """Wait for a process that was asked to end; kill it where it takes longer."""
+    try:
+        process.wait(seconds_max)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 class StartsAndStops:

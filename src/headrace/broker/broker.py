@@ -1,7 +1,6 @@
 """One broker: its partitions, its picture of the cluster, its settings.
 
-The facade that frontends hold. It decides nothing about topics (that is `cluster.Controller`): it
-opens, serves and drops the partitions it is told to.
+What frontends hold. It opens, serves and drops the partitions that `cluster.Controller` decides on.
 """
 
 import logging
@@ -31,7 +30,9 @@ from headrace.observe.metrics import Metrics
 from headrace.ports.callbacks import Done, when_all
 from headrace.ports.clock import Clock, Random
 from headrace.ports.disk import Disk
+from headrace.security.audit import Audit
 from headrace.security.authorizer import AllowsAll, Authorizer
+from headrace.security.users import Users
 
 if TYPE_CHECKING:
     from headrace.broker.directory_moves import DirectoryMoves
@@ -61,14 +62,13 @@ class Broker:
         """Hold opened log directories. Without an `authorizer` everybody may do everything."""
         self.config = config
         self.broker_id = broker_id
-        self.clock = clock
-        self.disk = disk
-        self.random = random
-        self.metrics = metrics
+        self.clock, self.disk = clock, disk
+        self.random, self.metrics = random, metrics
         self.directories = tuple(directories)
         self.cluster_id = cluster_id
         self.authorizer: Authorizer = AllowsAll() if authorizer is None else authorizer
-        """Who may do what: all frontends ask this one."""
+        """Who may do what: all frontends ask this one, and tell `audit` what it refused."""
+        self.audit = Audit(clock)
         self.image = MetadataImage(cluster_id)
         """The present picture of the cluster; changed by `publish` only."""
         self.producer_ids = ProducerIds()
@@ -105,6 +105,11 @@ class Broker:
         self._intervals = FlushIntervals(clock, self.directories, lambda: self.config)
         for directory in self.directories:
             directory.on_failure(partial(self._directory_failed, directory))
+
+    @cached_property
+    def users(self) -> Users:
+        """Who can authenticate by SCRAM; filled by the controller."""
+        return Users()
 
     @cached_property
     def telemetry(self) -> "Telemetry":

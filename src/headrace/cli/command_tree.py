@@ -90,11 +90,25 @@ app.command(
     " producers orders:0,1",
 )
 app.command(
+    "headrace.cli.user:app",
+    name="user",
+    alias="users",
+    help="Create, list, alter and delete users who authenticate by SCRAM.\n\nFor example: headrace"
+    " user create alice",
+)
+app.command(
     "headrace.cli.quota:app",
     name="quota",
     alias="quotas",
     help="List, set and delete quotas of users, clients and addresses.\n\nFor example: headrace"
     " quota set producer_byte_rate=1048576 --user alice",
+)
+app.command(
+    "headrace.cli.acl:app",
+    name="acl",
+    alias="acls",
+    help="Create, list and delete ACLs: who may do what.\n\nFor example: headrace acl create"
+    " --allow-principal User:alice --operation read --topic orders",
 )
 app.command(
     "headrace.cli.trace.trace:trace",

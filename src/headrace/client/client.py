@@ -5,7 +5,7 @@ threads.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from headrace.client.calls import RETRIABLE, Call
 from headrace.client.handshake import VersionsCall, find_coordinator_call
@@ -22,11 +22,16 @@ from headrace.client.transport import (
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.wire.kafka.frame import parse_response
 
+if TYPE_CHECKING:
+    from headrace.client.security import Credentials
+
 T = TypeVar("T")
 
 CONNECT_SECONDS = 10.0
 BACKOFF_SECONDS_MIN = 0.05
 BACKOFF_SECONDS_MAX = 1.0
+_SESSION_USED = 0.85
+"""How much of a session's time is used; then another connection is made."""
 
 
 class Client:
@@ -41,8 +46,11 @@ class Client:
         request_timeout_seconds: float = 30.0,
         retry_seconds: float = 30.0,
         patient: bool = False,
+        credentials: "Credentials | None" = None,
     ) -> None:
-        """`patient`: also wait for brokers that cannot be connected to, as long as retries last.
+        """`credentials`: who to be on each new connection; None: the brokers do not ask.
+
+        `patient`: also wait for brokers that cannot be connected to, as long as retries last.
 
         `outage_seconds` may be set for that, apart from the time for errors that brokers answer.
         """
@@ -52,6 +60,7 @@ class Client:
         self.request_timeout_seconds = request_timeout_seconds
         self.retry_seconds = retry_seconds
         self.patient = patient
+        self.credentials = credentials
         self.outage_seconds: float | None = None
         """How long to wait for brokers that are gone; None: `retry_seconds`."""
         self.on_retry: Callable[[HeadraceError], None] = lambda error: None
@@ -60,6 +69,8 @@ class Client:
         """The metadata fetched last, of the topics asked for then."""
         self._links: dict[Address, Link] = {}
         self._coordinators: dict[tuple[int, str], Address] = {}
+        self._over: dict[Address, float] = {}
+        """When the sessions end that brokers have set an end to (KIP-368)."""
 
     def __enter__(self) -> Self:
         return self
@@ -77,10 +88,14 @@ class Client:
         """Return a connection to `address`, made where there is none, its API versions known."""
         link = self._links.get(address)
         if link is not None and not link.closed:
-            return link
+            if self.transport.now() < self._over.get(address, float("inf")):
+                return link
+            link.close()  # as the broker would: a new connection authenticates anew
         link = await self.transport.connect(address, CONNECT_SECONDS)
         try:
             link.versions = await self.ask(link, VersionsCall())
+            if self.credentials is not None:
+                await self._authenticate(link, self.credentials)
         except ConnectionLost as error:
             link.close()
             raise ConnectionLost(f"{error} (is this a Kafka listener without TLS?)") from None
@@ -90,11 +105,31 @@ class Client:
         self._links[address] = link
         return link
 
+    async def _authenticate(self, link: Link, credentials: "Credentials") -> None:
+        from headrace.client.security import exchange
+
+        asking = exchange(credentials)
+        call = next(asking)
+        while True:
+            try:
+                answer = await self.ask(link, call)
+            except ApiError as error:
+                asking.throw(error)
+                raise
+            try:
+                call = asking.send(answer)
+            except StopIteration as done:
+                lifetime_ms: int = done.value
+                break
+        self._over.pop(link.address, None)
+        if lifetime_ms:
+            self._over[link.address] = self.transport.now() + _SESSION_USED * lifetime_ms / 1000
+
     async def any_link(self) -> Link:
         """Return a connection to any broker: an open one, else the first that answers."""
         for link in self._links.values():
             if not link.closed:
-                return link
+                return await self.link_to(link.address)
         addresses = list(self.bootstrap)
         if self.known is not None:
             addresses += [

@@ -25,11 +25,14 @@ from headrace.client.transport import (
     TimedOut,
     parse_bootstrap,
 )
+from headrace.model.errors import ApiError
 from headrace.model.invariant import InvariantError
 from headrace.wire.kafka.frame import parse_response
 
 if TYPE_CHECKING:
     from ssl import SSLContext
+
+    from headrace.client.security import Credentials
 
 __all__ = ["FetchConnection", "Fetched", "Wanted", "connect", "run"]
 
@@ -47,11 +50,12 @@ def connect(
     retry_seconds: float = 30.0,
     patient: bool = False,
     tls: "SSLContext | None" = None,
+    credentials: "Credentials | None" = None,
 ) -> Client:
     """Return a client on sockets; nothing is opened before it is needed.
 
-    `tls`: what connections are encrypted by (`posix.tls_client`); None: plain text. ValueError
-    where `bootstrap` is no `host:port,…`.
+    `tls`: what connections are encrypted by (`posix.tls_client`); None: plain text. `credentials`:
+    who the client is, where it must say. ValueError where `bootstrap` is no `host:port,…`.
     """
     addresses = parse_bootstrap(bootstrap) if isinstance(bootstrap, str) else list(bootstrap)
     return Client(
@@ -61,6 +65,7 @@ def connect(
         request_timeout_seconds=request_timeout_seconds,
         retry_seconds=retry_seconds,
         patient=patient,
+        credentials=credentials,
     )
 
 
@@ -89,8 +94,9 @@ class FetchConnection:
         client_id: str = "headrace",
         timeout_seconds: float = 30.0,
         tls: "SSLContext | None" = None,
+        credentials: "Credentials | None" = None,
     ) -> None:
-        """Connect; `tls` as in `connect`."""
+        """Connect; `tls` and `credentials` as in `connect`."""
         self.address = address
         self.client_id = client_id
         self.timeout_seconds = timeout_seconds
@@ -101,6 +107,8 @@ class FetchConnection:
         self._asked: deque[tuple[FetchCall, int, float, Sequence[Wanted]]] = deque()
         try:
             self._shake_hands()
+            if credentials is not None:
+                self._authenticate(credentials)
         except BaseException:
             self._socket.close()
             raise
@@ -192,6 +200,25 @@ class FetchConnection:
         self._send(b"".join(call.encode(0, self.next_correlation_id(), self.client_id)))
         frame = self._receive(self.timeout_seconds)
         self.versions = call.decode(0, frame[parse_response(frame, call.key, 0)[1] :])
+
+    def _authenticate(self, credentials: "Credentials") -> None:
+        from headrace.client.security import exchange
+
+        asking = exchange(credentials)
+        call = next(asking)
+        while True:
+            version = common_version(self.versions, call)
+            self._send(b"".join(call.encode(version, self.next_correlation_id(), self.client_id)))
+            frame = self._receive(self.timeout_seconds)
+            try:
+                answer = call.decode(version, frame[parse_response(frame, call.key, version)[1] :])
+            except ApiError as error:
+                asking.throw(error)
+                raise
+            try:
+                call = asking.send(answer)
+            except StopIteration:
+                return
 
     def _send(self, frame: bytes) -> None:
         try:

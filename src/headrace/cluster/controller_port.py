@@ -17,10 +17,12 @@ from typing import NamedTuple, Protocol
 from headrace.broker.metadata_image import TopicInfo
 from headrace.cluster.decisions.events import ElectionType
 from headrace.cluster.settings.quota_settings import Alteration
+from headrace.cluster.settings.user_settings import Deletion, Upsertion
 from headrace.cluster.topics.creation import NewTopic
 from headrace.config.descriptions import Change, ConfigEntry
 from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.security.acl import AclBinding, AclFilter
 
 Spend = Callable[[int], None]
 """Told how many partitions are about to be created or deleted; ApiError refuses (a quota).
@@ -55,6 +57,32 @@ class QuotaSettingsPort(Protocol):
         """Change quotas, each entity for itself; the outcomes in the same order."""
 
 
+class AclSettingsPort(Protocol):
+    """ACLs, as this broker knows them and has them written."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether ACLs decide who may do what; if not, there is nothing else to ask."""
+
+    def matching(self, wanted: AclFilter) -> list[AclBinding]:
+        """Return the bindings that a filter asks for."""
+
+    async def add(self, bindings: Sequence[AclBinding]) -> list[ApiError | None]:
+        """Have these bindings too; the outcomes in the same order."""
+
+    async def remove(self, filters: Sequence[AclFilter]) -> list[list[AclBinding] | ApiError]:
+        """Remove what filters match; what each of them removed, in the same order."""
+
+
+class UserSettingsPort(Protocol):
+    """SCRAM credentials of users."""
+
+    async def alter(
+        self, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]
+    ) -> dict[str, ApiError | None]:
+        """Change credentials, each user for itself; the outcome by user."""
+
+
 class SettingsPort(Protocol):
     """Settings, as this broker knows them and has them written."""
 
@@ -69,6 +97,14 @@ class SettingsPort(Protocol):
     @property
     def quotas(self) -> QuotaSettingsPort:
         """Quotas."""
+
+    @property
+    def acls(self) -> AclSettingsPort:
+        """ACLs."""
+
+    @property
+    def users(self) -> UserSettingsPort:
+        """SCRAM credentials."""
 
     def describe_topic(self, name: str) -> list[ConfigEntry]:
         """Return all settings of a topic; ApiError UNKNOWN_TOPIC_OR_PARTITION."""

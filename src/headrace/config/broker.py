@@ -6,6 +6,7 @@ typed; where a coarser key may stand in (`log.retention.hours`), the attribute h
 
 from collections.abc import Mapping
 from enum import Enum
+from types import MappingProxyType
 
 from headrace.config.cross_key_rules import combine, doubtful, problem_line
 from headrace.config.definitions import (
@@ -17,11 +18,14 @@ from headrace.config.definitions import (
 )
 from headrace.config.keys.row import attribute, stand_in
 from headrace.config.properties import parse
+from headrace.config.sasl import SaslListener, is_listener_key, unheard
 from headrace.config.value_types import Value
 from headrace.model.errors import ConfigError
 
 VARIABLE_PREFIX = "HEADRACE_"
-_OTHER_VARIABLES = frozenset({"HEADRACE_BOOTSTRAP", "HEADRACE_JAVA", "HEADRACE_NUMBA"})
+_OTHER_VARIABLES = frozenset(
+    {"HEADRACE_BOOTSTRAP", "HEADRACE_COMMAND_CONFIG", "HEADRACE_JAVA", "HEADRACE_NUMBA"}
+)
 """Variables with our prefix that are no broker's key."""
 
 
@@ -40,8 +44,19 @@ class BrokerConfig(BrokerKeys):
     metrics_address: tuple[str, int] | None
     """Host and port of `metrics.listener`, None where there shall be none."""
 
-    def __init__(self, values: Mapping[str, Value], sources: Mapping[str, Source]) -> None:
-        """From checked values by key; ConfigError where they do not go together."""
+    sasl: Mapping[str, SaslListener]
+    """How clients of each SASL listener authenticate, by the listener's name."""
+
+    def __init__(
+        self,
+        values: Mapping[str, Value],
+        sources: Mapping[str, Source],
+        overrides: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """From checked values by key; ConfigError where they do not go together.
+
+        `overrides`: keys with a listener's name before them, as they were given.
+        """
         super().__init__(
             **{attribute(name): value for name, value in values.items() if name in BROKER}
         )
@@ -51,7 +66,9 @@ class BrokerConfig(BrokerKeys):
         Listeners' own (`listener.name.<name>.<key>`) are there where they are set.
         """
         self.sources = dict(sources)
-        combined = combine(self.values)
+        self.overrides = dict(overrides)
+        """Keys with a listener's name before them, as they were given; may hold secrets."""
+        combined = combine(self.values, self.overrides)
         for name, value in combined.attributes.items():
             setattr(self, name, value)
         if combined.problems:
@@ -67,7 +84,7 @@ class BrokerConfig(BrokerKeys):
 
     def updated(self, changes: Mapping[str, Value]) -> "BrokerConfig":
         """Make another configuration, some values changed, as after a dynamic alteration."""
-        return BrokerConfig({**self.values, **changes}, self.sources)
+        return BrokerConfig({**self.values, **changes}, self.sources, self.overrides)
 
 
 def variable(name: str) -> str:
@@ -91,8 +108,11 @@ def load(
     given.update((name, (text, Source.FLAG)) for name, text in (flags or {}).items())
     values = {name: definition.default for name, definition in BROKER.items()}
     sources = dict.fromkeys(BROKER, Source.DEFAULT)
+    overrides = {name: text for name, (text, _) in given.items() if is_listener_key(name)}
     problems: list[str] = []
     for name, (text, source) in given.items():
+        if name in overrides:
+            continue
         if name in BROKER and BROKER[name].altered_only:
             warnings.append(
                 f"{name}: taken at run time only, as by Kafka, and without effect here: use"
@@ -112,11 +132,15 @@ def load(
             problems.append(_unknown(name, text))
     if problems:
         try:
-            BrokerConfig(values, sources)
+            BrokerConfig(values, sources, overrides)
         except ConfigError as error:
             problems.append(str(error))
         raise ConfigError("\n".join(problems))
-    config = BrokerConfig(values, sources)
+    config = BrokerConfig(values, sources, overrides)
+    warnings += [
+        f"{name}: there is no SASL listener of that name; it has no effect"
+        for name in unheard(config.listeners, overrides)
+    ]
     return config, warnings + doubtful(values)
 
 

@@ -16,6 +16,7 @@ from headrace.config.listeners import (
     parse_address,
     refusal_of_plain,
 )
+from headrace.config.sasl import sasl_listeners
 from headrace.config.tls_settings import TLS_PROTOCOLS, problems_of, tls_settings
 from headrace.config.value_types import Value
 
@@ -64,8 +65,11 @@ class Combined(NamedTuple):
     """What is wrong, a line each."""
 
 
-def combine(values: Mapping[str, Value]) -> Combined:
-    """Work out the attributes that come of several keys."""
+def combine(values: Mapping[str, Value], overrides: Mapping[str, str]) -> Combined:
+    """Work out the attributes that come of several keys.
+
+    `overrides`: those that have a listener's name before them.
+    """
     combined = Combined({}, [])
     for name, definition in BROKER.items():
         standing_in = stand_in(definition, values) if values[name] is None else None
@@ -73,6 +77,7 @@ def combine(values: Mapping[str, Value]) -> Combined:
             combined.attributes[attribute(name)] = standing_in
     for rule in (_identity, _zookeeper, _directories, _bounds, _listeners, _metrics):
         rule(values, combined)
+    _sasl(values, overrides, combined)
     return combined
 
 
@@ -186,6 +191,21 @@ def _listeners(values: Mapping[str, Value], combined: Combined) -> None:
             if values["zookeeper.connect"] is not None and listener.name in {name, apart}:
                 reason = "brokers do not speak TLS to each other yet: give them another listener"
                 combined.problems.append(problem_line("listeners", str(listener), reason))
+
+
+def _sasl(values: Mapping[str, Value], overrides: Mapping[str, str], combined: Combined) -> None:
+    listeners = combined.attributes["listeners"]
+    open_here = listeners if isinstance(listeners, tuple) else ()
+    found, wrong = sasl_listeners(open_here, values, overrides)
+    combined.attributes["sasl"] = found
+    combined.problems.extend(problem_line(*problem) for problem in wrong)
+    if values["zookeeper.connect"] is None:
+        return
+    for name in (INTER_BROKER, CONTROL_PLANE):
+        listener = combined.attributes[attribute(name)]
+        if listener in found:
+            reason = "brokers do not authenticate to each other yet: name a PLAINTEXT listener"
+            combined.problems.append(problem_line(name, str(listener), reason))
 
 
 def _metrics(values: Mapping[str, Value], combined: Combined) -> None:

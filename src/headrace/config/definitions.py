@@ -7,11 +7,13 @@ docs/configuration.md is generated from.
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from headrace.config.keys.authorization import AuthorizationKeys
 from headrace.config.keys.cluster import ClusterKeys
 from headrace.config.keys.groups import GroupKeys
 from headrace.config.keys.log import LogKeys
 from headrace.config.keys.network import NetworkKeys
 from headrace.config.keys.replication import FollowerKeys, ThrottleKeys
+from headrace.config.keys.sasl import SaslKeys
 from headrace.config.keys.share import ShareKeys
 from headrace.config.keys.tls import TlsKeys
 from headrace.config.keys.topic import OF_REPLICAS, WITHOUT_EFFECT
@@ -34,6 +36,8 @@ class BrokerKeys(
     TransactionKeys,
     GroupKeys,
     ShareKeys,
+    AuthorizationKeys,
+    SaslKeys,
 ):
     """Every key of the broker as an attribute."""
 

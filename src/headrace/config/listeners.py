@@ -12,9 +12,18 @@ INTER_BROKER, CONTROL_PLANE = "inter.broker.listener.name", "control.plane.liste
 INTER_BROKER_PROTOCOL = "security.inter.broker.protocol"
 LISTENER_KEYS = (LISTENERS, ADVERTISED, PROTOCOL_MAP, CONTROLLERS)
 """The configuration's keys that speak of listeners; lists all of them."""
-_SERVED = ("PLAINTEXT", "SSL")
 _UNSAID = "PLAINTEXT"
 """What brokers speak where nobody says anything else."""
+_SERVED = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_TO_ALLOW = "to allow that, start with --insecure or set insecure.listeners=true"
+_REFUSED_PLAIN = f"open to other machines without encryption and authentication; {_TO_ALLOW}"
+_REFUSED_TO_ANYBODY = (
+    f"open to other machines without authentication; set ssl.client.auth=required, or {_TO_ALLOW}"
+)
+_REFUSED_UNENCRYPTED = (
+    "open to other machines without encryption: who listens on the way can take connections over,"
+    f" and read PLAIN's passwords; {_TO_ALLOW}"
+)
 _FORM = re.compile(
     r"(?P<name>[A-Za-z0-9_-]+)://"
     r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:\[\]/ ]*)):(?P<port>[0-9]+)"
@@ -120,23 +129,13 @@ def _refusal(
     if insecure or listener.loopback or listener.protocol == "SASL_SSL":
         return None
     if listener.protocol == "SSL":
-        if requires_certificate(listener):
-            return None
-        return (
-            "open to other machines without authentication; set ssl.client.auth=required, or to"
-            " allow it, start with --insecure or set insecure.listeners=true"
-        )
-    return refusal_of_plain(listener)
+        return None if requires_certificate(listener) else _REFUSED_TO_ANYBODY
+    return _REFUSED_UNENCRYPTED if listener.protocol == "SASL_PLAINTEXT" else _REFUSED_PLAIN
 
 
 def refusal_of_plain(listener: Listener) -> str | None:
     """Tell why `listener` needs leave to be opened, or None where only this machine reaches it."""
-    if listener.loopback:
-        return None
-    return (
-        "open to other machines without encryption and authentication; to allow that, start with"
-        " --insecure or set insecure.listeners=true"
-    )
+    return None if listener.loopback else _REFUSED_PLAIN
 
 
 class AmongBrokers(NamedTuple):

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.config.keys.tls import VERSIONS
-from headrace.config.tls_settings import Store
+from headrace.config.tls_settings import TLS_PROTOCOLS, Store
 from headrace.model.errors import ConfigError
 from headrace.posix.tls import Named, restrict, show, trust
 
 log = logging.getLogger(__name__)
 
 PROTOCOL = "security.protocol"
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _CA_LOCATION, _CA_PEM = "ssl.ca.location", "ssl.ca.pem"
 _IDENTIFICATION = "ssl.endpoint.identification.algorithm"
 _VERIFICATION = "enable.ssl.certificate.verification"
@@ -39,9 +40,9 @@ def client_context(settings: Mapping[str, str]) -> ssl.SSLContext | None:
     Of `settings` only those of security are looked at; one of them that is not known is refused.
     """
     protocol = settings.get(PROTOCOL, "PLAINTEXT").strip().upper()
-    if protocol not in {"PLAINTEXT", "SSL"}:
-        raise ConfigError(f"{PROTOCOL}={protocol}: this client speaks PLAINTEXT and SSL")
-    if protocol == "PLAINTEXT":
+    if protocol not in _PROTOCOLS:
+        raise ConfigError(f"{PROTOCOL}={protocol}: must be one of {', '.join(_PROTOCOLS)}")
+    if protocol not in TLS_PROTOCOLS:
         return None
     for name in settings:
         if name.startswith("ssl.") and name not in _KNOWN:

@@ -180,7 +180,7 @@ class Source:
             out_of_range = self._answers.out_of_range()
             if out_of_range:
                 await self._answers.find_place(out_of_range, self._client, link)
-            if self.is_aside or len(arrived) > 1:
+            if (self.is_aside or len(arrived) > 1) and not self._closed:
                 self._tell_who_catches_up(arrived)
 
     def _tell_who_catches_up(self, arrived: Sequence[Arrived]) -> None:

@@ -30,6 +30,7 @@ from headrace.ports.store import SessionEvents, Store
 from headrace.ports.world import World
 from headrace.posix.awaiting import called_back
 from headrace.security.authorizer import Authorizer
+from headrace.security.configured import default_authorizer
 from headrace.server import identity
 from headrace.server.compaction import ProcessWorker, compaction_worker
 from headrace.server.doors import Doors
@@ -63,8 +64,7 @@ class Server:
         """`fatal` is called with a broken invariant: the process must end, uncleanly.
 
         `controller` makes the broker's part in the cluster, through the open store, where it is
-        not the usual one. `authorizer` says who may do what; without one everybody may do
-        everything.
+        not the usual one. `authorizer` says who may do what, where not the configuration does.
         """
         self.config = config
         self.world = world
@@ -156,7 +156,7 @@ class Server:
             directories=self.directories,
             metrics=self.metrics,
             cluster_id=cluster_id,
-            authorizer=self._authorizer,
+            authorizer=self._authorizer or default_authorizer(config),
         )
 
     async def _identity(self) -> tuple[int, str]:

@@ -29,8 +29,8 @@ class GivenOptions:
         """Return what stands between the commas."""
         return tuple(filter(None, (word.strip() for word in (self.text(name) or "").split(","))))
 
-    def number(self, name: str, least: int = 1) -> int | None:
-        """Return a whole number of at least `least`."""
+    def number(self, name: str, least: int = 1, most: int | None = None) -> int | None:
+        """Return a whole number of at least `least` and at most `most`."""
         text = self.text(name)
         if text is None:
             return None
@@ -40,7 +40,14 @@ class GivenOptions:
             raise OptionError(f"{name}: {text!r} is not a whole number") from None
         if number < least:
             raise OptionError(f"{name}: {number} is less than {least}")
+        if most is not None and number > most:
+            raise OptionError(f"{name}: {number} is more than {most}")
         return number
+
+    def number_or(self, name: str, default: int, least: int = 1, most: int | None = None) -> int:
+        """Return the same, or the default where nothing was given."""
+        number = self.number(name, least, most)
+        return default if number is None else number
 
     def flag(self, name: str, default: bool) -> bool:
         """Return true or false."""
@@ -56,9 +63,10 @@ class GivenOptions:
         text = self.text(name)
         if text is None:
             return default
-        if text.lower() not in choices:
+        chosen = text.strip().lower()
+        if chosen not in choices:
             raise OptionError(f"{name}: {text!r} is none of {', '.join(choices)}")
-        return choices[text.lower()]
+        return choices[chosen]
 
 
 def perhaps(name: str, names: Iterable[str]) -> str:

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 
 from headrace.record.compression import Codec
 from headrace.spark.errors import OptionError
+from headrace.spark.given_options import GivenOptions
 from headrace.spark.kafka_options import bootstrap_servers
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
 TRANSACTION_TIMEOUT_MS = 900_000
 """How long a batch's transactions may take: the longest that Kafka's brokers allow by default."""
 _BATCH_BYTES = 256 << 10
+_TWO_PHASE = {"auto": None, "true": True, "false": False}
+_CODECS = {codec.name.lower(): codec for codec in Codec}
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _OURS = (
     "topic", "delivery", "pipeline", "sink", "twoPhaseCommit", "txnAppId", "txnVersion",
@@ -81,50 +84,46 @@ class SinkOptions:
 
 def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """Check all options of a batch or a streaming write; OptionError names what is wrong."""
-    given = {name.lower(): value for name, value in options.items()}
-    ignored = _check_names(options)
-    exactly_once = _choice(given, "delivery", EXACTLY_ONCE, (EXACTLY_ONCE, AT_LEAST_ONCE)) == (
-        EXACTLY_ONCE
-    )
+    given = GivenOptions(options)
+    ignored = _check_names(given)
+    exactly_once = given.choice("delivery", {EXACTLY_ONCE: True, AT_LEAST_ONCE: False}, True)
     _check_acks(given)
     application, version = _version(given, streaming=streaming)
-    pipeline = given.get("pipeline") or application or ""
+    pipeline = given.text("pipeline") or application or ""
     if exactly_once:
         _check_exactly_once(given, pipeline, streaming=streaming)
-    sink = given.get("sink", "sink")
+    sink = given.text("sink") or "sink"
     for name, value in (("pipeline", pipeline), ("sink", sink)):
         if value and not _NAME.fullmatch(value):
             raise OptionError(f"{name}: {value!r} has other signs than letters, digits, _ and -")
-    two_phase = _choice(given, "twoPhaseCommit", "auto", ("auto", "true", "false"))
     return SinkOptions(
-        bootstrap=bootstrap_servers(given.get, "sink"),
-        topic=given.get("topic") or None,
+        bootstrap=bootstrap_servers(given.text, "sink"),
+        topic=given.text("topic") or None,
         exactly_once=exactly_once,
         pipeline=pipeline,
         sink=sink,
-        checkpoint=given.get("checkpointlocation"),
+        checkpoint=given.text("checkpointLocation"),
         application=application,
         version=version,
-        two_phase=None if two_phase == "auto" else two_phase == "true",
-        codec=_codec(given),
-        batch_bytes=_number(given, "kafka.batch.size", _BATCH_BYTES),
-        client_id=given.get("kafka.client.id", "headrace-spark"),
-        transaction_timeout_ms=_number(
+        two_phase=given.choice("twoPhaseCommit", _TWO_PHASE, None),
+        codec=given.choice("kafka.compression.type", _CODECS, Codec.NONE),
+        batch_bytes=_int32(given, "kafka.batch.size", _BATCH_BYTES),
+        client_id=given.text("kafka.client.id") or "headrace-spark",
+        transaction_timeout_ms=_int32(
             given, "kafka.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS
         ),
-        request_timeout_ms=_number(given, "kafka.request.timeout.ms", 30_000),
-        delivery_timeout_ms=_number(given, "kafka.delivery.timeout.ms", 120_000),
+        request_timeout_ms=_int32(given, "kafka.request.timeout.ms", 30_000),
+        delivery_timeout_ms=_int32(given, "kafka.delivery.timeout.ms", 120_000),
         ignored=tuple(ignored),
     )
 
 
-def _check_names(options: Mapping[str, str]) -> list[str]:
+def _check_names(given: GivenOptions) -> list[str]:
     known = {name.lower() for name in _OURS}
     ignored = []
-    for spelled in options:
-        lower = spelled.lower()
+    for lower, spelled in given.names():
         if lower == "asyncprogresstrackingenabled":
-            if options[spelled].strip().lower() != "false":
+            if (given.text(spelled) or "").strip().lower() != "false":
                 raise OptionError(
                     "asyncProgressTrackingEnabled: the sink decides each batch before the next one"
                     " begins, and cannot with asynchronous progress: leave it out"
@@ -144,21 +143,21 @@ def _check_names(options: Mapping[str, str]) -> list[str]:
     return ignored
 
 
-def _check_acks(given: Mapping[str, str]) -> None:
-    acks = given.get("kafka.acks", "all")
+def _check_acks(given: GivenOptions) -> None:
+    acks = given.text("kafka.acks") or "all"
     if acks not in ("all", "-1"):
         raise OptionError(f"kafka.acks: {acks} can lose what was acknowledged; only all is written")
-    if given.get("kafka.enable.idempotence", "true").lower() != "true":
+    if not given.flag("kafka.enable.idempotence", True):
         raise OptionError("kafka.enable.idempotence: the sink always writes idempotently")
 
 
-def _check_exactly_once(given: Mapping[str, str], pipeline: str, *, streaming: bool) -> None:
+def _check_exactly_once(given: GivenOptions, pipeline: str, *, streaming: bool) -> None:
     if not pipeline:
         raise OptionError(
             "pipeline: missing; give the pipeline a name that it keeps when it starts again, or"
             " choose delivery=at_least_once"
         )
-    if streaming and not given.get("checkpointlocation"):
+    if streaming and not given.text("checkpointLocation"):
         raise OptionError(
             "checkpointLocation: missing; give it as an option of this write, for"
             " delivery=exactly_once tells a repeated batch by it (a setting of the session does"
@@ -166,33 +165,14 @@ def _check_exactly_once(given: Mapping[str, str], pipeline: str, *, streaming: b
         )
 
 
-def _version(given: Mapping[str, str], *, streaming: bool) -> tuple[str | None, int | None]:
-    application, text = given.get("txnappid"), given.get("txnversion")
-    if (application is None) != (text is None):
+def _version(given: GivenOptions, *, streaming: bool) -> tuple[str | None, int | None]:
+    application, version = given.text("txnAppId"), given.number("txnVersion", 0)
+    if (application is None) != (version is None):
         raise OptionError("txnAppId and txnVersion: give both, or neither")
-    if text is None:
-        return None, None
-    if streaming:
+    if streaming and version is not None:
         raise OptionError("txnVersion: a streaming write numbers its batches itself")
-    if not text.isascii() or not text.isdigit():
-        raise OptionError(f"txnVersion: {text!r} is not a whole number from 0 on")
-    return application, int(text)
+    return application, version
 
 
-def _codec(given: Mapping[str, str]) -> Codec:
-    names = tuple(codec.name.lower() for codec in Codec)
-    return Codec[_choice(given, "kafka.compression.type", "none", names).upper()]
-
-
-def _choice(given: Mapping[str, str], name: str, default: str, choices: tuple[str, ...]) -> str:
-    text = given.get(name.lower(), default).strip().lower()
-    if text not in choices:
-        raise OptionError(f"{name}: {text!r} is none of {', '.join(choices)}")
-    return text
-
-
-def _number(given: Mapping[str, str], name: str, default: int) -> int:
-    text = given.get(name, str(default))
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 1 << 31:
-        raise OptionError(f"{name}: {text!r} is not a whole number from 1 on")
-    return int(text)
+def _int32(given: GivenOptions, name: str, default: int) -> int:
+    return given.number_or(name, default, most=(1 << 31) - 1)

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from tests.outside.kafka_reads_our_files.jvm import KAFKA_3, KAFKA_4, java
-from tests.support.process import StartsAndStops, free_port
+from tests.support.process import StartsAndStops, free_port, wait_or_kill
 
 START_SECONDS_MAX = 90
 CLUSTER_ID = "anVkZ2VoZWFkcmFjZTAwMQ"
@@ -65,11 +65,7 @@ class Process:
         process, self.process = self.process, None
         if process is not None and process.poll() is None:
             process.send_signal(how)
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            wait_or_kill(process, 60)
 
 
 class Broker(StartsAndStops):

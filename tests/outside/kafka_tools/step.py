@@ -16,6 +16,7 @@ from tests.outside.kafka_reads_our_files.jvm import KAFKA_4, java
 from tests.outside.kafka_tools import masks
 from tests.outside.kafka_tools.masks import Mask
 from tests.outside.kafka_tools.tools import Tools
+from tests.support.process import wait_or_kill
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -185,11 +186,7 @@ class Side:
         """End a tool that runs on, as Ctrl-C and its like do."""
         process = self._behind.pop(name)
         process.terminate()
-        try:
-            process.wait(END_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        wait_or_kill(process, END_SECONDS_MAX)
 
     def close(self) -> None:
         """End all tools that run on."""

@@ -10,9 +10,9 @@ from tests.spark.tables.kit import Run, rows
 _STEPS = ("open", "os.rename", "os.remove", "os.mkdir", "sqlite3.connect")
 
 
-def main(directory: Path, kind: str, step: int) -> None:
+def main(directory: Path, kind: str, step: int, **options: Any) -> None:
     """Write and commit batch 1 of a run; killed at the so-manieth step of the commit."""
-    run = Run(directory, kind)
+    run = Run(directory, kind, **options)
     run.plan(1, 20)
     prepared = run.tasks(1, rows(10, 10))
     steps = 0

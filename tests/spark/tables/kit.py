@@ -1,5 +1,6 @@
 """Tables written as Spark has them written, without Spark: tasks, then the driver's commit."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,7 @@ class Run:
         """What Spark writes before a batch; a batch that is planned already stays as it is."""
         offsets = self.checkpoint / "offsets"
         offsets.mkdir(parents=True, exist_ok=True)
+        (self.checkpoint / "metadata").write_text(json.dumps({"id": self.checkpoint.name}))
         if not (offsets / str(batch)).exists():
             (offsets / str(batch)).write_text(f'v1\n{{"batchTimestampMs":{end}}}\n{{"end":{end}}}')
 
@@ -130,3 +132,14 @@ def offsets(path: Path, kind: str) -> list[int]:
 def parquet_files(path: Path) -> set[str]:
     """All Parquet files below a directory, whosoever they are."""
     return {str(file.relative_to(path)) for file in path.rglob("*.parquet")}
+
+
+def fill(filler: Path, leave: int) -> None:
+    """Write until the disk takes no more, then give some back."""
+    with filler.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            pass
+        file.truncate(max(file.tell() - leave, 0))

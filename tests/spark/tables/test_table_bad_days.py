@@ -3,29 +3,19 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from headrace.spark.errors import OptionError
+from headrace.spark.tables.attempts import Attempt
 from headrace.spark.tables.errors import TableError
-from tests.spark.tables.kit import FORMATS, Run, offsets, rows
+from headrace.spark.tables.files import FileWriter
+from headrace.spark.tables.table import open_table
+from tests.spark.tables.kit import FORMATS, SCHEMA, Run, fill, offsets, rows
 
 every_format = pytest.mark.parametrize("kind", FORMATS)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 3 MB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)]
-    if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("a disk of its own needs root")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 @every_format
@@ -36,7 +26,7 @@ def test_a_full_disk_is_one_error_and_the_batch_is_whole_afterwards(
     run.batch(0, 0, 10)
     run.plan(1, 20)
     filler = small_disk / "filler"
-    _fill(filler, leave=0)
+    fill(filler, leave=0)
     with pytest.raises(TableError, match="no space is left"):
         run.batch(1, 10, 10)
     filler.unlink()
@@ -54,7 +44,7 @@ def test_a_disk_that_fills_during_the_commit_is_one_error_and_the_batch_is_whole
     run.plan(1, 20)
     prepared = run.tasks(1, rows(10, 10))
     filler = small_disk / "filler"
-    _fill(filler, leave=left)
+    fill(filler, leave=left)
     with (
         pytest.raises(TableError, match=r"start\s(the query|again)")
         if not left
@@ -91,6 +81,51 @@ def test_killed_at_any_step_of_the_commit_the_batch_is_there_once(
     assert offsets(run.path, kind) == list(range(30))
     lists = list(tmp_path.rglob("_headrace/attempts/*"))
     assert not lists
+
+
+@every_format
+def test_a_table_that_goes_between_tasks_and_commit_is_one_error(tmp_path: Path, kind: str) -> None:
+    run = Run(tmp_path, kind)
+    run.batch(0, 0, 10)
+    run.plan(1, 20)
+    prepared = run.tasks(1, rows(10, 10))
+    run.path.rename(tmp_path / "away")
+    with pytest.raises(TableError, match=r"^there is no table at .* any more: bring it back"):
+        prepared.commit()
+    assert not run.path.exists()
+    (tmp_path / "away").rename(run.path)
+    prepared.commit()
+    assert offsets(run.path, kind) == list(range(20))
+
+
+@every_format
+def test_tasks_write_nothing_where_the_table_has_gone(tmp_path: Path, kind: str) -> None:
+    """A mount that is lost, say: what is written then fills another disk, and is never found."""
+    run = Run(tmp_path, kind)
+    run.batch(0, 0, 10)
+    layout = open_table(run.table, SCHEMA)
+    run.path.rename(tmp_path / "away")
+    writer = FileWriter(layout, Attempt(layout.location, "orders", 1))
+    with pytest.raises(TableError, match=r"^there is no table at .* any more: bring it back"):
+        writer.write_all([rows(10, 10)])
+    assert not run.path.exists()
+
+
+def test_a_table_whose_files_have_gone_and_whose_catalog_has_not_is_one_error(
+    tmp_path: Path,
+) -> None:
+    path = (tmp_path / "table").as_uri()
+    catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/cat.db", "warehouse": path}
+    own = {f"catalog.{name}": value for name, value in catalog.items()}
+    run = Run(tmp_path, "iceberg", **own)
+    run.batch(0, 0, 10)
+    run.plan(1, 20)
+    prepared = run.tasks(1, rows(10, 10))
+    run.path.rename(tmp_path / "away")
+    with pytest.raises(TableError, match=r"^there is no table at .* any more: bring it back"):
+        prepared.commit()
+    with pytest.raises(TableError, match=r"^there is no table at .* any more: bring it back"):
+        run.batch(1, 10, 10)
 
 
 def test_a_directory_that_holds_other_files_is_refused(tmp_path: Path) -> None:
@@ -135,14 +170,3 @@ def test_an_option_that_cannot_be_is_one_sentence(
     run.options |= changed
     with pytest.raises(OptionError, match=message.replace("(", "\\(").replace(")", "\\)")):
         run.batch(0, 0, 10)
-
-
-def _fill(filler: Path, leave: int) -> None:
-    """Write until the disk takes no more, then give some back."""
-    with filler.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(bytes(4096))
-        except OSError:
-            pass
-        file.truncate(max(file.tell() - leave, 0))

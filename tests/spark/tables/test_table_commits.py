@@ -9,6 +9,7 @@ import pytest
 from headrace.spark.tables.attempts import Attempt
 from headrace.spark.tables.errors import Conflict, TableError
 from headrace.spark.tables.files import FileWriter
+from headrace.spark.tables.marker import Marker, is_written
 from headrace.spark.tables.table import Table, commit, open_table
 from tests.spark.tables.kit import FORMATS, Prepared, Run, offsets, parquet_files, read, rows
 
@@ -43,6 +44,26 @@ def test_another_batch_of_the_same_number_is_one_error(tmp_path: Path, kind: str
         with pytest.raises(TableError, match=f"plans another batch {number}"):
             other.batch(number, 0, 90)
     assert offsets(other.path, kind) == list(range(100))
+
+
+@every_format
+def test_another_querys_checkpoint_that_is_ahead_of_the_table_is_one_error(
+    tmp_path: Path, kind: str
+) -> None:
+    run = Run(tmp_path, kind)
+    run.batch(3, 0, 100)
+    other = Run(tmp_path, kind, checkpoint="other")
+    with pytest.raises(TableError, match="plans another batch 9"):
+        other.batch(9, 100, 10)
+    assert offsets(run.path, kind) == list(range(100))
+    run.batch(4, 100, 10)
+    assert offsets(run.path, kind) == list(range(110))
+
+
+def test_a_marker_of_a_release_that_noted_no_query_is_taken(tmp_path: Path) -> None:
+    old = Marker.of_json("orders", '{"batch":3,"digest":7,"ends":["e"]}')
+    assert old == Marker("orders", 3, 7, ends=("e",))
+    assert not is_written(old, Marker("orders", 4, 8, query=9), lambda marker: marker.ends)
 
 
 @every_format

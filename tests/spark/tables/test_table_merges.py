@@ -1,9 +1,12 @@
 """Small files become large ones, and the rows stay what they were."""
 
 from pathlib import Path
+from threading import Event, Thread
+from typing import Any
 
 import pytest
 
+from headrace.spark.tables import attempts
 from headrace.spark.tables.errors import TableError
 from tests.spark.tables.kit import Run, offsets, parquet_files, read, rows
 
@@ -31,8 +34,6 @@ def test_small_files_are_merged_every_so_many_batches(
 def test_a_merge_ends_at_its_bound(tmp_path: Path, kind: str) -> None:
     run = Run(tmp_path, kind, partitionBy="offset", mergeEvery=2)
     run.batch(0, 0, 4)
-    run.checkpoint = tmp_path / "again"
-    run.options["checkpointLocation"] = str(run.checkpoint)
     run.plan(1, 8)
     prepared = run.tasks(1, rows(0, 4))
     table = run.table
@@ -56,6 +57,51 @@ def test_a_merge_that_fails_does_not_fail_the_batch(
     run.plan(0, 10)
     assert run.tasks(0, rows(0, 10)).commit(table)
     assert offsets(run.path, kind) == list(range(10))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "iceberg"])
+def test_another_run_of_the_batch_sweeps_no_files_of_a_merge_that_is_being_committed(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(tmp_path, kind, mergeEvery=2)
+    run.batch(0, 0, 10)
+    run.plan(1, 20)
+    table: Any = run.table
+    again = Run(tmp_path, kind, mergeEvery=9).tasks(1, rows(10, 10))
+    last_step = "_replace" if kind == "iceberg" else "_reload_unchanged"
+    work = getattr(table, last_step)
+    sweeping, swept, sweep = Thread(target=again.commit), Event(), attempts.sweep
+    merging = False
+
+    def sweep_seen(*given: Any) -> Any:
+        if merging:
+            swept.set()
+        return sweep(*given)
+
+    monkeypatch.setattr(attempts, "sweep", sweep_seen)
+
+    def amid(*given: Any) -> None:
+        if merging:
+            sweeping.start()
+            looks.append(swept.wait(2))
+        work(*given)
+
+    looks: list[bool] = []
+    prepared = run.tasks(1, rows(10, 10))
+    merge = table.merge
+
+    def merge_meanwhile(batch: int) -> Any:
+        nonlocal merging
+        merging = True
+        return merge(batch)
+
+    table.merge = merge_meanwhile
+    setattr(table, last_step, amid)
+    assert prepared.commit(table)
+    sweeping.join(60)
+    assert looks == [False]
+    assert swept.is_set()
+    assert offsets(run.path, kind) == list(range(20))
 
 
 def test_merged_files_are_sorted_as_others_are(tmp_path: Path) -> None:

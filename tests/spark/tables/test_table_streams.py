@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.kit import Topics
 from tests.spark.long import long_only
-from tests.spark.tables.kit import FORMATS, offsets, parquet_files, read
+from tests.spark.tables.kit import FORMATS, fill, offsets, parquet_files, read
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -53,6 +53,11 @@ class Query:
         query.awaitTermination(120)
         assert not query.isActive
 
+    def refused(self, why: str) -> None:
+        """Run, to end with this error."""
+        with pytest.raises(StreamingQueryException, match=why):
+            self.run()
+
     @property
     def offsets(self) -> list[int]:
         return offsets(self.path, self.kind)
@@ -77,17 +82,38 @@ def test_a_topic_is_in_the_table_once_also_when_sparks_commit_file_is_lost(
     assert set(read(query.path, kind).column("topic").to_pylist()) == {query.topic}
 
 
-@every_format
-def test_a_lost_checkpoint_is_one_error_and_doubles_nothing(
+@long_only
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_disk_that_fills_is_one_error_and_the_batch_is_whole_afterwards(
+    spark: SparkSession, topics: Topics, tmp_path: Path, small_disk: Path, kind: str
+) -> None:
+    query = Query(spark, topics, tmp_path, kind)
+    query.path = small_disk / "table"
+    query.fill(0, 100)
+    query.run()
+    query.fill(100, 100)
+    fill(small_disk / "filler", leave=0)
+    query.refused("no space is left at .*: nothing of this batch is in the table; make room")
+    (small_disk / "filler").unlink()
+    query.run()
+    assert query.offsets == sorted([*range(200)] * 2)
+
+
+@long_only
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_table_that_has_gone_is_one_error_until_it_is_brought_back(
     spark: SparkSession, topics: Topics, tmp_path: Path, kind: str
 ) -> None:
     query = Query(spark, topics, tmp_path, kind)
     query.fill(0, 100)
     query.run()
-    (tmp_path / "check").rename(tmp_path / "lost")
-    with pytest.raises(StreamingQueryException, match="plans another batch 0: it is lost"):
-        query.run()
-    assert query.offsets == sorted([*range(100)] * 2)
+    query.fill(100, 100)
+    away = query.path.rename(tmp_path / "away")
+    query.refused("there is no table at .* any more: bring it back and start the query again")
+    assert not query.path.exists()
+    away.rename(query.path)
+    query.run()
+    assert query.offsets == sorted([*range(200)] * 2)
 
 
 @every_format

@@ -11,10 +11,10 @@ import pytest
 
 from headrace.broker.metadata_image import ImageDelta
 from headrace.broker.quotas import Entity
-from headrace.cluster.settings.config_changes import NOTICE_SECONDS
 from headrace.cluster.settings.quota_settings import Alteration as QuotaAlteration
 from headrace.cluster.settings.quota_settings import QuotaChange
 from headrace.cluster.store import znodes
+from headrace.cluster.store.notices import NOTICE_SECONDS
 from headrace.cluster.topics.creation import NewTopic
 from headrace.config.descriptions import Alteration, AlterOperation
 from headrace.model.errors import ApiError

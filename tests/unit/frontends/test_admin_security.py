@@ -13,13 +13,11 @@ from headrace.frontends.kafka.admin import (
 from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.frontends.kafka.security import (
-    alter_user_scram_credentials,
     create_acls,
     create_delegation_token,
     delete_acls,
     describe_acls,
     describe_delegation_token,
-    describe_user_scram_credentials,
     expire_delegation_token,
     renew_delegation_token,
     sasl_authenticate,
@@ -33,9 +31,9 @@ from tests.support.served import served
 HERE = [
     served(module)
     for module in (
-        alter_partition_reassignments, alter_user_scram_credentials, create_acls,
+        alter_partition_reassignments, create_acls,
         create_delegation_token, delete_acls, describe_acls, describe_delegation_token,
-        describe_user_scram_credentials, expire_delegation_token, list_partition_reassignments,
+        expire_delegation_token, list_partition_reassignments,
         renew_delegation_token, sasl_authenticate, sasl_handshake,
     )
 ]  # fmt: skip
@@ -141,30 +139,6 @@ def test_no_listener_authenticates(tmp_path: Path, api: Api, version: int) -> No
             answer = await ask(here, api, version, auth_bytes=b"\0a\0b")
             assert answer.auth_bytes == b""
         assert codes([answer]) == ["ILLEGAL_SASL_STATE"]
-
-    tell(tmp_path, story)
-
-
-def test_nobody_has_scram_credentials(tmp_path: Path) -> None:
-    async def story(here: Room) -> None:
-        describe, alter = (
-            served(describe_user_scram_credentials),
-            served(alter_user_scram_credentials),
-        )
-        users = tuple(nested(describe, 0, "UserName", name=name) for name in ("a", "b", "b"))
-        assert (await ask(here, describe, 0, users=None)).results == ()
-        answer = await ask(here, describe, 0, users=users)
-        assert codes([answer]) == ["NONE"]
-        assert [one.user for one in answer.results] == ["a", "b"]
-        assert codes(answer.results) == ["RESOURCE_NOT_FOUND", "DUPLICATE_RESOURCE"]
-        gone = nested(alter, 0, "ScramCredentialDeletion", name="a", mechanism=1)
-        new = nested(
-            alter, 0, "ScramCredentialUpsertion", name="b", mechanism=1, iterations=4096,
-            salt=b"s", salted_password=b"p",
-        )  # fmt: skip
-        answer = await ask(here, alter, 0, deletions=(gone,), upsertions=(new,))
-        assert [one.user for one in answer.results] == ["a", "b"]
-        assert codes(answer.results) == ["RESOURCE_NOT_FOUND", "SECURITY_DISABLED"]
 
     tell(tmp_path, story)
 

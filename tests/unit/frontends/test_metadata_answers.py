@@ -13,7 +13,7 @@ from headrace.security.identity import ANONYMOUS
 
 
 def question(text: str) -> Question:
-    return (12, "PLAINTEXT", ANONYMOUS, "", 0, text.encode())
+    return (12, "PLAINTEXT", ANONYMOUS, None, 0, text.encode())
 
 
 def kept() -> KeptAnswers:

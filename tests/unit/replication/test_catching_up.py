@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from headrace.replication.answers import Answers, Arrived
+from headrace.replication.fetch_session import Key
 from headrace.replication.source import Source
 from tests.unit.replication.test_followers import FOLLOWER, Pair, play, until
 from tests.unit.replication.test_throttled import SMALL, back, behind
@@ -128,5 +130,36 @@ def test_a_broker_that_stops_while_it_catches_up_ends_every_conversation(
         assert not asking.requests
         await back(pair)
         await caught_up(pair)
+
+    play(story, PARTITIONS, SMALL)
+
+
+def test_a_conversation_whose_partitions_all_go_while_an_answer_is_taken_ends_in_silence(
+    asking: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by the simulator: the conversation was over when it told who catches up."""
+    take = Answers.take
+    due: list[bool] = []
+    ended: list[Answers] = []
+
+    async def taken(self: Answers, arrived: Sequence[Arrived]) -> list[Key]:
+        missed = await take(self, arrived)
+        if len(arrived) > 1 and due and not ended:
+            ended.append(self)
+            for member, _ in arrived:
+                for told in self._broker.unfollowed:
+                    told(member.partition)
+        return missed
+
+    monkeypatch.setattr(Answers, "take", taken)
+
+    async def story(pair: Pair) -> None:
+        await behind(pair, *range(PARTITIONS))
+        due.append(True)
+        await back(pair)
+        await until(lambda: ended)
+        asking.begin()
+        await asyncio.sleep(2)
+        assert not asking.requests
 
     play(story, PARTITIONS, SMALL)

@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from ssl import SSLContext
 
+    from headrace.client.security import Credentials
+
 WAIT_SECONDS_MAX = 86_400.0
-_BOOTSTRAP = "HEADRACE_BOOTSTRAP"
 PROTOCOL = "security.protocol"
+_BOOTSTRAP = "HEADRACE_BOOTSTRAP"
+_COMMAND_CONFIG = "HEADRACE_COMMAND_CONFIG"
+_SECRET_SETTINGS = frozenset({"sasl.password", "sasl.jaas.config", "pass", "sasl.pass"})
 
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Answer in JSON, for scripts.")]
 
@@ -52,11 +56,12 @@ class BrokerOptions:
         ),
     ] = ()
     command_config: Annotated[
-        str | None,
+        Path | None,
         Parameter(
-            name=["--command-config"],
+            name="--command-config",
+            env_var=_COMMAND_CONFIG,
             help="A properties file with the client's settings, as Kafka's tools take it:"
-            " security.protocol, ssl.truststore.location and others.",
+            " security.protocol, ssl.truststore.location, sasl.jaas.config and others.",
         ),
     ] = None
     seconds: Annotated[
@@ -78,6 +83,11 @@ class BrokerOptions:
             bootstrap = profiles().bootstrap_of(self.profile)
         for setting in self.settings:
             name, equals, value = setting.partition("=")
+            if name in _SECRET_SETTINGS:
+                raise UsageError(
+                    f"-X {name}: a secret is for all to see on a command line; put it into a file"
+                    " and name that by --command-config"
+                )
             if name not in {"brokers", "bootstrap.servers", "metadata.broker.list"} or not equals:
                 raise UsageError(f"-X {setting}: only brokers=host:port is known")
             bootstrap = value
@@ -93,26 +103,27 @@ class BrokerOptions:
                 request_timeout_seconds=self.seconds,
                 retry_seconds=self.seconds if retry_seconds is None else retry_seconds,
                 patient=patient,
-                tls=tls_of(given),
+                tls=_tls_of(given),
+                credentials=_credentials_of(given),
             )
         except ValueError as error:
             raise UsageError(f"--bootstrap-server: {error}") from None
 
 
-def client_settings(path: str | None) -> dict[str, str]:
+def client_settings(path: Path | None) -> dict[str, str]:
     """Return the settings in a client's properties file, none without one; UsageError."""
     if path is None:
         return {}
     try:
-        return parse(Path(path).read_text(encoding="utf-8"))
+        return parse(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"--command-config {path}: {reason.lower()}") from None
+        why = getattr(error, "strerror", None) or "is not UTF-8"
+        raise UsageError(f"--command-config {path}: {why.lower()}") from None
     except ConfigError as error:
         raise UsageError(f"--command-config {path}: {error}") from None
 
 
-def tls_of(settings: "Mapping[str, str]") -> "SSLContext | None":
+def _tls_of(settings: "Mapping[str, str]") -> "SSLContext | None":
     """Return what connections are encrypted by, as a client's settings say; UsageError."""
     if PROTOCOL not in settings:
         return None
@@ -120,6 +131,18 @@ def tls_of(settings: "Mapping[str, str]") -> "SSLContext | None":
 
     try:
         return client_context(settings)
+    except ConfigError as error:
+        raise UsageError(f"--command-config: {error}") from None
+
+
+def _credentials_of(settings: "Mapping[str, str]") -> "Credentials | None":
+    """Return who to be, as a client's settings say; UsageError."""
+    if PROTOCOL not in settings:
+        return None
+    from headrace.client.security import credentials_in
+
+    try:
+        return credentials_in(settings)
     except ConfigError as error:
         raise UsageError(f"--command-config: {error}") from None
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.cluster.controller.directory_failures import DirectoryFailures
@@ -14,9 +15,12 @@ from headrace.cluster.settings.config_changes import ConfigChanges
 from headrace.cluster.settings.runtime_settings import Settings
 from headrace.cluster.store.catalog import Catalog
 
+if TYPE_CHECKING:
+    from headrace.cluster.settings.acl_settings import AclChanges
+
 
 class Duties:
-    """Settings that others alter, failed directories; as the controller, what tools ask for."""
+    """Settings and ACLs that others alter, failed directories; the controller's: tools' wishes."""
 
     def __init__(
         self,
@@ -33,17 +37,25 @@ class Duties:
         self._settings = ConfigChanges(broker, catalog.configs, settings, change)
         self._tools = ToolRequests(broker, catalog, self.replicas, carry_out, facts, change)
         self._failures = DirectoryFailures(broker, catalog.store, carry_out, facts)
+        self._acls: AclChanges | None = None
+        if not broker.authorizer.allows_all:
+            from headrace.cluster.settings import acl_settings
+
+            self._acls = acl_settings.AclChanges(broker, catalog.store, settings.acls, change)
 
     def start(self) -> None:
         """Begin: the broker is registered."""
         self._settings.start()
+        if self._acls is not None:
+            self._acls.start()
         self._tools.start()
         self._failures.start()
 
     def stop(self) -> None:
         """End them."""
-        for part in (self._settings, self._tools, self._failures):
-            part.stop()
+        for part in (self._settings, self._acls, self._tools, self._failures):
+            if part is not None:
+                part.stop()
 
     def missed(self) -> None:
         """Look for what happened while the store was not heard of."""

@@ -1,14 +1,11 @@
 """What other brokers alter, taken up here: told by notices below `/config/changes`.
 
-As Kafka's brokers with ZooKeeper do it: each broker reads the notices after the last one it knows,
-and the entities that they name. Notices are removed a quarter of an hour after they were read, by
-whoever reads the next one. Who was away longer has missed some: after each loss of the session
-everything is read again.
+Each broker reads the entities that notices name (`store.notices`). Notices may be missed: after
+each loss of the session everything is read again.
 """
 
 import asyncio
 import logging
-from collections import deque
 from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
@@ -16,15 +13,13 @@ from headrace.broker.metadata_image import ImageDelta
 from headrace.cluster.settings.runtime_settings import Settings
 from headrace.cluster.store import znodes
 from headrace.cluster.store.config_store import ConfigStore
+from headrace.cluster.store.notices import Notices
 from headrace.cluster.store.reaction import Reaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _logger = logging.getLogger(__name__)
-
-NOTICE_SECONDS = 900.0
-"""How long notices stay in the store once they have been read."""
 
 
 class ConfigChanges:
@@ -35,13 +30,12 @@ class ConfigChanges:
     ) -> None:
         """`change` is held while something is taken up: alterations wait."""
         self._broker = broker
-        self._configs = configs
+        self._store = configs.store
         self._settings = settings
         self._change = change
-        self._last = ""
-        """The newest notice that was read."""
-        self._read: deque[tuple[float, str]] = deque()
-        """When each notice was read that is still in the store, as far as we know."""
+        self._notices = Notices(
+            configs.store, znodes.CONFIG_CHANGES, znodes.decode_config_change, broker.clock
+        )
         self._topics: dict[str, Mapping[str, str]] = {}
         """As notices had us read them: the controller may show a topic as it was before."""
         self._shown: dict[str, None] = {}
@@ -54,9 +48,7 @@ class ConfigChanges:
 
     def start(self) -> None:
         """Listen from now on. What the store held before has been taken up."""
-        self._unwatch = self._configs.store.watch(
-            znodes.CONFIG_CHANGES, lambda _: self._reaction.ask()
-        )
+        self._unwatch = self._store.watch(self._notices.root, lambda _: self._reaction.ask())
         self._broker.image.observers.append(self._picture_changed)
         self._reaction.ask()
 
@@ -83,7 +75,7 @@ class ConfigChanges:
             self._reaction.ask()
 
     async def _take(self) -> None:
-        notices = await self._configs.notices(self._last)
+        notices = await self._notices.unread()
         async with self._change:
             if self._everything:
                 await self._settings.load_again()
@@ -94,12 +86,7 @@ class ConfigChanges:
                 await self._take_entity(entity)
             for name in shown:
                 self._shown.pop(name, None)
-        now = self._broker.clock.monotonic()
-        for name in notices:
-            self._last = name
-            self._read.append((now, name))
-        while notices and self._read and now - self._read[0][0] >= NOTICE_SECONDS:
-            await self._configs.forget_notice(self._read.popleft()[1])
+        await self._notices.taken(notices)
 
     async def _take_entity(self, entity: str) -> None:
         try:

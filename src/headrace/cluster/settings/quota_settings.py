@@ -51,20 +51,15 @@ class QuotaSettings:
         self._catalog = catalog
         self._change = change
 
-    async def load(self) -> None:
-        """Take up what the store holds, and nothing else."""
-        found = await self._catalog.configs.quotas()
-        wanted = {entity_of(path): config for path, config in found.items()}
+    def take_all(self, wanted: Mapping[Entity, Mapping[str, str]]) -> None:
+        """Follow what the store holds of all entities, and nothing else."""
         for entity in [entity for entity in self._broker.quotas.limits if entity not in wanted]:
-            self._take(entity, {})
+            self.take(entity, {})
         for entity, config in wanted.items():
-            self._take(entity, config)
+            self.take(entity, config)
 
-    async def read(self, path: str) -> None:
-        """Take up the quotas that the store holds at `path`."""
-        self._take(entity_of(path), await self._catalog.configs.at(path))
-
-    def _take(self, entity: Entity, config: Mapping[str, str]) -> None:
+    def take(self, entity: Entity, config: Mapping[str, str]) -> None:
+        """Follow the quotas among the settings of `entity`."""
         limits = _quotas_in(config)
         if limits != self._broker.quotas.limits.get(entity, {}):
             self._broker.quotas.put(entity, limits)
@@ -106,7 +101,7 @@ class QuotaSettings:
             config = await self._catalog.configs.change(path_of(entity), changed)
         except StoreError as error:
             raise store_failed(error) from error
-        self._take(entity, config or {})
+        self.take(entity, config or {})
 
 
 def checked_entity(named: Sequence[tuple[str, str | None]]) -> Entity:

@@ -4,11 +4,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import ImageDelta
 from headrace.cluster.settings.entity_settings import EntitySettings, store_failed
-from headrace.cluster.settings.quota_settings import QuotaSettings
+from headrace.cluster.settings.quota_settings import QuotaSettings, entity_of
+from headrace.cluster.settings.user_settings import UserSettings
 from headrace.cluster.store import znodes
 from headrace.cluster.store.catalog import Catalog
 from headrace.cluster.topics.internal_topics import internal_config
@@ -28,6 +31,9 @@ from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.nouns import INTERNAL_TOPICS, TopicPartition
 from headrace.ports.store import NoNode, StoreError
 
+if TYPE_CHECKING:
+    from headrace.cluster.settings.acl_settings import AclSettings
+
 _logger = logging.getLogger(__name__)
 
 _QUOTA_KINDS = frozenset({"users", "clients", "ips"})
@@ -39,6 +45,7 @@ class Settings:
     def __init__(self, broker: Broker, catalog: Catalog, change: asyncio.Lock) -> None:
         """`change` is held while something is altered: one change at a time in the cluster."""
         self.quotas = QuotaSettings(broker, catalog, change)
+        self.users = UserSettings(broker, catalog, change)
         self._broker = broker
         self._catalog = catalog
         self._change = change
@@ -51,12 +58,24 @@ class Settings:
             broker, catalog, change, self.dynamic
         )
 
+    @cached_property
+    def acls(self) -> "AclSettings":
+        """The ACLs that decide who may do what; a broker without rules does not load their code."""
+        from headrace.cluster.settings.acl_settings import AclSettings
+
+        return AclSettings(self._broker, self._catalog.store, self._change)
+
     async def load(self) -> None:
         """Take up what the store holds for brokers, groups and clients."""
         await self._read_broker()
         await self.groups.load()
         await self.client_metrics.load()
-        await self.quotas.load()
+        if not self._broker.authorizer.allows_all:
+            await self.acls.load()
+        found = await self._catalog.configs.quotas()
+        of_users = {entity_of(path): config for path, config in found.items()}
+        self.quotas.take_all(of_users)
+        self.users.take_all(of_users)
 
     async def load_again(self) -> None:
         """Take up all that the store holds, the settings of topics that are known here too."""
@@ -76,7 +95,10 @@ class Settings:
         if kind == "brokers" and name in (znodes.CLUSTER_DEFAULT, str(self._broker.broker_id)):
             await self._read_broker()
         elif kind in _QUOTA_KINDS:
-            await self.quotas.read(f"/config/{entity}")
+            path = f"/config/{entity}"
+            whose, config = entity_of(path), await self._catalog.configs.at(path)
+            self.quotas.take(whose, config)
+            self.users.take(whose, config)
         elif kind == "groups":
             await self.groups.read(znodes.unquote_entity(name))
         elif kind == "client-metrics":

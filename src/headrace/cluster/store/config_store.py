@@ -70,23 +70,6 @@ class ConfigStore:
                 return wanted
         raise BadVersion(path)
 
-    async def notices(self, after: str) -> dict[str, str | None]:
-        """Return whose settings changed, by notice, the oldest first, of those after `after`.
-
-        None: a notice that says nothing that could be understood.
-        """
-        names = [name for name in await self.store.children(znodes.CONFIG_CHANGES) if name > after]
-        nodes = await self.store.get_all([f"{znodes.CONFIG_CHANGES}/{name}" for name in names])
-        return {
-            name: None if node is None else znodes.decode_config_change(node.value)
-            for name, node in zip(names, nodes, strict=True)
-        }
-
-    async def forget_notice(self, name: str) -> None:
-        """Remove a notice that every broker has had time to read."""
-        with suppress(NoNode):
-            await self.store.delete(f"{znodes.CONFIG_CHANGES}/{name}")
-
     async def entities(self, root: str) -> dict[str, dict[str, str]]:
         """Return the settings of everything below `root`, by names as they were before quoting."""
         try:

@@ -7,11 +7,11 @@ it has no effect.
 from headrace.config.value_types import Definition, Kind, Mode
 
 _SERVER = """
-alter.config.policy.class.name authorizer.class.name
+alter.config.policy.class.name
 auto.include.jmx.reporter background.threads
 broker.heartbeat.interval.ms broker.session.timeout.ms
 client.quota.callback.class
-config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
+config.providers
 controller.performance.always.log.threshold.ms
 controller.performance.sample.period.ms controller.quorum.append.linger.ms
 controller.quorum.auto.join.enable controller.quorum.bootstrap.servers
@@ -33,7 +33,7 @@ password.encoder.iterations password.encoder.key.length password.encoder.keyfact
 password.encoder.old.secret password.encoder.secret principal.builder.class process.roles
 queued.max.requests
 replica.socket.receive.buffer.bytes request.timeout.ms
-sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
+sasl.client.callback.handler.class sasl.jaas.config sasl.kerberos.kinit.cmd
 sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
 sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
 sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class
@@ -47,14 +47,13 @@ sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.b
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
 sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
 sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
-sasl.server.max.receive.size security.providers
+security.providers
 server.max.startup.time.ms socket.connection.setup.timeout.max.ms
 socket.connection.setup.timeout.ms ssl.allow.dn.changes ssl.allow.san.changes
 ssl.endpoint.identification.algorithm
 ssl.engine.factory.class ssl.keymanager.algorithm
 ssl.protocol ssl.provider ssl.secure.random.implementation
 ssl.trustmanager.algorithm
-super.users allow.everyone.if.no.acl.found
 unstable.api.versions.enable unstable.feature.versions.enable
 unclean.leader.election.interval.ms zookeeper.clientCnxnSocket
 zookeeper.metadata.migration.enable zookeeper.metadata.migration.min.batch.size

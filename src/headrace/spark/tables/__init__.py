@@ -15,6 +15,7 @@ partition.py  partition columns: rows to their directories
 files.py      what a task does: Parquet files, each named in its attempt's list first
 attempts.py   lists of files by attempt; what dead attempts left is swept
 table.py      what each format must do, and the commit around it: marker, conflict, try again
+merge.py      small files: which are taken together, and their rows written anew
 parquet.py    delta.py    iceberg.py    the three formats
 upsert.py     rows by key into Delta; tombstones delete
 """

@@ -7,11 +7,12 @@ and of earlier ones was left by attempts that died, lost a speculation or were r
 are deleted, unless the table holds them, which is asked only where such lists are.
 """
 
+import fcntl
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -24,6 +25,14 @@ ABANDONED_SECONDS = 24 * 3600
 _log = logging.getLogger(__name__)
 
 
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Hold the lock of one of our directories, among all processes that share the disk."""
+    with (directory / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 class Attempt:
     """The files of one task's attempt."""
 
@@ -34,8 +43,12 @@ class Attempt:
         self._list = _directory(location) / self.name
 
     def register(self, path: str) -> None:
-        """Name a file that is about to be made; by path each time, as a sweep may come between."""
-        self._list.parent.mkdir(parents=True, exist_ok=True)
+        """Name a file that is about to be made; by path each time, as a sweep may come between.
+
+        FileNotFoundError where the table's location has gone: it is not made anew.
+        """
+        for directory in (self._list.parent.parent, self._list.parent):
+            directory.mkdir(exist_ok=True)
         with self._list.open("a") as names:
             names.write(path + "\n")
 

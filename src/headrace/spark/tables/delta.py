@@ -1,8 +1,9 @@
 """Delta tables, by deltalake: the workers' files are added by one version of the table's log.
 
-The marker is a pair of Delta's own application transactions, `headrace:<pipeline>` with the batch
-and `headrace:<pipeline>:digest`: they stay in the table's state when log entries expire. delta-rs
-refuses a commit that meets one with the same application's transaction.
+The marker is three of Delta's own application transactions, `headrace:<pipeline>` with the batch,
+and `headrace:<pipeline>:digest` and `:query` with what their names say: they stay in the table's
+state when log entries expire. delta-rs refuses a commit that meets one with the same application's
+transaction.
 """
 
 import json
@@ -18,15 +19,15 @@ import pyarrow.parquet as pq
 
 from headrace.spark.errors import SourceError
 from headrace.spark.tables.columns import fits
-from headrace.spark.tables.errors import Conflict, TableError
+from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile
-from headrace.spark.tables.marker import Marker
+from headrace.spark.tables.marker import UNKNOWN_DIGEST, Marker
 from headrace.spark.tables.options import TableOptions, Upsert
 from headrace.spark.tables.table import Table
 
 try:
     from deltalake import CommitProperties, DeltaTable, Schema, Transaction
-    from deltalake.exceptions import CommitFailedError, DeltaError
+    from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
     from deltalake.transaction import AddAction, RemoveAction
 
     from headrace.spark.tables.upsert import check_upsert, merge_rows
@@ -34,6 +35,10 @@ except ImportError as error:
     raise SourceError(f'{error.name} is missing: pip install "headrace[tables]"') from error
 
 OWNER = "headrace.pipeline"
+_MARKER = "headrace"
+"""Name of the marker in a commit's metadata, for people and for the error of a lost checkpoint."""
+_HISTORY_VERSIONS = 1000
+"""How far back that error looks."""
 _TEXT_BYTES_MAX = 64
 """Longer least and greatest texts are left out of the log."""
 
@@ -90,8 +95,19 @@ class Delta(Table):
         batch = self._opened.transaction_version(application)
         if batch is None:
             return None
-        digest = self._opened.transaction_version(f"{application}:digest")
-        return Marker(self.options.pipeline, batch, digest or 0)
+        digest, query = (
+            self._opened.transaction_version(f"{application}:{name}") or UNKNOWN_DIGEST
+            for name in ("digest", "query")
+        )
+        return Marker(self.options.pipeline, batch, digest, query)
+
+    def ends_of(self, marker: Marker) -> Sequence[str]:
+        """Return what the commit's own entry says, unless it has expired."""
+        for version in self._opened.history(_HISTORY_VERSIONS):
+            text = version.get(_MARKER, "")
+            if text and (found := Marker.of_json(marker.pipeline, text)).digest == marker.digest:
+                return found.ends
+        return ()
 
     def owners(self) -> Collection[str]:
         """Return the pipeline that made the table, if one did."""
@@ -170,8 +186,10 @@ class Delta(Table):
     def _load(self) -> DeltaTable:
         try:
             return DeltaTable(str(self.location))
+        except TableNotFoundError as error:
+            raise gone(self.location) from error
         except DeltaError as error:
-            raise TableError(f"there is no Delta table at {self.location}: {error}") from error
+            raise TableError(f"{self.location}: the table cannot be read: {error}") from error
 
     def _create(self, schema: pa.Schema) -> None:
         configuration = {OWNER: self.options.pipeline} if self.options.pipeline else {}
@@ -246,8 +264,9 @@ def properties_of(marker: Marker | None) -> CommitProperties | None:
         app_transactions=[
             Transaction(application, marker.batch),
             Transaction(f"{application}:digest", marker.digest),
+            Transaction(f"{application}:query", marker.query),
         ],
-        custom_metadata={"headrace": marker.to_json()},
+        custom_metadata={_MARKER: marker.to_json()},
     )
 
 

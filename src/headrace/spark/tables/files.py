@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.spark.tables.attempts import Attempt
-from headrace.spark.tables.errors import TableError
+from headrace.spark.tables.errors import TableError, gone
 from headrace.spark.tables.partition import Key, PartitionField, directory_of, split
 
 OPEN_FILES_MAX = 64
@@ -186,6 +186,8 @@ def statistics_of(footer: pq.FileMetaData) -> dict[str, Statistics]:
 
 def disk_error(location: Path, error: OSError) -> TableError:
     """Say what the disk refused, and that nothing of it counts."""
+    if error.errno == errno.ENOENT and not location.exists():
+        return gone(location)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return TableError(
             f"no space is left at {location}: nothing of this batch is in the table; make room and "

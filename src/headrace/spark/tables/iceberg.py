@@ -7,20 +7,21 @@ pyiceberg tries a commit again by itself when another was faster, and appends th
 the table already: `commit.retry.num-retries` is 0 for our commits, and we read the marker between.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from headrace.spark.errors import OptionError, SourceError
-from headrace.spark.tables.attempts import Attempt, forget
+from headrace.spark.tables.attempts import OWN_DIRECTORY, Attempt, forget, locked
 from headrace.spark.tables.columns import fits
-from headrace.spark.tables.errors import Conflict, TableError
-from headrace.spark.tables.files import FileWriter, Layout, WrittenFile
+from headrace.spark.tables.errors import Conflict, TableError, gone
+from headrace.spark.tables.files import Layout, WrittenFile
 from headrace.spark.tables.marker import Marker
+from headrace.spark.tables.merge import groups_to_merge, rewrite
 from headrace.spark.tables.options import TableOptions, local_path
 from headrace.spark.tables.table import Table
 
@@ -65,9 +66,16 @@ class Iceberg(Table):
 
     def exists(self) -> bool:
         """Ask the catalog; it is not made for that."""
-        if _is_own(self.options) and not _own_catalog(self.options).exists():
+        if self._lacks_catalog:
             return False
-        return self._catalog.table_exists(self.options.table)
+        try:
+            return self._catalog.table_exists(self.options.table)
+        except FileNotFoundError:  # the catalog knows it, and its files have gone
+            return False
+
+    @property
+    def _lacks_catalog(self) -> bool:
+        return _is_own(self.options) and not _own_catalog(self.options).exists()
 
     def open(self, schema: pa.Schema) -> Layout:
         """Make the table or check it; all columns are in the files, as Iceberg has it."""
@@ -130,6 +138,12 @@ class Iceberg(Table):
         paths = self._opened.inspect.data_files().column("file_path").to_pylist()
         return {path.removeprefix(prefix) for path in paths}
 
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Hold a lock of ours; appends do without: who sweeps their files committed the batch."""
+        own = self.location / OWN_DIRECTORY
+        own.mkdir(exist_ok=True)
+        return locked(own)
+
     def merge(self, batch: int) -> int:
         """Write the small files of a partition into one, and replace them by one snapshot.
 
@@ -143,19 +157,18 @@ class Iceberg(Table):
                 and task.file.file_size_in_bytes < self.options.file_bytes // 2
             ):
                 by_partition.setdefault(repr(task.file.partition), []).append(task.file)
-        chosen: list[list[DataFile]] = []
-        size = 0
-        for group in sorted(by_partition.values(), key=len, reverse=True):
-            if len(group) > 1 and size < self.options.merge_bytes:
-                chosen.append(group)
-                size += sum(file.file_size_in_bytes for file in group)
+        chosen = groups_to_merge(
+            by_partition.values(), lambda file: file.file_size_in_bytes, self.options.merge_bytes
+        )
         if chosen:
             attempt = Attempt(self.location, self.options.pipeline, batch)
-            self._replace([(group, self._merged(group, attempt)) for group in chosen])
+            merges = [(group, self._rewritten(group, attempt)) for group in chosen]
+            with self.exclusive():  # another run of this batch may take their files for dead ones
+                self._replace(merges)
             forget(self.location, [attempt.name])
         return sum(map(len, chosen))
 
-    def _merged(self, group: Sequence[DataFile], attempt: Attempt) -> Sequence[WrittenFile]:
+    def _rewritten(self, group: Sequence[DataFile], attempt: Attempt) -> Sequence[WrittenFile]:
         """Write the rows of some files as new ones."""
         layout = Layout(
             location=self.location,
@@ -166,12 +179,7 @@ class Iceberg(Table):
             directory="data",
         )
         prefix = f"{self._opened.location()}/"
-        batches = (
-            rows
-            for file in group
-            for rows in _rows(self.location / file.file_path.removeprefix(prefix), layout.schema)
-        )
-        return FileWriter(layout, attempt).write_all(batches)
+        return rewrite(layout, attempt, [file.file_path.removeprefix(prefix) for file in group])
 
     def _replace(self, merges: Sequence[tuple[Sequence[DataFile], Sequence[WrittenFile]]]) -> None:
         table = self._opened
@@ -191,10 +199,12 @@ class Iceberg(Table):
             raise Conflict(str(error)) from error
 
     def _load(self) -> IcebergTable:
+        if self._lacks_catalog:
+            raise gone(self.location)
         try:
             table = self._catalog.load_table(self.options.table)
-        except NoSuchTableError as error:
-            raise TableError(f"there is no table {self.options.table}: {error}") from error
+        except (NoSuchTableError, FileNotFoundError) as error:
+            raise gone(self.location) from error
         self.location = local_path("the table's location", table.location())
         # In this process's copy alone; see above.
         table.metadata.properties[_RETRIES] = "0"
@@ -205,6 +215,8 @@ class Iceberg(Table):
 
     def _create(self, schema: pa.Schema) -> None:
         name = self.options.table
+        if _is_own(self.options):
+            self.options.path.mkdir(parents=True, exist_ok=True)
         namespace = name.rpartition(".")[0]
         self._catalog.create_namespace_if_not_exists(namespace)
         properties = {OWNER: self.options.pipeline} if self.options.pipeline else {}
@@ -247,24 +259,10 @@ class Iceberg(Table):
             )
 
 
-def _rows(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield a file's rows; columns that the table got since it was written are null."""
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches():
-            columns = [
-                batch.column(field.name).cast(field.type)
-                if field.name in batch.schema.names
-                else pa.nulls(batch.num_rows, field.type)
-                for field in schema
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
 def _catalog(options: TableOptions) -> Catalog:
     given = dict(options.catalog)
     name = given.pop("name", "headrace")
     if _is_own(options):
-        options.path.mkdir(parents=True, exist_ok=True)
         given = {
             "type": "sql",
             "uri": f"sqlite:///{_own_catalog(options)}",

@@ -12,6 +12,7 @@ from headrace.spark.tables.partition import PartitionField, parse_fields
 
 FILE_BYTES = 128 << 20
 MERGE_EVERY = 50
+"""Of Delta and Iceberg. In a Parquet directory rows come into sight only with the merge: 0."""
 MERGE_BYTES = 1 << 30
 _CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
 _NAMES = (
@@ -90,10 +91,12 @@ def parse_table_options(options: Mapping[str, str], *, streaming: bool) -> Table
         version=version,
         partition_by=parse_fields(_text(given, "partitionBy")),
         sort_by=given.words("sortBy"),
-        file_bytes=_number(given, "fileBytesMax", FILE_BYTES, 1 << 16),
+        file_bytes=given.number_or("fileBytesMax", FILE_BYTES, 1 << 16),
         compression=given.choice("compression", {codec: codec for codec in _CODECS}, "zstd"),
-        merge_every=_number(given, "mergeEvery", MERGE_EVERY, 0),
-        merge_bytes=_number(given, "mergeBytesMax", MERGE_BYTES, 1 << 20),
+        merge_every=given.number_or(
+            "mergeEvery", 0 if kind is TableFormat.PARQUET else MERGE_EVERY, 0
+        ),
+        merge_bytes=given.number_or("mergeBytesMax", MERGE_BYTES, 1 << 20),
         shared=given.flag("shared", False),
         upsert=_upsert(given, kind),
     )
@@ -113,11 +116,6 @@ def _catalog(given: GivenOptions) -> dict[str, str]:
 
 def _text(given: GivenOptions, name: str) -> str:
     return (given.text(name) or "").strip()
-
-
-def _number(given: GivenOptions, name: str, default: int, least: int) -> int:
-    number = given.number(name, least)
-    return default if number is None else number
 
 
 def local_path(option: str, text: str) -> Path:
@@ -148,7 +146,7 @@ def _pipeline(given: GivenOptions, *, streaming: bool) -> tuple[str, int | None]
         return name, None
     if bool(job) != bool(_text(given, "txnVersion")):
         raise OptionError("txnAppId and txnVersion: give both, or neither")
-    return job, _number(given, "txnVersion", 0, 0) if job else None
+    return job, given.number("txnVersion", 0) if job else None
 
 
 def _checkpoint(given: GivenOptions) -> Path:

@@ -1,28 +1,33 @@
 """Parquet directories: files that are committed are under the table's path, and no others.
 
-    <path>/_headrace/log/00000000000000000012.json   the last commit: marker, files to move and go
-    <path>/_headrace/staging/…                       files that tasks have written
+    <path>/_headrace/log/00000000000000000012.json   the last commit: markers, files to move
+    <path>/_headrace/staging/…                       files that tasks have written, or that wait
     <path>/timestamp_day=2026-11-23/part-….parquet   the table, for any reader of Parquet
 
 A commit is decided by its log entry, written whole beside the last one under a lock; then files are
 moved to where readers look. A commit that was cut short is completed by the next one, before
 anything else. Entries are small and hold the markers of all pipelines: the last one says it all.
+
+Files that readers see are never merged: who had listed them would miss rows, or read them twice. So
+a stream with `mergeEvery` lets small files wait in staging, committed and out of sight, until they
+are merged, and only what they became is moved.
 """
 
-import fcntl
 import json
 import os
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from headrace.spark.tables.attempts import OWN_DIRECTORY
-from headrace.spark.tables.errors import Conflict, TableError
+from headrace.spark.tables.attempts import OWN_DIRECTORY, Attempt, forget, locked
+from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile
 from headrace.spark.tables.marker import Marker
+from headrace.spark.tables.merge import groups_to_merge, rewrite
 from headrace.spark.tables.options import TableOptions
 from headrace.spark.tables.table import Table
 
@@ -77,15 +82,26 @@ class ParquetDirectory(Table):
         """Read the log's last entry."""
         entries = sorted(self._log.glob("*.json"))
         if not entries:
-            raise TableError(f"there is no table at {self.location}: {self._log} has no entry")
+            raise gone(self.location)
         self._number = int(entries[-1].stem)
         self._last = json.loads(entries[-1].read_bytes())
 
+    @property
+    def _gathers(self) -> bool:
+        """Whether small files wait until they are merged: batch jobs end, and are to be seen."""
+        return self.options.merge_every > 0 and self.options.checkpoint is not None
+
+    @property
+    def _waiting(self) -> list[str]:
+        return list(self._last.get("waiting", ()))
+
     def complete(self) -> None:
-        """Move the last commit's files that are still in staging."""
-        with self._locked():
+        """Move the last commit's files that are still in staging; all of them, if none may wait."""
+        with locked(self._log):
             self.reload()
             self._publish()
+            if self._waiting and not self._gathers:
+                self._commit(moved=self._waiting, waiting=[])
 
     def last_marker(self) -> Marker | None:
         """Return the pipeline's entry."""
@@ -100,26 +116,84 @@ class ParquetDirectory(Table):
         self, files: Sequence[WrittenFile], marker: Marker | None, *, overwrite: bool
     ) -> None:
         """Write the next entry, then do what it says."""
-        with self._locked():
-            seen = self._number
-            self.reload()
-            if self._number != seen:
-                raise Conflict(f"commit {self._number}")
+        with locked(self._log):
+            self._reload_unchanged(self._number)
             markers = dict(self._last["markers"])
             if marker is not None:
                 markers[marker.pipeline] = marker.to_json()
-            gone = sorted(self._visible()) if overwrite else []
-            moved = [file.path for file in files]
-            self._write_entry({**self._last, "markers": markers, "moved": moved, "gone": gone})
-            self._publish()
+            if overwrite:
+                gone = [*sorted(self._visible()), *self._waiting]
+                self._commit(
+                    markers=markers, moved=[file.path for file in files], gone=gone, waiting=[]
+                )
+                return
+            small = [file.path for file in files if self._gathers and self._is_small(file.size)]
+            self._commit(
+                markers=markers,
+                moved=[file.path for file in files if file.path not in small],
+                waiting=[*self._waiting, *small],
+            )
 
     def held(self) -> Collection[str]:
-        """Return nothing: what is committed is in staging no more."""
-        return ()
+        """Return what is committed and may be in staging."""
+        return {*self._waiting, *self._last["moved"]}
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Hold the log's lock."""
+        return locked(self._log)
 
     def merge(self, batch: int) -> int:
-        """Leave all files as they are: readers would see rows twice or not at all meanwhile."""
-        return 0
+        """Let readers see what waits, the small files of a partition as few large ones.
+
+        What is beyond `mergeBytesMax` is seen as it is.
+        """
+        waiting, seen = self._waiting, self._number
+        by_directory: dict[str, list[str]] = {}
+        for path in waiting:
+            by_directory.setdefault(str(Path(path).parent), []).append(path)
+        groups = groups_to_merge(
+            by_directory.values(),
+            lambda path: (self.location / path).stat().st_size,
+            self.options.merge_bytes,
+        )
+        attempt = Attempt(self.location, self.options.pipeline, batch)
+        merged = [file.path for group in groups for file in self._rewritten(group, attempt)]
+        replaced = {path for group in groups for path in group}
+        if waiting:
+            with locked(self._log):
+                self._reload_unchanged(seen)
+                for path in merged:
+                    (self.location / path).stat()  # swept by another run of this batch?
+                alone = [path for path in waiting if path not in replaced]
+                self._commit(moved=[*merged, *alone], gone=sorted(replaced), waiting=[])
+        forget(self.location, [attempt.name])
+        return len(replaced)
+
+    def _rewritten(self, paths: Sequence[str], attempt: Attempt) -> Sequence[WrittenFile]:
+        layout = Layout(
+            location=self.location,
+            schema=pq.read_schema(self.location / paths[0]),
+            sort_by=self.options.sort_by,
+            compression=self.options.compression,
+            file_bytes=self.options.file_bytes,
+            directory=str(Path(paths[0]).parent),
+            suffix=_STAGED,
+        )
+        return rewrite(layout, attempt, paths)
+
+    def _is_small(self, size: int) -> bool:
+        return size < self.options.file_bytes // 2
+
+    def _reload_unchanged(self, seen: int) -> None:
+        """Raise Conflict where the last entry is not the one that was looked at."""
+        self.reload()
+        if self._number != seen:
+            raise Conflict(f"commit {self._number}")
+
+    def _commit(self, *, moved: Sequence[str], gone: Sequence[str] = (), **more: object) -> None:
+        """Write the next entry, then do what it says. The caller holds the lock."""
+        self._write_entry({**self._last, "moved": list(moved), "gone": list(gone), **more})
+        self._publish()
 
     def _publish(self) -> None:
         directories = set()
@@ -148,7 +222,8 @@ class ParquetDirectory(Table):
             raise TableError(
                 f"{self.location} holds files that no commit of ours names: give an empty directory"
             )
-        with self._locked():
+        self._log.mkdir(parents=True, exist_ok=True)
+        with locked(self._log):
             if self.exists():
                 return
             entry = {"table": said, "owner": self.options.pipeline, "markers": {}}
@@ -174,13 +249,6 @@ class ParquetDirectory(Table):
         for old in sorted(self._log.glob("*.json"))[:-ENTRIES_KEPT]:
             with suppress(OSError):
                 old.unlink()
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        self._log.mkdir(parents=True, exist_ok=True)
-        with (self._log / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
 
 
 def _final(staged: str) -> str:

@@ -9,12 +9,13 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pyarrow as pa
 
 from headrace.spark.tables import attempts
-from headrace.spark.tables.errors import Conflict, TableError
+from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile, disk_error
 from headrace.spark.tables.marker import Marker, is_written
 from headrace.spark.tables.options import TableOptions
@@ -53,6 +54,10 @@ class Table(ABC):
     def last_marker(self) -> Marker | None:
         """Return the pipeline's last batch, as of the last look."""
 
+    def ends_of(self, marker: Marker) -> Sequence[str]:
+        """Return where the sources ended with the last batch, where the table still knows it."""
+        return marker.ends
+
     @abstractmethod
     def owners(self) -> Collection[str]:
         """Return the pipelines that have written to the table, as of the last look."""
@@ -74,6 +79,10 @@ class Table(ABC):
     def merge(self, batch: int) -> int:
         """Make large files of small ones, `mergeBytesMax` at most; returns how many went."""
 
+    def exclusive(self) -> AbstractContextManager[object]:
+        """Keep others from committing, where a commit without it could be of files just deleted."""
+        return nullcontext()
+
     def complete(self) -> None:  # noqa: B027 - most formats leave nothing undone
         """Finish what a commit before this one left undone."""
 
@@ -86,10 +95,7 @@ def open_table(table: Table, schema: pa.Schema) -> Layout:
         if column not in schema.names:
             raise TableError(f"sortBy: there is no column {column!r} in {', '.join(schema.names)}")
     if options.checkpoint is not None and _has_committed(options.checkpoint) and not table.exists():
-        raise TableError(
-            f"there is no table at {table.location} any more, and pipeline {options.pipeline} has "
-            "written to it: bring it back, or start with a new checkpointLocation to write it anew"
-        )
+        raise gone(table.location)
     try:
         layout = table.open(schema)
     except OSError as error:
@@ -117,7 +123,8 @@ def commit(
         if written and table.options.upsert is None:
             attempts.forget(table.location, committed)
         batch = None if marker is None else marker.batch
-        attempts.sweep(table.location, table.options.pipeline, batch, lambda: _held_now(table))
+        with table.exclusive():
+            attempts.sweep(table.location, table.options.pipeline, batch, lambda: _held_now(table))
         _merge_in_turn(table, marker)
     except Exception as error:  # noqa: BLE001 - the next batch sweeps and merges again
         _log.warning("%s: not tidied up after batch: %s", table.location, error)
@@ -132,7 +139,7 @@ def _append_once(
         try:
             table.reload()
             table.complete()
-            if marker is not None and is_written(table.last_marker(), marker):
+            if marker is not None and is_written(table.last_marker(), marker, table.ends_of):
                 return False
             if not files and not overwrite:
                 return True

@@ -98,7 +98,7 @@ async def _create(
 
 def _forbidden(context: RequestContext, request: Entity) -> frozenset[str]:
     """Return the names of topics that who asks may not create."""
-    if permits(context, CREATE_CLUSTER):
+    if permits(context, CREATE_CLUSTER, told=False):
         return frozenset()
     return refused(context, CREATE_TOPIC, (topic.name for topic in request.topics))
 
@@ -141,7 +141,7 @@ def _result(
             **error_fields(outcome),
         )
     configs: tuple[Entity, ...] = ()
-    if not permits(context, DESCRIBE_TOPIC_CONFIGS, name):
+    if not permits(context, DESCRIBE_TOPIC_CONFIGS, name, told=False):
         return make(
             "CreatableTopicResult",
             name=name,

@@ -86,7 +86,7 @@ async def _delete(context: RequestContext, request: Entity, spend: Spend) -> lis
             problem = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         elif (name if topic is None else topic.name) in forbidden:
             problem = authorization_failed(ResourceType.TOPIC)
-            if topic is not None and permits(context, DESCRIBE_TOPIC, topic.name):
+            if topic is not None and permits(context, DESCRIBE_TOPIC, topic.name, told=False):
                 name = topic.name
         elif topic is None and name is None:
             problem = ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -109,7 +109,7 @@ async def _delete(context: RequestContext, request: Entity, spend: Spend) -> lis
 
 def _forbidden(context: RequestContext, asked: Sequence[_Asked]) -> frozenset[str]:
     """Return the names of topics that who asks may not delete, be they there or not."""
-    if permits(context, DELETE_CLUSTER):
+    if permits(context, DELETE_CLUSTER, told=False):
         return frozenset()
     by_id = context.broker.image.topics_by_id
     names = {name for name, _ in asked if name is not None}

@@ -6,6 +6,8 @@ there is no such stage, and on an SSL one it is over before the first frame.
 
 from typing import TYPE_CHECKING
 
+from headrace.config.sasl import PROTOCOLS
+from headrace.frontends.kafka.connection.stage import Stage
 from headrace.wire.kafka.api import ApiKey
 
 if TYPE_CHECKING:
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from headrace.frontends.kafka.connection.route import Route
 
 APIS = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
-PROTOCOLS = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
 
 
 def listeners_with(listeners: "Iterable[Listener]") -> frozenset[str]:
@@ -23,6 +24,14 @@ def listeners_with(listeners: "Iterable[Listener]") -> frozenset[str]:
     return frozenset(listener.name for listener in listeners if listener.protocol in PROTOCOLS)
 
 
-def routes_in(routes: "Mapping[int, Route]") -> "dict[int, Route]":
-    """Return the routes of the requests that are answered in this stage."""
-    return {code: route for code, route in routes.items() if route.key in APIS}
+def routes_in(routes: "Mapping[int, Route]") -> "dict[Stage, dict[int, Route]]":
+    """Return the routes of the requests that are answered in each stage but DONE, which has all."""
+    first = {code: route for code, route in routes.items() if route.key in APIS}
+    again = {code: route for code, route in first.items() if route.key == ApiKey.SASL_HANDSHAKE}
+    return {
+        Stage.FIRST: first,
+        Stage.TOKENS: first,
+        Stage.RAW: {},
+        Stage.EXPIRED: again,
+        Stage.FAILED: {},
+    }

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.security.acl import ANY_NAME
 from headrace.security.authorizer import (
     CLUSTER_NAME,
     OPERATIONS_OF,
@@ -181,18 +182,31 @@ def authorization_failed(kind: ResourceType) -> ApiError:
     return ApiError(code, f"{what} authorization failed.")
 
 
-def permits(context: "RequestContext", ask: Ask, name: str = CLUSTER_NAME) -> bool:
-    """Tell whether who asks may do that to the resource of this name."""
+def permits(
+    context: "RequestContext", ask: Ask, name: str = CLUSTER_NAME, *, told: bool = True
+) -> bool:
+    """Tell whether who asks may do that to the resource of this name.
+
+    A refusal is told by the audit log, unless not `told`: where nothing is refused by it yet, and
+    where what may not be seen is left out.
+    """
     authorizer = context.broker.authorizer
     if authorizer.allows_all:
         return True
-    return authorizer.allows(context.identity, ask.operation, Resource(ask.kind, name))
+    resource = Resource(ask.kind, name)
+    allowed = authorizer.allows(context.identity, ask.operation, resource)
+    if not allowed and told:
+        context.broker.audit.refused(context.identity, ask.operation, resource)
+    return allowed
 
 
 def permits_any(context: "RequestContext", ask: Ask) -> bool:
     """Tell whether he may do that to any resource of its type."""
-    authorizer = context.broker.authorizer
-    return authorizer.allows_all or authorizer.allows_any(context.identity, ask.operation, ask.kind)
+    authorizer, identity = context.broker.authorizer, context.identity
+    if authorizer.allows_all or authorizer.allows_any(identity, ask.operation, ask.kind):
+        return True
+    context.broker.audit.refused(identity, ask.operation, Resource(ask.kind, ANY_NAME))
+    return False
 
 
 def refusal(context: "RequestContext", ask: Ask, name: str = CLUSTER_NAME) -> ApiError | None:
@@ -206,11 +220,15 @@ def require(context: "RequestContext", ask: Ask, name: str = CLUSTER_NAME) -> No
         raise authorization_failed(ask.kind)
 
 
-def refused(context: "RequestContext", ask: Ask, names: Iterable[str]) -> frozenset[str]:
-    """Return those of the names that he may not do it to; nearly always none."""
+def refused(
+    context: "RequestContext", ask: Ask, names: Iterable[str], *, told: bool = True
+) -> frozenset[str]:
+    """Return those of the names that he may not do it to; nearly always none. `told`: `permits`."""
     if context.broker.authorizer.allows_all:
         return frozenset()
-    return frozenset(name for name in frozenset(names) if not permits(context, ask, name))
+    return frozenset(
+        name for name in frozenset(names) if not permits(context, ask, name, told=told)
+    )
 
 
 def operations(context: "RequestContext", kind: ResourceType, name: str = CLUSTER_NAME) -> int:
@@ -220,12 +238,12 @@ def operations(context: "RequestContext", kind: ResourceType, name: str = CLUSTE
     return sum(
         1 << operation
         for operation in OPERATIONS_OF[kind]
-        if permits(context, Ask(operation, kind), name)
+        if permits(context, Ask(operation, kind), name, told=False)
     )
 
 
 def operations_of_cluster(context: "RequestContext") -> int:
     """Return what he may do to the cluster, as such bits; none where he may not describe it."""
-    if not permits(context, DESCRIBE_CLUSTER):
+    if not permits(context, DESCRIBE_CLUSTER, told=False):
         return 0
     return operations(context, ResourceType.CLUSTER)

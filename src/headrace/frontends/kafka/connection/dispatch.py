@@ -15,6 +15,7 @@ from collections.abc import Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from headrace.config.sasl import SaslListener
 from headrace.frontends.kafka.connection import api_versions, authentication_stage, cold_calls
 from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.between_brokers import listeners_for_brokers
@@ -22,6 +23,7 @@ from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.hot_state import Shared
 from headrace.frontends.kafka.connection.registry import PEER_APIS
 from headrace.frontends.kafka.connection.route import Route, pack_plain, pack_tagged
+from headrace.frontends.kafka.connection.stage import Stage
 from headrace.frontends.kafka.connection.throttle import Throttle
 from headrace.frontends.kafka.connection.throttled_answers import told
 from headrace.frontends.kafka.groups.offset_commit_run import OffsetCommitRuns
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from headrace.cluster.controller_port import ControllerPort
     from headrace.cluster.peers.peer_port import PeerPort
     from headrace.coordination.coordinators import Coordinators
+    from headrace.frontends.kafka.connection.authentication import Authentication
     from headrace.net.connection import Connection
 
 _HEAD_BYTES = 10
@@ -79,8 +82,8 @@ class Dispatcher:
             for api in served
             for version in range(api.min_version, api.max_version + 1)
         }
-        self.first_routes = authentication_stage.routes_in(self.routes)
-        """Those of connections that have not authenticated yet."""
+        self.staged_routes = authentication_stage.routes_in(self.routes)
+        """Those of connections that have to authenticate, first or again."""
         self.authenticating = authentication_stage.listeners_with(broker.config.listeners)
         """The listeners whose connections must."""
         self.shared = Shared(
@@ -99,6 +102,13 @@ class Dispatcher:
     def open(self, connection: "Connection") -> "KafkaSession":
         """Return a session for a new connection."""
         return KafkaSession(self, connection)
+
+    def authentication(self, session: "KafkaSession", who: Identity) -> "Authentication":
+        """Return how a new connection authenticates; imported with the first one that must."""
+        from headrace.frontends.kafka.connection.authentication import Authentication
+
+        accepts = self.broker.config.sasl.get(who.listener, SaslListener(()))
+        return Authentication(session, self.broker, accepts, who)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a cold request's coroutine; kept until it ends."""
@@ -119,6 +129,7 @@ class KafkaSession:
     """One connection's requests. `net.session.Session`."""
 
     __slots__ = (
+        "_authentication",
         "_client_raw",
         "_commits",
         "_connection",
@@ -133,12 +144,14 @@ class KafkaSession:
     def __init__(self, dispatcher: Dispatcher, connection: "Connection") -> None:
         self._dispatcher = dispatcher
         self._routes = dispatcher.routes
-        if connection.listener in dispatcher.authenticating:
-            self._routes = dispatcher.first_routes
-            connection.authenticated = False
         self._pass = dispatcher.shared.request_pass
         self._connection = connection
+        self._authentication: Authentication | None = None
         identity = Identity(connection.address, connection.listener, connection.principal)
+        if connection.listener in dispatcher.authenticating:
+            self._routes = dispatcher.staged_routes[Stage.FIRST]
+            connection.authenticated = False
+            self._authentication = dispatcher.authentication(self, identity)
         self._begin_runs(identity)
         self._quotas = dispatcher.broker.quotas
         self._client_raw = b""
@@ -153,6 +166,7 @@ class KafkaSession:
             shared=dispatcher.shared,
             client_port=connection.port,
             offset_commits=self._commits,
+            authentication=self._authentication,
         )
 
     def _begin_runs(self, identity: Identity) -> None:
@@ -170,6 +184,20 @@ class KafkaSession:
         context.identity, context.offset_commits, context.throttle = identity, self._commits, None
         self._connection.authenticated = True
 
+    def serve(self, stage: Stage) -> None:
+        """Serve what may be asked in `stage`, before the client has authenticated (again)."""
+        self._routes = self._dispatcher.staged_routes[stage]
+        self._begin_runs(self._context.identity)
+        self._context.offset_commits = self._commits
+
+    def end(self) -> None:
+        """End the connection behind the answers that are ready."""
+        self._connection.close()
+
+    def hear_no_more(self) -> None:
+        """Handle no further request."""
+        self._connection.quiesce()
+
     def frame(self, frame: memoryview) -> Body | Pending:
         """Answer one request."""
         if self._quotas.active:
@@ -178,6 +206,8 @@ class KafkaSession:
 
     def _within_quotas(self, frame: memoryview) -> Body | Pending:
         """Answer one request, count it, and have its client wait where it is over a quota."""
+        if not self._routes:
+            return self._unserved(frame)
         throttle = self._context.throttle
         if throttle is None:
             user = self._context.identity.principal.name
@@ -200,6 +230,8 @@ class KafkaSession:
         try:
             code, correlation_id, client_size = _unpack_head(frame)
         except struct.error:
+            if not self._routes:
+                return self._unserved(frame)
             raise Malformed(f"{len(frame)} bytes are no request") from None
         route = self._routes.get(code)
         if route is None:
@@ -287,6 +319,8 @@ class KafkaSession:
         self._client_raw = (header.client_id or "").encode()
 
     def _unserved(self, frame: memoryview) -> Body:
+        if self._authentication is not None and not self._routes:
+            return self._authentication.raw(frame)
         header = parse_request(frame)
         if header.api_key == ApiKey.API_VERSIONS:
             # KIP-511: a client of the future learns from this what it may ask instead.
@@ -296,7 +330,10 @@ class KafkaSession:
         if header.api_key in ApiKey.__members__.values():
             name = ApiKey(header.api_key).name
         if self._routes is not self._dispatcher.routes:
-            raise Malformed(f"{name} v{header.version} before authentication")
+            when = "before authentication"
+            if self._routes is self._dispatcher.staged_routes[Stage.EXPIRED]:
+                when = "behind the session's end (connections.max.reauth.ms)"
+            raise Malformed(f"{name} v{header.version} {when}")
         raise Malformed(f"{name} v{header.version} is not served")
 
     def _cold(self, route: Route, correlation_id: int, body: memoryview) -> Body | Pending:
@@ -315,8 +352,10 @@ class KafkaSession:
             client_software=shared.client_software,
             throttle=shared.throttle,
             mute=self._mute,
+            authentication=shared.authentication,
             on_close=shared.on_close,
         )
+        late = self._late if self._authentication is None else self._late_and_perhaps_last
         spawn = self._dispatcher.spawn
         answer = (
             cold_calls.call(route, context, body, spawn=spawn)
@@ -325,9 +364,16 @@ class KafkaSession:
         )
         if isinstance(answer, Pending):
             answer.alone = True
-            answer.head = partial(self._late, route, correlation_id, began)
+            answer.head = partial(late, route, correlation_id, began)
             return answer
-        return self._late(route, correlation_id, began, answer)
+        return late(route, correlation_id, began, answer)
+
+    def _late_and_perhaps_last(
+        self, route: Route, correlation_id: int, began: float, body: Body
+    ) -> Body:
+        if self._authentication is not None:
+            self._authentication.answered()
+        return self._late(route, correlation_id, began, body)
 
     def pass_done(self) -> Pending | None:
         """End the pass: its writes are done before its answers leave."""
@@ -335,6 +381,8 @@ class KafkaSession:
 
     def closed(self) -> None:
         """Tell whoever keeps something for the connection."""
+        if self._authentication is not None:
+            self._authentication.closed()
         on_close = self._context.on_close
         while on_close:
             on_close.popitem()[1]()

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from headrace.cluster.controller_port import ControllerPort
     from headrace.coordination.coordinators import Coordinators
     from headrace.frontends.kafka.connection.api import Api
+    from headrace.frontends.kafka.connection.authentication import Authentication
     from headrace.frontends.kafka.connection.hot_state import Shared
     from headrace.frontends.kafka.connection.throttle import Throttle
     from headrace.frontends.kafka.groups.offset_commit_run import OffsetCommitRuns
@@ -74,6 +75,8 @@ class RequestContext:
     """What is known of the connection's OffsetCommits; hot handlers only."""
     mute: Callable[[float], None] = _unheard
     """Read no more of the client's requests for so many seconds; cold handlers only."""
+    authentication: "Authentication | None" = None
+    """How the client authenticates, on listeners where it must."""
     on_close: dict[Hashable, Callable[[], None]] = field(default_factory=dict)
     """What is to be done when the connection ends, by whom it is for; one dict a connection."""
 

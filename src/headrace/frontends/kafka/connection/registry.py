@@ -49,8 +49,8 @@ APIS: tuple[Api, ...] = (
         "tests/unit/frontends/test_groups_apis.py"
         "::test_list_groups_in_every_version"),
     Api(ApiKey.SASL_HANDSHAKE, "security", 0, 1, proof=
-        "tests/unit/frontends/test_admin_security.py"
-        "::test_no_listener_authenticates"),
+        "tests/unit/frontends/test_authentication.py"
+        "::test_the_right_password_lets_in"),
     Api(ApiKey.API_VERSIONS, "connection", 0, 4, hot=True, proof=
         "tests/security/test_hostile_frames.py"
         "::test_api_versions_of_the_future_is_answered_in_version_0"),
@@ -85,14 +85,14 @@ APIS: tuple[Api, ...] = (
         "tests/unit/frontends/test_transaction_apis.py"
         "::test_offsets_count_if_their_transaction_commits"),
     Api(ApiKey.DESCRIBE_ACLS, "security", 1, 3, proof=
-        "tests/unit/frontends/test_admin_security.py"
-        "::test_acls_are_refused_as_without_an_authorizer"),
+        "tests/unit/frontends/test_acl_apis.py"
+        "::test_acls_are_created_described_and_deleted"),
     Api(ApiKey.CREATE_ACLS, "security", 1, 3, proof=
-        "tests/unit/frontends/test_admin_security.py"
-        "::test_acls_are_refused_as_without_an_authorizer"),
+        "tests/unit/frontends/test_acl_apis.py"
+        "::test_acls_are_created_described_and_deleted"),
     Api(ApiKey.DELETE_ACLS, "security", 1, 3, proof=
-        "tests/unit/frontends/test_admin_security.py"
-        "::test_acls_are_refused_as_without_an_authorizer"),
+        "tests/unit/frontends/test_acl_apis.py"
+        "::test_acls_are_created_described_and_deleted"),
     Api(ApiKey.DESCRIBE_CONFIGS, "admin", 1, 4, proof=
         "tests/unit/frontends/test_admin_settings.py"
         "::test_describe_configs_says_where_values_come_from"),
@@ -106,8 +106,8 @@ APIS: tuple[Api, ...] = (
         "tests/unit/frontends/test_admin_apis.py"
         "::test_describe_log_dirs_shows_sizes_and_names_failed_directories"),
     Api(ApiKey.SASL_AUTHENTICATE, "security", 0, 2, proof=
-        "tests/unit/frontends/test_admin_security.py"
-        "::test_no_listener_authenticates"),
+        "tests/unit/frontends/test_authentication.py"
+        "::test_the_right_password_lets_in"),
     Api(ApiKey.CREATE_PARTITIONS, "admin", 0, 3, proof=
         "tests/unit/frontends/test_admin_apis.py"
         "::test_create_partitions_grows_and_refuses"),
@@ -148,11 +148,11 @@ APIS: tuple[Api, ...] = (
         "tests/unit/frontends/test_client_quotas.py"
         "::test_quotas_are_set_described_and_kept"),
     Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "security", 0, 0, proof=
-        "tests/unit/frontends/test_admin_security.py"
-        "::test_nobody_has_scram_credentials"),
+        "tests/unit/frontends/test_scram_credentials.py"
+        "::test_credentials_are_set_described_deleted_and_kept"),
     Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "security", 0, 0, proof=
-        "tests/unit/frontends/test_admin_security.py"
-        "::test_nobody_has_scram_credentials"),
+        "tests/unit/frontends/test_scram_credentials.py"
+        "::test_credentials_are_set_described_deleted_and_kept"),
     Api(ApiKey.DESCRIBE_CLUSTER, "metadata", 0, 2, proof=
         "tests/unit/frontends/test_admin_apis.py"
         "::test_describe_cluster_shows_the_asking_listeners_addresses"),

@@ -193,6 +193,7 @@ class FetchInHand:
             topic = known.name
         resource = Resource(ResourceType.TOPIC, topic)
         if not self.broker.authorizer.allows(self.identity, Operation.READ, resource):
+            self.broker.audit.refused(self.identity, Operation.READ, resource)
             raise authorization_failed(ResourceType.TOPIC)
 
     def _read(self, entry: WantedPartition, partition: "Partition") -> FetchedPartition:

@@ -54,7 +54,7 @@ def _end_of(
     asked: Any,  # noqa: ANN401
 ) -> tuple[ErrorCode, tuple[int, int]]:
     try:
-        if not permits(context, CLUSTER_ACTION):
+        if not permits(context, CLUSTER_ACTION, told=False):
             require(context, DESCRIBE_TOPIC, topic)
         partition = context.broker.partition(topic, asked.partition)
         partition.check_epoch(asked.current_leader_epoch)

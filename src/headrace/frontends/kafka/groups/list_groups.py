@@ -29,8 +29,8 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     except ApiError as problem:
         listed, error = [], problem.code
     hidden: frozenset[str] = frozenset()
-    if not permits(context, DESCRIBE_CLUSTER):
-        hidden = refused(context, DESCRIBE_GROUP, (group.group_id for group in listed))
+    if not permits(context, DESCRIBE_CLUSTER, told=False):
+        hidden = refused(context, DESCRIBE_GROUP, (group.group_id for group in listed), told=False)
     make = maker(context)
     groups = tuple(
         make(

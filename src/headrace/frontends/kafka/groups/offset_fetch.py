@@ -121,7 +121,8 @@ def _topics(
                 asked.group_id, asked.member_id, asked.member_epoch
             )
         wanted = _wanted(context, asked, offsets)
-        hidden = refused(context, DESCRIBE_TOPIC, (topic.name for topic in wanted if topic.name))
+        named = (topic.name for topic in wanted if topic.name)
+        hidden = refused(context, DESCRIBE_TOPIC, named, told=asked.topics is not None)
         read = [
             (topic, _read(offsets, asked.group_id, topic, stable))
             if topic.name not in hidden

@@ -35,7 +35,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     if request.cursor is not None:
         start, first = request.cursor.topic_name, request.cursor.partition_index
     names: Iterable[str] = {topic.name for topic in request.topics} or image.topics
-    hidden = refused(context, DESCRIBE_TOPIC, names)
+    hidden = refused(context, DESCRIBE_TOPIC, names, told=bool(request.topics))
     if first < 0 or (request.cursor is not None and request.topics and start not in names):
         return _refusal(make, names if request.topics else ())
     topics: list[Entity] = []

@@ -8,9 +8,10 @@ from headrace.security.identity import Principal
 ANSWERS_MAX = 256
 REQUEST_BYTES_MAX = 1024
 
-Question = tuple[int, str, Principal, str, int, bytes]
-"""A Metadata request: its version, the listener it came through, who asks, from which host, the
-version of who may do what, and its body. The host is empty where everybody may do everything."""
+Question = tuple[int, str, Principal, tuple[str, frozenset[str]] | None, int, bytes]
+"""A Metadata request: its version, the listener it came through, who asks, from which host and
+with which tags (None where everybody may do everything), the version of who may do what, and its
+body."""
 
 
 class KeptAnswers:

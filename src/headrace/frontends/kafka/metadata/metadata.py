@@ -68,7 +68,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         context.version,
         identity.listener,
         identity.principal,
-        "" if authorizer.allows_all else identity.host,
+        None if authorizer.allows_all else (identity.host, identity.tags),
         authorizer.version,
         bytes(body),
     )
@@ -132,7 +132,7 @@ def _creatable(
     missing = [name for name in missing if name not in hidden]
     enabled = context.broker.config.auto_create_topics_enable
     made = [name for name in missing if enabled or name in INTERNAL_TOPICS]
-    if not made or permits(context, CREATE_CLUSTER):
+    if not made or permits(context, CREATE_CLUSTER, told=False):
         return missing, {}
     forbidden = refused(context, CREATE_TOPIC, made)
     failed = dict.fromkeys(forbidden, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -145,7 +145,7 @@ def _response(
     """Answer from the picture. `failed`: why topics could not be created."""
     image = context.broker.image
     if request.topics is None:
-        hidden = refused(context, DESCRIBE_TOPIC, image.topics)
+        hidden = refused(context, DESCRIBE_TOPIC, image.topics, told=False)
         seen = (topic for topic in image.topics.values() if topic.name not in hidden)
         topics = [_topic(context, request, topic) for topic in seen]
     else:

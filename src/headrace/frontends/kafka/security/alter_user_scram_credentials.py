@@ -1,26 +1,41 @@
-"""AlterUserScramCredentials (key 51, v0): refused: nobody could authenticate by them (KIP-554)."""
+"""AlterUserScramCredentials (key 51, v0): kept as Kafka keeps them, a password never (KIP-554)."""
 
+from typing import TYPE_CHECKING
+
+from headrace.cluster.settings.user_settings import Deletion, Upsertion
 from headrace.frontends.kafka.connection.authorisation import ALTER_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, error_fields, maker
-from headrace.model.errors import ApiError, ErrorCode
 
-_ABSENT = ApiError(
-    ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
-)
-_USELESS = ApiError(
-    ErrorCode.SECURITY_DISABLED, "no listener here authenticates: credentials are not kept"
-)
+if TYPE_CHECKING:
+    from headrace.model.errors import ApiError
 
 
-def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with one result a user: there is nothing to delete, and nothing is kept."""
+async def handle(context: RequestContext, request: Entity) -> Entity:
+    """Answer with one result a user."""
     make = maker(context)
-    outcome = {str(deletion.name): _ABSENT for deletion in request.deletions}
-    outcome.update((str(upsertion.name), _USELESS) for upsertion in request.upsertions)
+    deletions = [
+        Deletion(str(deletion.name), int(deletion.mechanism)) for deletion in request.deletions
+    ]
+    upsertions = [
+        Upsertion(
+            str(upsertion.name),
+            int(upsertion.mechanism),
+            int(upsertion.iterations),
+            bytes(upsertion.salt),
+            bytes(upsertion.salted_password),
+        )
+        for upsertion in request.upsertions
+    ]
     forbidden = refusal(context, ALTER_CLUSTER)
+    if forbidden is not None:
+        users = [deletion.user for deletion in deletions]
+        users += [upsertion.user for upsertion in upsertions]
+        outcome: dict[str, ApiError | None] = dict.fromkeys(users, forbidden)
+    else:
+        outcome = await context.controller.settings.users.alter(deletions, upsertions)
     results = tuple(
-        make("AlterUserScramCredentialsResult", user=user, **error_fields(forbidden or error))
+        make("AlterUserScramCredentialsResult", user=user, **error_fields(error))
         for user, error in outcome.items()
     )
     return make(None, results=results)

@@ -1,18 +1,68 @@
-"""DeleteAcls (key 31, v1-v3): refused, SECURITY_DISABLED: there is no authorizer."""
+"""DeleteAcls (key 31, v1-v3): what each filter matches (KIP-140, KIP-290).
+
+Without an authorizer SECURITY_DISABLED.
+"""
+
+from collections.abc import Sequence
 
 from headrace.frontends.kafka.connection.authorisation import ALTER_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
-from headrace.frontends.kafka.connection.response_entities import Entity, error_fields, maker
+from headrace.frontends.kafka.connection.response_entities import (
+    Entity,
+    Make,
+    error_fields,
+    maker,
+)
+from headrace.frontends.kafka.security.acl_entities import entry_fields, filter_of, resource_fields
 from headrace.frontends.kafka.security.security_disabled import NO_AUTHORIZER
+from headrace.model.errors import ApiError
+from headrace.security.acl import AclBinding, AclFilter
+
+_Outcome = Sequence[AclBinding] | ApiError
 
 
-def handle(context: RequestContext, request: Entity) -> Entity:
-    """Refuse each one of the request's filters."""
+async def handle(context: RequestContext, request: Entity) -> Entity:
+    """Answer with what is gone from the store, and holds here no more."""
     make = maker(context)
-    error = refusal(context, ALTER_CLUSTER) or NO_AUTHORIZER
-    refused = make(
-        "DeleteAclsFilterResult",
-        **error_fields(error),
-        matching_acls=(),
+    acls = context.controller.settings.acls
+    error = refusal(context, ALTER_CLUSTER) or (None if acls.enabled else NO_AUTHORIZER)
+    outcomes: list[_Outcome]
+    if error is not None:
+        outcomes = [error] * len(request.filters)
+    else:
+        outcomes = await _delete(context, request)
+    return make(None, filter_results=tuple(_result(make, outcome) for outcome in outcomes))
+
+
+async def _delete(context: RequestContext, request: Entity) -> list[_Outcome]:
+    outcomes: list[_Outcome] = []
+    wanted: dict[int, AclFilter] = {}
+    for at, asked in enumerate(request.filters):
+        try:
+            wanted[at] = filter_of(asked)
+            outcomes.append(())
+        except ApiError as error:
+            outcomes.append(error)
+    found = await context.controller.settings.acls.remove(list(wanted.values()))
+    removed: dict[AclBinding, None] = {}
+    for at, outcome in zip(wanted, found, strict=True):
+        outcomes[at] = outcome
+        removed |= {} if isinstance(outcome, ApiError) else dict.fromkeys(outcome)
+    for binding in removed:
+        context.broker.audit.changed(context.identity, "deleted ACL", acl=binding)
+    return outcomes
+
+
+def _result(make: Make, outcome: _Outcome) -> Entity:
+    if isinstance(outcome, ApiError):
+        return make("DeleteAclsFilterResult", **error_fields(outcome), matching_acls=())
+    matching = tuple(
+        make(
+            "DeleteAclsMatchingAcl",
+            **error_fields(None),
+            **resource_fields(resource),
+            **entry_fields(entry),
+        )
+        for resource, entry in outcome
     )
-    return make(None, filter_results=(refused,) * len(request.filters))
+    return make("DeleteAclsFilterResult", **error_fields(None), matching_acls=matching)

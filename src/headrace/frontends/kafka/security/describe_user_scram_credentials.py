@@ -1,40 +1,58 @@
-"""DescribeUserScramCredentials (key 50, v0): nobody has any (KIP-554)."""
+"""DescribeUserScramCredentials (key 50, v0): who has which, and its rounds; no more (KIP-554)."""
 
 from collections import Counter
 
 from headrace.frontends.kafka.connection.authorisation import DESCRIBE_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
-from headrace.frontends.kafka.connection.response_entities import Entity, error_fields, maker
+from headrace.frontends.kafka.connection.response_entities import (
+    Entity,
+    Make,
+    error_fields,
+    maker,
+)
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.security.scram import NUMBERS
+from headrace.security.users import Users
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with one result for each user asked for; none where all are."""
+    """Answer with one result for each user asked for; nobody named: all who have credentials."""
     make = maker(context)
     forbidden = refusal(context, DESCRIBE_CLUSTER)
     if forbidden is not None:
         return make(None, **error_fields(forbidden), results=())
-    times = Counter(str(user.name) for user in request.users or ())
-    results = tuple(
-        make(
-            "DescribeUserScramCredentialsResult",
-            user=user,
-            credential_infos=(),
-            **error_fields(_refusal(user, count)),
-        )
-        for user, count in times.items()
-    )
+    users = context.broker.users
+    times = Counter(str(user.name) for user in request.users or ()) or Counter(users.names())
+    results = tuple(_result(make, users, user, count) for user, count in times.items())
     return make(None, **error_fields(None), results=results)
 
 
-def _refusal(user: str, count: int) -> ApiError:
+def _result(make: Make, users: Users, user: str, count: int) -> Entity:
+    credentials = users.of(user)
+    refused = _refusal(user, count, known=bool(credentials))
+    infos = tuple(
+        make("CredentialInfo", mechanism=number, iterations=credentials[mechanism].iterations)
+        for number, mechanism in NUMBERS.items()
+        if refused is None and mechanism in credentials
+    )
+    return make(
+        "DescribeUserScramCredentialsResult",
+        user=user,
+        credential_infos=infos,
+        **error_fields(refused),
+    )
+
+
+def _refusal(user: str, count: int, *, known: bool) -> ApiError | None:
     if count > 1:
         return ApiError(
             ErrorCode.DUPLICATE_RESOURCE,
             "Cannot describe SCRAM credentials for the same user twice in a single request:"
             f" {user}",
         )
-    return ApiError(
-        ErrorCode.RESOURCE_NOT_FOUND,
-        f"Attempt to describe a user credential that does not exist: {user}",
-    )
+    if not known:
+        return ApiError(
+            ErrorCode.RESOURCE_NOT_FOUND,
+            f"Attempt to describe a user credential that does not exist: {user}",
+        )
+    return None

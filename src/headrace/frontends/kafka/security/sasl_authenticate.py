@@ -1,18 +1,30 @@
-"""SaslAuthenticate (key 36, v0-v2): refused, ILLEGAL_SASL_STATE: no listener authenticates."""
+"""SaslAuthenticate (key 36, v0-v2): a mechanism's tokens, until somebody is known (KIP-152).
+
+v1 tells how long the session lasts (KIP-368) · v2 flexible
+"""
 
 from datetime import timedelta
 
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
+from headrace.frontends.kafka.security.failed_authentication import or_later
 from headrace.model.errors import ErrorCode
+from headrace.net.pending import Pending
 
 
-def handle(context: RequestContext, request: Entity) -> Entity:
-    """Refuse it."""
-    return maker(context)(
+def handle(context: RequestContext, request: Entity) -> Entity | Pending:
+    """Take the token, and answer it: ILLEGAL_SASL_STATE where nobody is to authenticate."""
+    authentication = context.authentication
+    error: ErrorCode = ErrorCode.ILLEGAL_SASL_STATE
+    told: str | None = "SaslAuthenticate request received after successful authentication"
+    token, lifetime_ms = b"", 0
+    if authentication is not None:
+        error, told, token, lifetime_ms = authentication.respond(bytes(request.auth_bytes))
+    answer = maker(context)(
         None,
-        error_code=ErrorCode.ILLEGAL_SASL_STATE,
-        error_message="SaslAuthenticate request received after successful authentication",
-        auth_bytes=b"",
-        session_lifetime=timedelta(0),
+        error_code=error,
+        error_message=told,
+        auth_bytes=token,
+        session_lifetime=timedelta(milliseconds=lifetime_ms),
     )
+    return or_later(authentication, answer)

@@ -39,7 +39,9 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
             ask = partial(context.coordinators.share.describe_offsets, group.group_id, wanted)
             seen = await called_back(ask)
             if topics is None:
-                hidden = refused(context, DESCRIBE_TOPIC, (topic.name for topic in seen))
+                hidden = refused(
+                    context, DESCRIBE_TOPIC, (topic.name for topic in seen), told=False
+                )
                 seen = [topic for topic in seen if topic.name not in hidden]
             error: ApiError | None = None
         except ApiError as problem:

@@ -44,7 +44,7 @@ def _state(context: RequestContext, make: Make, transactional_id: str) -> Entity
             topics=(),
         )
     topics: dict[str, list[int]] = {}
-    hidden = refused(context, DESCRIBE_TOPIC, (topic for topic, _ in found.partitions))
+    hidden = refused(context, DESCRIBE_TOPIC, (topic for topic, _ in found.partitions), told=False)
     for topic, index in found.partitions:
         if topic not in hidden:
             topics.setdefault(topic, []).append(index)

@@ -22,7 +22,9 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         error = ErrorCode.NONE
     except ApiError as problem:
         listed, error = [], problem.code
-    hidden = refused(context, DESCRIBE_TRANSACTION, (found.transactional_id for found in listed))
+    hidden = refused(
+        context, DESCRIBE_TRANSACTION, (found.transactional_id for found in listed), told=False
+    )
     states = tuple(
         make(
             "TransactionState",

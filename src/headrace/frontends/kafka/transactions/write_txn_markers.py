@@ -40,7 +40,7 @@ def handle(context: RequestContext, request: Entity) -> Pending:
     def answered(at: int, partition: TopicPartition, error: ApiError | None) -> None:
         written((at, partition), ErrorCode.NONE if error is None else error.code)
 
-    if permits(context, ALTER_CLUSTER) or from_broker(context):
+    if permits(context, ALTER_CLUSTER, told=False) or from_broker(context):
         for at, partitions, marker in wanted:
             context.coordinators.participants.write(marker, partitions, partial(answered, at))
     else:

@@ -1,0 +1,220 @@
+"""`headrace user`: who can authenticate by SCRAM."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from headrace.cli.shared.broker_options import BrokerOptions, Json
+from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError
+from headrace.cli.shared.output import note, print_json, print_line, print_table
+from headrace.client.client import Client
+from headrace.client.sync import run
+from headrace.client.users import User, delete_credential, describe_users, set_credential
+from headrace.model.secret import Secret
+from headrace.security.sasl import Mechanism
+from headrace.security.scram import HASHES, ITERATIONS_MAX, ITERATIONS_MIN
+
+app = App(
+    name="user",
+    help="Create, list, alter and delete users who authenticate by SCRAM.",
+    default_parameter=Parameter(show_default=False, negative=()),
+)
+
+PASSWORD_BYTES_MAX = 64 << 10
+
+PasswordFile = Annotated[
+    Path | None,
+    Parameter(
+        name="--password-file",
+        help="Where the password is, one line; - for standard input. Without it, it is asked for.",
+    ),
+]
+Mechanisms = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--mechanism",
+        help="SCRAM-SHA-256 or SCRAM-SHA-512; may be given twice. Both by default.",
+    ),
+]
+Iterations = Annotated[
+    int,
+    Parameter(
+        name="--iterations",
+        help=f"Rounds of the hash, {ITERATIONS_MIN} to {ITERATIONS_MAX}.",
+        show_default=True,
+    ),
+]
+
+
+@app.command(name="list", alias=["ls", "describe"])
+def list_(
+    *,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """List the users that there are, with their mechanisms and rounds.
+
+    For example: headrace user list
+    """
+    with cluster.client() as client:
+        users = run(describe_users(client))
+    if json:
+        print_json([_as_json(user) for user in users])
+    elif not users:
+        note("there are no users")
+    else:
+        print_table(
+            ["USER", "MECHANISM", "ITERATIONS"],
+            [
+                [user.name, mechanism, str(iterations)]
+                for user in users
+                for mechanism, iterations in sorted(user.credentials.items())
+            ],
+        )
+
+
+@app.command
+def create(
+    name: str,
+    *,
+    password_file: PasswordFile = None,
+    mechanism: Mechanisms = (),
+    iterations: Iterations = ITERATIONS_MIN,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Create a user; the password is asked for, or read from a file.
+
+    For example: headrace user create alice; headrace user create alice --password-file secret.txt
+    """
+    wanted = _checked(name, mechanism, iterations)
+    with cluster.client() as client:
+        if _find(client, name) is not None:
+            raise CommandError(f"there is a user {name} already; see: headrace user alter --help")
+        password = _password(name, password_file)
+        _set(client, name, wanted, password, iterations)
+    _tell("created", name, wanted, json=json)
+
+
+@app.command
+def alter(
+    name: str,
+    *,
+    password_file: PasswordFile = None,
+    mechanism: Mechanisms = (),
+    iterations: Iterations = ITERATIONS_MIN,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Give a user another password; it holds from the next connection on.
+
+    For example: headrace user alter alice
+    """
+    wanted = _checked(name, mechanism, iterations)
+    with cluster.client() as client:
+        _existing(client, name)
+        password = _password(name, password_file)
+        _set(client, name, wanted, password, iterations)
+    _tell("altered", name, wanted, json=json)
+
+
+@app.command(alias="rm")
+def delete(
+    name: str,
+    *,
+    mechanism: Mechanisms = (),
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Delete a user; connections that are open stay so.
+
+    For example: headrace user delete alice; headrace user delete alice --mechanism SCRAM-SHA-256
+    """
+    wanted = _checked(name, mechanism, ITERATIONS_MIN)
+    with cluster.client() as client:
+        there = _existing(client, name).credentials
+        deleted = [each for each in wanted if each in there]
+        if not deleted:
+            raise CommandError(f"user {name} has no credential for {', '.join(wanted)}")
+        for each in deleted:
+            run(delete_credential(client, name, each))
+    _tell("deleted", name, deleted, json=json)
+
+
+def _checked(name: str, mechanisms: tuple[str, ...], iterations: int) -> list[Mechanism]:
+    if not name:
+        raise UsageError("a user needs a name")
+    if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
+        raise UsageError(f"--iterations {iterations}: must be {ITERATIONS_MIN} to {ITERATIONS_MAX}")
+    for word in mechanisms:
+        if word not in HASHES:
+            raise UsageError(f"--mechanism {word}: must be one of {', '.join(HASHES)}")
+    return [mechanism for mechanism in HASHES if not mechanisms or mechanism in mechanisms]
+
+
+def _set(
+    client: Client, name: str, mechanisms: list[Mechanism], password: Secret, iterations: int
+) -> None:
+    # One request for each: brokers refuse to alter a user twice in one.
+    for mechanism in mechanisms:
+        run(set_credential(client, name, mechanism, password, iterations))
+
+
+def _find(client: Client, name: str) -> User | None:
+    return next((user for user in run(describe_users(client)) if user.name == name), None)
+
+
+def _existing(client: Client, name: str) -> User:
+    user = _find(client, name)
+    if user is None:
+        raise CommandError(f"there is no user {name}; see: headrace user list", EXIT_NOT_FOUND)
+    return user
+
+
+def _password(name: str, file: Path | None) -> Secret:
+    """Return the password of a file, or what is typed, twice, without being shown."""
+    if file is not None:
+        text = _first_line(file)
+        if not text:
+            raise UsageError(f"--password-file {file}: its first line is empty")
+        return Secret(text)
+    if not sys.stdin.isatty():
+        raise UsageError("nobody can be asked for the password: give it by --password-file")
+    from getpass import getpass
+
+    typed = getpass(f"password of {name}: ")
+    if not typed:
+        raise UsageError("a password is needed")
+    if getpass("again: ") != typed:
+        raise UsageError("the two are not the same")
+    return Secret(typed)
+
+
+def _first_line(file: Path) -> str:
+    try:
+        if str(file) == "-":
+            return sys.stdin.readline(PASSWORD_BYTES_MAX).removesuffix("\n")
+        with file.open(encoding="utf-8") as opened:
+            return opened.readline(PASSWORD_BYTES_MAX).removesuffix("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "is not UTF-8"
+        raise UsageError(f"--password-file {file}: {why.lower()}") from None
+
+
+def _tell(verb: str, name: str, mechanisms: list[Mechanism], *, json: bool) -> None:
+    if json:
+        print_json({"user": name, "mechanisms": [str(mechanism) for mechanism in mechanisms]})
+        return
+    print_line(f"{verb} {name} ({', '.join(mechanisms)})")
+
+
+def _as_json(user: User) -> dict[str, object]:
+    return {
+        "user": user.name,
+        "credentials": [
+            {"mechanism": mechanism, "iterations": iterations}
+            for mechanism, iterations in sorted(user.credentials.items())
+        ],
+    }

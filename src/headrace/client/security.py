@@ -1,0 +1,147 @@
+"""How a client says who it is: settings by Kafka's names, and the exchange on a new connection."""
+
+import base64
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from headrace.client.calls import check
+from headrace.client.transport import Buffer, ClientError
+from headrace.config.jaas import parse_jaas
+from headrace.config.sasl import MECHANISMS
+from headrace.config.sasl import PROTOCOLS as SASL_PROTOCOLS
+from headrace.model.errors import ApiError, ConfigError, ErrorCode
+from headrace.model.secret import Secret
+from headrace.security.plain import PlainClient
+from headrace.security.sasl import Mechanism, SaslClient, SaslRefused
+from headrace.wire.kafka.api import ApiKey
+from headrace.wire.kafka.frame import request_head
+from headrace.wire.kafka.reader import Reader
+from headrace.wire.kafka.writer import Writer
+
+PROTOCOL, MECHANISM, JAAS = "security.protocol", "sasl.mechanism", "sasl.jaas.config"
+_USERNAME, _PASSWORD = "sasl.username", "sasl.password"
+
+
+class AuthenticationFailed(ClientError):
+    """The broker does not believe who we say we are, or we not it. Trying again is of no use."""
+
+
+class Credentials(NamedTuple):
+    """Who a client is, on SASL_PLAINTEXT and SASL_SSL listeners."""
+
+    mechanism: Mechanism
+    user: str
+    password: Secret
+
+
+def credentials_in(settings: Mapping[str, str]) -> Credentials | None:
+    """Return what a client's settings say of security; None: it need not say who it is.
+
+    By Kafka's names, or librdkafka's sasl.username and sasl.password. ConfigError, without values
+    that may be secret.
+    """
+    protocol = settings.get(PROTOCOL, "PLAINTEXT").strip().upper()
+    if protocol not in SASL_PROTOCOLS:
+        return None
+    name = settings.get(MECHANISM, settings.get("sasl.mechanisms", ""))
+    if name not in MECHANISMS:
+        raise ConfigError(f"{MECHANISM}={name}: must be one of {', '.join(MECHANISMS)}")
+    user, password = settings.get(_USERNAME), settings.get(_PASSWORD)
+    secret = None if password is None else Secret(password)
+    if JAAS in settings:
+        try:
+            options = parse_jaas(settings[JAAS]).options
+        except ValueError as error:
+            raise ConfigError(f"{JAAS}=…: {error}") from None
+        named = options.get("username")
+        user, secret = None if named is None else named.reveal(), options.get("password")
+    if not user or secret is None:
+        raise ConfigError(f"{JAAS}: needs username and password")
+    return Credentials(Mechanism(name), user, secret)
+
+
+class HandshakeCall:
+    """SaslHandshake v1: which mechanism is meant."""
+
+    key = ApiKey.SASL_HANDSHAKE
+    versions = (1, 1)
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self._mechanism = mechanism
+
+    def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
+        """Encode the whole frame."""
+        writer = Writer()
+        writer.string(self._mechanism)
+        return [
+            request_head(self.key, version, correlation_id, client_id, len(writer.out)),
+            writer.out,
+        ]
+
+    def decode(self, version: int, body: memoryview) -> None:
+        """Check the answer; ApiError names the mechanisms there are."""
+        reader = Reader(body)
+        code = reader.int16()
+        if code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+            raise ApiError(
+                ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+                f"the broker does not take {self._mechanism}, but {', '.join(reader.strings())}",
+            )
+        check(code)
+
+
+class TokenCall:
+    """SaslAuthenticate v0-v1: one token of the mechanism."""
+
+    key = ApiKey.SASL_AUTHENTICATE
+    versions = (0, 1)
+
+    def __init__(self, token: bytes) -> None:
+        self._token = token
+
+    def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
+        """Encode the whole frame."""
+        writer = Writer()
+        writer.bytes(self._token)
+        return [
+            request_head(self.key, version, correlation_id, client_id, len(writer.out)),
+            writer.out,
+        ]
+
+    def decode(self, version: int, body: memoryview) -> tuple[bytes, int]:
+        """Decode the broker's token, and for how many milliseconds the session lasts."""
+        reader = Reader(body)
+        code, told = reader.int16(), reader.nullable_string()
+        check(code, told)
+        token = bytes(reader.bytes())
+        return token, reader.int64() if version >= 1 else 0
+
+
+def exchange(credentials: Credentials) -> Generator[HandshakeCall | TokenCall, Any, int]:
+    """Yield the requests of an authentication, each to be answered by what its answer decodes to.
+
+    Returns for how many milliseconds the session lasts, 0: for good. AuthenticationFailed.
+    """
+    try:
+        yield HandshakeCall(credentials.mechanism)
+        client = _client(credentials)
+        token: bytes | None = client.first()
+        lifetime_ms = 0
+        while token is not None:
+            answer, lifetime_ms = yield TokenCall(token)
+            token = client.respond(answer)
+    except (ApiError, SaslRefused) as error:
+        said = error.message if isinstance(error, ApiError) else str(error)
+        raise AuthenticationFailed(f"user {credentials.user}: {said or error}") from None
+    return lifetime_ms
+
+
+def _client(credentials: Credentials) -> SaslClient:
+    if credentials.mechanism is Mechanism.PLAIN:
+        return PlainClient(credentials.user, credentials.password)
+    from secrets import token_bytes
+
+    from headrace.security.scram_exchange import ScramClient
+
+    nonce = base64.b64encode(token_bytes(24)).decode()
+    return ScramClient(credentials.mechanism, credentials.user, credentials.password, nonce)

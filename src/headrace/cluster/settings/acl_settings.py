@@ -1,0 +1,208 @@
+"""ACLs as this broker knows them: loaded, listed, added and removed, and taken up from others."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.broker.broker import Broker
+from headrace.cluster.settings.entity_settings import store_failed
+from headrace.cluster.store import acl_znodes
+from headrace.cluster.store.acl_store import AclStore, Changed, Entries
+from headrace.cluster.store.notices import Notices
+from headrace.cluster.store.reaction import Reaction
+from headrace.cluster.store.znodes import BadPayload
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.store import Store, StoreError
+from headrace.security.acl import AclBinding, AclFilter
+from headrace.security.acl_rules import AclRules, acl_rules_of
+from headrace.security.authorizer import PatternType, Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_logger = logging.getLogger(__name__)
+
+
+class AclSettings:
+    """The ACLs that the broker's authorizer decides by, and those in the store behind them."""
+
+    def __init__(self, broker: Broker, store: Store, change: asyncio.Lock) -> None:
+        """`change` is held while something is altered."""
+        self._broker = broker
+        self._acls = AclStore(store)
+        self._change = change
+
+    @property
+    def enabled(self) -> bool:
+        """Whether ACLs decide who may do what."""
+        return acl_rules_of(self._broker.authorizer) is not None
+
+    async def load(self) -> None:
+        """Take up all that the store holds, and nothing else, where ACLs decide."""
+        if self.enabled:
+            await self._acls.prepare()
+            self._rules().replace(await self._acls.all())
+
+    async def read(self, resources: "Iterable[Resource]") -> None:
+        """Take up what the store holds of some patterns."""
+        for resource, entries in (await self._acls.of(resources)).items():
+            self._rules().put(resource, entries)
+
+    def matching(self, wanted: AclFilter) -> list[AclBinding]:
+        """Return the bindings that a filter asks for, as they are known here."""
+        return self._rules().matching(wanted)
+
+    async def add(self, bindings: Sequence[AclBinding]) -> list[ApiError | None]:
+        """Have these bindings too; the outcomes in the same order. They hold here on return."""
+        return await asyncio.shield(self._add(bindings))
+
+    async def _add(self, bindings: Sequence[AclBinding]) -> list[ApiError | None]:
+        of: dict[Resource, Entries] = {}
+        outcomes: dict[Resource, ApiError | None] = {}
+        for resource, entry in bindings:
+            if acl_znodes.is_node_name(resource.name):
+                of[resource] = of.get(resource, frozenset()) | {entry}
+            else:
+                outcomes[resource] = _no_node_name(resource.name)
+        async with self._change:
+            for resource, new in of.items():
+                found = await self._altered(resource, lambda before, new=new: before | new)  # type: ignore[misc]
+                outcomes[resource] = found if isinstance(found, ApiError) else None
+        return [outcomes[binding.resource] for binding in bindings]
+
+    async def remove(self, filters: Sequence[AclFilter]) -> list[list[AclBinding] | ApiError]:
+        """Remove what filters match; what each of them did, in the same order."""
+        return await asyncio.shield(self._remove(filters))
+
+    async def _remove(self, filters: Sequence[AclFilter]) -> list[list[AclBinding] | ApiError]:
+        removed: list[AclBinding] = []
+        failed: dict[Resource, ApiError] = {}
+        async with self._change:
+            for resource in self._possible(filters):
+
+                def left(before: Entries, resource: Resource = resource) -> Entries:
+                    return frozenset(
+                        entry
+                        for entry in before
+                        if not any(
+                            wanted.matches(AclBinding(resource, entry)) for wanted in filters
+                        )
+                    )
+
+                found = await self._altered(resource, left)
+                if isinstance(found, ApiError):
+                    failed[resource] = found
+                else:
+                    gone = found.before - found.now
+                    removed += [AclBinding(resource, entry) for entry in sorted(gone)]
+        return [_outcome(wanted, removed, failed) for wanted in filters]
+
+    def _possible(self, filters: Sequence[AclFilter]) -> dict[Resource, None]:
+        """Return the patterns that filters may be of: known here, or named outright."""
+        named = [
+            Resource(wanted.kind, wanted.name, wanted.pattern)
+            for wanted in filters
+            if wanted.name is not None
+            and acl_znodes.is_node_name(wanted.name)
+            and wanted.pattern in acl_znodes.ROOT_OF
+            and wanted.kind in _KINDS
+        ]
+        known = {binding.resource for wanted in filters for binding in self.matching(wanted)}
+        return dict.fromkeys([*named, *sorted(known)])
+
+    async def _altered(
+        self, resource: Resource, change: Callable[[Entries], Entries]
+    ) -> Changed | ApiError:
+        try:
+            changed = await self._acls.change(resource, change)
+        except ApiError as error:
+            return error
+        except StoreError as error:
+            return store_failed(error)
+        except BadPayload as error:
+            return ApiError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, f"metadata store: mend or delete {error}"
+            )
+        self._rules().put(resource, changed.now)
+        return changed
+
+    def _rules(self) -> AclRules:
+        rules = acl_rules_of(self._broker.authorizer)
+        if rules is None:
+            raise ApiError(
+                ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker."
+            )
+        return rules
+
+
+_KINDS = frozenset(acl_znodes.KINDS.values())
+
+
+def _no_node_name(name: str) -> ApiError:
+    return ApiError(
+        ErrorCode.INVALID_REQUEST,
+        f"no ACL can be of the resource name {name[:100]!r}: it has a slash or a control character,"
+        " or is dots alone; a prefix before that can be",
+    )
+
+
+def _outcome(
+    wanted: AclFilter, removed: Sequence[AclBinding], failed: dict[Resource, ApiError]
+) -> list[AclBinding] | ApiError:
+    for resource, error in failed.items():
+        if wanted.matches_resource(resource):
+            return error
+    return [binding for binding in removed if wanted.matches(binding)]
+
+
+class AclChanges:
+    """This broker's ear for ACLs that others alter. Every method on the deciding thread.
+
+    Where notices may have been missed, all is loaded again with the settings (`ConfigChanges`).
+    """
+
+    def __init__(
+        self, broker: Broker, store: Store, acls: AclSettings, change: asyncio.Lock
+    ) -> None:
+        """`change` is held while something is taken up: alterations wait."""
+        self._store = store
+        self._acls = acls
+        self._change = change
+        self._notices = tuple(
+            Notices(store, acl_znodes.CHANGES_OF[pattern], decode, broker.clock)
+            for pattern, decode in (
+                (PatternType.LITERAL, acl_znodes.decode_literal_change),
+                (PatternType.PREFIXED, acl_znodes.decode_prefixed_change),
+            )
+        )
+        self._reaction = Reaction(
+            self._take, "ACLs altered elsewhere are not taken up before the next alteration"
+        )
+        self._unwatch: list[Callable[[], None]] = []
+
+    def start(self) -> None:
+        """Listen from now on, where ACLs decide."""
+        if not self._acls.enabled:
+            return
+        self._unwatch = [
+            self._store.watch(notices.root, lambda _: self._reaction.ask())
+            for notices in self._notices
+        ]
+        self._reaction.ask()
+
+    def stop(self) -> None:
+        """Listen no more."""
+        for cancel in self._unwatch:
+            cancel()
+        self._reaction.cancel()
+
+    async def _take(self) -> None:
+        for notices in self._notices:
+            unread = await notices.unread()
+            told = dict.fromkeys(found for found in unread.values() if found is not None)
+            async with self._change:
+                await self._acls.read(told)
+            for resource in told:
+                _logger.info("ACLs of %s were altered", resource)
+            await notices.taken(unread)

@@ -1,0 +1,138 @@
+"""ACLs in the store: read, and changed by whichever broker was asked, with a notice for all."""
+
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import NamedTuple
+
+from headrace.cluster.store import acl_znodes
+from headrace.cluster.store.config_store import ATTEMPTS_MAX
+from headrace.cluster.store.znodes import BadPayload
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.store import (
+    BadVersion,
+    Create,
+    Delete,
+    Node,
+    NodeExists,
+    NoNode,
+    Operation,
+    Set,
+    Store,
+)
+from headrace.security.acl import AclEntry
+from headrace.security.authorizer import Resource
+
+_logger = logging.getLogger(__name__)
+
+ENTRIES_MAX = 2000
+"""Of one pattern: ZooKeeper refuses nodes over 1 MiB."""
+
+Entries = frozenset[AclEntry]
+_NONE: Entries = frozenset()
+
+
+class Changed(NamedTuple):
+    """What a pattern's entries were, and what they are now."""
+
+    before: Entries
+    now: Entries
+
+
+class AclStore:
+    """The trees below `/kafka-acl` and `/kafka-acl-extended`."""
+
+    def __init__(self, store: Store) -> None:
+        """Use an open store."""
+        self.store = store
+
+    async def prepare(self) -> None:
+        """Make the paths that are missing, all of them as one change."""
+        wanted = dict.fromkeys(
+            "/".join(parts[:count])
+            for parts in (root.split("/") for root in acl_znodes.ROOTS)
+            for count in range(2, len(parts) + 1)
+        )
+        while True:
+            found = await self.store.get_all(list(wanted))
+            missing = [
+                Create(path, b"") for path, node in zip(wanted, found, strict=True) if node is None
+            ]
+            if not missing:
+                return
+            with suppress(NodeExists):  # another broker was faster: see what it left
+                await self.store.multi(missing)
+
+    async def all(self) -> dict[Resource, Entries]:
+        """Return the entries of every pattern; a node that is no such list is logged and has none.
+
+        The paths are there.
+        """
+        resources = [
+            Resource(kind, name, pattern)
+            for pattern, root in acl_znodes.ROOT_OF.items()
+            for kind_word, kind in acl_znodes.KINDS.items()
+            for name in await self.store.children(f"{root}/{kind_word}")
+        ]
+        return await self.of(resources)
+
+    async def of(self, resources: Iterable[Resource]) -> dict[Resource, Entries]:
+        """Return the entries of some patterns, as `all`."""
+        paths = {acl_znodes.path_of(resource): resource for resource in resources}
+        nodes = await self.store.get_all(list(paths))
+        return {
+            resource: _readable(path, node)
+            for (path, resource), node in zip(paths.items(), nodes, strict=True)
+        }
+
+    async def change(self, resource: Resource, change: Callable[[Entries], Entries]) -> Changed:
+        """Write what `change` makes of a pattern's entries, and tell all brokers.
+
+        Made anew of what is there by then where another broker was faster. BadVersion: it keeps
+        changing. BadPayload: what is there is no such list, and is left alone. ApiError: too many.
+        """
+        path = acl_znodes.path_of(resource)
+        for _ in range(ATTEMPTS_MAX):
+            (node,) = await self.store.get_all([path])
+            before = _NONE if node is None else acl_znodes.decode_acls(path, node.value)
+            wanted = change(before)
+            if wanted == before:
+                return Changed(before, before)
+            if len(wanted) > max(len(before), ENTRIES_MAX):
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"a resource pattern has at most {ENTRIES_MAX} ACLs: remove some that others"
+                    " cover, such as those of a host beside those of every host",
+                )
+            operations = [_operation(path, wanted, node)]
+            if self.store.shared:
+                changes = acl_znodes.CHANGES_OF[resource.pattern]
+                notice = f"{changes}/{acl_znodes.NOTICE}"
+                told = acl_znodes.encode_change(resource)
+                operations.append(Create(notice, told, sequential=True))
+            with suppress(BadVersion, NodeExists, NoNode):
+                await self.store.multi(operations)
+                return Changed(before, wanted)
+        raise BadVersion(path)
+
+
+def _readable(path: str, node: Node | None) -> Entries:
+    if node is None:
+        return _NONE
+    try:
+        return acl_znodes.decode_acls(path, node.value)
+    except BadPayload as error:
+        _logger.error(
+            "the ACLs of one pattern are ignored, none of them allows or denies anything: mend or"
+            " delete its node: %s",
+            error,
+        )
+        return _NONE
+
+
+def _operation(path: str, wanted: Entries, node: Node | None) -> Operation:
+    if node is None:
+        return Create(path, acl_znodes.encode_acls(wanted))
+    if not wanted:
+        return Delete(path, node.version)
+    return Set(path, acl_znodes.encode_acls(wanted), node.version)

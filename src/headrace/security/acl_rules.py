@@ -1,0 +1,219 @@
+"""Kafka's ACLs as rules in memory, indexed: no question looks at rules of other resources."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from ipaddress import IPv6Address, ip_address
+from typing import NamedTuple
+
+from headrace.security.acl import (
+    ANY_HOST,
+    ANY_NAME,
+    ANYBODY,
+    AclBinding,
+    AclEntry,
+    AclFilter,
+    Permission,
+)
+from headrace.security.authorizer import (
+    Authorizer,
+    Operation,
+    PatternType,
+    Resource,
+    ResourceType,
+)
+from headrace.security.identity import Identity
+from headrace.security.rules import Reach, RuleAuthorizer, Ruling
+
+_IMPLYING = {
+    Operation.DESCRIBE: (
+        Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER,
+        Operation.ALL,
+    ),
+    Operation.DESCRIBE_CONFIGS: (
+        Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS, Operation.ALL,
+    ),
+}  # fmt: skip
+"""What allows more than itself; denials imply nothing."""
+
+_Entries = frozenset[AclEntry]
+_NO_ENTRIES: _Entries = frozenset()
+_Rules = Mapping[tuple[Permission, Operation, str], frozenset[str]]
+"""Of one pattern: hosts by permission, operation and principal."""
+
+
+class _Whose(NamedTuple):
+    """Entries alike but for their resource's name."""
+
+    permission: Permission
+    pattern: PatternType
+    kind: ResourceType
+    operation: Operation
+    principal: str
+    host: str
+
+
+class AclRules:
+    """All ACLs of the cluster: `rules.RuleSource`. The entries of a pattern are put together."""
+
+    def __init__(self) -> None:
+        """There are none yet."""
+        self.version = 0
+        self._entries: dict[Resource, _Entries] = {}
+        self._rules: dict[Resource, _Rules] = {}
+        self._prefix_lengths: dict[ResourceType, Counter[int]] = {
+            kind: Counter() for kind in ResourceType
+        }
+        self._names: dict[_Whose, set[str]] = {}
+
+    # --- changed -------------------------------------------------------------------------------
+
+    def put(self, resource: Resource, entries: Iterable[AclEntry]) -> None:
+        """Have just these entries for the pattern, none for an empty collection."""
+        wanted = frozenset(entries)
+        before = self._entries.get(resource, _NO_ENTRIES)
+        if wanted == before:
+            return
+        self._forget_names(resource, before)
+        self._keep_names(resource, wanted)
+        if resource.pattern is PatternType.PREFIXED:
+            self._count_prefix(resource, bool(wanted) - bool(before))
+        if wanted:
+            self._entries[resource] = wanted
+            self._rules[resource] = _rules(wanted)
+        else:
+            del self._entries[resource], self._rules[resource]
+        self.version += 1
+
+    def replace(self, all_entries: Mapping[Resource, Iterable[AclEntry]]) -> None:
+        """Have just these, for all patterns."""
+        for resource in [known for known in self._entries if known not in all_entries]:
+            self.put(resource, ())
+        for resource, entries in all_entries.items():
+            self.put(resource, entries)
+
+    def _count_prefix(self, resource: Resource, more: int) -> None:
+        lengths = self._prefix_lengths[resource.kind]
+        lengths[len(resource.name)] += more
+        if not lengths[len(resource.name)]:
+            del lengths[len(resource.name)]
+
+    def _keep_names(self, resource: Resource, entries: _Entries) -> None:
+        for entry in entries:
+            self._names.setdefault(_whose(resource, entry), set()).add(resource.name)
+
+    def _forget_names(self, resource: Resource, entries: _Entries) -> None:
+        for whose in {_whose(resource, entry) for entry in entries}:
+            names = self._names[whose]
+            names.discard(resource.name)
+            if not names:
+                del self._names[whose]
+
+    # --- asked ---------------------------------------------------------------------------------
+
+    def entries(self, resource: Resource) -> AbstractSet[AclEntry]:
+        """Return the entries of just this pattern."""
+        return self._entries.get(resource, _NO_ENTRIES)
+
+    def matching(self, wanted: AclFilter) -> list[AclBinding]:
+        """Return the bindings that a filter asks for, by resource; looks at all resources."""
+        return [
+            AclBinding(resource, entry)
+            for resource in sorted(filter(wanted.matches_resource, self._entries))
+            for entry in sorted(filter(wanted.matches_entry, self._entries[resource]))
+        ]
+
+    def ruling(self, identity: Identity, operation: Operation, resource: Resource) -> Ruling:
+        """Return what the ACLs of the resource say, those for all and by prefix among them."""
+        found = self._of(resource.kind, resource.name)
+        if not found:
+            return Ruling.UNRULED
+        who, host = str(identity.principal), same_host(identity.host)
+        ruling = Ruling.SILENT
+        denying = (operation, Operation.ALL)
+        allowing = _IMPLYING.get(operation, denying)
+        for rules in found:
+            if _speaks(rules, Permission.DENY, denying, who, host):
+                return Ruling.DENIED
+            if ruling is not Ruling.ALLOWED and _speaks(
+                rules, Permission.ALLOW, allowing, who, host
+            ):
+                ruling = Ruling.ALLOWED
+        return ruling
+
+    def _of(self, kind: ResourceType, name: str) -> list[_Rules]:
+        rules = self._rules
+        patterns = [Resource(kind, name), Resource(kind, ANY_NAME)]
+        patterns += [
+            Resource(kind, name[:length], PatternType.PREFIXED)
+            for length in self._prefix_lengths[kind]
+            if length <= len(name)
+        ]
+        return [found for pattern in patterns if (found := rules.get(pattern)) is not None]
+
+    def reach(self, identity: Identity, operation: Operation, kind: ResourceType) -> Reach:
+        """Return the names and prefixes that entries for whoever asks are of."""
+
+        def names(permission: Permission, pattern: PatternType) -> list[AbstractSet[str]]:
+            return [
+                found
+                for who in (str(identity.principal), ANYBODY)
+                for host in (same_host(identity.host), ANY_HOST)
+                for done in (operation, Operation.ALL)
+                if (found := self._names.get(_Whose(permission, pattern, kind, done, who, host)))
+            ]
+
+        literal, prefixed = PatternType.LITERAL, PatternType.PREFIXED
+        return Reach(
+            names(Permission.ALLOW, literal),
+            names(Permission.ALLOW, prefixed),
+            names(Permission.DENY, literal),
+            names(Permission.DENY, prefixed),
+        )
+
+
+def acl_rules_of(authorizer: Authorizer) -> AclRules | None:
+    """Return the ACLs that an authorizer decides by; None where it knows none."""
+    sources = authorizer.sources if isinstance(authorizer, RuleAuthorizer) else ()
+    return next((source for source in sources if isinstance(source, AclRules)), None)
+
+
+def same_host(text: str) -> str:
+    """Return a host in the one form that addresses are compared in; what is no address as it is."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return text
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(address)
+
+
+def _whose(resource: Resource, entry: AclEntry) -> _Whose:
+    return _Whose(
+        entry.permission,
+        resource.pattern,
+        resource.kind,
+        entry.operation,
+        entry.principal,
+        same_host(entry.host),
+    )
+
+
+def _rules(entries: _Entries) -> _Rules:
+    hosts: dict[tuple[Permission, Operation, str], set[str]] = {}
+    for entry in entries:
+        key = (entry.permission, entry.operation, entry.principal)
+        hosts.setdefault(key, set()).add(same_host(entry.host))
+    return {key: frozenset(found) for key, found in hosts.items()}
+
+
+def _speaks(
+    rules: _Rules, permission: Permission, operations: tuple[Operation, ...], who: str, host: str
+) -> bool:
+    for operation in operations:
+        for principal in (who, ANYBODY):
+            hosts = rules.get((permission, operation, principal))
+            if hosts is not None and (host in hosts or ANY_HOST in hosts):
+                return True
+    return False

@@ -1,0 +1,65 @@
+"""The audit log: each refusal once, and no peer can fill the log."""
+
+import logging
+
+import pytest
+
+from headrace.security import audit
+from headrace.security.audit import LINES_OF_ALL, LINES_OF_ONE, PERIOD_SECONDS, Audit
+from headrace.security.authorizer import Operation, Resource, ResourceType
+from headrace.security.identity import Identity, Principal
+from headrace.testing.clock import SimClock
+
+ALICE = Identity("10.0.0.1", "SECURE", Principal("User", "alice"))
+
+
+def topic(name: str) -> Resource:
+    return Resource(ResourceType.TOPIC, name)
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO, logger=audit.__name__)
+    return caplog
+
+
+def test_a_refusal_says_who_what_and_from_where_and_once(lines: pytest.LogCaptureFixture) -> None:
+    clock = SimClock()
+    log = Audit(clock)
+    for _ in range(5):
+        log.refused(ALICE, Operation.WRITE, topic("t"))
+    assert lines.messages == [
+        "refused principal=User:alice host=10.0.0.1 listener=SECURE operation=WRITE"
+        " resource=TOPIC:t"
+    ]
+    clock.advance(PERIOD_SECONDS)
+    assert lines.messages[1:] == ["4 more refusals of the last 60 s have no line of their own"]
+    log.refused(ALICE, Operation.WRITE, topic("t"))
+    assert len(lines.messages) == 3, "another period"
+    clock.advance(PERIOD_SECONDS)
+    assert len(lines.messages) == 3, "nothing was left out"
+
+
+def test_one_peer_that_floods_leaves_room_for_others(lines: pytest.LogCaptureFixture) -> None:
+    clock = SimClock()
+    log = Audit(clock)
+    for number in range(1000):
+        log.refused(ALICE, Operation.READ, topic(f"t{number}"))
+    assert len(lines.messages) == LINES_OF_ONE
+    log.refused(ALICE._replace(host="10.0.0.2"), Operation.READ, topic("t"))
+    assert "host=10.0.0.2" in lines.messages[-1]
+    for number in range(1000):
+        log.refused(ALICE._replace(host=f"10.1.0.{number}"), Operation.READ, topic("t"))
+    assert len(lines.messages) == LINES_OF_ALL
+    assert len(log._lines) <= LINES_OF_ALL
+    clock.advance(PERIOD_SECONDS)
+    assert "1901 more refusals" in lines.messages[-1]
+    assert not log._told
+    assert not log._lines
+
+
+def test_a_change_says_who_did_it_and_what(lines: pytest.LogCaptureFixture) -> None:
+    Audit(SimClock()).changed(ALICE, "created ACL", acl="ALLOW User:bob READ")
+    assert lines.messages == [
+        'created ACL principal=User:alice host=10.0.0.1 listener=SECURE acl="ALLOW User:bob READ"'
+    ]
