@@ -15,9 +15,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from headrace.cli.main import run as command
 from headrace.net import handshakes
 from headrace.testing import BrokerThread
-from tests.support.certificates import Authority, Certificate
+from tests.support.certificates import OPEN, Authority, Certificate
+from tests.support.sasl_kit import PASSWORD, PLAIN_USERS, USER, add_scram_users
 
 SECONDS = 20.0
 TLS_AND_PLAIN = "SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0"
@@ -41,6 +43,7 @@ def broker(authority: Authority, server: Certificate) -> Iterator[BrokerThread]:
     settings = {
         "listeners": TLS_AND_PLAIN,
         "ssl.keystore.location": str(server.both),
+        **OPEN,
         "ssl.truststore.location": str(authority.certificate),
         "ssl.client.auth": "requested",
         "ssl.principal.mapping.rules": "RULE:^CN=(.*?),OU=Mill$/$1/L, RULE:^CN=(.*?)$/$1/",
@@ -165,6 +168,31 @@ def test_a_name_that_no_rule_fits_is_refused(
     still_serves(broker, authority)
 
 
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_librdkafka_and_our_command_authenticate_over_tls(
+    mechanism: str, authority: Authority, server: Certificate, tmp_path: Path
+) -> None:
+    settings = {
+        "listeners": "SASL_SSL://127.0.0.1:0",
+        "ssl.keystore.location": str(server.both),
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": PLAIN_USERS,
+        "super.users": f"User:{USER}",
+    }
+    told = {"security.protocol": "SASL_SSL", "sasl.mechanism": mechanism}
+    own = tmp_path / "client.properties"
+    with BrokerThread(settings) as broker:
+        add_scram_users(broker)
+        names = {"sasl.username": USER, "sasl.password": PASSWORD}
+        works({**client_of(broker, authority), **told, **names})
+        lines = {**told, **names, "ssl.truststore.location": str(authority.certificate)}
+        own.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        asked = ["topic", "list", "-b", broker.bootstrap, "--command-config", str(own)]
+        assert command(asked) == 0
+        own.write_text(own.read_text().replace(PASSWORD, "wrong"))
+        assert command(asked) != 0
+
+
 def test_mutual_tls_lets_in_whom_the_authority_signed_and_nobody_else(
     authority: Authority, server: Certificate, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -173,6 +201,7 @@ def test_mutual_tls_lets_in_whom_the_authority_signed_and_nobody_else(
         "ssl.keystore.location": str(server.both),
         "listener.name.ssl.ssl.truststore.location": str(authority.certificate),
         "listener.name.ssl.ssl.client.auth": "required",
+        "super.users": "User:CN=known,OU=Mill",
     }
     known = authority.sign("known", "/OU=Mill/CN=known")
     stranger = Authority(tmp_path, "stranger").sign("unknown", "/OU=Mill/CN=known")

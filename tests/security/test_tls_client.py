@@ -16,7 +16,7 @@ from headrace.client.transport import Address, CannotConnect
 from headrace.model.errors import ConfigError
 from headrace.posix.tls_client import client_context
 from headrace.testing import BrokerThread
-from tests.support.certificates import Authority, Certificate
+from tests.support.certificates import OPEN, Authority, Certificate
 
 SSL = {"security.protocol": "SSL"}
 
@@ -41,6 +41,7 @@ def broker(authority: Authority) -> Iterator[BrokerThread]:
         "ssl.keystore.location": str(authority.sign().both),
         "ssl.truststore.location": str(authority.certificate),
         "ssl.client.auth": "required",
+        **OPEN,
     }
     with BrokerThread(settings) as started:
         yield started
@@ -135,7 +136,7 @@ def test_the_host_name_goes_unverified_only_with_a_warning(
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"security.protocol": "SASL_SSL"}, "speaks PLAINTEXT and SSL"),
+        ({"security.protocol": "KERBEROS"}, "must be one of PLAINTEXT"),
         ({**SSL, "enable.ssl.certificate.verification": "false"}, "always verified"),
         ({**SSL, "ssl.engine.factory.class": "x"}, "no such setting"),
         ({**SSL, "ssl.enabled.protocols": "TLSv1.1"}, "TLSv1.1 is none of"),

@@ -69,3 +69,10 @@ def _openssl(*words: "str | Path") -> None:
         ["openssl", *map(str, words)], capture_output=True, check=False, timeout=30
     )
     assert done.returncode == 0, done.stderr.decode()
+
+
+OPEN = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+"""Settings with which whoever comes by TLS may do everything."""

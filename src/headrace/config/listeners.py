@@ -14,7 +14,6 @@ LISTENER_KEYS = (LISTENERS, ADVERTISED, PROTOCOL_MAP, CONTROLLERS)
 """The configuration's keys that speak of listeners; lists all of them."""
 _UNSAID = "PLAINTEXT"
 """What brokers speak where nobody says anything else."""
-_SERVED = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _TO_ALLOW = "to allow that, start with --insecure or set insecure.listeners=true"
 _REFUSED_PLAIN = f"open to other machines without encryption and authentication; {_TO_ALLOW}"
 _REFUSED_TO_ANYBODY = (
@@ -124,8 +123,6 @@ def _refusal(
     listener: Listener, insecure: bool, requires_certificate: Callable[[Listener], bool]
 ) -> str | None:
     """Tell why `listener` must not be opened, or None."""
-    if listener.protocol not in _SERVED:
-        return f"{listener.protocol} is not served yet; only {' and '.join(_SERVED)} are"
     if insecure or listener.loopback or listener.protocol == "SASL_SSL":
         return None
     if listener.protocol == "SSL":

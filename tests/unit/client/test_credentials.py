@@ -110,12 +110,12 @@ def test_settings_have_kafkas_names() -> None:
     assert (bob.mechanism, bob.user, bob.password.reveal()) == ("PLAIN", "bob", "builder")
     assert credentials_in({}) is None
     assert credentials_in({"security.protocol": "PLAINTEXT"}) is None
+    assert credentials_in({"security.protocol": "SSL"}) is None
 
 
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"security.protocol": "SSL"}, "PLAINTEXT and SASL_PLAINTEXT only"),
         ({"sasl.mechanism": "GSSAPI"}, "must be one of PLAIN"),
         ({"sasl.mechanism": ""}, "must be one of PLAIN"),
         ({"sasl.username": ""}, "needs username and password"),

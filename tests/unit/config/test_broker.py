@@ -153,7 +153,6 @@ def test_each_wrong_value_is_one_line_with_name_value_and_reason() -> None:
         ("listeners", "PLAINTEXT://127.0.0.1:99999", "65535"),
         ("listeners", "INNER://127.0.0.1:9092", "listener.security.protocol.map"),
         ("listeners", "PLAINTEXT://127.0.0.1:1,PLAINTEXT://127.0.0.1:2", "twice"),
-        ("listeners", "SASL_PLAINTEXT://127.0.0.1:9093", "not served yet"),
         ("listener.security.protocol.map", "A:B", "NAME:PROTOCOL"),
         ("advertised.listeners", "OTHER://h:1", "not in listener"),
         ("advertised.listeners", "PLAINTEXT://0.0.0.0:1", "name a host"),
