@@ -4,6 +4,7 @@ With a wrong password they raise their own error for that, and no secret is seen
 """
 
 import asyncio
+import gc
 import logging
 import re
 import time
@@ -22,6 +23,13 @@ PLANTED = "planted-secret-4711"
 VALUES = [b"1", b"2", b"3"]
 Client = Callable[[str, str, str, str], list[bytes]]
 """Writes `VALUES` to a topic and reads them: bootstrap, mechanism, password, topic."""
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """Have what clients leave open that fail collected here, where it is expected."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="module")

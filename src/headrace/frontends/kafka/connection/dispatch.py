@@ -383,6 +383,8 @@ class KafkaSession:
         """Tell whoever keeps something for the connection."""
         if self._authentication is not None:
             self._authentication.closed()
+            # Each of them has the other: they would be left to the collector.
+            self._authentication = self._context.authentication = None
         on_close = self._context.on_close
         while on_close:
             on_close.popitem()[1]()
