@@ -12,7 +12,7 @@ from headrace.frontends.kafka.connection.refusals import _nothing
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.net.pending import Pending
 from headrace.security.authorizer import Operation, Resource, ResourceType
-from headrace.security.identity import Identity
+from headrace.security.identity import ANONYMOUS, Identity
 from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey, response_header_version
 from headrace.wire.kafka.frame import request_head
@@ -83,7 +83,12 @@ def open_session(here: Room, identity: Identity) -> tuple[Dispatcher, KafkaSessi
         here.broker, here.coordinators, here.controller, APIS, here.broker.metrics
     )
     peer: Any = SimpleNamespace(
-        address=identity.host, listener=identity.listener, port=1, waits=False, authenticated=True
+        address=identity.host,
+        listener=identity.listener,
+        port=1,
+        principal=ANONYMOUS,
+        waits=False,
+        authenticated=True,
     )
     session = KafkaSession(dispatcher, peer)
     session.authenticated(identity)

@@ -51,7 +51,12 @@ def open_session(here: Room, *, authenticates: bool) -> tuple[KafkaSession, Any]
     if authenticates:
         dispatcher.authenticating = frozenset({"SECURE"})
     connection = SimpleNamespace(
-        address="10.0.0.1", listener="SECURE", port=1, waits=False, authenticated=True
+        address="10.0.0.1",
+        listener="SECURE",
+        port=1,
+        principal=ANONYMOUS,
+        waits=False,
+        authenticated=True,
     )
     peer: Any = connection
     return KafkaSession(dispatcher, peer), connection
