@@ -12,6 +12,8 @@ INTER_BROKER, CONTROL_PLANE = "inter.broker.listener.name", "control.plane.liste
 INTER_BROKER_PROTOCOL = "security.inter.broker.protocol"
 LISTENER_KEYS = (LISTENERS, ADVERTISED, PROTOCOL_MAP, CONTROLLERS)
 """The configuration's keys that speak of listeners; lists all of them."""
+LISTENER_PREFIX = "listener.name."
+"""What keys of one listener begin with: its name and the key follow."""
 _UNSAID = "PLAINTEXT"
 """What brokers speak where nobody says anything else."""
 _TO_ALLOW = "to allow that, start with --insecure or set insecure.listeners=true"

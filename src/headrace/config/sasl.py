@@ -6,13 +6,12 @@ from typing import NamedTuple
 
 from headrace.config.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas
 from headrace.config.keys.sasl import SaslKeys
-from headrace.config.listeners import Listener
+from headrace.config.listeners import LISTENER_PREFIX, Listener
 from headrace.config.value_types import Value
 from headrace.model.secret import Secret
 
 PROTOCOLS = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-PREFIX = "listener.name."
 _ENABLED, _REAUTH = "sasl.enabled.mechanisms", "connections.max.reauth.ms"
 _JAAS = "sasl.jaas.config"
 _OF_LISTENERS = frozenset({_ENABLED, _REAUTH})
@@ -46,9 +45,9 @@ def is_listener_key(name: str) -> bool:
 
 
 def _parsed(name: str) -> _ListenerKey | None:
-    if not name.startswith(PREFIX):
+    if not name.startswith(LISTENER_PREFIX):
         return None
-    listener, _, rest = name.removeprefix(PREFIX).partition(".")
+    listener, _, rest = name.removeprefix(LISTENER_PREFIX).partition(".")
     if rest in _OF_LISTENERS:
         return _ListenerKey(listener.upper(), "", rest)
     mechanism, _, key = rest.partition(".")
@@ -157,4 +156,4 @@ def _reauth_ms(
 
 
 def _full(listener: str, mechanism: str, key: str) -> str:
-    return ".".join(filter(None, ("listener.name", listener.lower(), mechanism, key)))
+    return LISTENER_PREFIX + ".".join(filter(None, (listener.lower(), mechanism, key)))

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from headrace.config.keys.tls import UNDER_A_LISTENER
-from headrace.config.listeners import Listener
+from headrace.config.listeners import LISTENER_PREFIX, Listener
 from headrace.config.value_types import Value
 
 TLS_PROTOCOLS = frozenset({"SSL", "SASL_SSL"})
-PREFIX = "listener.name."
 
 
 class Store(NamedTuple):
@@ -50,9 +49,9 @@ def of_listener(name: str) -> tuple[str, str] | None:
 
     None too where a listener has no key like that.
     """
-    if not name.startswith(PREFIX):
+    if not name.startswith(LISTENER_PREFIX):
         return None
-    listener, _, key = name.removeprefix(PREFIX).partition(".")
+    listener, _, key = name.removeprefix(LISTENER_PREFIX).partition(".")
     return (listener.upper(), key) if listener and key in UNDER_A_LISTENER else None
 
 
@@ -60,7 +59,7 @@ def tls_settings(values: Mapping[str, Value], listener: Listener) -> TlsSettings
     """Return the settings of `listener` out of those by key."""
 
     def found(key: str) -> Value:
-        own = values.get(f"{PREFIX}{listener.name.lower()}.{key}")
+        own = values.get(f"{LISTENER_PREFIX}{listener.name.lower()}.{key}")
         return values[key] if own is None else own
 
     def text(key: str) -> str | None:
@@ -74,7 +73,7 @@ def tls_settings(values: Mapping[str, Value], listener: Listener) -> TlsSettings
     client_auth = text("ssl.client.auth") or "none"
     if listener.protocol == "SASL_SSL":
         # As in Kafka: a certificate is asked for beside a password only where a listener says so.
-        own = values.get(f"{PREFIX}{listener.name.lower()}.ssl.client.auth")
+        own = values.get(f"{LISTENER_PREFIX}{listener.name.lower()}.ssl.client.auth")
         client_auth = str(own) if own is not None else "none"
     return TlsSettings(
         listener.name,

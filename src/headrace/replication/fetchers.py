@@ -47,7 +47,7 @@ class ReplicaFetchers:
         self.forget(partition)
         if follower is None or follower.leader in (NO_LEADER, self._broker.broker_id):
             return
-        self._add(partition, follower, self._source(follower.leader, 0))
+        self._add(partition, follower, self._first(follower.leader))
 
     def _add(self, partition: Partition, follower: Follower, source: Source) -> None:
         self._source_of[(*partition.topic_partition,)] = source
@@ -62,14 +62,18 @@ class ReplicaFetchers:
         if not source.members:
             self._end(source)
 
-    def _source(self, leader: BrokerId, number: int) -> Source:
-        """Return the conversation of that number with a leader, or a new one, the last."""
+    def _first(self, leader: BrokerId) -> Source:
+        """Return the conversation with a leader that partitions in sync share."""
+        some = self._sources.get(leader)
+        return some[0][0] if some else self._begin(leader)
+
+    def _begin(self, leader: BrokerId) -> Source:
+        """Begin a conversation with a leader, aside where there is one."""
         some = self._sources.setdefault(leader, [])
-        if number >= len(some):
-            source = Source(self._broker, self._means, leader, self._left, self._spread)
-            source.is_aside = bool(some)
-            some.append((source, self._means.spawn(source.converse())))
-        return some[min(number, len(some) - 1)][0]
+        source = Source(self._broker, self._means, leader, self._left, self._spread)
+        source.is_aside = bool(some)
+        some.append((source, self._means.spawn(source.converse())))
+        return source
 
     def _end(self, source: Source) -> None:
         some = self._sources[source.leader]
@@ -90,7 +94,7 @@ class ReplicaFetchers:
 
         Those that do are spread over several conversations; the others come back to the first.
         """
-        if source is self._sources[source.leader][0][0]:
+        if source is self._first(source.leader):
             source.is_aside = False
             left = len(catching_up)
             for member in catching_up[1:]:
@@ -101,7 +105,7 @@ class ReplicaFetchers:
                 left -= 1
         else:
             for member in others:
-                self._move(member, source, self._source(source.leader, 0))
+                self._move(member, source, self._first(source.leader))
         if not source.members:
             self._end(source)
 
@@ -109,7 +113,7 @@ class ReplicaFetchers:
         """Return that of a leader's conversations aside which has least to do; new, if may be."""
         some = self._sources[leader]
         if len(some) < self._broker.config.num_replica_fetchers:
-            return self._source(leader, len(some))
+            return self._begin(leader)
         return min((source for source, _ in some[1:]), key=_members, default=None)
 
     def _move(self, member: FollowedPartition, source: Source, target: Source) -> None:
