@@ -55,6 +55,22 @@ def test_trim_moves_the_start_and_no_further(to: str, starts: list[int], asked: 
     assert [row["start_offset"] for row in asked("topic offsets", "orders")[1]] == starts
 
 
+def test_trim_by_a_regular_expression_spares_internal_topics_and_names_what_it_asks_about(
+    broker: BrokerThread, says: Says, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create_topics("__consumer_offsets")
+    send(broker.bootstrap, "orders-retry", 2)
+    monkeypatch.setattr(confirmation, "sys", _Terminal("n\n"))
+    code, _, remark = says("topic", "trim", "-r", "orders.*", "--to", "end")
+    assert (code, "of 3 partitions of orders, orders-retry for good" in remark) == (1, True)
+    monkeypatch.undo()
+    code, done = asked("topic trim", "-r", "orders-r.*", "--to", "end", "--yes")
+    assert (code, [row["to_offset"] for row in done["partitions"]]) == (0, [2])
+    assert [row["start_offset"] for row in asked("topic offsets", "orders")[1]] == [0, 0]
+    code, _, remark = says("topic", "trim", "-r", "__.*", "--to", "end", "--yes")
+    assert (code, "no topic matches" in remark) == (4, True)
+
+
 def test_trim_asks_and_does_nothing_without_a_yes(
     says: Says, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,7 @@ def trim(
             help="New start: a number, end, @time, -N (the last N stay), +N (ahead of its start).",
         ),
     ],
+    regex: Regex = False,
     yes: Yes = False,
     dry_run: Annotated[
         bool, Parameter(name=["-n", "--dry-run"], negative=(), help="Only show what would be done.")
@@ -100,12 +101,13 @@ def trim(
 ) -> int:
     """Delete the oldest records of partitions for good, up to an offset or a time.
 
-    What groups have read or not is not looked at. For example: headrace topic trim orders --to
-    @2026-11-20T12:00 --dry-run; headrace topic trim orders:0 --to 1000 --yes
+    What groups have read or not is not looked at. Internal topics are never chosen by -r. For
+    example: headrace topic trim orders --to @2026-11-20T12:00 --dry-run; headrace topic trim
+    orders:0 --to 1000 --yes; headrace topic trim -r 'trial-.*' --to end
     """
     place = parse_place(to, "--to")
     with cluster.client() as client:
-        partitions = _partitions(client, topics, regex=False)
+        partitions = _partitions(client, topics, regex=regex, internal=not regex)
         starts = run(list_offsets(client, dict.fromkeys(partitions, EARLIEST)))
         ends = run(list_offsets(client, dict.fromkeys(partitions, LATEST)))
         _refuse_past_end(place, starts, ends)
@@ -118,6 +120,8 @@ def trim(
         done: Started = {}
         if before and not dry_run:
             what = counted(len(before), "partition")
+            if regex:
+                what += f" of {', '.join(sorted({partition.topic for partition in before}))}"
             confirm(f"Delete {counted(count, 'offset')} of {what} for good?", yes=yes)
             done = run(delete_records(client, before))
     outcomes = {partition: done.get(partition, before.get(partition)) for partition in partitions}
@@ -183,9 +187,17 @@ def _refuse_past_end(
             )
 
 
-def _partitions(client: Client, topics: Sequence[str], *, regex: bool) -> list[TopicPartition]:
+def _partitions(
+    client: Client, topics: Sequence[str], *, regex: bool, internal: bool = True
+) -> list[TopicPartition]:
+    """Return the partitions that are named, or of topics whose names match. UsageError.
+
+    `internal`: whether internal topics may match.
+    """
     if not topics:
         raise UsageError("name at least one topic")
     known = run(client.metadata())
-    names = some_matching(topics, known.topics) if regex else topics
-    return chosen_partitions(known, names, "")
+    if not regex:
+        return chosen_partitions(known, topics, "")
+    may = [name for name, topic in known.topics.items() if internal or not topic.internal]
+    return chosen_partitions(known, some_matching(topics, may), "")
