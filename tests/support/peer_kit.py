@@ -1,7 +1,5 @@
 """A simulated cluster whose brokers have a listener of their own, and who asks there as one."""
 
-import asyncio
-from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from headrace.broker.metadata_image import TopicInfo
@@ -14,8 +12,9 @@ from headrace.cluster.peers.peer_call import Fields, PeerCall
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.nouns import BrokerId
 from headrace.testing.sim.cluster import SimCluster
-from headrace.testing.sim.loop import SimLoop
 from headrace.wire.kafka.api import ApiKey
+from tests.support import sim_cluster
+from tests.support.sim_cluster import Story, dotted, until
 
 T = TypeVar("T")
 
@@ -28,29 +27,9 @@ TWO_LISTENERS = {
 }
 
 
-def play(
-    story: Callable[[SimCluster], Coroutine[Any, Any, None]], seed: int = 1, **settings: str
-) -> None:
+def play(story: Story, seed: int = 1, **settings: str) -> None:
     """Play with a cluster in which nothing runs yet; what still runs in the end is stopped."""
-    loop = SimLoop(seed)
-    given = {name.replace("_", "."): value for name, value in settings.items()}
-    cluster = SimCluster(loop, seed, TWO_LISTENERS | given)
-
-    async def whole() -> None:
-        await story(cluster)
-        for number in sorted(cluster.brokers):
-            await cluster.stop(number)
-
-    loop.play(whole())
-
-
-async def until(holds: Callable[[], object]) -> None:
-    """Wait until that is so."""
-    for _ in range(6000):
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never is")
+    sim_cluster.play(story, seed=seed, settings=TWO_LISTENERS | dotted(settings))
 
 
 async def started(cluster: SimCluster, *numbers: int) -> None:

@@ -18,7 +18,8 @@ from headrace.config.value_types import LONG_MAX
 from headrace.model.errors import ApiError
 from headrace.model.nouns import TopicPartition
 from headrace.testing.sim.cluster import SimCluster
-from headrace.testing.sim.loop import SimLoop
+from tests.support import sim_cluster
+from tests.support.sim_cluster import until
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -28,12 +29,8 @@ def play(story: Callable[[SimCluster, Client], Coroutine[Any, Any, None]]) -> No
 
     The client knows of 3 first: it has to look for the controller.
     """
-    loop = SimLoop(1)
-    cluster = SimCluster(loop, 1)
 
-    async def whole() -> None:
-        for number in (1, 2, 3):
-            await cluster.start(number)
+    async def with_client(cluster: SimCluster) -> None:
         wanted = NewTopic("t", assignment={0: (1, 2), 1: (2, 1)})
         (made,) = await cluster.controller().create_topics([wanted])
         assert not isinstance(made, ApiError)
@@ -41,10 +38,8 @@ def play(story: Callable[[SimCluster, Client], Coroutine[Any, Any, None]]) -> No
         client.bootstrap.reverse()
         await story(cluster, client)
         client.close()
-        for number in sorted(cluster.brokers):
-            await cluster.stop(number)
 
-    loop.play(whole())
+    sim_cluster.play(with_client, 1, 2, 3)
 
 
 async def seen(client: Client, holds: Callable[[Metadata], object]) -> Metadata:
@@ -154,11 +149,3 @@ def test_a_throttle_names_whence_and_whither_and_each_broker_has_its_rate(
         assert await end_throttles(client, ["t"], [1, 2, 3]) == ([], [])
 
     play(story)
-
-
-async def until(holds: Callable[[], object]) -> None:
-    for _ in range(2000):
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never is")

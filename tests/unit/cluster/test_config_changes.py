@@ -3,9 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
 
 import pytest
 
@@ -21,33 +19,16 @@ from headrace.model.errors import ApiError
 from headrace.ports.store import Set
 from headrace.server.assembly import Server
 from headrace.testing.sim.cluster import SimCluster
-from headrace.testing.sim.loop import SimLoop
+from tests.support import sim_cluster
+from tests.support.sim_cluster import Story, until
 
 SET, DELETE, APPEND = AlterOperation.SET, AlterOperation.DELETE, AlterOperation.APPEND
 NOTICES = znodes.CONFIG_CHANGES
 
 
-def play(story: Callable[[SimCluster], Coroutine[Any, Any, None]], seed: int = 1) -> None:
+def play(story: Story, seed: int = 1) -> None:
     """Run `story` with brokers 0 and 1, of which 0 is the controller."""
-    loop = SimLoop(seed)
-    cluster = SimCluster(loop, seed)
-
-    async def whole() -> None:
-        await cluster.start(0)
-        await cluster.start(1)
-        await story(cluster)
-        for number in sorted(cluster.brokers):
-            await cluster.stop(number)
-
-    loop.play(whole())
-
-
-async def until(holds: Callable[[], object]) -> None:
-    for _ in range(3000):
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never is")
+    sim_cluster.play(story, 0, 1, seed=seed)
 
 
 async def settled() -> None:

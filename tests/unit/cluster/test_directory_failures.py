@@ -7,7 +7,8 @@ from headrace.cluster.store.znodes import PartitionState
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.testing.sim.cluster import SimCluster
-from tests.support.peer_kit import play, started, until
+from tests.support.peer_kit import play, started
+from tests.support.sim_cluster import until
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 

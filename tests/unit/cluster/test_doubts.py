@@ -28,7 +28,8 @@ from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
 from headrace.record.batch import check_produced
 from headrace.testing.sim.cluster import SimCluster
 from tests.support.log import NOW_MS, batch_of
-from tests.support.peer_kit import play, started, until
+from tests.support.peer_kit import play, started
+from tests.support.sim_cluster import until
 
 ZERO, ONE, TWO, THREE = (BrokerId(number) for number in range(4))
 T0 = TopicPartition("t", 0)

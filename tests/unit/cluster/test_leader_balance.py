@@ -13,7 +13,8 @@ from headrace.cluster.store.znodes import PartitionState, TopicNode
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.testing.sim.cluster import SimCluster
-from tests.support.peer_kit import play, started, until
+from tests.support.peer_kit import play, started
+from tests.support.sim_cluster import until
 
 ZERO, ONE, TWO = (BrokerId(number) for number in range(3))
 

@@ -1,8 +1,6 @@
 """Elections and moves of partitions that admins ask for, in a cluster of several brokers."""
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import pytest
 
@@ -14,7 +12,8 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.replication.controller_calls import AskedIsr
 from headrace.testing.sim.cluster import SimCluster
-from headrace.testing.sim.loop import SimLoop
+from tests.support import sim_cluster
+from tests.support.sim_cluster import Story, until
 
 E = ErrorCode
 ZERO, ONE, TWO = (BrokerId(number) for number in range(3))
@@ -22,27 +21,9 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NOWHERE, BEYOND = TopicPartition("nope", 0), TopicPartition("t", 2)
 
 
-def play(story: Callable[[SimCluster], Coroutine[Any, Any, None]]) -> None:
+def play(story: Story) -> None:
     """Run `story` with brokers 0, 1 and 2, of which 0 is the controller."""
-    loop = SimLoop(1)
-    cluster = SimCluster(loop, 1)
-
-    async def whole() -> None:
-        for number in range(3):
-            await cluster.start(number)
-        await story(cluster)
-        for number in sorted(cluster.brokers):
-            await cluster.stop(number)
-
-    loop.play(whole())
-
-
-async def until(holds: Callable[[], object]) -> None:
-    for _ in range(3000):
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never is")
+    sim_cluster.play(story, 0, 1, 2)
 
 
 async def made(cluster: SimCluster, *replicas: tuple[int, ...]) -> None:

@@ -1,7 +1,6 @@
 """Brokers that share a store: one decides, the others take its orders, the next takes over."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -14,21 +13,9 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.ensemble import SESSION_SECONDS
-from headrace.testing.sim.loop import SimLoop
+from tests.support.sim_cluster import play, until
 
 ZERO, ONE, TWO = (BrokerId(one) for one in range(3))
-
-
-def play(story: Callable[[SimCluster], Coroutine[Any, Any, None]]) -> None:
-    loop = SimLoop(1)
-    cluster = SimCluster(loop, 1)
-
-    async def whole() -> None:
-        await story(cluster)
-        for number in sorted(cluster.brokers):
-            await cluster.stop(number)
-
-    loop.play(whole())
 
 
 async def started(cluster: SimCluster, *numbers: int) -> None:
@@ -41,14 +28,6 @@ async def started(cluster: SimCluster, *numbers: int) -> None:
             for server in cluster.brokers.values()
         )
     )
-
-
-async def until(holds: Callable[[], object]) -> None:
-    for _ in range(2000):
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never is")
 
 
 def test_the_first_broker_decides_and_the_others_lead_what_it_orders() -> None:

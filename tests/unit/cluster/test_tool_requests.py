@@ -15,7 +15,8 @@ from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.ensemble import EnsembleSession
-from headrace.testing.sim.loop import SimLoop
+from tests.support import sim_cluster
+from tests.support.sim_cluster import dotted, until
 
 ZERO, ONE, TWO = (BrokerId(number) for number in range(3))
 
@@ -24,26 +25,11 @@ def play(
     story: Callable[[SimCluster, EnsembleSession], Coroutine[Any, Any, None]], **settings: str
 ) -> None:
     """Run `story` with brokers 0, 1 and 2, of which 0 is the controller, and a tool's session."""
-    loop = SimLoop(1)
-    named = {key.replace("_", "."): value for key, value in settings.items()}
-    cluster = SimCluster(loop, 1, named)
 
-    async def whole() -> None:
-        for number in range(3):
-            await cluster.start(number)
+    async def with_tool(cluster: SimCluster) -> None:
         await story(cluster, cluster.ensemble.session("tool"))
-        for number in sorted(cluster.brokers):
-            await cluster.stop(number)
 
-    loop.play(whole())
-
-
-async def until(holds: Callable[[], object]) -> None:
-    for _ in range(3000):
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never is")
+    sim_cluster.play(with_tool, 0, 1, 2, settings=dotted(settings))
 
 
 async def settled() -> None:

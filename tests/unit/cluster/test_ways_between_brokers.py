@@ -24,7 +24,8 @@ from headrace.server.among_brokers import AmongBrokers
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.ensemble import SESSION_SECONDS
 from tests.support.authorisation import Rules
-from tests.support.peer_kit import cut_off, mend, play, started, until
+from tests.support.peer_kit import cut_off, mend, play, started
+from tests.support.sim_cluster import until
 
 T0 = TopicPartition("t", 0)
 ZERO, ONE, TWO = (BrokerId(number) for number in range(3))

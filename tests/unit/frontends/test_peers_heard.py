@@ -29,9 +29,9 @@ from tests.support.peer_kit import (
     told,
     topic,
     two,
-    until,
     wanted,
 )
+from tests.support.sim_cluster import until
 
 T0 = TopicPartition("t", 0)
 TABLE = {api.key: api for api in PEER_APIS if api.key in PEER_VERSIONS}

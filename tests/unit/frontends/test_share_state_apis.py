@@ -30,7 +30,8 @@ from headrace.model.nouns import SHARE_STATE_TOPIC
 from headrace.testing.sim.cluster import SimCluster
 from headrace.wire.kafka.api import ApiKey
 from tests.support.authorisation import Rules
-from tests.support.peer_kit import BROKERS, CLIENTS, Asker, play, until
+from tests.support.peer_kit import BROKERS, CLIENTS, Asker, play
+from tests.support.sim_cluster import until
 
 ID = bytes(range(16))
 KEY, OTHER = ShareKey("g", ID, 0), ShareKey("g", ID, 7)

@@ -9,7 +9,8 @@ import pytest
 from headrace.replication.answers import Answers, Arrived
 from headrace.replication.fetch_session import Key
 from headrace.replication.source import Source
-from tests.unit.replication.test_followers import FOLLOWER, Pair, play, until
+from tests.support.sim_cluster import until
+from tests.unit.replication.test_followers import FOLLOWER, Pair, play
 from tests.unit.replication.test_throttled import SMALL, back, behind
 
 PARTITIONS = 4

@@ -19,6 +19,7 @@ from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.loop import SimLoop
 from headrace.testing.sim.replica_watch import bytes_of
 from headrace.testing.sim.world import WALL_MS
+from tests.support.sim_cluster import until
 
 LEADER, FOLLOWER = BrokerId(1), BrokerId(2)
 
@@ -55,14 +56,6 @@ class Pair:
         led, followed = self.led(index).log, self.followed(index).log
         ends = {led.end_offset, followed.end_offset, led.high_watermark, followed.high_watermark}
         return len(ends) == 1 and led.start_offset == followed.start_offset
-
-
-async def until(holds: Callable[[], object], seconds: float = 20.0) -> None:
-    for _ in range(int(seconds / 0.01)):
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never is")
 
 
 def play(

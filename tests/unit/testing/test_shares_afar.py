@@ -16,6 +16,7 @@ from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC, BrokerId, Top
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.loop import SimLoop
 from headrace.testing.sim.world import WALL_MS
+from tests.support.sim_cluster import until
 from tests.support.sim_share import ACCEPT, GROUP_RESOURCE, RELEASE, Held, SimShareMember
 
 BROKERS = (1, 2, 3)
@@ -245,11 +246,3 @@ def test_a_leader_that_was_deposed_settles_nothing_that_its_successor_does_not_k
         assert found.error.code is ErrorCode.FENCED_LEADER_EPOCH
 
     play(story)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    for _ in range(6000):
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never is")

@@ -26,6 +26,7 @@ from headrace.record.batch import CONTROL, iterate, parse_control, records
 from headrace.server.assembly import Server
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.loop import SimLoop
+from tests.support.sim_cluster import until
 from tests.support.sim_transactions import (
     GROUP,
     SHARE,
@@ -61,14 +62,6 @@ def play(story: Story, seed: int = 1, settings: dict[str, str] | None = None) ->
             await cluster.stop(number)
 
     loop.play(whole())
-
-
-async def until(holds: Callable[[], object]) -> None:
-    for _ in range(6000):
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never is")
 
 
 def leader(cluster: SimCluster, partition: TopicPartition) -> Server:
