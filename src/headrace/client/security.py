@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from headrace.client.calls import check
 from headrace.client.transport import Buffer, ClientError
 from headrace.config.jaas import parse_jaas
-from headrace.config.sasl import MECHANISMS
-from headrace.config.sasl import PROTOCOLS as SASL_PROTOCOLS
+from headrace.config.keys.sasl import JAAS, MECHANISMS
+from headrace.config.listeners import SASL_PROTOCOLS, client_protocol
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.secret import Secret
 from headrace.security.plain import PlainClient
@@ -18,7 +18,7 @@ from headrace.wire.kafka.frame import request_head
 from headrace.wire.kafka.reader import Reader
 from headrace.wire.kafka.writer import Writer
 
-PROTOCOL, MECHANISM, JAAS = "security.protocol", "sasl.mechanism", "sasl.jaas.config"
+MECHANISM = "sasl.mechanism"
 _USERNAME, _PASSWORD = "sasl.username", "sasl.password"
 
 
@@ -40,23 +40,22 @@ def credentials_in(settings: Mapping[str, str]) -> Credentials | None:
     By Kafka's names, or librdkafka's sasl.username and sasl.password. ConfigError, without values
     that may be secret.
     """
-    protocol = settings.get(PROTOCOL, "PLAINTEXT").strip().upper()
-    if protocol not in SASL_PROTOCOLS:
+    if client_protocol(settings) not in SASL_PROTOCOLS:
         return None
     name = settings.get(MECHANISM, settings.get("sasl.mechanisms", ""))
     if name not in MECHANISMS:
         raise ConfigError(f"{MECHANISM}={name}: must be one of {', '.join(MECHANISMS)}")
     user, password = settings.get(_USERNAME), settings.get(_PASSWORD)
     secret = None if password is None else Secret(password)
-    if JAAS in settings:
+    if JAAS.name in settings:
         try:
-            options = parse_jaas(settings[JAAS]).options
+            options = parse_jaas(settings[JAAS.name]).options
         except ValueError as error:
-            raise ConfigError(f"{JAAS}=…: {error}") from None
+            raise ConfigError(f"{JAAS.name}=…: {error}") from None
         named = options.get("username")
         user, secret = None if named is None else named.reveal(), options.get("password")
     if not user or secret is None:
-        raise ConfigError(f"{JAAS}: needs username and password")
+        raise ConfigError(f"{JAAS.name}: needs username and password")
     return Credentials(Mechanism(name), user, secret)
 
 

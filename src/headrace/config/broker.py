@@ -6,7 +6,6 @@ typed; where a coarser key may stand in (`log.retention.hours`), the attribute h
 
 from collections.abc import Mapping
 from enum import Enum
-from types import MappingProxyType
 
 from headrace.config.cross_key_rules import combine, doubtful, problem_line
 from headrace.config.definitions import (
@@ -17,8 +16,10 @@ from headrace.config.definitions import (
     used_definition,
 )
 from headrace.config.keys.row import attribute, stand_in
+from headrace.config.listener_keys import ListenerValues
+from headrace.config.listeners import INTER_BROKER, INTER_BROKER_PROTOCOL, SASL_PROTOCOLS
 from headrace.config.properties import parse
-from headrace.config.sasl import SaslListener, is_listener_key, unheard
+from headrace.config.sasl import SaslListener
 from headrace.config.value_types import Value
 from headrace.model.errors import ConfigError
 
@@ -27,6 +28,7 @@ _OTHER_VARIABLES = frozenset(
     {"HEADRACE_BOOTSTRAP", "HEADRACE_COMMAND_CONFIG", "HEADRACE_JAVA", "HEADRACE_NUMBA"}
 )
 """Variables with our prefix that are no broker's key."""
+_ONE_OF_TWO = f"{INTER_BROKER} is set, and that listener says what is spoken: give one of the two"
 
 
 class Source(Enum):
@@ -47,16 +49,8 @@ class BrokerConfig(BrokerKeys):
     sasl: Mapping[str, SaslListener]
     """How clients of each SASL listener authenticate, by the listener's name."""
 
-    def __init__(
-        self,
-        values: Mapping[str, Value],
-        sources: Mapping[str, Source],
-        overrides: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        """From checked values by key; ConfigError where they do not go together.
-
-        `overrides`: keys with a listener's name before them, as they were given.
-        """
+    def __init__(self, values: Mapping[str, Value], sources: Mapping[str, Source]) -> None:
+        """From checked values by key; ConfigError where they do not go together."""
         super().__init__(
             **{attribute(name): value for name, value in values.items() if name in BROKER}
         )
@@ -66,9 +60,7 @@ class BrokerConfig(BrokerKeys):
         Listeners' own (`listener.name.<name>.<key>`) are there where they are set.
         """
         self.sources = dict(sources)
-        self.overrides = dict(overrides)
-        """Keys with a listener's name before them, as they were given; may hold secrets."""
-        combined = combine(self.values, self.overrides)
+        combined = combine(self.values)
         for name, value in combined.attributes.items():
             setattr(self, name, value)
         if combined.problems:
@@ -84,7 +76,7 @@ class BrokerConfig(BrokerKeys):
 
     def updated(self, changes: Mapping[str, Value]) -> "BrokerConfig":
         """Make another configuration, some values changed, as after a dynamic alteration."""
-        return BrokerConfig({**self.values, **changes}, self.sources, self.overrides)
+        return BrokerConfig({**self.values, **changes}, self.sources)
 
 
 def variable(name: str) -> str:
@@ -108,11 +100,8 @@ def load(
     given.update((name, (text, Source.FLAG)) for name, text in (flags or {}).items())
     values = {name: definition.default for name, definition in BROKER.items()}
     sources = dict.fromkeys(BROKER, Source.DEFAULT)
-    overrides = {name: text for name, (text, _) in given.items() if is_listener_key(name)}
     problems: list[str] = []
     for name, (text, source) in given.items():
-        if name in overrides:
-            continue
         if name in BROKER and BROKER[name].altered_only:
             warnings.append(
                 f"{name}: taken at run time only, as by Kafka, and without effect here: use"
@@ -123,24 +112,28 @@ def load(
                 values[name] = definition.parse(text)
                 sources[name] = source
             except ValueError as error:
-                problems.append(problem_line(name, text, str(error)))
+                shown = "…" if definition.sensitive else text
+                problems.append(problem_line(name, shown, str(error)))
         elif known_but_unused(name):
             warnings.append(
                 f"{name}: a key of Kafka's that Headrace does not use; it has no effect"
             )
         else:
             problems.append(_unknown(name, text))
+    if Source.DEFAULT not in (sources[INTER_BROKER], sources[INTER_BROKER_PROTOCOL]):
+        text = str(values[INTER_BROKER_PROTOCOL])
+        problems.append(problem_line(INTER_BROKER_PROTOCOL, text, _ONE_OF_TWO))
     if problems:
         try:
-            BrokerConfig(values, sources, overrides)
+            BrokerConfig(values, sources)
         except ConfigError as error:
             problems.append(str(error))
         raise ConfigError("\n".join(problems))
-    config = BrokerConfig(values, sources, overrides)
-    warnings += [
-        f"{name}: there is no SASL listener of that name; it has no effect"
-        for name in unheard(config.listeners, overrides)
-    ]
+    config = BrokerConfig(values, sources)
+    protocols = {listener.name: listener.protocol for listener in config.listeners}
+    for key in ListenerValues(values).unheard(protocols):
+        kind = "SASL" if key.protocols is SASL_PROTOCOLS else "TLS"
+        warnings.append(f"{key.full}: there is no {kind} listener of that name; it has no effect")
     return config, warnings + doubtful(values)
 
 

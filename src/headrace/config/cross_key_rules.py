@@ -5,19 +5,21 @@ from typing import NamedTuple
 
 from headrace.config.definitions import BROKER
 from headrace.config.keys.row import attribute, stand_in
+from headrace.config.listener_keys import ListenerValues
 from headrace.config.listeners import (
     CONTROL_PLANE,
     INTER_BROKER,
     INTER_BROKER_PROTOCOL,
     LISTENER_KEYS,
+    TLS_PROTOCOLS,
     Listener,
     among_brokers,
     configured,
     parse_address,
     refusal_of_plain,
 )
-from headrace.config.sasl import sasl_listeners
-from headrace.config.tls_settings import TLS_PROTOCOLS, problems_of, tls_settings
+from headrace.config.sasl import BETWEEN_BROKERS, login_problem, sasl_listeners
+from headrace.config.tls_settings import problems_of, tls_settings
 from headrace.config.value_types import Value
 
 SEGMENT_BYTES_KAFKA_4_MIN = 1 << 20
@@ -65,19 +67,15 @@ class Combined(NamedTuple):
     """What is wrong, a line each."""
 
 
-def combine(values: Mapping[str, Value], overrides: Mapping[str, str]) -> Combined:
-    """Work out the attributes that come of several keys.
-
-    `overrides`: those that have a listener's name before them.
-    """
+def combine(values: Mapping[str, Value]) -> Combined:
+    """Work out the attributes that come of several keys."""
     combined = Combined({}, [])
     for name, definition in BROKER.items():
         standing_in = stand_in(definition, values) if values[name] is None else None
         if standing_in is not None:
             combined.attributes[attribute(name)] = standing_in
-    for rule in (_identity, _zookeeper, _directories, _bounds, _listeners, _metrics):
+    for rule in (_identity, _zookeeper, _directories, _bounds, _listeners, _sasl, _metrics):
         rule(values, combined)
-    _sasl(values, overrides, combined)
     return combined
 
 
@@ -188,24 +186,21 @@ def _listeners(values: Mapping[str, Value], combined: Combined) -> None:
         if listener.protocol in TLS_PROTOCOLS:
             wrong = problems_of(tls_settings(values, listener))
             combined.problems.extend(problem_line(*problem) for problem in wrong)
-            if values["zookeeper.connect"] is not None and listener.name in {name, apart}:
-                reason = "brokers do not speak TLS to each other yet: give them another listener"
-                combined.problems.append(problem_line("listeners", str(listener), reason))
 
 
-def _sasl(values: Mapping[str, Value], overrides: Mapping[str, str], combined: Combined) -> None:
+def _sasl(values: Mapping[str, Value], combined: Combined) -> None:
     listeners = combined.attributes["listeners"]
     open_here = listeners if isinstance(listeners, tuple) else ()
-    found, wrong = sasl_listeners(open_here, values, overrides)
+    found, wrong = sasl_listeners(open_here, ListenerValues(values))
     combined.attributes["sasl"] = found
     combined.problems.extend(problem_line(*problem) for problem in wrong)
-    if values["zookeeper.connect"] is None:
+    if values["zookeeper.connect"] is None or wrong:
         return
     for name in (INTER_BROKER, CONTROL_PLANE):
-        listener = combined.attributes[attribute(name)]
+        listener = str(combined.attributes[attribute(name)])
         if listener in found:
-            reason = "brokers do not authenticate to each other yet: name a PLAINTEXT listener"
-            combined.problems.append(problem_line(name, str(listener), reason))
+            problem = login_problem(listener, str(values[BETWEEN_BROKERS]), found[listener])
+            combined.problems.extend(() if problem is None else [problem_line(*problem)])
 
 
 def _metrics(values: Mapping[str, Value], combined: Combined) -> None:

@@ -13,15 +13,15 @@ from headrace.config.keys.groups import GroupKeys
 from headrace.config.keys.log import LogKeys
 from headrace.config.keys.network import NetworkKeys
 from headrace.config.keys.replication import FollowerKeys, ThrottleKeys
-from headrace.config.keys.sasl import SaslKeys
+from headrace.config.keys.sasl import JAAS, SaslKeys
 from headrace.config.keys.share import ShareKeys
 from headrace.config.keys.tls import TlsKeys
 from headrace.config.keys.topic import OF_REPLICAS, WITHOUT_EFFECT
 from headrace.config.keys.transactions import TransactionKeys
 from headrace.config.keys.unused import unused_definition
 from headrace.config.keys.zookeeper import ZooKeeperKeys
+from headrace.config.listener_keys import parse_listener_key
 from headrace.config.log_config import IN_USE
-from headrace.config.tls_settings import of_listener
 from headrace.config.value_types import Definition
 
 
@@ -75,12 +75,15 @@ def known_but_unused(name: str) -> bool:
 
 
 def listener_definition(name: str) -> Definition | None:
-    """Return what `listener.name.<name>.<key>` holds, where a listener may have that key."""
-    own = of_listener(name)
+    """Return what a key with a listener's name before it holds, where a listener may have it."""
+    own = parse_listener_key(name)
     known = unused_definition(name)
     if own is None or known is None:
         return None
-    return replace(BROKER[own[1]], name=name, default=None, mode=known.mode)
+    if own.key == JAAS.name:
+        # Not while the broker runs, as Kafka's: it would lie in the store to be read.
+        return replace(JAAS, name=name)
+    return replace(BROKER[own.key], name=name, default=None, mode=known.mode)
 
 
 def used_definition(name: str) -> Definition | None:

@@ -5,7 +5,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from ipaddress import ip_address
 from typing import NamedTuple
 
+from headrace.model.errors import ConfigError
+
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""In the order that the protocol numbers them."""
+TLS_PROTOCOLS = frozenset({"SSL", "SASL_SSL"})
+SASL_PROTOCOLS = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
+CLIENT_PROTOCOL = "security.protocol"
+"""The client's key that names one of them."""
 LISTENERS, ADVERTISED = "listeners", "advertised.listeners"
 PROTOCOL_MAP, CONTROLLERS = "listener.security.protocol.map", "controller.listener.names"
 INTER_BROKER, CONTROL_PLANE = "inter.broker.listener.name", "control.plane.listener.name"
@@ -172,6 +179,15 @@ def among_brokers(
             reason = "brokers reach each other by it: the controller needs another, or none"
             wrong.append((CONTROL_PLANE, control_plane, reason))
     return AmongBrokers(wanted, apart, wrong)
+
+
+def client_protocol(settings: Mapping[str, str]) -> str:
+    """Return what a client's settings say that it speaks, PLAINTEXT where nothing; ConfigError."""
+    protocol = settings.get(CLIENT_PROTOCOL, _UNSAID).strip().upper()
+    if protocol not in PROTOCOLS:
+        allowed = ", ".join(PROTOCOLS)
+        raise ConfigError(f"{CLIENT_PROTOCOL}={protocol}: must be one of {allowed}")
+    return protocol
 
 
 def parse_protocols(entries: Sequence[str]) -> dict[str, str]:

@@ -1,25 +1,27 @@
-"""What clients of each SASL listener may authenticate by: general keys, and those with its name."""
+"""What clients of each SASL listener may authenticate by, and who a broker is for the others."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from headrace.config.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas
-from headrace.config.keys.sasl import SaslKeys
-from headrace.config.listeners import LISTENER_PREFIX, Listener
-from headrace.config.value_types import Value
+from headrace.config.jaas import PLAIN_MODULE, SCRAM_MODULE, JaasLine, parse_jaas
+from headrace.config.keys.sasl import JAAS, MECHANISMS
+from headrace.config.listener_keys import ListenerKey, ListenerValues
+from headrace.config.listeners import SASL_PROTOCOLS, Listener
 from headrace.model.secret import Secret
 
-PROTOCOLS = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _ENABLED, _REAUTH = "sasl.enabled.mechanisms", "connections.max.reauth.ms"
-_JAAS = "sasl.jaas.config"
-_OF_LISTENERS = frozenset({_ENABLED, _REAUTH})
-_OF_MECHANISMS = frozenset({_JAAS, _REAUTH})
-_LOWER = tuple(mechanism.lower() for mechanism in MECHANISMS)
+BETWEEN_BROKERS = "sasl.mechanism.inter.broker.protocol"
 
 Problem = tuple[str, str, str]
 """What is wrong: the key, what it says, and why not."""
+
+
+class Login(NamedTuple):
+    """Who a broker says that it is, by one mechanism."""
+
+    user: str
+    password: Secret
 
 
 class SaslListener(NamedTuple):
@@ -30,96 +32,73 @@ class SaslListener(NamedTuple):
     """Of PLAIN's users."""
     reauth_ms: Mapping[str, int] = MappingProxyType({})
     """How long a session may last, by mechanism; 0: as long as it likes."""
-
-
-class _ListenerKey(NamedTuple):
-    listener: str
-    mechanism: str
-    """In lower case; empty: of all."""
-    key: str
-
-
-def is_listener_key(name: str) -> bool:
-    """Tell whether `name` is a key with a listener's name before it that has effect here."""
-    return _parsed(name) is not None
-
-
-def _parsed(name: str) -> _ListenerKey | None:
-    if not name.startswith(LISTENER_PREFIX):
-        return None
-    listener, _, rest = name.removeprefix(LISTENER_PREFIX).partition(".")
-    if rest in _OF_LISTENERS:
-        return _ListenerKey(listener.upper(), "", rest)
-    mechanism, _, key = rest.partition(".")
-    if mechanism in _LOWER and key in _OF_MECHANISMS:
-        return _ListenerKey(listener.upper(), mechanism, key)
-    return None
+    logins: Mapping[str, Login] = MappingProxyType({})
+    """Who this broker is where it connects to that listener of others, by mechanism."""
 
 
 def sasl_listeners(
-    listeners: Sequence[Listener], values: Mapping[str, Value], overrides: Mapping[str, str]
+    listeners: Sequence[Listener], values: ListenerValues
 ) -> tuple[dict[str, SaslListener], list[Problem]]:
-    """Return how clients of each SASL listener authenticate, by its name, and what is wrong.
-
-    `overrides`: the keys that have a listener's name before them, as they were given.
-    """
+    """Return how clients of each SASL listener authenticate, by its name, and what is wrong."""
     wrong: list[Problem] = []
-    given: dict[_ListenerKey, str] = {}
-    for name, text in overrides.items():
-        parsed = _parsed(name)
-        if parsed is not None:
-            given[parsed] = text
     found: dict[str, SaslListener] = {}
     for listener in listeners:
-        if listener.protocol in PROTOCOLS:
-            found[listener.name] = _listener(listener.name, values, given, wrong)
+        if listener.protocol in SASL_PROTOCOLS:
+            found[listener.name] = _listener(listener.name, values, wrong)
     return found, wrong
 
 
-def unheard(listeners: Sequence[Listener], overrides: Mapping[str, str]) -> list[str]:
-    """Return the keys among `overrides` that are of no SASL listener."""
-    names = {listener.name for listener in listeners if listener.protocol in PROTOCOLS}
-    return [
-        name
-        for name in overrides
-        if (parsed := _parsed(name)) is not None and parsed.listener not in names
-    ]
+def login_problem(listener: str, mechanism: str, found: SaslListener) -> Problem | None:
+    """Tell why a broker cannot authenticate to others at a listener by `mechanism`, or None."""
+    if mechanism not in found.mechanisms:
+        reason = (
+            f"brokers reach each other by listener {listener}, which takes"
+            f" {', '.join(found.mechanisms)}: name one of these"
+        )
+        return (BETWEEN_BROKERS, mechanism, reason)
+    if mechanism not in found.logins:
+        key = ListenerKey(listener, mechanism, JAAS.name).full
+        reason = (
+            "brokers authenticate to each other by it, and it has no username and password:"
+            f' {_module(mechanism)} required username="NAME" password="PASSWORD";'
+        )
+        return (key, "…", reason)
+    return None
 
 
-def _listener(
-    name: str, values: Mapping[str, Value], given: Mapping[_ListenerKey, str], wrong: list[Problem]
-) -> SaslListener:
-    enabled = values[_ENABLED]
-    mechanisms = enabled if isinstance(enabled, tuple) else ()
-    key, own = _ENABLED, given.get(_ListenerKey(name, "", _ENABLED))
-    if own is not None:
-        key = _full(name, "", _ENABLED)
-        mechanisms = tuple(word.strip() for word in own.split(",") if word.strip())
+def _listener(name: str, values: ListenerValues, wrong: list[Problem]) -> SaslListener:
+    mechanisms = values.words(name, _ENABLED)
     strange = [word for word in mechanisms if word not in MECHANISMS]
     if strange or not mechanisms:
+        own = values.own(name, _ENABLED) is not None
+        key = ListenerKey(name, "", _ENABLED).full if own else _ENABLED
         reason = f"listener {name} needs some of {', '.join(MECHANISMS)}, and no others"
         wrong.append((key, ",".join(mechanisms), reason))
     passwords: Mapping[str, Secret] = {}
-    reauth_ms = {}
+    reauth_ms: dict[str, int] = {}
+    logins: dict[str, Login] = {}
+    said_wrong = len(wrong)
     for mechanism in MECHANISMS:
-        users = _passwords(name, mechanism, given, wrong)
+        line = _line(name, mechanism, values, wrong)
         if mechanism == "PLAIN":
-            passwords = users
+            passwords = line.passwords
+        user, password = line.options.get("username"), line.options.get("password")
+        if user is not None and password is not None:
+            logins[mechanism] = Login(user.reveal(), password)
         if mechanism in mechanisms:
-            reauth_ms[mechanism] = _reauth_ms(name, mechanism, values, given, wrong)
-    if "PLAIN" in mechanisms and not passwords and not wrong:
+            lifetime_ms = values.of(name, _REAUTH, mechanism)
+            reauth_ms[mechanism] = lifetime_ms if isinstance(lifetime_ms, int) else 0
+    if "PLAIN" in mechanisms and not passwords and len(wrong) == said_wrong:
         reason = f'PLAIN is enabled and has no users: {PLAIN_MODULE} required user_NAME="PASSWORD";'
-        wrong.append((_full(name, "plain", _JAAS), "…", reason))
-    return SaslListener(mechanisms, passwords, reauth_ms)
+        wrong.append((ListenerKey(name, "PLAIN", JAAS.name).full, "…", reason))
+    return SaslListener(mechanisms, passwords, reauth_ms, logins)
 
 
-def _passwords(
-    name: str, mechanism: str, given: Mapping[_ListenerKey, str], wrong: list[Problem]
-) -> Mapping[str, Secret]:
-    text = given.get(_ListenerKey(name, mechanism.lower(), _JAAS))
-    if text is None:
-        return {}
-    module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
+def _line(name: str, mechanism: str, values: ListenerValues, wrong: list[Problem]) -> JaasLine:
+    module = _module(mechanism)
+    text = values.own(name, JAAS.name, mechanism)
+    if not isinstance(text, str):
+        return JaasLine(module)
     try:
         line = parse_jaas(text)
         if line.module != module:
@@ -127,33 +106,17 @@ def _passwords(
         empty = [user for user, secret in line.passwords.items() if not (user and secret.reveal())]
         if empty:
             raise ValueError(f"user {empty[0]!r} has no name or no password")
+        if any(name in line.options and not line.options[name].reveal() for name in _OWN):
+            raise ValueError("its username or its password is empty")
     except ValueError as error:
         # What is there may hold secrets: it is not shown.
-        wrong.append((_full(name, mechanism.lower(), _JAAS), "…", str(error)))
-        return {}
-    return line.passwords
+        wrong.append((ListenerKey(name, mechanism, JAAS.name).full, "…", str(error)))
+        return JaasLine(module)
+    return line
 
 
-def _reauth_ms(
-    name: str,
-    mechanism: str,
-    values: Mapping[str, Value],
-    given: Mapping[_ListenerKey, str],
-    wrong: list[Problem],
-) -> int:
-    for place in (mechanism.lower(), ""):
-        text = given.get(_ListenerKey(name, place, _REAUTH))
-        if text is None:
-            continue
-        try:
-            value = SaslKeys.KEYS[_REAUTH].parse(text)
-        except ValueError as error:
-            wrong.append((_full(name, place, _REAUTH), text, str(error)))
-            return 0
-        return value if isinstance(value, int) else 0
-    general = values[_REAUTH]
-    return general if isinstance(general, int) else 0
+_OWN = ("username", "password")
 
 
-def _full(listener: str, mechanism: str, key: str) -> str:
-    return LISTENER_PREFIX + ".".join(filter(None, (listener.lower(), mechanism, key)))
+def _module(mechanism: str) -> str:
+    return PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE

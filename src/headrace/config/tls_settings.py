@@ -1,13 +1,12 @@
 """The TLS settings of one listener: its own keys over those of all."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
-from headrace.config.keys.tls import UNDER_A_LISTENER
-from headrace.config.listeners import LISTENER_PREFIX, Listener
+from headrace.config.listener_keys import ListenerValues
+from headrace.config.listeners import Listener
 from headrace.config.value_types import Value
-
-TLS_PROTOCOLS = frozenset({"SSL", "SASL_SSL"})
 
 
 class Store(NamedTuple):
@@ -42,39 +41,18 @@ class TlsSettings(NamedTuple):
     versions: tuple[str, ...]
     ciphers: tuple[str, ...]
     mapping_rules: str
-
-
-def of_listener(name: str) -> tuple[str, str] | None:
-    """Return the listener's name in capitals and the key in `listener.name.<name>.<key>`, or None.
-
-    None too where a listener has no key like that.
-    """
-    if not name.startswith(LISTENER_PREFIX):
-        return None
-    listener, _, key = name.removeprefix(LISTENER_PREFIX).partition(".")
-    return (listener.upper(), key) if listener and key in UNDER_A_LISTENER else None
+    checks_hosts: bool = True
+    """Whether another broker's certificate must be of the host that it is reached at."""
 
 
 def tls_settings(values: Mapping[str, Value], listener: Listener) -> TlsSettings:
     """Return the settings of `listener` out of those by key."""
-
-    def found(key: str) -> Value:
-        own = values.get(f"{LISTENER_PREFIX}{listener.name.lower()}.{key}")
-        return values[key] if own is None else own
-
-    def text(key: str) -> str | None:
-        value = found(key)
-        return value if isinstance(value, str) else None
-
-    def words(key: str) -> tuple[str, ...]:
-        value = found(key)
-        return value if isinstance(value, tuple) else ()
-
+    own = ListenerValues(values)
+    text, words = partial(own.text, listener.name), partial(own.words, listener.name)
     client_auth = text("ssl.client.auth") or "none"
     if listener.protocol == "SASL_SSL":
         # As in Kafka: a certificate is asked for beside a password only where a listener says so.
-        own = values.get(f"{LISTENER_PREFIX}{listener.name.lower()}.ssl.client.auth")
-        client_auth = str(own) if own is not None else "none"
+        client_auth = str(own.own(listener.name, "ssl.client.auth") or "none")
     return TlsSettings(
         listener.name,
         Store(
@@ -95,6 +73,7 @@ def tls_settings(values: Mapping[str, Value], listener: Listener) -> TlsSettings
         words("ssl.enabled.protocols"),
         words("ssl.cipher.suites"),
         text("ssl.principal.mapping.rules") or "DEFAULT",
+        bool(text("ssl.endpoint.identification.algorithm")),
     )
 
 

@@ -171,6 +171,15 @@ def _list(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",")) if text else ()
 
 
+class _Hidden(str):
+    """A password: no repr of what holds it shows it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "***"
+
+
 _PARSE: dict[Kind, Callable[[str], Value]] = {
     Kind.UNKNOWN: str,
     Kind.BOOLEAN: _boolean,
@@ -181,5 +190,5 @@ _PARSE: dict[Kind, Callable[[str], Value]] = {
     Kind.DOUBLE: _double,
     Kind.LIST: _list,
     Kind.CLASS: str,
-    Kind.PASSWORD: str,
+    Kind.PASSWORD: _Hidden,
 }

@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.config.keys.tls import VERSIONS
-from headrace.config.tls_settings import TLS_PROTOCOLS, Store
+from headrace.config.listeners import TLS_PROTOCOLS, client_protocol
+from headrace.config.tls_settings import Store
 from headrace.model.errors import ConfigError
 from headrace.posix.tls import Named, restrict, show, trust
 
 log = logging.getLogger(__name__)
 
-PROTOCOL = "security.protocol"
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _CA_LOCATION, _CA_PEM = "ssl.ca.location", "ssl.ca.pem"
 _IDENTIFICATION = "ssl.endpoint.identification.algorithm"
 _VERIFICATION = "enable.ssl.certificate.verification"
@@ -39,10 +38,7 @@ def client_context(settings: Mapping[str, str]) -> ssl.SSLContext | None:
 
     Of `settings` only those of security are looked at; one of them that is not known is refused.
     """
-    protocol = settings.get(PROTOCOL, "PLAINTEXT").strip().upper()
-    if protocol not in _PROTOCOLS:
-        raise ConfigError(f"{PROTOCOL}={protocol}: must be one of {', '.join(_PROTOCOLS)}")
-    if protocol not in TLS_PROTOCOLS:
+    if client_protocol(settings) not in TLS_PROTOCOLS:
         return None
     for name in settings:
         if name.startswith("ssl.") and name not in _KNOWN:

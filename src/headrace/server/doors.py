@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from headrace.config.broker import BrokerConfig
-from headrace.config.tls_settings import TLS_PROTOCOLS
+from headrace.config.listeners import TLS_PROTOCOLS
 from headrace.model.errors import ConfigError
 from headrace.net.listener import Address, Listener
 from headrace.net.table import ConnectionTable

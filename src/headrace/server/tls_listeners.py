@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.config.broker import BrokerConfig
-from headrace.config.listeners import Listener
-from headrace.config.tls_settings import TLS_PROTOCOLS, TlsSettings, tls_settings
+from headrace.config.listeners import TLS_PROTOCOLS, Listener
+from headrace.config.tls_settings import TlsSettings, tls_settings
 from headrace.model.errors import ConfigError
 from headrace.net.handshakes import Handshakes
 from headrace.net.tls import TlsConnection

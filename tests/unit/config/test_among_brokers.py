@@ -42,6 +42,8 @@ def test_the_controller_may_have_a_listener_of_its_own_to_tell_by() -> None:
          "inter.broker.listener.name=X: there is no listener of that name"),
         ({"security_inter_broker_protocol": "SSL"},
          "security.inter.broker.protocol=SSL: no listener speaks it"),
+        ({"security_inter_broker_protocol": "PLAINTEXT", "inter_broker_listener_name": "BROKERS"},
+         "security.inter.broker.protocol=PLAINTEXT: inter.broker.listener.name is set"),
         ({"control_plane_listener_name": "X"},
          "control.plane.listener.name=X: there is no listener of that name"),
         ({"inter_broker_listener_name": "BROKERS", "control_plane_listener_name": "BROKERS"},

@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.config.broker import BrokerConfig, load
+from headrace.config.descriptions import DynamicConfig, check_broker_config
 from headrace.config.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas
-from headrace.model.errors import ConfigError
+from headrace.config.sasl import BETWEEN_BROKERS
+from headrace.model.errors import ApiError, ConfigError
 
 LISTENER = {"listeners": "SASL_PLAINTEXT://127.0.0.1:1"}
 JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
@@ -80,6 +82,15 @@ def test_keys_of_listeners_that_are_not_there_are_warned_of() -> None:
     _, warnings = load(flags={"listener.name.other.plain.sasl.jaas.config": ALICE})
     assert any("no SASL listener of that name" in line for line in warnings)
     assert "wonder" not in "".join(warnings)
+    _, warnings = load(flags={"listener.name.plaintext.ssl.client.auth": "required"})
+    assert any("no TLS listener of that name" in line for line in warnings)
+
+
+def test_settings_show_no_password_however_they_are_written_down() -> None:
+    flags = {"sasl.enabled.mechanisms": "PLAIN", JAAS: ALICE, "ssl.key.password": "wonder"}
+    config = configured(**flags)
+    assert "wonder" not in repr(config.values)
+    assert config.values[JAAS] == ALICE
 
 
 @pytest.mark.parametrize(
@@ -141,11 +152,58 @@ def test_without_encryption_other_machines_are_let_in_only_by_leave() -> None:
     configured(**public, **{"insecure.listeners": "true"})
 
 
-def test_brokers_of_a_cluster_need_a_listener_that_they_can_use() -> None:
-    among = {"zookeeper.connect": "127.0.0.1:2181", "broker.id": "1"}
-    assert "do not authenticate to each other yet" in problem(among)
-    with_one = {
-        **among,
-        "listeners": "SASL_PLAINTEXT://127.0.0.1:1,PLAINTEXT://127.0.0.1:2",
-    }
-    assert configured(**with_one).inter_broker_listener_name == "PLAINTEXT"
+AMONG_OTHERS = {
+    "zookeeper.connect": "127.0.0.1:2181", "broker.id": "1",
+    "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+}  # fmt: skip
+SCRAM_LINE = "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config"
+
+
+def test_brokers_authenticate_to_each_other_as_the_listeners_line_of_jaas_says() -> None:
+    line = f'{SCRAM_MODULE} required username="broker" password="wonder";'
+    sasl = configured(**AMONG_OTHERS, **{SCRAM_LINE: line}).sasl["SASL_PLAINTEXT"]
+    login = sasl.logins["SCRAM-SHA-512"]
+    assert (login.user, login.password.reveal()) == ("broker", "wonder")
+    assert "wonder" not in repr(sasl)
+    # PLAIN's line has its users beside who the broker is itself.
+    both = {"sasl.enabled.mechanisms": "PLAIN", BETWEEN_BROKERS: "PLAIN"}
+    plain = ALICE.replace(";", ' username="alice" password="wonder";')
+    sasl = configured(**(AMONG_OTHERS | both), **{JAAS: plain}).sasl["SASL_PLAINTEXT"]
+    assert sasl.logins["PLAIN"].user == "alice"
+    assert list(sasl.passwords) == ["alice"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        ({BETWEEN_BROKERS: "GSSAPI"}, "which takes SCRAM-SHA-256, SCRAM-SHA-512: name one of"),
+        ({BETWEEN_BROKERS: "PLAIN"}, "which takes SCRAM-SHA-256, SCRAM-SHA-512: name one of"),
+        ({}, f'{SCRAM_LINE}=…: brokers authenticate to each other by it, and it has no username'),
+        ({SCRAM_LINE: f'{SCRAM_MODULE} required username="a";'}, "it has no username and password"),
+        ({SCRAM_LINE: f'{SCRAM_MODULE} required username="a" password="";'}, "is empty"),
+    ],
+)  # fmt: skip
+def test_brokers_that_could_not_authenticate_to_each_other_do_not_start(
+    flags: dict[str, str], why: str
+) -> None:
+    assert why in problem({**AMONG_OTHERS, **flags})
+
+
+def test_who_a_broker_is_for_others_is_not_asked_where_it_need_not_say() -> None:
+    listeners = "SASL_PLAINTEXT://127.0.0.1:1,PLAINTEXT://127.0.0.1:2"
+    config = configured(**(AMONG_OTHERS | {"listeners": listeners}))
+    assert config.inter_broker_listener_name == "PLAINTEXT"
+    alone = {name: AMONG_OTHERS[name] for name in AMONG_OTHERS if "zookeeper" not in name}
+    configured(**alone)
+
+
+def test_mechanisms_are_altered_at_run_time_and_lines_of_jaas_are_not() -> None:
+    static = configured()
+    own = "listener.name.sasl_plaintext.sasl.enabled.mechanisms"
+    check_broker_config({own: "SCRAM-SHA-256"}, static, shared=False)
+    changed = DynamicConfig(static, own={own: "SCRAM-SHA-256", JAAS: ALICE}).effective()
+    assert changed.sasl["SASL_PLAINTEXT"].mechanisms == ("SCRAM-SHA-256",)
+    assert changed.sasl["SASL_PLAINTEXT"].passwords == {}
+    with pytest.raises(ApiError, match="cannot be altered at run time") as raised:
+        check_broker_config({JAAS: ALICE}, static, shared=False)
+    assert "wonder" not in str(raised.value)

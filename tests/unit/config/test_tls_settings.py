@@ -88,10 +88,19 @@ def test_other_machines_need_a_certificate_or_leave() -> None:
     assert refused(f"{everywhere}{trust}ssl.client.auth=requested")
 
 
-def test_brokers_do_not_speak_tls_to_each_other_yet() -> None:
+def test_brokers_of_a_cluster_may_speak_tls_to_each_other_and_check_hosts() -> None:
     listeners = "listeners=SSL://127.0.0.1:0\nzookeeper.connect=127.0.0.1:2181\n"
-    said = refused(listeners + STORE + "broker.id=1")
-    assert "give them another listener" in said[0]
+    config = loaded(listeners + STORE + "broker.id=1\n")
+    assert config.inter_broker_listener_name == "SSL"
+    assert of(config)[0].checks_hosts
+    key = "ssl.endpoint.identification.algorithm"
+    for text, checks in (("https", True), ("HTTPS", True), ("", False)):
+        assert of(loaded(f"{TWO}{MAP}{STORE}{key}={text}\n"))[0].checks_hosts is checks
+        own = f"listener.name.outer.{key}={text}\n"
+        inner, outer = of(loaded(f"{TWO}{MAP}{STORE}{own}"))
+        assert (inner.checks_hosts, outer.checks_hosts) == (True, checks)
+    (said,) = refused(f"{TWO}{MAP}{STORE}{key}=none\n")
+    assert "must be https, or empty" in said
 
 
 def test_a_listeners_keystore_is_altered_at_run_time_and_others_are_not() -> None:

@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import Parameter
 
@@ -13,6 +13,7 @@ from headrace.cli.shared.profile_file import chosen_bootstrap
 from headrace.cli.shared.profile_file import load as profiles
 from headrace.client.client import Client
 from headrace.client.sync import connect
+from headrace.config.listeners import CLIENT_PROTOCOL
 from headrace.config.properties import parse
 from headrace.model.errors import ConfigError
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from headrace.client.security import Credentials
 
 WAIT_SECONDS_MAX = 86_400.0
-PROTOCOL = "security.protocol"
 _BOOTSTRAP = "HEADRACE_BOOTSTRAP"
 _COMMAND_CONFIG = "HEADRACE_COMMAND_CONFIG"
 _SECRET_SETTINGS = frozenset({"sasl.password", "sasl.jaas.config", "pass", "sasl.pass"})
@@ -96,6 +96,7 @@ class BrokerOptions:
         if bootstrap is None:
             bootstrap = chosen_bootstrap() or DEFAULT_BOOTSTRAP
         check_seconds("--request-timeout", self.seconds)
+        security = _security_of(given)
         try:
             return connect(
                 bootstrap,
@@ -103,8 +104,8 @@ class BrokerOptions:
                 request_timeout_seconds=self.seconds,
                 retry_seconds=self.seconds if retry_seconds is None else retry_seconds,
                 patient=patient,
-                tls=_tls_of(given),
-                credentials=_credentials_of(given),
+                tls=security.tls,
+                credentials=security.credentials,
             )
         except ValueError as error:
             raise UsageError(f"--bootstrap-server: {error}") from None
@@ -123,26 +124,22 @@ def client_settings(path: Path | None) -> dict[str, str]:
         raise UsageError(f"--command-config {path}: {error}") from None
 
 
-def _tls_of(settings: "Mapping[str, str]") -> "SSLContext | None":
-    """Return what connections are encrypted by, as a client's settings say; UsageError."""
-    if PROTOCOL not in settings:
-        return None
+class _Security(NamedTuple):
+    tls: "SSLContext | None" = None
+    """What connections are encrypted by."""
+    credentials: "Credentials | None" = None
+    """Who to be on them."""
+
+
+def _security_of(settings: "Mapping[str, str]") -> _Security:
+    """Return what a client's settings say of security; UsageError."""
+    if CLIENT_PROTOCOL not in settings:
+        return _Security()
+    from headrace.client.security import credentials_in
     from headrace.posix.tls_client import client_context
 
     try:
-        return client_context(settings)
-    except ConfigError as error:
-        raise UsageError(f"--command-config: {error}") from None
-
-
-def _credentials_of(settings: "Mapping[str, str]") -> "Credentials | None":
-    """Return who to be, as a client's settings say; UsageError."""
-    if PROTOCOL not in settings:
-        return None
-    from headrace.client.security import credentials_in
-
-    try:
-        return credentials_in(settings)
+        return _Security(client_context(settings), credentials_in(settings))
     except ConfigError as error:
         raise UsageError(f"--command-config: {error}") from None
 

@@ -23,6 +23,7 @@ from headrace.broker.metadata_image import (
 from headrace.cluster.decisions.facts import ClusterFacts, with_epoch
 from headrace.cluster.decisions.orders import Follow, Lead, Orders, Replication, Stop
 from headrace.cluster.peers.peer_call import Fields
+from headrace.config.listeners import PROTOCOLS
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, LeaderEpoch, TopicPartition
 from headrace.wire.kafka.api import ApiKey
@@ -31,8 +32,6 @@ LEADER_OF_WHAT_GOES = BrokerId(-2)
 """Who leads the partitions of a topic that is being deleted (Kafka's LeaderDuringDelete)."""
 _INCREMENTAL = 1
 """The request tells of changes: what it does not name stays."""
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-"""By Kafka's numbers."""
 _NO_ID = bytes(16)
 PARTITIONS_OF_TOPIC_MAX = 100_000
 """A partition of a higher number is not believed: all below it would be shown too."""
@@ -191,7 +190,7 @@ def _broker_fields(broker: BrokerInfo) -> dict[str, Any]:
                 "port": endpoint.port,
                 "host": endpoint.host,
                 "listener": endpoint.listener,
-                "securityProtocol": _PROTOCOLS.index(endpoint.protocol),
+                "securityProtocol": PROTOCOLS.index(endpoint.protocol),
             }
             for endpoint in broker.endpoints
         ],
@@ -331,4 +330,4 @@ def _broker_shown(broker: Fields, registered: Mapping[BrokerId, BrokerInfo]) -> 
 
 
 def _protocol(number: int) -> str:
-    return _PROTOCOLS[number] if 0 <= number < len(_PROTOCOLS) else ""
+    return PROTOCOLS[number] if 0 <= number < len(PROTOCOLS) else ""

@@ -1,9 +1,11 @@
 """Keys of SASL: by which mechanisms clients authenticate, and what bounds them until they have."""
 
 from headrace.config.keys.row import Keys, key
-from headrace.config.value_types import Kind
+from headrace.config.value_types import Definition, Kind
 
 FIRST_FRAME_BYTES_MAX = 512 << 10
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+"""Those that are served."""
 
 
 class SaslKeys(Keys):
@@ -15,6 +17,14 @@ class SaslKeys(Keys):
         "By which mechanisms clients may authenticate on SASL listeners: PLAIN, SCRAM-SHA-256,"
         " SCRAM-SHA-512. PLAIN must be named. listener.name.NAME.sasl.enabled.mechanisms says it"
         " for one listener; its PLAIN users are in listener.name.NAME.plain.sasl.jaas.config.",
+    )
+    sasl_mechanism_inter_broker_protocol = key(
+        Kind.STRING,
+        "GSSAPI",
+        "By which mechanism brokers authenticate to each other, on SASL listeners: PLAIN,"
+        " SCRAM-SHA-256 or SCRAM-SHA-512, one that the listener takes; Kafka's default is not"
+        " there. Who a broker is stands in listener.name.NAME.MECHANISM.sasl.jaas.config, NAME and"
+        " MECHANISM in lower case: username and password.",
     )
     connections_max_reauth_ms: int = key(
         Kind.LONG,
@@ -37,3 +47,16 @@ class SaslKeys(Keys):
         "The most bytes that a mechanism's message from a client may have.",
         between=(1, FIRST_FRAME_BYTES_MAX),
     )
+
+
+JAAS = Definition(
+    "sasl.jaas.config",
+    Kind.PASSWORD,
+    None,
+    "A line of JAAS: PLAIN's users, and who a broker is for other brokers.",
+)
+"""There with a listener's and a mechanism's name before it only."""
+OF_A_LISTENER = frozenset({"sasl.enabled.mechanisms", "connections.max.reauth.ms"})
+"""Keys that a listener may have of its own."""
+OF_A_MECHANISM = frozenset({JAAS.name, "connections.max.reauth.ms"})
+"""Keys that a mechanism of a listener may have of its own."""

@@ -86,6 +86,15 @@ class TlsKeys(Keys):
         "How a certificate's distinguished name becomes a user's: RULE:pattern/replacement/[LU], or"
         " DEFAULT for the name as it is; the first that fits. Who fits none is refused.",
     )
+    ssl_endpoint_identification_algorithm = key(
+        Kind.STRING,
+        "https",
+        "How a broker checks that another one's certificate is of the host that it connected to:"
+        " https, or empty for no check: then any holder of a certificate of the same authority can"
+        " pass for a broker.",
+        form=(r"(?i:https)?", "https, or empty"),
+        mode=Mode.PER_BROKER,
+    )
     ssl_reload_interval_ms = key(
         Kind.INT,
         10_000,

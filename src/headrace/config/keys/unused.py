@@ -40,7 +40,7 @@ sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.
 sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
 sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
 sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
-sasl.mechanism.controller.protocol sasl.mechanism.inter.broker.protocol
+sasl.mechanism.controller.protocol
 sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience
 sasl.oauthbearer.expected.issuer sasl.oauthbearer.header.urlencode
 sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
@@ -50,7 +50,6 @@ sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
 security.providers
 server.max.startup.time.ms socket.connection.setup.timeout.max.ms
 socket.connection.setup.timeout.ms ssl.allow.dn.changes ssl.allow.san.changes
-ssl.endpoint.identification.algorithm
 ssl.engine.factory.class ssl.keymanager.algorithm
 ssl.protocol ssl.provider ssl.secure.random.implementation
 ssl.trustmanager.algorithm

@@ -6,7 +6,7 @@ there is no such stage, and on an SSL one it is over before the first frame.
 
 from typing import TYPE_CHECKING
 
-from headrace.config.sasl import PROTOCOLS
+from headrace.config.listeners import SASL_PROTOCOLS
 from headrace.frontends.kafka.connection.stage import Stage
 from headrace.wire.kafka.api import ApiKey
 
@@ -21,7 +21,7 @@ APIS = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHEN
 
 def listeners_with(listeners: "Iterable[Listener]") -> frozenset[str]:
     """Return the names of the listeners whose connections begin in this stage."""
-    return frozenset(listener.name for listener in listeners if listener.protocol in PROTOCOLS)
+    return frozenset(listener.name for listener in listeners if listener.protocol in SASL_PROTOCOLS)
 
 
 def routes_in(routes: "Mapping[int, Route]") -> "dict[Stage, dict[int, Route]]":
