@@ -12,6 +12,7 @@ from headrace.config.keys.cluster import ClusterKeys
 from headrace.config.keys.groups import GroupKeys
 from headrace.config.keys.log import LogKeys
 from headrace.config.keys.network import NetworkKeys
+from headrace.config.keys.oauthbearer import OAuthBearerKeys
 from headrace.config.keys.replication import FollowerKeys, ThrottleKeys
 from headrace.config.keys.sasl import SaslKeys
 from headrace.config.keys.share import ShareKeys
@@ -38,6 +39,7 @@ class BrokerKeys(
     ShareKeys,
     AuthorizationKeys,
     SaslKeys,
+    OAuthBearerKeys,
 ):
     """Every key of the broker as an attribute."""
 

@@ -4,18 +4,27 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from headrace.config.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas
+from headrace.config.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE, parse_jaas
 from headrace.config.keys.sasl import SaslKeys
 from headrace.config.listeners import LISTENER_PREFIX, Listener
+from headrace.config.oauthbearer import (
+    HANDLER_KEY,
+    HANDLERS,
+    OAUTHBEARER,
+    OF_LISTENERS,
+    OAuthBearerListener,
+    oauthbearer_listener,
+)
 from headrace.config.value_types import Value
 from headrace.model.secret import Secret
 
 PROTOCOLS = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 _ENABLED, _REAUTH = "sasl.enabled.mechanisms", "connections.max.reauth.ms"
 _JAAS = "sasl.jaas.config"
-_OF_LISTENERS = frozenset({_ENABLED, _REAUTH})
+_OF_LISTENERS = frozenset({_ENABLED, _REAUTH, *OF_LISTENERS})
 _OF_MECHANISMS = frozenset({_JAAS, _REAUTH})
+_MODULES = {"PLAIN": PLAIN_MODULE, OAUTHBEARER: OAUTHBEARER_MODULE}
 _LOWER = tuple(mechanism.lower() for mechanism in MECHANISMS)
 
 Problem = tuple[str, str, str]
@@ -30,6 +39,8 @@ class SaslListener(NamedTuple):
     """Of PLAIN's users."""
     reauth_ms: Mapping[str, int] = MappingProxyType({})
     """How long a session may last, by mechanism; 0: as long as it likes."""
+    oauthbearer: OAuthBearerListener | None = None
+    """How tokens are checked, where OAUTHBEARER is enabled."""
 
 
 class _ListenerKey(NamedTuple):
@@ -51,7 +62,8 @@ def _parsed(name: str) -> _ListenerKey | None:
     if rest in _OF_LISTENERS:
         return _ListenerKey(listener.upper(), "", rest)
     mechanism, _, key = rest.partition(".")
-    if mechanism in _LOWER and key in _OF_MECHANISMS:
+    handler = mechanism == OAUTHBEARER.lower() and key == HANDLER_KEY
+    if handler or (mechanism in _LOWER and key in _OF_MECHANISMS):
         return _ListenerKey(listener.upper(), mechanism, key)
     return None
 
@@ -110,7 +122,26 @@ def _listener(
     if "PLAIN" in mechanisms and not passwords and not wrong:
         reason = f'PLAIN is enabled and has no users: {PLAIN_MODULE} required user_NAME="PASSWORD";'
         wrong.append((_full(name, "plain", _JAAS), "…", reason))
-    return SaslListener(mechanisms, passwords, reauth_ms)
+    tokens = None
+    if OAUTHBEARER in mechanisms:
+        tokens = _oauthbearer(name, values, given, wrong)
+    return SaslListener(mechanisms, passwords, reauth_ms, tokens)
+
+
+def _oauthbearer(
+    name: str, values: Mapping[str, Value], given: Mapping[_ListenerKey, str], wrong: list[Problem]
+) -> OAuthBearerListener:
+    mechanism = OAUTHBEARER.lower()
+    handler = given.get(_ListenerKey(name, mechanism, HANDLER_KEY), HANDLERS[0])
+    if handler.strip() not in HANDLERS:
+        reason = f"must be {HANDLERS[0]}: tokens without a signature are never taken"
+        wrong.append((_full(name, mechanism, HANDLER_KEY), handler[:200], reason))
+    own = {
+        key.key: text for key, text in given.items() if (key.listener, key.mechanism) == (name, "")
+    }
+    settings, problems = oauthbearer_listener(name, values, own)
+    wrong.extend(problems)
+    return settings
 
 
 def _passwords(
@@ -119,11 +150,13 @@ def _passwords(
     text = given.get(_ListenerKey(name, mechanism.lower(), _JAAS))
     if text is None:
         return {}
-    module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
+    module = _MODULES.get(mechanism, SCRAM_MODULE)
     try:
         line = parse_jaas(text)
         if line.module != module:
             raise ValueError(f"{mechanism} takes {module} and no other")
+        if module == OAUTHBEARER_MODULE and line.options:
+            raise ValueError(f"{mechanism} takes no options here: tokens are always signed")
         empty = [user for user, secret in line.passwords.items() if not (user and secret.reveal())]
         if empty:
             raise ValueError(f"user {empty[0]!r} has no name or no password")

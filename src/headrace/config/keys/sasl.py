@@ -13,8 +13,9 @@ class SaslKeys(Keys):
         Kind.LIST,
         ("SCRAM-SHA-256", "SCRAM-SHA-512"),
         "By which mechanisms clients may authenticate on SASL listeners: PLAIN, SCRAM-SHA-256,"
-        " SCRAM-SHA-512. PLAIN must be named. listener.name.NAME.sasl.enabled.mechanisms says it"
-        " for one listener; its PLAIN users are in listener.name.NAME.plain.sasl.jaas.config.",
+        " SCRAM-SHA-512, OAUTHBEARER. PLAIN and OAUTHBEARER must be named."
+        " listener.name.NAME.sasl.enabled.mechanisms says it for one listener; its PLAIN users are"
+        " in listener.name.NAME.plain.sasl.jaas.config.",
     )
     connections_max_reauth_ms: int = key(
         Kind.LONG,
