@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from headrace.client.calls import check
@@ -12,14 +13,17 @@ from headrace.config.listeners import SASL_PROTOCOLS, client_protocol
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.secret import Secret
 from headrace.security.plain import PlainClient
-from headrace.security.sasl import Mechanism, SaslClient, SaslRefused
+from headrace.security.sasl import TOKEN_BYTES_MAX, Mechanism, SaslClient, SaslRefused
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import request_head
 from headrace.wire.kafka.reader import Reader
 from headrace.wire.kafka.writer import Writer
 
 MECHANISM = "sasl.mechanism"
+TOKEN_FILE = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - a setting's name
+"""Where the token of OAUTHBEARER is, as file:/PATH; Kafka's name (KIP-768)."""
 _USERNAME, _PASSWORD = "sasl.username", "sasl.password"
+_TOKEN_AUTH = "tokenauth"  # noqa: S105 - an option's name
 
 
 class AuthenticationFailed(ClientError):
@@ -32,6 +36,10 @@ class Credentials(NamedTuple):
     mechanism: Mechanism
     user: str
     password: Secret
+    delegated: bool = False
+    """Whether these are a delegation token's id and its HMAC (KIP-48)."""
+    token_file: str | None = None
+    """Where the token of OAUTHBEARER is: read for each new connection."""
 
 
 def credentials_in(settings: Mapping[str, str]) -> Credentials | None:
@@ -45,7 +53,10 @@ def credentials_in(settings: Mapping[str, str]) -> Credentials | None:
     name = settings.get(MECHANISM, settings.get("sasl.mechanisms", ""))
     if name not in MECHANISMS:
         raise ConfigError(f"{MECHANISM}={name}: must be one of {', '.join(MECHANISMS)}")
+    if name == Mechanism.OAUTHBEARER:
+        return Credentials(Mechanism(name), "", Secret(""), token_file=_token_file(settings))
     user, password = settings.get(_USERNAME), settings.get(_PASSWORD)
+    delegated = False
     secret = None if password is None else Secret(password)
     if JAAS.name in settings:
         try:
@@ -54,9 +65,26 @@ def credentials_in(settings: Mapping[str, str]) -> Credentials | None:
             raise ConfigError(f"{JAAS.name}=…: {error}") from None
         named = options.get("username")
         user, secret = None if named is None else named.reveal(), options.get("password")
+        said = options.get(_TOKEN_AUTH)
+        delegated = said is not None and said.reveal().strip().lower() == "true"
     if not user or secret is None:
         raise ConfigError(f"{JAAS.name}: needs username and password")
-    return Credentials(Mechanism(name), user, secret)
+    if delegated and name == Mechanism.PLAIN:
+        raise ConfigError(f"{JAAS.name}: {_TOKEN_AUTH} is for SCRAM, not for {name}")
+    return Credentials(Mechanism(name), user, secret, delegated)
+
+
+def _token_file(settings: Mapping[str, str]) -> str:
+    """Return the path of the file with the token; ConfigError."""
+    from urllib.parse import unquote, urlsplit
+
+    parts = urlsplit(settings.get(TOKEN_FILE, ""))
+    if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or not parts.path:
+        raise ConfigError(
+            f"{TOKEN_FILE}: this client brings a token out of a file, and asks nobody for one:"
+            " must be file:/PATH"
+        )
+    return unquote(parts.path)
 
 
 class HandshakeCall:
@@ -131,16 +159,36 @@ def exchange(credentials: Credentials) -> Generator[HandshakeCall | TokenCall, A
             token = client.respond(answer)
     except (ApiError, SaslRefused) as error:
         said = error.message if isinstance(error, ApiError) else str(error)
-        raise AuthenticationFailed(f"user {credentials.user}: {said or error}") from None
+        who = f"user {credentials.user}" if credentials.user else str(credentials.mechanism)
+        raise AuthenticationFailed(f"{who}: {said or error}") from None
     return lifetime_ms
 
 
 def _client(credentials: Credentials) -> SaslClient:
     if credentials.mechanism is Mechanism.PLAIN:
         return PlainClient(credentials.user, credentials.password)
+    if credentials.token_file is not None:
+        from headrace.security.oauthbearer import OAuthBearerClient
+
+        return OAuthBearerClient(_token(credentials.token_file))
     from secrets import token_bytes
 
     from headrace.security.scram_exchange import ScramClient
 
     nonce = base64.b64encode(token_bytes(24)).decode()
-    return ScramClient(credentials.mechanism, credentials.user, credentials.password, nonce)
+    mechanism, user, password, delegated, _ = credentials
+    return ScramClient(mechanism, user, password, nonce, delegated=delegated)
+
+
+def _token(path: str) -> Secret:
+    """Return the token in a file, as it is now: whoever renews it writes it anew. SaslRefused."""
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(TOKEN_BYTES_MAX + 1)
+        text = data.decode("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "is no token"
+        raise SaslRefused(f"{TOKEN_FILE}={path}: {why.lower()}") from None
+    if not text or len(data) > TOKEN_BYTES_MAX:
+        raise SaslRefused(f"{TOKEN_FILE}={path}: is no token")
+    return Secret(text)

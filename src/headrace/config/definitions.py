@@ -12,6 +12,7 @@ from headrace.config.keys.cluster import ClusterKeys
 from headrace.config.keys.groups import GroupKeys
 from headrace.config.keys.log import LogKeys
 from headrace.config.keys.network import NetworkKeys
+from headrace.config.keys.oauthbearer import HANDLER, OAuthBearerKeys
 from headrace.config.keys.replication import FollowerKeys, ThrottleKeys
 from headrace.config.keys.sasl import JAAS, SaslKeys
 from headrace.config.keys.share import ShareKeys
@@ -38,6 +39,7 @@ class BrokerKeys(
     ShareKeys,
     AuthorizationKeys,
     SaslKeys,
+    OAuthBearerKeys,
 ):
     """Every key of the broker as an attribute."""
 
@@ -69,6 +71,9 @@ COARSER: Mapping[str, tuple[str, ...]] = {
 """Keys that, unset, take the value of others, the nearer one first."""
 
 
+_OF_MECHANISMS_ONLY = {definition.name: definition for definition in (JAAS, HANDLER)}
+
+
 def known_but_unused(name: str) -> bool:
     """Tell whether Kafka knows the broker's key `name` and Headrace makes no use of it."""
     return listener_definition(name) is None and unused_definition(name) is not None
@@ -80,9 +85,9 @@ def listener_definition(name: str) -> Definition | None:
     known = unused_definition(name)
     if own is None or known is None:
         return None
-    if own.key == JAAS.name:
-        # Not while the broker runs, as Kafka's: it would lie in the store to be read.
-        return replace(JAAS, name=name)
+    if own.key in _OF_MECHANISMS_ONLY:
+        # Not while the broker runs, as Kafka's: a password would lie in the store to be read.
+        return replace(_OF_MECHANISMS_ONLY[own.key], name=name)
     return replace(BROKER[own.key], name=name, default=None, mode=known.mode)
 
 

@@ -3,7 +3,7 @@
     org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";
 
 A class's name in such a line once was a way to have a broker run code (CVE-2023-25194): here it is
-one of two words.
+one of three words.
 """
 
 import re
@@ -15,6 +15,8 @@ from headrace.model.secret import Secret
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+OAUTHBEARER_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+_MODULES = (PLAIN_MODULE, SCRAM_MODULE, OAUTHBEARER_MODULE)
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 _USER = "user_"
 _TOKEN = re.compile(
@@ -47,8 +49,8 @@ def parse_jaas(text: str) -> JaasLine:
     if len(tokens) < 3 or tokens[-1] != ("mark", ";"):
         raise ValueError("is not: MODULE required name=\"value\" …; with ';' at its end")
     (kind, module), (_, flag), *rest = tokens[:-1]
-    if kind != "bare" or module not in {PLAIN_MODULE, SCRAM_MODULE}:
-        raise ValueError(f"its login module is none of {PLAIN_MODULE}, {SCRAM_MODULE}")
+    if kind != "bare" or module not in _MODULES:
+        raise ValueError(f"its login module is none of {', '.join(_MODULES)}")
     if flag.lower() not in _FLAGS:
         raise ValueError(f"behind its login module stands none of {', '.join(_FLAGS)}")
     if ("mark", ";") in rest:

@@ -7,7 +7,8 @@ says wins over what is said for all.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from headrace.config.keys.sasl import MECHANISMS, OF_A_LISTENER, OF_A_MECHANISM
+from headrace.config.keys.oauthbearer import HANDLER
+from headrace.config.keys.sasl import MECHANISMS, OAUTHBEARER, OF_A_LISTENER, OF_A_MECHANISM
 from headrace.config.keys.tls import UNDER_A_LISTENER
 from headrace.config.listeners import LISTENER_PREFIX, SASL_PROTOCOLS, TLS_PROTOCOLS
 from headrace.config.value_types import Value
@@ -36,18 +37,19 @@ class ListenerKey(NamedTuple):
         return TLS_PROTOCOLS if self.key in UNDER_A_LISTENER else SASL_PROTOCOLS
 
 
-def parse_listener_key(name: str) -> ListenerKey | None:
+def parse_listener_key(text: str) -> ListenerKey | None:
     """Parse a key with a listener's name before it; None where no listener has one like that."""
-    if not name.startswith(LISTENER_PREFIX):
+    if not text.startswith(LISTENER_PREFIX):
         return None
-    listener, _, key = name.removeprefix(LISTENER_PREFIX).partition(".")
+    listener, _, key = text.removeprefix(LISTENER_PREFIX).partition(".")
     if not listener:
         return None
     if key in UNDER_A_LISTENER or key in OF_A_LISTENER:
         return ListenerKey(listener.upper(), "", key)
     mechanism, _, key = key.partition(".")
-    if mechanism in _LOWER and key in OF_A_MECHANISM:
-        return ListenerKey(listener.upper(), _LOWER[mechanism], key)
+    name = _LOWER.get(mechanism, "")
+    if name and (key in OF_A_MECHANISM or (name, key) == (OAUTHBEARER, HANDLER.name)):
+        return ListenerKey(listener.upper(), name, key)
     return None
 
 

@@ -4,14 +4,23 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from headrace.config.jaas import PLAIN_MODULE, SCRAM_MODULE, JaasLine, parse_jaas
-from headrace.config.keys.sasl import JAAS, MECHANISMS
+from headrace.config.jaas import (
+    OAUTHBEARER_MODULE,
+    PLAIN_MODULE,
+    SCRAM_MODULE,
+    JaasLine,
+    parse_jaas,
+)
+from headrace.config.keys.oauthbearer import HANDLER
+from headrace.config.keys.sasl import JAAS, MECHANISMS, OAUTHBEARER
 from headrace.config.listener_keys import ListenerKey, ListenerValues
 from headrace.config.listeners import SASL_PROTOCOLS, Listener
+from headrace.config.oauthbearer import HANDLERS, OAuthBearerListener, oauthbearer_listener
 from headrace.model.secret import Secret
 
 _ENABLED, _REAUTH = "sasl.enabled.mechanisms", "connections.max.reauth.ms"
 BETWEEN_BROKERS = "sasl.mechanism.inter.broker.protocol"
+_MODULES = {"PLAIN": PLAIN_MODULE, OAUTHBEARER: OAUTHBEARER_MODULE}
 
 Problem = tuple[str, str, str]
 """What is wrong: the key, what it says, and why not."""
@@ -34,6 +43,8 @@ class SaslListener(NamedTuple):
     """How long a session may last, by mechanism; 0: as long as it likes."""
     logins: Mapping[str, Login] = MappingProxyType({})
     """Who this broker is where it connects to that listener of others, by mechanism."""
+    oauthbearer: OAuthBearerListener | None = None
+    """How tokens are checked, where OAUTHBEARER is enabled."""
 
 
 def sasl_listeners(
@@ -91,7 +102,20 @@ def _listener(name: str, values: ListenerValues, wrong: list[Problem]) -> SaslLi
     if "PLAIN" in mechanisms and not passwords and len(wrong) == said_wrong:
         reason = f'PLAIN is enabled and has no users: {PLAIN_MODULE} required user_NAME="PASSWORD";'
         wrong.append((ListenerKey(name, "PLAIN", JAAS.name).full, "…", reason))
-    return SaslListener(mechanisms, passwords, reauth_ms, logins)
+    tokens = None
+    if OAUTHBEARER in mechanisms:
+        tokens = _oauthbearer(name, values, wrong)
+    return SaslListener(mechanisms, passwords, reauth_ms, logins, tokens)
+
+
+def _oauthbearer(name: str, values: ListenerValues, wrong: list[Problem]) -> OAuthBearerListener:
+    handler = values.own(name, HANDLER.name, OAUTHBEARER)
+    if isinstance(handler, str) and handler.strip() not in HANDLERS:
+        reason = f"must be {HANDLERS[0]}: tokens without a signature are never taken"
+        wrong.append((ListenerKey(name, OAUTHBEARER, HANDLER.name).full, handler[:200], reason))
+    settings, problems = oauthbearer_listener(name, values)
+    wrong.extend(problems)
+    return settings
 
 
 def _line(name: str, mechanism: str, values: ListenerValues, wrong: list[Problem]) -> JaasLine:
@@ -103,6 +127,8 @@ def _line(name: str, mechanism: str, values: ListenerValues, wrong: list[Problem
         line = parse_jaas(text)
         if line.module != module:
             raise ValueError(f"{mechanism} takes {module} and no other")
+        if module == OAUTHBEARER_MODULE and line.options:
+            raise ValueError(f"{mechanism} takes no options here: tokens are always signed")
         empty = [user for user, secret in line.passwords.items() if not (user and secret.reveal())]
         if empty:
             raise ValueError(f"user {empty[0]!r} has no name or no password")
@@ -119,4 +145,4 @@ _OWN = ("username", "password")
 
 
 def _module(mechanism: str) -> str:
-    return PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
+    return _MODULES.get(mechanism, SCRAM_MODULE)

@@ -91,6 +91,12 @@ class Crew:
         self._under_way -= 1
         done(result)
 
+    def leave(self) -> None:
+        """Have the threads end when they have done what was handed over, without waiting."""
+        for _ in self._threads:
+            self._jobs.put(None)
+        self._threads.clear()
+
     def stop(self) -> None:
         """Finish what was handed over and end the threads. Blocks."""
         for _ in self._threads:

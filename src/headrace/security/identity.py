@@ -29,3 +29,5 @@ class Identity(NamedTuple):
     principal: Principal = ANONYMOUS
     tags: frozenset[str] = frozenset()
     """What whoever authenticated it says it may be taken for."""
+    by_delegation_token: bool = False
+    """Whether a delegation token stood for the password: such a one makes no further tokens."""

@@ -8,12 +8,12 @@ import hmac
 from collections.abc import Mapping
 
 from headrace.model.secret import Secret
-from headrace.security.sasl import TOKEN_BYTES_MAX, SaslRefused
+from headrace.security.sasl import TOKEN_BYTES_MAX, SaslRefused, SaslServer
 
 _PARTS = 3
 
 
-class PlainServer:
+class PlainServer(SaslServer):
     """Checks one name and password. `sasl.SaslServer`."""
 
     def __init__(self, passwords: Mapping[str, Secret]) -> None:

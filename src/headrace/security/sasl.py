@@ -15,6 +15,7 @@ class Mechanism(StrEnum):
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
     SCRAM_SHA_512 = "SCRAM-SHA-512"
+    OAUTHBEARER = "OAUTHBEARER"
 
 
 class SaslRefused(HeadraceError):
@@ -33,6 +34,12 @@ class SaslServer(Protocol):
     """Who it is, once `done`."""
     done: bool
     """Whether the client has proved it."""
+    ends_ms: int | None = None
+    """When what it proved it by ends, in milliseconds since 1970; None: never."""
+    by_delegation_token: bool = False
+    """Whether it proved it by a delegation token."""
+    rejected: str = ""
+    """Why the next message will be refused, whatever it is: the client has been told already."""
 
     def respond(self, token: bytes) -> bytes:
         """Return the answer to the client's next token; SaslRefused ends the exchange."""

@@ -20,6 +20,8 @@ ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16_384
 NUMBERS = {1: Mechanism.SCRAM_SHA_256, 2: Mechanism.SCRAM_SHA_512}
 """The mechanisms as APIs 50 and 51 number them."""
 _TOKEN_AUTH = "tokenauth"  # noqa: S105 - an extension's name
+DELEGATED = f",{_TOKEN_AUTH}=true"
+"""What stands behind a client's nonce that has a delegation token's HMAC for a password."""
 
 _NAME = r"(?:[^\x00=,]|=2C|=3D)+"
 _NONCE = r"[\x21-\x2b\x2d-\x7e]+"
@@ -60,6 +62,8 @@ class ClientFirst(NamedTuple):
     nonce: str
     bare: str
     """Without the GS2 header: a part of what is signed."""
+    delegated: bool = False
+    """Whether the user is a delegation token's id (KIP-48)."""
 
 
 class ClientFinal(NamedTuple):
@@ -130,9 +134,8 @@ def decode_credential(mechanism: Mechanism, text: str) -> Credential:
 
 
 def parse_client_first(token: bytes) -> ClientFirst:
-    """Parse the first message; SaslRefused for channel bindings and extensions of any kind."""
+    """Parse the first message; SaslRefused for channel bindings and extensions but `tokenauth`."""
     found = _match(_CLIENT_FIRST, token, "first SCRAM message")
-    _refuse_extensions(found["extensions"])
     authzid = found["authzid"]
     return ClientFirst(
         found["gs2"],
@@ -140,13 +143,15 @@ def parse_client_first(token: bytes) -> ClientFirst:
         unescape(found["user"]),
         found["nonce"],
         found["bare"],
+        _delegated(found["extensions"]),
     )
 
 
 def parse_client_final(token: bytes) -> ClientFinal:
     """Parse the last message; SaslRefused."""
     found = _match(_CLIENT_FINAL, token, "last SCRAM message")
-    _refuse_extensions(found["extensions"])
+    if _delegated(found["extensions"]):
+        raise SaslRefused(f"{_TOKEN_AUTH} in the last SCRAM message: it belongs in the first")
     try:
         binding, proof = decode64(found["binding"]), decode64(found["proof"])
     except ValueError:
@@ -186,14 +191,17 @@ def _match(form: re.Pattern[str], token: bytes, what: str) -> re.Match[str]:
     return found
 
 
-def _refuse_extensions(text: str) -> None:
-    """Refuse what extends SCRAM in ways that are not served; `tokenauth=false` asks for nothing."""
+def _delegated(text: str) -> bool:
+    """Tell whether a delegation token is meant; SaslRefused for every other extension."""
+    delegated = False
     for extension in filter(None, text.split(",")):
         name, _, value = extension.partition("=")
         if name != _TOKEN_AUTH:
             raise SaslRefused(f"the SCRAM extension {name[:40]} is not served")
-        if value.lower() != "false":
-            raise SaslRefused("there are no delegation tokens here")
+        if value.lower() not in {"true", "false"}:
+            raise SaslRefused(f"{_TOKEN_AUTH} is neither true nor false")
+        delegated = value.lower() == "true"
+    return delegated
 
 
 def unescape(name: str) -> str:

@@ -3,10 +3,12 @@
 import hashlib
 import hmac
 from collections.abc import Callable
+from typing import NamedTuple
 
 from headrace.model.secret import Secret
-from headrace.security.sasl import Mechanism, SaslRefused
+from headrace.security.sasl import Mechanism, SaslRefused, SaslServer
 from headrace.security.scram import (
+    DELEGATED,
     HASHES,
     ITERATIONS_MIN,
     ClientFirst,
@@ -25,7 +27,20 @@ CLIENT_ITERATIONS_MAX = 1_000_000
 """More rounds a client does not do for a server: they would take it seconds."""
 
 
-class ScramServer:
+class DelegatedCredential(NamedTuple):
+    """What is kept of a delegation token for one mechanism."""
+
+    owner: str
+    ends_ms: int
+    """Milliseconds since 1970."""
+    credential: Credential
+
+
+FindDelegated = Callable[[str], DelegatedCredential | None]
+"""Returns what is kept of the token with that id; None: there is none, or it is no more valid."""
+
+
+class ScramServer(SaslServer):
     """Has one client prove that it knows a password, and proves the same. `sasl.SaslServer`."""
 
     def __init__(
@@ -34,11 +49,13 @@ class ScramServer:
         find: Callable[[str], Credential | None],
         nonce: str,
         disguise: bytes,
+        find_delegated: FindDelegated | None = None,
     ) -> None:
         """`find` returns a user's credential. `nonce`: unguessable, printable, without comma.
 
         `disguise` is a key that only this broker knows: unknown users are shown a salt made with
         it, the same each time, and fail only at the end, after the same work as a wrong password.
+        Without `find_delegated` there are no delegation tokens.
         """
         self.user = ""
         self.done = False
@@ -46,6 +63,8 @@ class ScramServer:
         self._find = find
         self._nonce = nonce
         self._disguise = disguise
+        self._find_delegated = find_delegated
+        self._delegated: DelegatedCredential | None = None
         self._first: ClientFirst | None = None
         self._server_first = ""
         self._credential: Credential | None = None
@@ -68,7 +87,7 @@ class ScramServer:
                 "Authentication failed: Client requested an authorization id that is different"
                 " from username",
             )
-        credential = self._find(first.user)
+        credential = self._found(first)
         self._known = credential is not None
         self._credential = credential or self._made_up(first.user)
         self._first = first
@@ -77,6 +96,14 @@ class ScramServer:
             f"r={self._nonce},s={encode64(self._credential.salt)},i={self._credential.iterations}"
         )
         return self._server_first.encode()
+
+    def _found(self, first: ClientFirst) -> Credential | None:
+        if not first.delegated:
+            return self._find(first.user)
+        if self._find_delegated is None:
+            raise SaslRefused("there are no delegation tokens here (delegation.token.secret.key)")
+        self._delegated = self._find_delegated(first.user)
+        return None if self._delegated is None else self._delegated.credential
 
     def _end(self, first: ClientFirst, token: bytes) -> bytes:
         final = parse_client_final(token)
@@ -93,8 +120,13 @@ class ScramServer:
         proved = hmac.compare_digest(hashlib.new(name, client_key).digest(), credential.stored_key)
         if not (proved and self._known):
             reason = "wrong password" if self._known else "unknown user"
+            if first.delegated:
+                reason = "wrong HMAC" if self._known else "unknown or expired delegation token"
             raise SaslRefused(f"{reason}: {first.user[:100]!r}")
         self.user, self.done = first.user, True
+        if self._delegated is not None:
+            self.user, self.ends_ms = self._delegated.owner, self._delegated.ends_ms
+            self.by_delegation_token = True
         return f"v={encode64(hmac.digest(credential.server_key, signed, name))}".encode()
 
     def _made_up(self, user: str) -> Credential:
@@ -108,12 +140,20 @@ class ScramServer:
 class ScramClient:
     """Proves to know a password, and has the server prove it. `sasl.SaslClient`."""
 
-    def __init__(self, mechanism: Mechanism, user: str, password: Secret, nonce: str) -> None:
-        """`nonce`: unguessable, printable, without comma."""
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        user: str,
+        password: Secret,
+        nonce: str,
+        *,
+        delegated: bool = False,
+    ) -> None:
+        """`nonce`: unguessable, printable, without comma. `delegated`: by a delegation token."""
         self._mechanism = mechanism
         self._password = password
         self._nonce = nonce
-        self._bare = f"n={escape(user)},r={nonce}"
+        self._bare = f"n={escape(user)},r={nonce}{DELEGATED if delegated else ''}"
         self._expected: bytes | None = None
 
     def first(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Who can authenticate by SCRAM, as this broker knows it: credentials by user and mechanism."""
+"""Who can authenticate, as this broker knows it: by SCRAM's credentials, or by tokens."""
 
 from typing import TYPE_CHECKING
 
@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from headrace.ports.clock import Random
     from headrace.security.sasl import Mechanism
     from headrace.security.scram import Credential
+    from headrace.security.token_verifier import TokenVerifier
 
 _NONE: "Mapping[Mechanism, Credential]" = {}
 
@@ -18,6 +19,8 @@ class Users:
     def __init__(self) -> None:
         self._disguise = b""
         self._credentials: dict[str, Mapping[Mechanism, Credential]] = {}
+        self.verifiers: dict[str, TokenVerifier] = {}
+        """Who checks the tokens of OAUTHBEARER, by listener; filled when those are opened."""
 
     def disguise(self, random: "Random") -> bytes:
         """Return the key by which unknown users are shown a salt like everybody's."""

@@ -207,7 +207,7 @@ class Server:
             self.broker.quotas.connecting,
         )
         self.broker.reconfigured.append(self._take_limits)
-        self.doors.bind(config, self.table, self.world)
+        self.doors.bind(config, self.table, self.world, self.broker.users.verifiers)
         self.broker.reconfigured.append(self.doors.reconfigure)
 
     def _take_limits(self, config: BrokerConfig) -> None:

@@ -11,7 +11,9 @@ from headrace.ports.network import ListenOptions
 
 if TYPE_CHECKING:
     from headrace.ports.world import World
+    from headrace.security.token_verifier import TokenVerifier
     from headrace.server.tls_listeners import TlsListeners
+    from headrace.server.token_keys import TokenKeys
 
 
 class Doors:
@@ -21,9 +23,24 @@ class Doors:
         self.listeners: list[Listener] = []
         self.tls: TlsListeners | None = None
         """None where no listener speaks TLS."""
+        self.token_keys: TokenKeys | None = None
+        """None where no listener takes tokens of OAUTHBEARER."""
 
-    def bind(self, config: BrokerConfig, table: ConnectionTable, world: "World") -> None:
-        """Take the addresses and read the certificates; ConfigError. Nothing is accepted yet."""
+    def bind(
+        self,
+        config: BrokerConfig,
+        table: ConnectionTable,
+        world: "World",
+        verifiers: "dict[str, TokenVerifier]",
+    ) -> None:
+        """Take the addresses and read the certificates; ConfigError. Nothing is accepted yet.
+
+        `verifiers` is filled with who checks tokens, by listener.
+        """
+        if any(listener.oauthbearer is not None for listener in config.sasl.values()):
+            from headrace.server.token_keys import TokenKeys
+
+            self.token_keys = TokenKeys(config, world.clock, verifiers)
         if any(listener.protocol in TLS_PROTOCOLS for listener in config.listeners):
             from headrace.server.tls_listeners import TlsListeners
 
@@ -47,7 +64,9 @@ class Doors:
             self.tls.reconfigure(config)
 
     async def open(self) -> None:
-        """Begin to accept."""
+        """Begin to accept, once the keys of tokens were asked for."""
+        if self.token_keys is not None:
+            await self.token_keys.asked()
         for listener in self.listeners:
             await listener.accept(None if self.tls is None else self.tls.factory)
 
@@ -57,3 +76,5 @@ class Doors:
             listener.close()
         if self.tls is not None:
             self.tls.close()
+        if self.token_keys is not None:
+            self.token_keys.close()

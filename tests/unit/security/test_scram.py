@@ -107,7 +107,8 @@ def test_client_and_server_understand_each_other(mechanism: Mechanism, user: str
         b"n,,m=x,n=user,r=abc",  # a mandatory extension
         b"n,,n=user,r=abc,m=x",
         b"n,,n=user,r=abc,other=x",
-        b"n,,n=user,r=abc,tokenauth=true",
+        b"n,,n=user,r=abc,tokenauth=yes",
+        b"n,,n=user,r=abc,tokenauth=",
         b"n,,n=,r=abc",  # no name
         b"n,,n=us=er,r=abc",  # an escape that is none
         b"n,,n=us=2cer,r=abc",

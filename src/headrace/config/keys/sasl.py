@@ -1,10 +1,12 @@
 """Keys of SASL: by which mechanisms clients authenticate, and what bounds them until they have."""
 
+from headrace.config.keys.oauthbearer import OF_LISTENERS
 from headrace.config.keys.row import Keys, key
 from headrace.config.value_types import Definition, Kind
 
 FIRST_FRAME_BYTES_MAX = 512 << 10
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+OAUTHBEARER = "OAUTHBEARER"
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 """Those that are served."""
 
 
@@ -15,8 +17,9 @@ class SaslKeys(Keys):
         Kind.LIST,
         ("SCRAM-SHA-256", "SCRAM-SHA-512"),
         "By which mechanisms clients may authenticate on SASL listeners: PLAIN, SCRAM-SHA-256,"
-        " SCRAM-SHA-512. PLAIN must be named. listener.name.NAME.sasl.enabled.mechanisms says it"
-        " for one listener; its PLAIN users are in listener.name.NAME.plain.sasl.jaas.config.",
+        " SCRAM-SHA-512, OAUTHBEARER. PLAIN and OAUTHBEARER must be named."
+        " listener.name.NAME.sasl.enabled.mechanisms says it for one listener; its PLAIN users are"
+        " in listener.name.NAME.plain.sasl.jaas.config.",
     )
     sasl_mechanism_inter_broker_protocol = key(
         Kind.STRING,
@@ -56,7 +59,7 @@ JAAS = Definition(
     "A line of JAAS: PLAIN's users, and who a broker is for other brokers.",
 )
 """There with a listener's and a mechanism's name before it only."""
-OF_A_LISTENER = frozenset({"sasl.enabled.mechanisms", "connections.max.reauth.ms"})
+OF_A_LISTENER = frozenset({"sasl.enabled.mechanisms", "connections.max.reauth.ms", *OF_LISTENERS})
 """Keys that a listener may have of its own."""
 OF_A_MECHANISM = frozenset({JAAS.name, "connections.max.reauth.ms"})
 """Keys that a mechanism of a listener may have of its own."""

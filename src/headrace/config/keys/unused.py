@@ -41,11 +41,7 @@ sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buff
 sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
 sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
 sasl.mechanism.controller.protocol
-sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience
-sasl.oauthbearer.expected.issuer sasl.oauthbearer.header.urlencode
-sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
-sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
-sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
+sasl.oauthbearer.header.urlencode
 sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
 security.providers
 server.max.startup.time.ms socket.connection.setup.timeout.max.ms

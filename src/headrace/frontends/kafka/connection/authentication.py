@@ -66,8 +66,8 @@ class Authentication:
     """The stage that one connection is in, and how it leaves it. On the deciding thread."""
 
     __slots__ = (
-        "_accepts", "_broker", "_door", "_mechanism", "_principal", "_server", "_timer", "_where",
-        "stage",
+        "_accepts", "_broker", "_door", "_lifetime_ms", "_mechanism", "_principal", "_server",
+        "_timer", "_where", "stage",
     )  # fmt: skip
 
     def __init__(
@@ -83,6 +83,8 @@ class Authentication:
         self._server: SaslServer | None = None
         self._principal: Principal | None = None
         """Who it was the first time: nobody else later."""
+        self._lifetime_ms = 0
+        """How long the session lasts, 0: as long as the connection."""
         self._timer: Timer | None = None
 
     def handshake(self, name: str, *, raw: bool) -> tuple[ErrorCode, tuple[str, ...]]:
@@ -92,7 +94,7 @@ class Authentication:
         """
         every = self._accepts.mechanisms
         again = self.stage in (Stage.DONE, Stage.EXPIRED)
-        if again and not (self._mechanism and self._accepts.reauth_ms.get(self._mechanism)):
+        if again and not self._lifetime_ms:
             return ErrorCode.ILLEGAL_SASL_STATE, ()
         if not again and self.stage is not Stage.FIRST:
             self.refuse(f"SaslHandshake during {self.stage.value}")
@@ -113,6 +115,10 @@ class Authentication:
     def _server_of(self, mechanism: Mechanism) -> SaslServer:
         if mechanism is Mechanism.PLAIN:
             return PlainServer(self._accepts.passwords)
+        if mechanism is Mechanism.OAUTHBEARER:
+            from headrace.security.oauthbearer import OAuthBearerServer
+
+            return OAuthBearerServer(self._broker.users.verifiers[self._where.listener].check)
         users, random = self._broker.users, self._broker.random
         return ScramServer(
             mechanism,
@@ -139,7 +145,7 @@ class Authentication:
             if len(token) > self._broker.config.sasl_server_max_receive_size:
                 raise SaslRefused(f"a token of {len(token)} bytes (sasl.server.max.receive.size)")
             answer = server.respond(token)
-            lifetime_ms = self._let_in(server.user) if server.done else 0
+            lifetime_ms = self._let_in(server) if server.done else 0
         except SaslRefused as refused:
             self.refuse(str(refused))
             return Outcome(ErrorCode.SASL_AUTHENTICATION_FAILED, refused.told or self._told())
@@ -153,9 +159,9 @@ class Authentication:
             f" {self._mechanism}"
         )
 
-    def _let_in(self, user: str) -> int:
-        """Serve all to `user` from now on; returns how long, in milliseconds. SaslRefused."""
-        principal = Principal(USER, user)
+    def _let_in(self, server: SaslServer) -> int:
+        """Serve all to who proved it from now on; returns how long, in ms. SaslRefused."""
+        principal = Principal(USER, server.user)
         if self._principal not in (None, principal):
             raise SaslRefused(
                 f"{self._principal} cannot become {principal} while authenticating again",
@@ -163,14 +169,29 @@ class Authentication:
                 f" to {principal}",
             )
         self._principal, self._server, self.stage = principal, None, Stage.DONE
-        lifetime_ms = 0
-        if self._mechanism is not None:
-            lifetime_ms = self._accepts.reauth_ms.get(self._mechanism, 0)
+        self._lifetime_ms = lifetime_ms = self._lifetime_of(server)
         self.closed()
         if lifetime_ms:
             self._timer = self._broker.clock.call_later(lifetime_ms / 1000, self._expire)
-        self._door.authenticated(self._where._replace(principal=principal))
+        identity = self._where._replace(
+            principal=principal, by_delegation_token=server.by_delegation_token
+        )
+        self._door.authenticated(identity)
         return lifetime_ms
+
+    def _lifetime_of(self, server: SaslServer) -> int:
+        """Return for how many milliseconds the session may last; 0: for good.
+
+        As KIP-368 has it: what is shorter, connections.max.reauth.ms or what is left of a token.
+        One that is past its end, and let in for clocks differ, has one millisecond.
+        """
+        longest_ms = 0
+        if self._mechanism is not None:
+            longest_ms = self._accepts.reauth_ms.get(self._mechanism, 0)
+        if server.ends_ms is None:
+            return longest_ms
+        left_ms = max(1, server.ends_ms - self._broker.clock.wall_ms())
+        return min(longest_ms or left_ms, left_ms)
 
     def _expire(self) -> None:
         """Serve nothing any more but the way in: the session's time is over."""
@@ -191,15 +212,18 @@ class Authentication:
 
     def refuse(self, because: str) -> None:
         """Hear no further request, and write one line of why; the answer is to be sent `later`."""
+        self._tell(because)
+        self.stage, self._server = Stage.FAILED, None
+        self.closed()
+        self._door.serve(self.stage)
+        self._door.hear_no_more()
+
+    def _tell(self, because: str) -> None:
         by = "SASL" if self._mechanism is None else self._mechanism
         log.warning(
             "%s on %s: authentication by %s failed: %s",
             self._where.host, self._where.listener, by, because,
         )  # fmt: skip
-        self.stage, self._server = Stage.FAILED, None
-        self.closed()
-        self._door.serve(self.stage)
-        self._door.hear_no_more()
 
     def later(self, then: Callable[[], None]) -> None:
         """Do what ends a failed authentication, when its client has waited for that."""
@@ -218,6 +242,9 @@ class Authentication:
 
     def closed(self) -> None:
         """Wait for nothing any more."""
+        if self._server is not None and self._server.rejected:
+            # The client went away instead of asking for the end that it was told of.
+            self._tell(self._server.rejected)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

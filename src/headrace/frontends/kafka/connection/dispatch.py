@@ -332,7 +332,7 @@ class KafkaSession:
         if self._routes is not self._dispatcher.routes:
             when = "before authentication"
             if self._routes is self._dispatcher.staged_routes[Stage.EXPIRED]:
-                when = "behind the session's end (connections.max.reauth.ms)"
+                when = "behind the session's end (connections.max.reauth.ms, or its token)"
             raise Malformed(f"{name} v{header.version} {when}")
         raise Malformed(f"{name} v{header.version} is not served")
 

@@ -1,0 +1,175 @@
+"""The keys that tokens of OAUTHBEARER are signed with: read, and read again, beside the loop."""
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.config.broker import BrokerConfig
+from headrace.config.oauthbearer import OAuthBearerListener
+from headrace.config.tls_settings import Store
+from headrace.model.errors import ConfigError
+from headrace.posix import jwks
+from headrace.posix.threads import Crew
+from headrace.posix.tls import stamp
+
+if TYPE_CHECKING:
+    from headrace.ports.clock import Clock, Timer
+    from headrace.security.jwk import Keys
+    from headrace.security.token_verifier import TokenVerifier
+
+log = logging.getLogger(__name__)
+
+FILE_CHECK_SECONDS = 5.0
+"""How often it is looked whether a file has changed."""
+_Stamp = tuple[int, ...] | None
+
+
+class KeySource:
+    """Where one listener's keys come from. On the loop, but for `_read`."""
+
+    def __init__(self, name: str, verifier: "TokenVerifier", settings: OAuthBearerListener,
+                 clock: "Clock", crew: Crew) -> None:  # fmt: skip
+        self._name = name
+        self._verifier = verifier
+        self._settings = settings
+        self._clock = clock
+        self._crew = crew
+        self._stamp: _Stamp = None
+        """Of the file, when it was last read or failed to be."""
+        self._failed = 0
+        self._begun_at = 0.0
+        self._reading = False
+        self._closed = False
+        self._timer: Timer | None = None
+        self.asked = asyncio.get_running_loop().create_future()
+        """Done when the first attempt is over, whatever came of it."""
+        verifier.key_missed = self._missed
+        self.read(anew=True)
+
+    def read(self, *, anew: bool) -> None:
+        """Have the thread read the keys; of a file only where it has changed, unless `anew`."""
+        if self._closed or self._reading:
+            return
+        self._reading, self._begun_at = True, self._clock.monotonic()
+        if self._timer is not None:
+            self._timer.cancel()
+        before = None if anew else (self._stamp,)
+        self._crew.submit(partial(_read, self._settings, before), self._took, flush=False)
+
+    def close(self) -> None:
+        """Read no more."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _missed(self) -> None:
+        """Look for newer keys now, but not more often than may be tried again after failures."""
+        period = self._settings.retry_backoff_max_ms / 1000
+        if self._clock.monotonic() - self._begun_at >= period:
+            self.read(anew=False)
+
+    def _took(self, outcome: "_Outcome | BaseException") -> None:
+        self._reading = False
+        if self._closed:
+            return
+        if isinstance(outcome, BaseException):
+            log.error("the keys of tokens were not read: please report it", exc_info=outcome)
+            self._failed += 1
+        else:
+            self._stamp, found = outcome
+            self._take(found)
+        self._timer = self._clock.call_later(self._wait_seconds(), partial(self.read, anew=False))
+        if not self.asked.done():
+            self.asked.set_result(None)
+
+    def _take(self, found: "Keys | str | None") -> None:
+        if found is None:
+            return  # the file is the one that was read
+        if isinstance(found, str):
+            self._failed += 1
+            if self._failed == 1:
+                log.error(
+                    "listener %s %s: sasl.oauthbearer.jwks.endpoint.url=%s: %s; it is tried again",
+                    self._name,
+                    "goes on with the keys of tokens it has"
+                    if self._verifier.keys
+                    else "believes no token of OAUTHBEARER",
+                    self._settings.jwks_url.partition("?")[0],
+                    found,
+                )
+            return
+        if self._failed or found.keys() != self._verifier.keys.keys():
+            log.info("listener %s has read %d keys of tokens", self._name, len(found))
+        self._failed, self._verifier.keys = 0, found
+
+    def _wait_seconds(self) -> float:
+        settings = self._settings
+        if settings.jwks_file is not None:
+            return FILE_CHECK_SECONDS
+        if not self._failed:
+            return settings.refresh_ms / 1000
+        # 2 ** 22 times the shortest wait is more than the longest that can be set.
+        wait_ms = settings.retry_backoff_ms * (1 << min(self._failed - 1, 22))
+        return min(wait_ms, settings.retry_backoff_max_ms) / 1000
+
+
+_Outcome = tuple[_Stamp, "Keys | str | None"]
+
+
+def _read(settings: OAuthBearerListener, before: "tuple[_Stamp] | None") -> _Outcome:
+    """Read the keys, on a thread: a file's stamp, and its keys, why there are none, or no change.
+
+    `before`: the stamp that the file had; None: it is read in any case.
+    """
+    from headrace.security.jwk import JWKS_BYTES_MAX, parse_jwks
+
+    path = settings.jwks_file
+    now: _Stamp = None
+    try:
+        if path is None:
+            return None, parse_jwks(jwks.fetch(settings.jwks_url, JWKS_BYTES_MAX))
+        now = stamp(Store(None, path, None))
+        if before == (now,) and now is not None:
+            return now, None
+        return now, parse_jwks(jwks.read_file(path, JWKS_BYTES_MAX))
+    except jwks.JwksUnavailable as problem:
+        return now, str(problem)
+    except ValueError as problem:
+        return now, f"what is there {problem}"
+
+
+class TokenKeys:
+    """Those of all listeners. On the loop."""
+
+    def __init__(
+        self, config: BrokerConfig, clock: "Clock", verifiers: dict[str, "TokenVerifier"]
+    ) -> None:
+        """Begin to read them, and fill `verifiers` by listener; ConfigError."""
+        try:
+            from headrace.security.token_verifier import TokenVerifier
+        except ModuleNotFoundError as missing:
+            if (missing.name or "").partition(".")[0] != "cryptography":
+                raise
+            raise ConfigError(
+                "sasl.enabled.mechanisms=OAUTHBEARER: needs a library that is not installed:"
+                " pip install 'headrace[oauth]'"
+            ) from None
+        self._crew = Crew("jwks", asyncio.get_running_loop(), 1)
+        self._sources: list[KeySource] = []
+        for name, listener in config.sasl.items():
+            if listener.oauthbearer is not None:
+                verifiers[name] = TokenVerifier(listener.oauthbearer, clock.wall_ms)
+                self._sources.append(
+                    KeySource(name, verifiers[name], listener.oauthbearer, clock, self._crew)
+                )
+
+    async def asked(self) -> None:
+        """Return when the first attempts are over, for a bounded time: tokens are let in then."""
+        await asyncio.gather(*(source.asked for source in self._sources))
+
+    def close(self) -> None:
+        """Read nothing any more."""
+        for source in self._sources:
+            source.close()
+        self._crew.leave()  # an answer that is waited for may take seconds
