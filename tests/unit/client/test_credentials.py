@@ -23,6 +23,7 @@ from headrace.security.sasl import Mechanism
 from headrace.testing.broker import BrokerThread
 from tests.support.sasl_kit import PASSWORD, USER, add_scram_users, guarded
 
+PASSWORDS = [mechanism for mechanism in Mechanism if mechanism != "OAUTHBEARER"]
 WRONG = "wrong-secret-913"
 
 
@@ -37,7 +38,7 @@ def alice(mechanism: str = "SCRAM-SHA-256", password: str = PASSWORD) -> Credent
     return Credentials(Mechanism(mechanism), USER, Secret(password))
 
 
-@pytest.mark.parametrize("mechanism", list(Mechanism))
+@pytest.mark.parametrize("mechanism", PASSWORDS)
 def test_a_blocking_client_is_let_in(broker: BrokerThread, mechanism: str) -> None:
     with connect(broker.bootstrap, credentials=alice(mechanism)) as client:
         assert run(client.metadata()).brokers
@@ -46,7 +47,7 @@ def test_a_blocking_client_is_let_in(broker: BrokerThread, mechanism: str) -> No
         assert connection.fetch([]) == []
 
 
-@pytest.mark.parametrize("mechanism", list(Mechanism))
+@pytest.mark.parametrize("mechanism", PASSWORDS)
 def test_a_client_on_a_loop_is_let_in(broker: BrokerThread, mechanism: str) -> None:
     async def story() -> None:
         addresses = parse_bootstrap(broker.bootstrap)
@@ -56,7 +57,7 @@ def test_a_client_on_a_loop_is_let_in(broker: BrokerThread, mechanism: str) -> N
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("mechanism", list(Mechanism))
+@pytest.mark.parametrize("mechanism", PASSWORDS)
 def test_a_wrong_password_is_told_at_once_and_never_shown(
     broker: BrokerThread, mechanism: str
 ) -> None:
@@ -135,3 +136,40 @@ def test_settings_that_say_nothing_of_use_are_refused_and_not_shown(
         credentials_in(given)
     assert why in str(raised.value)
     assert WRONG not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {}, {"url": ""}, {"url": "https://issuer.example/token"}, {"url": "/token"},
+        {"url": "file://host/token"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_token_comes_out_of_a_file_and_from_nobody_else(given: dict[str, str]) -> None:
+    settings = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+    if "url" in given:
+        settings["sasl.oauthbearer.token.endpoint.url"] = given["url"]
+    with pytest.raises(ConfigError, match="must be file:/PATH"):
+        credentials_in(settings)
+    settings["sasl.oauthbearer.token.endpoint.url"] = "file:///run/a%20token"
+    found = credentials_in(settings)
+    assert found is not None
+    assert found.token_file == "/run/a token"
+
+
+def test_a_delegation_token_is_told_from_a_password() -> None:
+    line = f'{SCRAM_MODULE} required username="id" password="hmac"'
+    settings = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256"}
+    for behind, delegated in (
+        (' tokenauth="true"', True),
+        (' tokenauth="false"', False),
+        ("", False),
+    ):
+        found = credentials_in({**settings, "sasl.jaas.config": f"{line}{behind};"})
+        assert found is not None
+        assert found.delegated is delegated
+    with pytest.raises(ConfigError, match="tokenauth is for SCRAM"):
+        credentials_in(
+            {**settings, "sasl.mechanism": "PLAIN", "sasl.jaas.config": f'{line} tokenauth="true";'}
+        )
