@@ -5,7 +5,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from headrace.client.calls import check
-from headrace.client.transport import Buffer, ClientError
+from headrace.client.transport import Buffer, Refused
 from headrace.config.jaas import parse_jaas
 from headrace.config.sasl import MECHANISMS
 from headrace.config.sasl import PROTOCOLS as SASL_PROTOCOLS
@@ -22,7 +22,7 @@ PROTOCOL, MECHANISM, JAAS = "security.protocol", "sasl.mechanism", "sasl.jaas.co
 _USERNAME, _PASSWORD = "sasl.username", "sasl.password"
 
 
-class AuthenticationFailed(ClientError):
+class AuthenticationFailed(Refused):
     """The broker does not believe who we say we are, or we not it. Trying again is of no use."""
 
 
