@@ -5,6 +5,7 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -26,8 +27,20 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    session = headrace.spark.session("tests", **{"spark.master": "local[2]"})
+def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Spark notes all that its UI shows."""
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="session")
+def spark(event_log: Path) -> Iterator[SparkSession]:
+    settings = {
+        "spark.master": "local[2]",
+        "spark.eventLog.enabled": True,
+        "spark.eventLog.dir": event_log.as_uri(),
+        "spark.eventLog.compress": False,
+    }
+    session = headrace.spark.session("tests", **settings)
     yield session
     session.stop()
 

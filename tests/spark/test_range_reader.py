@@ -13,12 +13,12 @@ from headrace.client.sync import FetchConnection, Fetched, Wanted, connect, run
 from headrace.client.transport import Address
 from headrace.model.errors import ErrorCode
 from headrace.record.batch import Record
-from headrace.spark import read
 from headrace.spark.cluster import Cluster
 from headrace.spark.connections import FetchConnections, kept_connections
 from headrace.spark.errors import DataLossError, SourceError
 from headrace.spark.options import Fetching, Options, parse_options
 from headrace.spark.read import RangePartition, RangeReader
+from headrace.spark.security import Security
 from tests.spark.kit import TIME_MS, Topics
 
 COLUMNS = ("offset", "value")
@@ -61,8 +61,9 @@ def test_a_worker_connects_once_for_many_tasks(
         opened.append(address)
         return FetchConnection(address, **more)
 
-    monkeypatch.setattr("headrace.spark.connections.FetchConnection", count)
-    monkeypatch.setattr(read, "connect", lambda *_, **__: connect("127.0.0.1:1"))  # no metadata
+    monkeypatch.setattr("headrace.spark.security.FetchConnection", count)
+    nowhere = connect("127.0.0.1:1")  # no metadata
+    monkeypatch.setattr(Security, "client", lambda *_, **__: nowhere)
     assert [offset for one in tasks for offset in offsets(one)] == list(range(300))
     assert len(opened) == 1
 

@@ -116,8 +116,6 @@ def test_ours_are_taken_beside_the_connectors() -> None:
         ({"kafka.bootstrap.servers": "nowhere:port"}, "kafka.bootstrap.servers: 'nowhere:port'"),
         ({"kafka.auto.offset.reset": "x"}, "kafka.auto.offset.reset: cannot be set here"),
         ({"kafka.value.deserializer": "x"}, "kafka.value.deserializer: cannot be set here"),
-        ({"kafka.sasl.mechanism": "PLAIN"}, "kafka.sasl.mechanism: this source speaks plain text"),
-        ({"kafka.security.protocol": "SSL"}, "kafka.security.protocol: SSL is not spoken"),
         ({"kafka.fetch.max.byte": "1"}, "no such consumer setting; did you mean fetch.max.bytes"),
         ({"kafka.group.id": " "}, "kafka.group.id: an empty name is none"),
         ({"topic": "t"}, "topic: names where rows are written to; subscribe names what is read"),

@@ -16,9 +16,11 @@ from headrace.client.transport import (
     Address,
     Buffer,
     CannotConnect,
+    ClientError,
     ConnectionLost,
     TimedOut,
     cannot_connect,
+    connection_lost,
 )
 
 if TYPE_CHECKING:
@@ -124,9 +126,9 @@ class BlockingLink:
             at += count
         return frame
 
-    def _lost(self, why: object) -> ConnectionLost:
+    def _lost(self, why: object) -> ClientError:
         self.close()
-        return ConnectionLost(f"{self._address}: connection lost: {why}")
+        return connection_lost(self._address, why)
 
     def close(self) -> None:
         """End the connection; answers still awaited are lost."""

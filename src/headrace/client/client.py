@@ -16,6 +16,7 @@ from headrace.client.transport import (
     ClientError,
     ConnectionLost,
     Link,
+    Refused,
     TimedOut,
     Transport,
 )
@@ -199,7 +200,8 @@ class Client:
                 failure: HeadraceError = error
                 outage_began = self.transport.now()
             except (CannotConnect, ConnectionLost, TimedOut) as error:
-                if isinstance(error, CannotConnect) and not self.patient:
+                hopeless = isinstance(error, Refused) or not self.patient
+                if isinstance(error, CannotConnect) and hopeless:
                     raise
                 if outage_over():
                     raise

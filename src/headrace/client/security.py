@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from headrace.client.calls import check
-from headrace.client.transport import Buffer, ClientError
+from headrace.client.transport import Buffer, Refused
 from headrace.config.jaas import parse_jaas
 from headrace.config.keys.sasl import JAAS, MECHANISMS
 from headrace.config.listeners import SASL_PROTOCOLS, client_protocol
@@ -26,7 +26,7 @@ _USERNAME, _PASSWORD = "sasl.username", "sasl.password"
 _TOKEN_AUTH = "tokenauth"  # noqa: S105 - an option's name
 
 
-class AuthenticationFailed(ClientError):
+class AuthenticationFailed(Refused):
     """The broker does not believe who we say we are, or we not it. Trying again is of no use."""
 
 

@@ -21,8 +21,9 @@ from headrace.client.handshake import VersionsCall
 from headrace.client.transport import (
     RESPONSE_BYTES_MAX,
     Address,
-    ConnectionLost,
+    ClientError,
     TimedOut,
+    connection_lost,
     parse_bootstrap,
 )
 from headrace.model.errors import ApiError
@@ -259,6 +260,6 @@ class FetchConnection:
                 raise self._lost("closed by the broker")
             at += count
 
-    def _lost(self, why: object) -> ConnectionLost:
+    def _lost(self, why: object) -> ClientError:
         self.close()
-        return ConnectionLost(f"{self.address}: connection lost: {why}")
+        return connection_lost(self.address, why)

@@ -9,6 +9,7 @@ Buffer = bytes | bytearray | memoryview
 
 RESPONSE_BYTES_MAX = 256 << 20
 """A longer announced response ends the connection."""
+_OF_CERTIFICATES = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")
 
 
 class Address(NamedTuple):
@@ -29,13 +30,23 @@ class CannotConnect(ClientError):
     """Nobody answers at the address."""
 
 
+class Refused(ClientError):
+    """One side does not believe who the other says it is: trying again is of no use."""
+
+
+class CertificateRefused(Refused, CannotConnect):
+    """The broker's certificate is not believed."""
+
+
 def cannot_connect(address: Address, error: OSError) -> CannotConnect:
     """Return why there is no connection, in words for people."""
     import ssl  # not where nothing went wrong
 
     if isinstance(error, ssl.SSLCertVerificationError):
-        why = f"its certificate is refused: {error.verify_message}"
-    elif isinstance(error, ssl.SSLError):
+        return CertificateRefused(
+            f"cannot connect to {address}: its certificate is refused: {error.verify_message}"
+        )
+    if isinstance(error, ssl.SSLError):
         reason = str(error.reason or error).replace("_", " ").lower()
         why = f"no TLS connection: {reason} (does the listener speak TLS?)"
     else:
@@ -45,6 +56,17 @@ def cannot_connect(address: Address, error: OSError) -> CannotConnect:
 
 class ConnectionLost(ClientError):
     """The connection ended while an answer was awaited: whether it was done is unknown."""
+
+
+def connection_lost(address: Address, error: object) -> ClientError:
+    """Return what became of a connection: Refused where the broker refused our certificate."""
+    reason = str(getattr(error, "reason", None) or "")  # of an ssl.SSLError, in OpenSSL's words
+    if "_ALERT_" in reason and any(word in reason for word in _OF_CERTIFICATES):
+        what = reason.partition("_ALERT_")[2].replace("_", " ").lower()
+        return Refused(
+            f"{address}: the broker wants a certificate that it believes, and says: {what}"
+        )
+    return ConnectionLost(f"{address}: connection lost: {error}")
 
 
 class TimedOut(ClientError):

@@ -14,7 +14,7 @@ from headrace.client.fetch import Fetched
 from headrace.client.groups import Committed
 from headrace.client.metadata import Metadata, TopicMetadata
 from headrace.client.offsets import EARLIEST, LATEST, OffsetAt, list_offsets
-from headrace.client.sync import Wanted, connect, run
+from headrace.client.sync import Wanted, run
 from headrace.client.transport import Address, ClientError
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
@@ -76,12 +76,11 @@ class Cluster:
     def __init__(self, bootstrap: str, fetching: Fetching) -> None:
         self._fetching = fetching
         retry_seconds = max(1.0, fetching.retries * fetching.retry_interval_ms / 1000)
-        self._client = connect(
+        self._client = fetching.security.client(
             bootstrap,
             client_id=fetching.client_id,
             request_timeout_seconds=fetching.request_timeout_ms / 1000,
             retry_seconds=retry_seconds,
-            patient=True,
         )
 
     def __enter__(self) -> Self:
@@ -218,15 +217,17 @@ class Cluster:
         return weights
 
     def _sampled(self, address: Address, wanted: Sequence[Wanted]) -> dict[TopicPartition, float]:
-        timeout_seconds = self._fetching.request_timeout_ms / 1000
-        connection = kept_connections.take(address, self._fetching.client_id, timeout_seconds)
+        fetching = self._fetching
+        connection = kept_connections.take(
+            address, fetching.client_id, fetching.request_timeout_ms / 1000, fetching.security
+        )
         try:
             fetched = connection.fetch(wanted, max_wait_ms=0)
             weights = {TopicPartition(got.topic, got.partition): _weight(got) for got in fetched}
         except BaseException:
             connection.close()
             raise
-        kept_connections.give_back(connection)
+        kept_connections.give_back(connection, fetching.security)
         return {partition: weight for partition, weight in weights.items() if weight}
 
     def commit(self, group: str, ends: Ends) -> None:

@@ -50,7 +50,12 @@ class Commits:
             self._thread.join(CLOSE_SECONDS_MAX)
 
     def _run(self) -> None:
-        with Cluster(self._bootstrap, self._fetching) as cluster:
+        try:
+            cluster = Cluster(self._bootstrap, self._fetching)
+        except SourceError as error:
+            _log.warning("offsets are not shown: %s", error)
+            return
+        with cluster:
             while True:
                 with self._changed:
                     while not self._shown and not self._closed:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from headrace.client.sync import FetchConnection
 from headrace.client.transport import Address
+from headrace.spark.security import NO_SECURITY, Security
 
 KEPT_MAX = 16
 """Connections kept by one process, the newest."""
@@ -20,6 +21,7 @@ IDLE_SECONDS_MAX = 60.0
 class _Kept(NamedTuple):
     connection: FetchConnection
     since: float
+    security: Security
 
 
 class FetchConnections:
@@ -33,28 +35,41 @@ class FetchConnections:
         self._kept: list[_Kept] = []
         self._lock = threading.Lock()
 
-    def take(self, address: Address, client_id: str, timeout_seconds: float) -> FetchConnection:
-        """Return a connection to `address`, an idle one where there is one. ClientError."""
+    def take(
+        self,
+        address: Address,
+        client_id: str,
+        timeout_seconds: float,
+        security: Security = NO_SECURITY,
+    ) -> FetchConnection:
+        """Return a connection to `address`, an idle one where there is one. ClientError.
+
+        One that was made by other settings of security is another's, and not taken.
+        """
+        wanted = (address, client_id, security)
         with self._lock:
             self._close_older(time.monotonic() - self._idle_seconds_max)
             for index in range(len(self._kept) - 1, -1, -1):
-                kept = self._kept[index].connection
-                if (kept.address, kept.client_id) != (address, client_id):
+                kept, _, made_by = self._kept[index]
+                if (kept.address, kept.client_id, made_by) != wanted:
                     continue
                 del self._kept[index]
                 if kept.at_rest:
                     kept.timeout_seconds = timeout_seconds
                     return kept
                 kept.close()
-        return FetchConnection(address, client_id=client_id, timeout_seconds=timeout_seconds)
+        return security.fetch_connection(address, client_id, timeout_seconds)
 
-    def give_back(self, connection: FetchConnection) -> None:
-        """Keep a connection for the next user, or close it if it cannot be used again."""
+    def give_back(self, connection: FetchConnection, security: Security = NO_SECURITY) -> None:
+        """Keep a connection for the next user, or close it if it cannot be used again.
+
+        `security`: what it was taken with.
+        """
         if not connection.at_rest:
             connection.close()
             return
         with self._lock:
-            self._kept.append(_Kept(connection, time.monotonic()))
+            self._kept.append(_Kept(connection, time.monotonic(), security))
             while len(self._kept) > self._kept_max:
                 self._kept.pop(0).connection.close()
 

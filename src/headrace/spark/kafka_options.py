@@ -4,15 +4,12 @@ The names are those of Kafka's consumer configuration; an option that a running 
 and that changes nothing about what it reads is taken and said to do nothing.
 """
 
-from collections.abc import Callable
-
 from headrace.client.transport import parse_bootstrap
 from headrace.spark.errors import OptionError
 
 USED = (
     "bootstrap.servers", "group.id", "client.id", "isolation.level", "fetch.max.bytes",
     "max.partition.fetch.bytes", "fetch.min.bytes", "fetch.max.wait.ms", "request.timeout.ms",
-    "security.protocol",
 )  # fmt: skip
 
 _ROWS = "rows always carry bytes: decode them with Spark's functions"
@@ -25,10 +22,6 @@ FORBIDDEN = {
     "enable.auto.commit": "offsets are kept in the query's checkpoint",
     "interceptor.classes": "there is no Java consumer here",
 }
-
-_NO_TLS = "this source speaks plain text only, so far"
-REFUSED = {"ssl.": _NO_TLS, "sasl.": _NO_TLS}
-"""By the start of the name."""
 
 IGNORED = frozenset((
     "allow.auto.create.topics", "auto.commit.interval.ms", "auto.include.jmx.reporter",
@@ -55,22 +48,12 @@ OTHERS = {
 """Names that other formats or the sink know, in lower case, and what to do instead."""
 
 
-def bootstrap_servers(text_of: Callable[[str], str | None], asking: str) -> str:
-    """Return the addresses of the brokers, checked; OptionError, also for TLS and SASL.
-
-    `text_of`: what was given for a name, None where nothing was; `asking`: "source" or "sink".
-    """
-    text = text_of("kafka.bootstrap.servers") or text_of("bootstrap.servers")
+def checked_bootstrap(text: str | None) -> str:
+    """Return the addresses of the brokers, checked; OptionError, also where there are none."""
     if not text:
         raise OptionError("kafka.bootstrap.servers: missing; for example 127.0.0.1:9092")
     try:
         parse_bootstrap(text)
     except ValueError as error:
         raise OptionError(f"kafka.bootstrap.servers: {error}") from None
-    protocol = text_of("kafka.security.protocol")
-    if protocol is not None and protocol.upper() != "PLAINTEXT":
-        raise OptionError(
-            f"kafka.security.protocol: {protocol} is not spoken by this {asking} yet, only"
-            " PLAINTEXT"
-        )
     return text

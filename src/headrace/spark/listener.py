@@ -72,12 +72,13 @@ def _listener() -> "StreamingQueryListener":
 
     from headrace.spark.cluster import Cluster
     from headrace.spark.options import Fetching
+    from headrace.spark.security import Security
 
     class OffsetsListener(StreamingQueryListener):
         """Commits on progress, over one connection for each run; called by one thread."""
 
         def __init__(self) -> None:
-            self._clusters: dict[tuple[str, str], Cluster] = {}
+            self._clusters: dict[tuple[str, str, str], Cluster] = {}
 
         def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
             """Do nothing: nothing is read yet."""
@@ -87,23 +88,27 @@ def _listener() -> "StreamingQueryListener":
             progress = event.progress
             try:
                 for position in positions_of(progress.sources):
+                    if position.told_by_source:
+                        continue
                     group = group_of(position, progress.name, str(progress.id))
-                    run = str(progress.runId)
-                    cluster = self._clusters.get((run, position.bootstrap))
-                    if cluster is None:
-                        cluster = Cluster(position.bootstrap, Fetching())
-                        self._clusters[run, position.bootstrap] = cluster
-                    cluster.commit(group, position.offsets)
+                    self._cluster(str(progress.runId), position).commit(group, position.offsets)
             except HeadraceError as error:
                 _log.warning("offsets of %s are not shown: %s", progress.name, error)
+
+        def _cluster(self, run: str, position: Position) -> Cluster:
+            key = (run, position.bootstrap, position.config_file)
+            if key not in self._clusters:
+                security = Security(config_file=position.config_file or None)
+                self._clusters[key] = Cluster(position.bootstrap, Fetching(security=security))
+            return self._clusters[key]
 
         def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
             """Do nothing: there is nothing new."""
 
         def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
             """Close its connections: all batches were committed as they ended."""
-            for run, bootstrap in list(self._clusters):
-                if run == str(event.runId):
-                    self._clusters.pop((run, bootstrap)).close()
+            for key in list(self._clusters):
+                if key[0] == str(event.runId):
+                    self._clusters.pop(key).close()
 
     return OffsetsListener()

@@ -8,7 +8,9 @@
 `offsets` are exclusive ends, as a consumer group commits them. The rest is what must be the same
 when the batch that ends here is repeated, or must be known at the next start:
 
-* bootstrap and group, because the listener that commits the offsets sees no options;
+* bootstrap and group, because the listener that commits the offsets sees no options; for the same
+  reason the name of the `configFile`, and `"told": true` where secrets are in options, which must
+  not be written here: then the source shows its group itself;
 * cluster and topic ids: a checkpoint of another cluster is refused, and a topic that was deleted
   and made again starts over;
 * `added`, where partitions begin that do not begin where the batch before ended: new ones, those
@@ -50,6 +52,10 @@ class Position:
     parts: Ends | None = None
     """Tasks of the batch that ends here, by partition, where more than one; None: not said."""
     skipped: Skipped = field(default_factory=dict)
+    config_file: str = ""
+    """Where a client's settings are; empty where none was named."""
+    told_by_source: bool = False
+    """Whether the source shows the offsets: who sees this alone could not connect."""
     earliest: bool = False
     """Of the first position: it is where the logs began, whatever retention does since."""
 
@@ -68,6 +74,10 @@ class Position:
             about["parts"] = nested(self.parts)
         if self.skipped:
             about["skipped"] = nested({at: list(span) for at, span in self.skipped.items()})
+        if self.config_file:
+            about["configFile"] = self.config_file
+        if self.told_by_source:
+            about["told"] = True
         if self.earliest:
             about["earliest"] = True
         return {MARK: about, "offsets": nested(self.offsets)}
@@ -88,6 +98,8 @@ class Position:
                 cluster=str(about.get("cluster", "")),
                 parts=None if parts is None else flat(parts),
                 skipped={at: (int(begin), int(end)) for at, (begin, end) in skipped.items()},
+                config_file=str(about.get("configFile", "")),
+                told_by_source=bool(about.get("told", False)),
                 earliest=bool(about.get("earliest", False)),
             )
         except (KeyError, TypeError, ValueError, AttributeError):

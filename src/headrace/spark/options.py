@@ -2,7 +2,7 @@
 
 Names are case-insensitive. What is wrong is refused with the name, the value and the reason, before
 any connection is made. Ours: `maxBytesPerTrigger`, `maxBytesPerPartition`, `startingTimestampOn`,
-`columns`; `bootstrap.servers` and `isolation.level` as short forms.
+`columns`, `configFile`; `bootstrap.servers` and `isolation.level` as short forms.
 """
 
 import json
@@ -19,11 +19,11 @@ from headrace.spark.kafka_options import (
     FORBIDDEN,
     IGNORED,
     OTHERS,
-    REFUSED,
     USED,
-    bootstrap_servers,
+    checked_bootstrap,
 )
 from headrace.spark.plan import Splitting
+from headrace.spark.security import NO_SECURITY, Security, given_client, is_security
 
 Partitions = dict[str, dict[int, int]]
 """A number (an offset, a timestamp) by topic and partition."""
@@ -81,6 +81,7 @@ class Fetching:
     poll_timeout_ms: int = 120_000
     retries: int = 3
     retry_interval_ms: int = 1000
+    security: Security = NO_SECURITY
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ _NAMES = (
     "maxRecordsPerPartition", "maxBytesPerPartition", "includeHeaders", "groupIdPrefix",
     "bootstrap.servers", "isolation.level", "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "startingTimestampOn", "columns",
+    "configFile",
 )  # fmt: skip
 _ENDING = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _STREAM_ONLY = (
@@ -133,6 +135,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> Options:
                 raise OptionError(f"{name}: a streaming query has no end; it is for batch reads")
     else:
         ignored += [name for name in _STREAM_ONLY if name in given]
+    client = given_client(given)
     starting = _starting(given, streaming=streaming)
     ending = _ending(given)
     group, prefix = given.text("kafka.group.id"), given.text("groupIdPrefix")
@@ -140,13 +143,13 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> Options:
         if value is not None and not value.strip():
             raise OptionError(f"{name}: an empty name is none")
     return Options(
-        bootstrap=bootstrap_servers(given.text, "source"),
+        bootstrap=checked_bootstrap(client.bootstrap),
         subscription=_subscription(given),
         starting=starting,
         ending=ending,
         fail_on_data_loss=given.flag("failOnDataLoss", True),
         columns=_columns(given),
-        fetching=_fetching(given),
+        fetching=_fetching(given, client.security),
         group=group,
         group_prefix=None if group else prefix,
         max_offsets=given.number("maxOffsetsPerTrigger") if streaming else None,
@@ -159,7 +162,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> Options:
             given.number("maxBytesPerPartition"),
         ),
         start_by_time_always=_start_by_time_always(given, starting) if streaming else False,
-        ignored=tuple(ignored),
+        ignored=(*ignored, *client.ignored),
     )
 
 
@@ -177,10 +180,8 @@ def _check_names(given: GivenOptions) -> list[str]:
         key = lower.removeprefix("kafka.")
         if key in FORBIDDEN:
             raise OptionError(f"{spelled}: cannot be set here: {FORBIDDEN[key]}")
-        if key in USED:
+        if key in USED or is_security(key):
             continue
-        if refusal := next((why for start, why in REFUSED.items() if key.startswith(start)), None):
-            raise OptionError(f"{spelled}: {refusal}")
         if key not in IGNORED:
             raise OptionError(f"{spelled}: Kafka has no such consumer setting{perhaps(key, USED)}")
         ignored.append(spelled)
@@ -317,7 +318,7 @@ def _columns(given: GivenOptions) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def _fetching(given: GivenOptions) -> Fetching:
+def _fetching(given: GivenOptions, security: Security) -> Fetching:
     def number(name: str, default: int, least: int = 1) -> int:
         value = given.number(name, least)
         return default if value is None else value
@@ -337,6 +338,7 @@ def _fetching(given: GivenOptions) -> Fetching:
         poll_timeout_ms=number("kafkaConsumer.pollTimeoutMs", usual.poll_timeout_ms),
         retries=number("fetchOffset.numRetries", usual.retries, 0),
         retry_interval_ms=number("fetchOffset.retryIntervalMs", usual.retry_interval_ms, 0),
+        security=security,
     )
 
 

@@ -15,9 +15,9 @@ from pyspark.sql.datasource import InputPartition
 from headrace.arrow.decode import PartitionDecoder
 from headrace.client.calls import RETRIABLE, error_code
 from headrace.client.offsets import EARLIEST, LATEST, list_offsets
-from headrace.client.sync import FetchConnection, Fetched, Wanted, connect, run
-from headrace.client.transport import Address, ClientError
-from headrace.model.errors import ApiError, ErrorCode
+from headrace.client.sync import FetchConnection, Fetched, Wanted, run
+from headrace.client.transport import Address, ClientError, Refused
+from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import TopicPartition
 from headrace.record.batch import next_offset
 from headrace.record.compression import CorruptBatch
@@ -72,12 +72,11 @@ class RangeReader:
     def __init__(self, task: RangePartition) -> None:
         self._task = task
         self._fetching = task.fetching
-        self._client = connect(
+        self._client = task.fetching.security.client(
             task.bootstrap,
             client_id=task.fetching.client_id,
             request_timeout_seconds=task.fetching.request_timeout_ms / 1000,
             retry_seconds=task.fetching.poll_timeout_ms / 1000,
-            patient=True,
         )
         self._decoder = PartitionDecoder(
             task.topic,
@@ -112,14 +111,14 @@ class RangeReader:
         fetching = self._fetching
         try:
             connection = kept_connections.take(
-                leader, fetching.client_id, fetching.request_timeout_ms / 1000
+                leader, fetching.client_id, fetching.request_timeout_ms / 1000, fetching.security
             )
         except ClientError as error:
-            raise _Moved(str(error)) from error
+            raise _passing(error) from error
         try:
             yield from self._fetch_all(connection)
         finally:
-            kept_connections.give_back(connection)
+            kept_connections.give_back(connection, fetching.security)
 
     def _find_leader(self) -> Address | None:
         """Return who leads the partition now. None: the topic is gone, and that is no error."""
@@ -133,7 +132,7 @@ class RangeReader:
                 return None
             raise SourceError(str(error)) from error
         except ClientError as error:
-            raise _Moved(str(error)) from error
+            raise _passing(error) from error
         topic_id = known.topics[task.topic].topic_id
         if NO_UUID not in (task.topic_id, topic_id) and task.topic_id != topic_id:
             self._lost(f"{task.topic} was deleted and made again since the batch was planned")
@@ -177,16 +176,16 @@ class RangeReader:
                 read_committed=fetching.read_committed,
             )
         except ClientError as error:
-            raise _Moved(str(error)) from error
+            raise _passing(error) from error
 
     def _receive(self, connection: FetchConnection) -> Fetched:
         try:
             answers = connection.receive()
         except ClientError as error:
-            raise _Moved(str(error)) from error
+            raise _passing(error) from error
         except ApiError as error:
             if error.code in RETRIABLE:
-                raise _Moved(str(error)) from error
+                raise _passing(error) from error
             raise SourceError(str(error)) from error
         if not answers:
             raise _Moved(f"the broker said nothing of {self._task.place}")
@@ -228,7 +227,7 @@ class RangeReader:
         try:
             return run(list_offsets(self._client, {place: which}))[place].offset
         except (ClientError, ApiError) as error:
-            raise _Moved(str(error)) from error
+            raise _passing(error) from error
 
     def _lost(self, loss: str, go_on_at: int | None = None) -> None:
         if self._task.fail_on_data_loss:
@@ -263,6 +262,11 @@ class RangeReader:
                 f"{self._task.end - 1} came in {waited:.0f} s: {why}"
             )
         time.sleep(pause)
+
+
+def _passing(error: HeadraceError) -> HeadraceError | _Moved:
+    """Return what to raise for a failure of the client's: SourceError where it does not pass."""
+    return SourceError(str(error)) if isinstance(error, Refused) else _Moved(str(error))
 
 
 def _following(fetched: Fetched, position: int) -> int:

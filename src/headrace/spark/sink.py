@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from headrace.spark.sink_columns import check_columns
 from headrace.spark.sink_driver import SinkDriver
 from headrace.spark.sink_options import SinkOptions, parse_sink_options
-from headrace.spark.sink_task import RunToken, SinkMessage, write_rows
+from headrace.spark.sink_task import RunToken, SinkMessage, knock, write_rows
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +39,8 @@ class _Writer:
                 _log.warning("option %s does nothing here", name)
             with SinkDriver(self._options) as driver:
                 self._token = driver.begin()
+        elif self._options.security.guarded and not self._options.exactly_once:
+            knock(self._options)
         return self.__dict__
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from headrace.record.compression import Codec
 from headrace.spark.errors import OptionError
 from headrace.spark.given_options import GivenOptions
-from headrace.spark.kafka_options import bootstrap_servers
+from headrace.spark.kafka_options import checked_bootstrap
+from headrace.spark.security import Security, given_client, is_security
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
 TRANSACTION_TIMEOUT_MS = 900_000
@@ -22,12 +23,11 @@ _CODECS = {codec.name.lower(): codec for codec in Codec}
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _OURS = (
     "topic", "delivery", "pipeline", "sink", "twoPhaseCommit", "txnAppId", "txnVersion",
-    "checkpointLocation", "bootstrap.servers", "includeHeaders", "path", "queryName",
+    "checkpointLocation", "bootstrap.servers", "includeHeaders", "path", "queryName", "configFile",
 )  # fmt: skip
 _KAFKA = (
     "bootstrap.servers", "client.id", "compression.type", "batch.size", "acks",
     "enable.idempotence", "transaction.timeout.ms", "request.timeout.ms", "delivery.timeout.ms",
-    "security.protocol",
 )  # fmt: skip
 _IGNORED = frozenset((
     "linger.ms", "buffer.memory", "max.in.flight.requests.per.connection", "retries",
@@ -49,6 +49,7 @@ class SinkOptions:
     """All options of one sink, checked."""
 
     bootstrap: str
+    security: Security
     topic: str | None
     exactly_once: bool
     pipeline: str
@@ -92,12 +93,14 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
     pipeline = given.text("pipeline") or application or ""
     if exactly_once:
         _check_exactly_once(given, pipeline, streaming=streaming)
+    client = given_client(given)
     sink = given.text("sink") or "sink"
     for name, value in (("pipeline", pipeline), ("sink", sink)):
         if value and not _NAME.fullmatch(value):
             raise OptionError(f"{name}: {value!r} has other signs than letters, digits, _ and -")
     return SinkOptions(
-        bootstrap=bootstrap_servers(given.text, "sink"),
+        bootstrap=checked_bootstrap(client.bootstrap),
+        security=client.security,
         topic=given.text("topic") or None,
         exactly_once=exactly_once,
         pipeline=pipeline,
@@ -114,7 +117,7 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
         ),
         request_timeout_ms=_int32(given, "kafka.request.timeout.ms", 30_000),
         delivery_timeout_ms=_int32(given, "kafka.delivery.timeout.ms", 120_000),
-        ignored=tuple(ignored),
+        ignored=(*ignored, *client.ignored),
     )
 
 
@@ -132,11 +135,9 @@ def _check_names(given: GivenOptions) -> list[str]:
             key = lower.removeprefix("kafka.")
             if key in _FORBIDDEN:
                 raise OptionError(f"{spelled}: cannot be set here: {_FORBIDDEN[key]}")
-            if key.startswith(("ssl.", "sasl.")):
-                raise OptionError(f"{spelled}: this sink speaks plain text only, so far")
             if key in _IGNORED:
                 ignored.append(spelled)
-            elif key not in _KAFKA:
+            elif key not in _KAFKA and not is_security(key):
                 raise OptionError(f"{spelled}: Kafka has no such producer setting")
         elif lower not in known and not lower.startswith(("__", "asyncprogress")):
             raise OptionError(f"{spelled}: no such option; there are {', '.join(_OURS[:7])}")

@@ -18,7 +18,7 @@ from headrace.arrow.encode import RowEncoder, RowError
 from headrace.client import transactions
 from headrace.client.client import Client
 from headrace.client.producer import Producer
-from headrace.client.sync import connect, run
+from headrace.client.sync import run
 from headrace.client.transactions import Writer
 from headrace.client.transport import ClientError
 from headrace.model.errors import ApiError, ErrorCode
@@ -75,13 +75,21 @@ _ids = _WorkerIds()
 
 def client_of(options: SinkOptions) -> Client:
     """Return a client with the sink's times."""
-    return connect(
+    return options.security.client(
         options.bootstrap,
         client_id=options.client_id,
         request_timeout_seconds=options.request_timeout_ms / 1000,
         retry_seconds=options.delivery_timeout_ms / 1000,
-        patient=True,
     )
+
+
+def knock(options: SinkOptions) -> None:
+    """Connect once, so that the driver says who is refused, not each task. SinkError."""
+    with client_of(options) as client:
+        try:
+            run(client.metadata([]))
+        except (ClientError, ApiError) as error:
+            raise SinkError(str(error)) from error
 
 
 def write_rows(

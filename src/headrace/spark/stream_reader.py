@@ -44,6 +44,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """`commits`: show what was read as a consumer group; not needed where a listener does."""
         self._options = options
         self._columns = chosen_columns(schema)
+        # Secrets among the options are known here alone: the listener could not connect.
+        commits = commits or bool(options.fetching.security.given)
         self._commits = Commits(options.bootstrap, options.fetching) if commits else None
         self._cluster: Cluster | None = None
         self._view: View | None = None
@@ -180,8 +182,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._position(view, self._ask().ends(view.partitions(), LATEST, view))
 
     def _position(self, view: View, offsets: Ends, **more: Any) -> Position:  # noqa: ANN401
+        security = self._options.fetching.security
         return Position(
             self._options.bootstrap, offsets, self._group, view.ids(), cluster=view.cluster_id,
+            config_file=security.config_file or "", told_by_source=bool(security.given),
             **{"parts": {}} | more,
         )  # fmt: skip
 
