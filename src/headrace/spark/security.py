@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.client.client import Client
-from headrace.client.security import PROTOCOL, Credentials, credentials_in
+from headrace.client.security import Credentials, credentials_in
 from headrace.client.sync import FetchConnection, connect
 from headrace.client.transport import Address
+from headrace.config.listeners import CLIENT_PROTOCOL
 from headrace.model.errors import ConfigError
 from headrace.posix.client_properties import read_client_properties
 from headrace.posix.tls_client import client_context
@@ -28,7 +29,7 @@ _CONTEXTS_MAX = 16
 _KAFKA = "kafka."
 _BOOTSTRAP = "bootstrap.servers"
 _STARTS = ("ssl.", "sasl.")
-_OTHERS = frozenset({PROTOCOL, "enable.ssl.certificate.verification"})
+_OTHERS = frozenset({CLIENT_PROTOCOL, "enable.ssl.certificate.verification"})
 _CREDENTIALS = frozenset({"sasl.jaas.config", "sasl.username", "sasl.password"})
 _SHOWN_BY_SPARK = frozenset({"ssl.keystore.key", "ssl.key.pem"})
 """Spark hides values of options in its plans that have a password in them, and not these."""
