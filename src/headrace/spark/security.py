@@ -103,9 +103,9 @@ class Security:
             in_file = read_config_file(self.config_file)
         given = dict(self.given)
         settings = _combined(in_file, given)
-        if PROTOCOL not in settings and settings:
+        if CLIENT_PROTOCOL not in settings and settings:
             raise OptionError(
-                f"{_KAFKA}{PROTOCOL}: missing; {_KAFKA}{min(settings)} means something with SSL,"
+                f"{_KAFKA}{CLIENT_PROTOCOL}: missing; {_KAFKA}{min(settings)} means something with SSL,"
                 " SASL_PLAINTEXT or SASL_SSL only"
             )
         try:
