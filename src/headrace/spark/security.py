@@ -105,8 +105,8 @@ class Security:
         settings = _combined(in_file, given)
         if CLIENT_PROTOCOL not in settings and settings:
             raise OptionError(
-                f"{_KAFKA}{CLIENT_PROTOCOL}: missing; {_KAFKA}{min(settings)} means something with SSL,"
-                " SASL_PLAINTEXT or SASL_SSL only"
+                f"{_KAFKA}{CLIENT_PROTOCOL}: missing; {_KAFKA}{min(settings)} means something with"
+                " SSL, SASL_PLAINTEXT or SASL_SSL only"
             )
         try:
             return _contexts.of(settings), credentials_in(settings)
