@@ -56,6 +56,9 @@ class NoNetwork:
     def listen(self, host: str, port: int, options: ListenOptions) -> NoListening:
         return NoListening(port)
 
+    def listen_local(self, path: str, backlog: int = 0) -> None:
+        return None
+
     async def connect(self, made: Callable[[], Any], host: str, port: int) -> NoReturn:
         raise ConnectionRefusedError
 

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
+from headrace.security.identity import LOCAL_LISTENER
 
 NO_LEADER = BrokerId(-1)
 
@@ -99,6 +100,7 @@ class MetadataImage:
         "brokers",
         "cluster_id",
         "controller_id",
+        "local",
         "observers",
         "partition_count",
         "structure",
@@ -111,6 +113,8 @@ class MetadataImage:
         """Nothing is known of the cluster yet."""
         self.cluster_id = cluster_id
         self.controller_id = NO_LEADER
+        self.local: tuple[BrokerId, Endpoint] | None = None
+        """This broker, and its Unix socket for administration; None: it has none."""
         self.version = 0
         """Grows with every change."""
         self.structure = 0
@@ -138,6 +142,16 @@ class MetadataImage:
                 parts = (name.encode(), topic.topic_id, len(topic.partitions))
                 digest.update(b"%s\0%s%d;" % parts)
         return int.from_bytes(digest.digest(), "big", signed=True) if some else 0
+
+    def endpoint(self, broker: BrokerInfo, listener: str) -> Endpoint | None:
+        """Return where clients of `listener` reach `broker`; None: not by it.
+
+        By a Unix socket nobody is reached but the broker that has it.
+        """
+        if listener == LOCAL_LISTENER and self.local is not None:
+            broker_id, endpoint = self.local
+            return endpoint if broker.broker_id == broker_id else None
+        return broker.endpoint(listener)
 
     def collides_with(self, name: str) -> str | None:
         """Return a topic whose name differs from `name` in '.' and '_' at most, or None."""

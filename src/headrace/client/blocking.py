@@ -160,10 +160,14 @@ class BlockingTransport:
 def open_socket(address: Address, seconds: float, tls: "SSLContext | None" = None) -> socket.socket:
     """Open a connected socket without Nagle's delay; CannotConnect says why there is none.
 
-    With `tls` the other end has shown that it is who `address` says.
+    With `tls` the other end has shown that it is who `address` says. A Unix socket needs none.
     """
     connection = None
     try:
+        if address.local_path is not None:
+            from headrace.client.local_socket import open_local_socket
+
+            return open_local_socket(address.local_path, seconds)
         connection = socket.create_connection(address, timeout=seconds)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return (

@@ -87,6 +87,8 @@ class Client:
 
     async def link_to(self, address: Address) -> Link:
         """Return a connection to `address`, made where there is none, its API versions known."""
+        if address.local_path is not None and self.bootstrap[0].local_path is not None:
+            address = self.bootstrap[0]  # the same socket, which it may see under another path
         link = self._links.get(address)
         if link is not None and not link.closed:
             if self.transport.now() < self._over.get(address, float("inf")):
@@ -95,7 +97,7 @@ class Client:
         link = await self.transport.connect(address, CONNECT_SECONDS)
         try:
             link.versions = await self.ask(link, VersionsCall())
-            if self.credentials is not None:
+            if self.credentials is not None and address.local_path is None:
                 await self._authenticate(link, self.credentials)
         except ConnectionLost as error:
             link.close()

@@ -12,13 +12,25 @@ RESPONSE_BYTES_MAX = 256 << 20
 _OF_CERTIFICATES = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")
 
 
+LOCAL_PREFIX = "unix:"
+"""What stands before the path of a Unix socket, in place of a host and its port."""
+
+
 class Address(NamedTuple):
-    """Where a broker listens."""
+    """Where a broker listens: a host and a port, or `unix:PATH` and 0."""
 
     host: str
     port: int
 
+    @property
+    def local_path(self) -> str | None:
+        """The path of the Unix socket for administration; None: it is a host."""
+        local = self.host.startswith(LOCAL_PREFIX)
+        return self.host.removeprefix(LOCAL_PREFIX) if local else None
+
     def __str__(self) -> str:
+        if self.local_path is not None:
+            return self.host
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
@@ -118,7 +130,15 @@ class Transport(Protocol):
 
 
 def parse_bootstrap(text: str, default_port: int = 9092) -> list[Address]:
-    """Parse the addresses in `host:port,host:port`; ValueError says which one is wrong."""
+    """Parse the addresses in `host:port,host:port`, or the one in `unix:PATH`.
+
+    ValueError says which one is wrong.
+    """
+    if text.strip().startswith(LOCAL_PREFIX):
+        address = Address(text.strip(), 0)
+        if not address.local_path:
+            raise ValueError(f"{text!r} names no path: unix:DATA/admin.sock")
+        return [address]
     addresses = []
     for part in filter(None, (word.strip() for word in text.split(","))):
         host, colon, port = part.rpartition(":")

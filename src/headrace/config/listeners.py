@@ -24,13 +24,15 @@ LISTENER_PREFIX = "listener.name."
 _UNSAID = "PLAINTEXT"
 """What brokers speak where nobody says anything else."""
 _TO_ALLOW = "to allow that, start with --insecure or set insecure.listeners=true"
-_REFUSED_PLAIN = f"open to other machines without encryption and authentication; {_TO_ALLOW}"
+_TO_LOCK = "let it speak SASL_SSL (headrace serve --secure makes all that needs)"
+_REFUSED_PLAIN = "open to other machines without encryption and authentication"
 _REFUSED_TO_ANYBODY = (
-    f"open to other machines without authentication; set ssl.client.auth=required, or {_TO_ALLOW}"
+    "open to other machines without authentication; set ssl.client.auth=required, or"
+    f" {_TO_LOCK}; {_TO_ALLOW}"
 )
 _REFUSED_UNENCRYPTED = (
     "open to other machines without encryption: who listens on the way can take connections over,"
-    f" and read PLAIN's passwords; {_TO_ALLOW}"
+    f" and read PLAIN's passwords; {_TO_LOCK}; {_TO_ALLOW}"
 )
 _FORM = re.compile(
     r"(?P<name>[A-Za-z0-9_-]+)://"
@@ -136,12 +138,14 @@ def _refusal(
         return None
     if listener.protocol == "SSL":
         return None if requires_certificate(listener) else _REFUSED_TO_ANYBODY
-    return _REFUSED_UNENCRYPTED if listener.protocol == "SASL_PLAINTEXT" else _REFUSED_PLAIN
+    if listener.protocol == "SASL_PLAINTEXT":
+        return _REFUSED_UNENCRYPTED
+    return f"{_REFUSED_PLAIN}; {_TO_LOCK}; {_TO_ALLOW}"
 
 
 def refusal_of_plain(listener: Listener) -> str | None:
     """Tell why `listener` needs leave to be opened, or None where only this machine reaches it."""
-    return None if listener.loopback else _REFUSED_PLAIN
+    return None if listener.loopback else f"{_REFUSED_PLAIN}; {_TO_ALLOW}"
 
 
 class AmongBrokers(NamedTuple):

@@ -45,6 +45,12 @@ METADATA_LEFT = f"{METADATA}.migrated"
 MIGRATED = "headrace-migrated"
 """Ours: the directory's broker has its metadata in the ZooKeeper that the file names."""
 
+ADMIN_SOCKET = "admin.sock"
+"""Ours: the Unix socket for administration while the broker runs, in its first log directory."""
+SECURE = "headrace-secure"
+"""Ours: the directory of what `headrace serve --secure` makes, in the first log directory. Kafka
+takes it for a partition's, and does not start: it must be moved away before."""
+
 KRAFT_METADATA = "__cluster_metadata-0"
 """A KRaft broker's own log beside the topics: left untouched and hidden."""
 

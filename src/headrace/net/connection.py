@@ -93,13 +93,17 @@ class Connection(BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self.address = self.answers.address = str(peer[0]) if isinstance(peer, tuple) else "local"
         self.port = int(peer[1]) if isinstance(peer, tuple) else -1
-        self.principal = transport.get_extra_info("principal") or ANONYMOUS
+        self.principal = self._principal(transport)
         made = self.answers.transport = cast("Transport", transport)
         if self._table.queues(self):
             self._queued = True
             self._leave_unread()
         else:
             self._enter(made)
+
+    def _principal(self, transport: BaseTransport) -> Principal:
+        """Return who is at the other end, as far as what carries the connection knows."""
+        return transport.get_extra_info("principal") or ANONYMOUS
 
     def let_in(self) -> None:
         """Enter the table and handle what came meanwhile: the connection's turn has come."""

@@ -150,6 +150,10 @@ class ConnectionTable:
         self._per_address[connection.address] += 1
         return self._open_session(connection)
 
+    def refuse(self, connection: Connection, reason: str) -> None:
+        """Count a connection that is not let in, and say why: of many in a second a few."""
+        self._log_refusal(connection, reason)
+
     def _log_refusal(self, connection: Connection, reason: str) -> None:
         self.refused += 1
         if self.refused - self._refused_at_sweep <= _REFUSALS_LOGGED_PER_SWEEP:

@@ -49,5 +49,12 @@ class Network(Protocol):
         Nothing is accepted yet; up to `options.backlog` clients that come early wait.
         """
 
+    def listen_local(self, path: str, backlog: int = BACKLOG_MAX) -> Listening | None:
+        """Take the Unix socket `path`, for this machine's own user; None: this world has none.
+
+        A file left by a broker that is gone is replaced. OSError: one that listens is there, or
+        something else, or others may write to the directory. `close` removes the file.
+        """
+
     async def connect(self, made: Callable[[], P], host: str, port: int) -> P:
         """Connect the asyncio protocol that `made` makes, and return it connected. OSError."""

@@ -5,7 +5,8 @@ import socket
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from headrace.ports.network import ListenOptions
+from headrace.ports.network import BACKLOG_MAX, ListenOptions
+from headrace.posix.local_socket import LocalListening
 
 P = TypeVar("P")
 
@@ -61,6 +62,10 @@ class RealNetwork:
                 bound.close()
             raise
         return RealListening(sockets, options.backlog)
+
+    def listen_local(self, path: str, backlog: int = BACKLOG_MAX) -> LocalListening:
+        """Take the Unix socket `path`; OSError where that is impossible."""
+        return LocalListening.bind(path, backlog)
 
     async def connect(self, made: Callable[[], P], host: str, port: int) -> P:
         """Connect by TCP; returns the connection."""

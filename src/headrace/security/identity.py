@@ -18,6 +18,13 @@ class Principal(NamedTuple):
 ANONYMOUS = Principal(USER, "ANONYMOUS")
 """Whoever is not authenticated, as Kafka calls him."""
 
+LOCAL_LISTENER = "local"
+"""The name of the Unix socket for administration, as a listener. In lower case: names of listeners
+that are configured are in capitals, so that none can be taken for it."""
+LOCAL = Principal(USER, "local")
+"""Who comes by that socket: the broker's own user of this machine, or root. A user of that name who
+authenticates elsewhere is somebody else: may do what his ACLs say."""
+
 
 class Identity(NamedTuple):
     """The other end of one connection, as the broker knows it and not as it says of itself."""

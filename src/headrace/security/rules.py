@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from headrace.security.acl import ANY_NAME
 from headrace.security.authorizer import Operation, Resource, ResourceType
-from headrace.security.identity import Identity, Principal
+from headrace.security.identity import LOCAL_LISTENER, Identity, Principal
 
 KNOWN_ANSWERS_MAX = 16_384
 """How many answers are kept until a rule changes; one more, and they are forgotten."""
@@ -88,7 +88,7 @@ class RuleAuthorizer:
         return known
 
     def _decide(self, identity: Identity, operation: Operation, resource: Resource) -> bool:
-        if identity.principal in self._super_users:
+        if self._is_super(identity):
             return True
         rulings = {source.ruling(identity, operation, resource) for source in self.sources}
         strongest = max(rulings, default=Ruling.UNRULED)
@@ -96,9 +96,13 @@ class RuleAuthorizer:
             return self._allow_unruled
         return strongest is Ruling.ALLOWED
 
+    def _is_super(self, identity: Identity) -> bool:
+        # By the listener, not by the principal: a user may be named like it.
+        return identity.listener == LOCAL_LISTENER or identity.principal in self._super_users
+
     def allows_any(self, identity: Identity, operation: Operation, kind: ResourceType) -> bool:
         """Tell whether rules allow it for a name or prefix, and no denial covers all of that."""
-        if identity.principal in self._super_users:
+        if self._is_super(identity):
             return True
         reaches = [source.reach(identity, operation, kind) for source in self.sources]
         denied = [names for reach in reaches for names in reach.denied]

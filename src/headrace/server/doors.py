@@ -1,19 +1,29 @@
-"""A broker's listeners: bound early, opened when it is ready, TLS under those that speak it."""
+"""A broker's listeners: bound early, opened when it is ready, TLS under those that speak it.
 
+And the Unix socket by which this machine's administrators come (ADR 46).
+"""
+
+import logging
+import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.config.broker import BrokerConfig
 from headrace.config.listeners import TLS_PROTOCOLS
+from headrace.log import file_names
 from headrace.model.errors import ConfigError
 from headrace.net.listener import Address, Listener
+from headrace.net.local import LocalConnection
 from headrace.net.table import ConnectionTable
-from headrace.ports.network import ListenOptions
+from headrace.ports.network import Listening, ListenOptions
 
 if TYPE_CHECKING:
     from headrace.ports.world import World
     from headrace.security.token_verifier import TokenVerifier
     from headrace.server.tls_listeners import TlsListeners
     from headrace.server.token_keys import TokenKeys
+
+log = logging.getLogger(__name__)
 
 
 class Doors:
@@ -25,6 +35,10 @@ class Doors:
         """None where no listener speaks TLS."""
         self.token_keys: TokenKeys | None = None
         """None where no listener takes tokens of OAUTHBEARER."""
+        self.local_path: str | None = None
+        """Where the Unix socket for administration is; None: there is none."""
+        self._local: Listening | None = None
+        self._table: ConnectionTable
 
     def bind(
         self,
@@ -57,6 +71,25 @@ class Doors:
             except OSError as problem:
                 reason = problem.strerror or str(problem)
                 raise ConfigError(f"listeners={listener}: {reason.lower()}") from problem
+        self._table = table
+        self._bind_local(config, world)
+
+    def _bind_local(self, config: BrokerConfig, world: "World") -> None:
+        """Take the socket for administration; ConfigError where one that was named cannot be."""
+        wanted = config.admin_socket
+        path = f"{config.log_dirs[0]}/{file_names.ADMIN_SOCKET}" if wanted is None else wanted
+        if not path:
+            return
+        try:
+            self._local = world.network.listen_local(path)
+        except OSError as problem:
+            reason = f"admin.socket={path}: {(problem.strerror or str(problem)).lower()}"
+            if wanted is not None:
+                raise ConfigError(reason) from problem
+            # Not every file system has sockets: a broker can do without.
+            log.warning("%s; there is no local administration (admin.socket names a path)", reason)
+        else:
+            self.local_path = None if self._local is None else os.path.abspath(path)
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Follow altered settings."""
@@ -69,11 +102,15 @@ class Doors:
             await self.token_keys.asked()
         for listener in self.listeners:
             await listener.accept(None if self.tls is None else self.tls.factory)
+        if self._local is not None:
+            await self._local.accept(partial(LocalConnection, self._table))
 
     def close(self) -> None:
         """Accept no more, and end the handshakes under way. Connections there are stay."""
         for listener in self.listeners:
             listener.close()
+        if self._local is not None:
+            self._local.close()
         if self.tls is not None:
             self.tls.close()
         if self.token_keys is not None:

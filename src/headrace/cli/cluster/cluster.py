@@ -86,13 +86,13 @@ def controller(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) 
         known = run(client.metadata([]))
     address = known.brokers.get(known.controller_id)
     if json:
-        shown = None if address is None else f"{address.host}:{address.port}"
+        shown = None if address is None else str(address)
         controller_id = None if address is None else known.controller_id
         print_json({"controller": controller_id, "address": shown})
     elif address is None:
         note("no broker is the controller now")
     else:
-        print_line(f"{known.controller_id} {address.host}:{address.port}")
+        print_line(f"{known.controller_id} {address}")
 
 
 @app.command
@@ -127,7 +127,7 @@ def _show_brokers(client: Client, *, json: bool) -> None:
             [
                 {
                     "broker": broker,
-                    "address": f"{address.host}:{address.port}",
+                    "address": str(address),
                     "rack": known.racks.get(broker),
                     "controller": broker == known.controller_id,
                     **dict(
@@ -143,7 +143,7 @@ def _show_brokers(client: Client, *, json: bool) -> None:
         [
             [
                 broker,
-                f"{address.host}:{address.port}",
+                str(address),
                 known.racks.get(broker),
                 "yes" if broker == known.controller_id else None,
                 *counts[broker],

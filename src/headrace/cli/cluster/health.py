@@ -40,7 +40,7 @@ def info(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) -> Non
                 "brokers": [
                     {
                         "broker": broker,
-                        "address": f"{address.host}:{address.port}",
+                        "address": str(address),
                         "rack": known.racks.get(broker),
                     }
                     for broker, address in sorted(known.brokers.items())
@@ -62,7 +62,7 @@ def info(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) -> Non
         [
             [
                 broker,
-                f"{address.host}:{address.port}",
+                str(address),
                 known.racks.get(broker),
                 "yes" if broker == known.controller_id else None,
             ]

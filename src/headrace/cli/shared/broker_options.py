@@ -39,10 +39,18 @@ class BrokerOptions:
     bootstrap: Annotated[
         str | None,
         Parameter(
-            name=["--bootstrap-server", "-b", "--bootstrap", "--brokers", "--broker-list"],
+            name=[
+                "--bootstrap-server",
+                "-b",
+                "--bootstrap",
+                "--brokers",
+                "--broker",
+                "--broker-list",
+            ],
             env_var=_BOOTSTRAP,
             help="Brokers to ask first, as host:port,host:port; by default those of the profile"
-            f" (headrace profile), else {DEFAULT_BOOTSTRAP}.",
+            f" (headrace profile), else {DEFAULT_BOOTSTRAP}. unix:DATA, on the broker's machine:"
+            " by the socket in its log directory, without a password.",
         ),
     ] = None
     profile: Annotated[

@@ -31,7 +31,14 @@ _NOT_FOUND = frozenset(
     }
 )
 
+_BY_SOCKET = (
+    "on the broker's own machine its user and root need no password: -b unix:DATA, DATA being its"
+    " log directory"
+)
+"""How who may not administrate, or cannot authenticate, does so."""
+
 _ADVICE = {
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _BY_SOCKET,
     ErrorCode.TOPIC_ALREADY_EXISTS: "use --if-not-exists to accept that",
     ErrorCode.NON_EMPTY_GROUP: "the group has members; stop them first",
     ErrorCode.MESSAGE_TOO_LARGE: "raise the topic's max.message.bytes or send less",
@@ -115,11 +122,18 @@ def error_json(error: HeadraceError) -> dict[str, str | int]:
 
 
 def _client_line(error: HeadraceError) -> tuple[str, int]:
-    from headrace.client.transport import CannotConnect, ClientError
+    from headrace.client.transport import LOCAL_PREFIX, CannotConnect, ClientError, ConnectionLost
 
     if isinstance(error, CannotConnect):
         advice = "is the broker running? start one with: headrace serve"
         return f"{error}; {advice}, or name another with -b host:port", EXIT_UNREACHABLE
     if isinstance(error, ClientError):
-        return str(error), EXIT_UNREACHABLE
+        text = str(error)
+        # A listener that asks who somebody is ends the connection of who asks without saying so.
+        ended = isinstance(error, ConnectionLost) and "closed by the broker" in text
+        refused = type(error).__name__ == "AuthenticationFailed"
+        if refused or (ended and not text.startswith(LOCAL_PREFIX)):
+            who = "" if refused else "does the listener ask who you are (--command-config FILE)? "
+            text = f"{text}; {who}{_BY_SOCKET[0].upper() if who else _BY_SOCKET[0]}{_BY_SOCKET[1:]}"
+        return text, EXIT_UNREACHABLE
     return str(error) or type(error).__name__, EXIT_FAILED

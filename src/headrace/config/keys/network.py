@@ -51,6 +51,13 @@ class NetworkKeys(Keys):
         "Listener names that Kafka's KRaft controllers use. Headrace has no such listener and does"
         " not open these.",
     )
+    admin_socket: str | None = key(
+        Kind.STRING,
+        None,
+        "The Unix socket for administration on this machine: who connects to it as the broker's own"
+        " user, or as root, is User:local and may do everything (headrace … -b unix:PATH). Unset:"
+        " admin.sock in the first log directory. Empty: there is none.",
+    )
     socket_send_buffer_bytes = key(
         Kind.INT,
         -1,

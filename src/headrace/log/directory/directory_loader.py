@@ -22,6 +22,7 @@ from headrace.ports.disk import Disk, DiskFile
 
 _logger = logging.getLogger(__name__)
 _CHUNK_LOGS = 64
+_NO_PARTITIONS = frozenset({file_names.KRAFT_METADATA, file_names.SECURE})
 _SYNCED_SINGLY_MAX = 64
 """More files than that are made durable by one sync of all there is in the file system."""
 
@@ -88,7 +89,7 @@ class DirectoryLoader:
         deleted = []
         for name in self._disk.list(self._path):
             path = f"{self._path}/{name}"
-            if name == file_names.KRAFT_METADATA or not self._disk.is_directory(path):
+            if name in _NO_PARTITIONS or not self._disk.is_directory(path):
                 continue
             if name.endswith(file_names.DELETE_SUFFIX):
                 deleted.append(name)

@@ -71,6 +71,9 @@ class Machine:
         """Take a port; OSError where it is taken."""
         return self._network.listen(Place(self._name, port or self._network.free_port()))
 
+    def listen_local(self, path: str, backlog: int = 0) -> None:
+        """Take nothing: whoever administrates is on no simulated machine."""
+
     async def connect(self, made: Callable[[], P], host: str, port: int) -> P:
         """Connect to a port of the machine `host`; hangs where the way there is cut."""
         own = Place(self._name, self._network.free_port())

@@ -106,7 +106,7 @@ async def _find(context: RequestContext, key_type: int, key: str) -> _Found:
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{led.topic} is not there")
     leader = topic.partitions[led.partition_for(key)].leader
     node = image.brokers.get(leader)
-    endpoint = None if node is None else node.endpoint(context.identity.listener)
+    endpoint = None if node is None else image.endpoint(node, context.identity.listener)
     if endpoint is None:
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator's broker is not there")
     return _Found(ErrorCode.NONE, None, int(leader), endpoint.host, endpoint.port)

@@ -38,7 +38,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         )
         for broker in image.brokers.values()
         if code is ErrorCode.NONE
-        for endpoint in (broker.endpoint(context.identity.listener),)
+        for endpoint in (image.endpoint(broker, context.identity.listener),)
         if endpoint is not None
     )
     return make(

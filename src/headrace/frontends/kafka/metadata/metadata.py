@@ -166,7 +166,7 @@ def _response(
 def _brokers(image: MetadataImage, listener: str) -> list[BrokerResponse]:
     found = []
     for broker in image.brokers.values():
-        endpoint = broker.endpoint(listener)
+        endpoint = image.endpoint(broker, listener)
         if endpoint is not None:
             found.append(
                 BrokerResponse(broker.broker_id, endpoint.host, endpoint.port, broker.rack)
