@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
 
+from headrace.config.connection_limits import ConnectionLimits
 from headrace.config.cross_key_rules import combine, doubtful, problem_line
 from headrace.config.definitions import (
     BROKER,
@@ -46,6 +47,9 @@ class BrokerConfig(BrokerKeys):
 
     sasl: Mapping[str, SaslListener]
     """How clients of each SASL listener authenticate, by the listener's name."""
+
+    connection_limits: ConnectionLimits
+    """How many connections single addresses and listeners may have."""
 
     def __init__(
         self,

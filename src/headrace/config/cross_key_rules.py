@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from headrace.config.connection_limits import connection_limits
 from headrace.config.definitions import BROKER
 from headrace.config.keys.row import attribute, stand_in
 from headrace.config.listeners import (
@@ -78,6 +79,7 @@ def combine(values: Mapping[str, Value], overrides: Mapping[str, str]) -> Combin
     for rule in (_identity, _zookeeper, _directories, _bounds, _listeners, _metrics):
         rule(values, combined)
     _sasl(values, overrides, combined)
+    _connections(values, combined)
     return combined
 
 
@@ -206,6 +208,22 @@ def _sasl(values: Mapping[str, Value], overrides: Mapping[str, str], combined: C
         if listener in found:
             reason = "brokers do not authenticate to each other yet: name a PLAINTEXT listener"
             combined.problems.append(problem_line(name, str(listener), reason))
+
+
+def _connections(values: Mapping[str, Value], combined: Combined) -> None:
+    listeners = combined.attributes["listeners"]
+    among = {combined.attributes[attribute(name)] for name in (INTER_BROKER, CONTROL_PLANE)}
+    try:
+        combined.attributes["connection_limits"] = connection_limits(
+            listeners if isinstance(listeners, tuple) else (),
+            values,
+            frozenset()
+            if values["zookeeper.connect"] is None
+            else frozenset(name for name in among if isinstance(name, str)),
+        )
+    except ValueError as error:
+        key = "max.connections.per.ip.overrides"
+        combined.problems.append(problem_line(key, str(values[key]), str(error)))
 
 
 def _metrics(values: Mapping[str, Value], combined: Combined) -> None:

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from headrace.config.keys.tls import UNDER_A_LISTENER
+from headrace.config.keys import network, tls
 from headrace.config.listeners import LISTENER_PREFIX, Listener
 from headrace.config.value_types import Value
 
 TLS_PROTOCOLS = frozenset({"SSL", "SASL_SSL"})
+_UNDER_A_LISTENER = tls.UNDER_A_LISTENER | network.UNDER_A_LISTENER
 
 
 class Store(NamedTuple):
@@ -52,7 +53,7 @@ def of_listener(name: str) -> tuple[str, str] | None:
     if not name.startswith(LISTENER_PREFIX):
         return None
     listener, _, key = name.removeprefix(LISTENER_PREFIX).partition(".")
-    return (listener.upper(), key) if listener and key in UNDER_A_LISTENER else None
+    return (listener.upper(), key) if listener and key in _UNDER_A_LISTENER else None
 
 
 def tls_settings(values: Mapping[str, Value], listener: Listener) -> TlsSettings:

@@ -58,16 +58,16 @@ class Door(Protocol):
     def end(self) -> None:
         """End the connection behind the answers that are ready."""
 
-    def hear_no_more(self) -> None:
-        """Handle no further request."""
+    def failed(self, seconds: float) -> None:
+        """Handle no further request; the client waits for so many seconds."""
 
 
 class Authentication:
     """The stage that one connection is in, and how it leaves it. On the deciding thread."""
 
     __slots__ = (
-        "_accepts", "_broker", "_door", "_mechanism", "_principal", "_server", "_timer", "_where",
-        "stage",
+        "_accepts", "_broker", "_delay_seconds", "_door", "_mechanism", "_principal", "_server",
+        "_timer", "_where", "stage",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +84,8 @@ class Authentication:
         self._principal: Principal | None = None
         """Who it was the first time: nobody else later."""
         self._timer: Timer | None = None
+        self._delay_seconds = 0.0
+        """How long a failed client waits for the answer."""
 
     def handshake(self, name: str, *, raw: bool) -> tuple[ErrorCode, tuple[str, ...]]:
         """Agree on mechanism `name`; returns the error and the mechanisms there are.
@@ -199,12 +201,17 @@ class Authentication:
         self.stage, self._server = Stage.FAILED, None
         self.closed()
         self._door.serve(self.stage)
-        self._door.hear_no_more()
+        config = self._broker.config
+        self._delay_seconds = self._broker.failed_attempts.delay_seconds(
+            self._where.host,
+            first_ms=config.connection_failed_authentication_delay_ms,
+            most_ms=config.connection_failed_authentication_delay_max_ms,
+        )
+        self._door.failed(self._delay_seconds)
 
     def later(self, then: Callable[[], None]) -> None:
         """Do what ends a failed authentication, when its client has waited for that."""
-        delay_ms = self._broker.config.connection_failed_authentication_delay_ms
-        self._broker.clock.call_later(delay_ms / 1000, then)
+        self._broker.clock.call_later(self._delay_seconds, then)
 
     @property
     def failed(self) -> bool:
