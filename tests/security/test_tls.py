@@ -269,11 +269,13 @@ def test_tls_to_a_plain_port_is_closed_with_one_line(
 
 
 def test_half_a_handshake_and_silence_hurts_nobody_and_ends(
-    authority: Authority, server: Certificate, monkeypatch: pytest.MonkeyPatch
+    authority: Authority, server: Certificate
 ) -> None:
-    monkeypatch.setattr(handshakes.Handshakes.__init__, "__kwdefaults__",
-                        {"at_once_max": 512, "seconds_max": 1.0})  # fmt: skip
-    settings = {"listeners": "SSL://127.0.0.1:0", "ssl.keystore.location": str(server.both)}
+    settings = {
+        "listeners": "SSL://127.0.0.1:0",
+        "ssl.keystore.location": str(server.both),
+        "connection.handshake.ms": "1000",
+    }
     with BrokerThread(settings) as broker, contextlib.ExitStack() as crowd:
         hello = client_hello(authority)
         silent = []

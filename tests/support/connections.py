@@ -3,6 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from headrace.config.connection_limits import ConnectionLimits
 from headrace.config.value_types import Value
 from headrace.net.connection import Connection
 from headrace.net.pending import Body, Pending
@@ -120,9 +121,9 @@ class Echo:
 class Client:
     """One connection as its client sees it."""
 
-    def __init__(self, table: ConnectionTable, address: str) -> None:
+    def __init__(self, table: ConnectionTable, address: str, listener: str = "PLAINTEXT") -> None:
         self.transport = HandTransport(address)
-        self.connection = Connection(table, "PLAINTEXT")
+        self.connection = Connection(table, listener)
         self.connection.connection_made(self.transport)
         self.answers = self.connection.answers
 
@@ -144,7 +145,11 @@ class Room:
     """A table of connections on a clock that the test moves."""
 
     def __init__(
-        self, delays: tuple[float, ...] = (), too_soon: tuple[float, ...] = (), **settings: Value
+        self,
+        delays: tuple[float, ...] = (),
+        too_soon: tuple[float, ...] = (),
+        single: ConnectionLimits | None = None,
+        **settings: Value,
     ) -> None:
         """`delays`: how long the first connections wait to be let in; `too_soon`: how long the
         first ones that are let in are left unread, and ended.
@@ -155,20 +160,21 @@ class Room:
         self._delays, self._too_soon = list(delays), list(too_soon)
         self.table = ConnectionTable(
             self.clock,
-            limits_with(**settings),
+            limits_with(single, **settings),
             self._open,
             self.fatal.append,
             too_many=lambda _: self._too_soon.pop(0) if self._too_soon else 0.0,
             delay=self._delay,
         )
 
-    def _delay(self) -> float:
+    def _delay(self, listener: str) -> float:
         return self._delays.pop(0) if self._delays else 0.0
 
     def _open(self, connection: Connection) -> Echo:
         self.sessions.append(Echo())
+        connection.authenticated = connection.listener not in self.table.limits.begin_unknown
         return self.sessions[-1]
 
-    def client(self, address: str = "10.0.0.1") -> Client:
-        """Make a connection from `address`."""
-        return Client(self.table, address)
+    def client(self, address: str = "10.0.0.1", listener: str = "PLAINTEXT") -> Client:
+        """Make a connection from `address`, by a listener."""
+        return Client(self.table, address, listener)

@@ -86,7 +86,7 @@ class World:
             Address("PLAINTEXT", "127.0.0.1", 0), self.table, RealNetwork()
         )
 
-    def next_delay(self) -> float:
+    def next_delay(self, listener: str) -> float:
         return self.delays.pop(0) if self.delays else 0.0
 
     def open(self, connection: Connection) -> Echo:

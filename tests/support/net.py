@@ -4,14 +4,18 @@ import asyncio
 import struct
 from collections.abc import Callable
 
+from headrace.config.connection_limits import ConnectionLimits
 from headrace.config.keys.network import NetworkKeys
 from headrace.config.value_types import Value
 from headrace.net.limits import Limits
 
 
-def limits_with(**settings: Value) -> Limits:
-    """Make the limits of a configuration that has `settings`, by attribute, and defaults."""
-    return Limits(NetworkKeys(**settings))
+def limits_with(single: ConnectionLimits | None = None, **settings: Value) -> Limits:
+    """Make the limits of a configuration that has `settings`, by attribute, and defaults.
+
+    `single`: those of single addresses and listeners.
+    """
+    return Limits(NetworkKeys(**settings), single or ConnectionLimits())
 
 
 def framed(data: bytes) -> bytes:

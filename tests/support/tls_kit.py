@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
+from headrace.config.connection_limits import ConnectionLimits
+from headrace.config.value_types import Value
 from headrace.model.errors import Malformed
 from headrace.net.handshakes import Handshakes
+from headrace.net.table import ConnectionTable
 from headrace.net.tls import TlsConnection
 from headrace.security.identity import ANONYMOUS, USER, Principal
 from tests.support.certificates import Authority
 from tests.support.connections import HandTransport
 from tests.support.groups_kit import HandClock
+from tests.support.net import limits_with
 
 
 class Above(BufferedProtocol):
@@ -68,15 +72,23 @@ class HandDoor:
         return ANONYMOUS if certificate is None else Principal(USER, "somebody")
 
 
+def _nobody(connection: Any) -> Any:
+    """Open no session: what is above TLS is the test's own."""
+    raise NotImplementedError
+
+
 class Scene:
     """One listener's connections."""
 
-    def __init__(self, authority: Authority, server: Path, **bounds: Any) -> None:
+    def __init__(self, authority: Authority, server: Path, **settings: Value) -> None:
+        """`settings`: of the limits, by attribute."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(server)
         self.clock = HandClock()
         self.jobs: list[Callable[[], None]] = []
-        self.handshakes = Handshakes(self.clock, self._run, **bounds)
+        limits = limits_with(ConnectionLimits(begin_unknown=frozenset({"SSL"})), **settings)
+        self.table = ConnectionTable(self.clock, limits, _nobody, _nobody)
+        self.handshakes = Handshakes(self.clock, self._run, self.table)
         self.door = HandDoor(context)
         self.made: list[Above] = []
         self._trusted = authority.certificate
@@ -96,9 +108,9 @@ class Scene:
         self.made.append(Above())
         return self.made[-1]
 
-    def connect(self) -> "Client":
+    def connect(self, address: str = "10.0.0.1") -> "Client":
         """Open a connection; nothing is said yet."""
-        return Client(self, self._trusted)
+        return Client(self, self._trusted, address)
 
     def work(self) -> None:
         """Have the threads do what they have to."""
@@ -109,10 +121,10 @@ class Scene:
 class Client:
     """One connection, both ends."""
 
-    def __init__(self, scene: Scene, trusted: Path) -> None:
+    def __init__(self, scene: Scene, trusted: Path, address: str) -> None:
         self._scene = scene
         self.below = TlsConnection(scene.door, scene.handshakes, scene.above)
-        self.transport = HandTransport("10.0.0.1")
+        self.transport = HandTransport(address)
         self.below.connection_made(self.transport)
         context = ssl.create_default_context(cafile=str(trusted))
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -32,6 +32,7 @@ from headrace.ports.clock import Clock, Random
 from headrace.ports.disk import Disk
 from headrace.security.audit import Audit
 from headrace.security.authorizer import AllowsAll, Authorizer
+from headrace.security.failed_attempts import FailedAttempts
 from headrace.security.users import Users
 
 if TYPE_CHECKING:
@@ -60,15 +61,14 @@ class Broker:
         authorizer: Authorizer | None = None,
     ) -> None:
         """Hold opened log directories. Without an `authorizer` everybody may do everything."""
-        self.config = config
-        self.broker_id = broker_id
+        self.config, self.broker_id = config, broker_id
         self.clock, self.disk = clock, disk
         self.random, self.metrics = random, metrics
-        self.directories = tuple(directories)
-        self.cluster_id = cluster_id
+        self.directories, self.cluster_id = tuple(directories), cluster_id
         self.authorizer: Authorizer = AllowsAll() if authorizer is None else authorizer
         """Who may do what: all frontends ask this one, and tell `audit` what it refused."""
         self.audit = Audit(clock)
+        self.failed_attempts = FailedAttempts(clock.monotonic, random)
         self.image = MetadataImage(cluster_id)
         """The present picture of the cluster; changed by `publish` only."""
         self.producer_ids = ProducerIds()
@@ -344,7 +344,7 @@ class Broker:
         """Take new settings of the broker; topics' defaults come by `reconfigure_topic`."""
         changed = config.log_flush_on_ack != self.config.log_flush_on_ack
         self.config = config
-        self.quotas.connections_rate_max = config.max_connection_creation_rate
+        self.quotas.reconfigure(config)
         self.throttles.reconfigure(config)
         if changed:
             for partition in (*self.partitions.values(), *self.followed.values()):

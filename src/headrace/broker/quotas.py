@@ -236,7 +236,12 @@ class Quotas:
         self._mutation_span_seconds = float(mutation_span_seconds)
         self.connections_rate_max = INT_MAX
         """max.connection.creation.rate, of all addresses together; INT_MAX: without bound."""
-        self._connecting = Bucket(0.0, Rate(windows, window_seconds * 1000), now)
+        self.listener_rates: Mapping[str, int] = {}
+        """The same of single listeners, by name."""
+        self.spared_listeners: frozenset[str] = frozenset()
+        """Those that the rate of all does not bound."""
+        self._connecting: dict[str, Bucket] = {}
+        """By listener; "": of all."""
         self._addresses: dict[str, float] = {}
         """What is set for addresses, as the system writes them; "": for all others."""
 
@@ -245,8 +250,14 @@ class Quotas:
         """Return the rates' windows as they are configured, with no quota set."""
         burst = config.controller_quota_window_num * config.controller_quota_window_size_seconds
         quotas = cls(now, config.quota_window_num, config.quota_window_size_seconds, burst)
-        quotas.connections_rate_max = config.max_connection_creation_rate
+        quotas.reconfigure(config)
         return quotas
+
+    def reconfigure(self, config: "BrokerConfig") -> None:
+        """Take new settings of the broker."""
+        self.connections_rate_max = config.max_connection_creation_rate
+        self.listener_rates = config.connection_limits.rates
+        self.spared_listeners = config.connection_limits.for_brokers
 
     def put(self, entity: Entity, limits: Limits) -> None:
         """Set exactly these limits for `entity` from now on."""
@@ -290,18 +301,30 @@ class Quotas:
         tokens.bound = bound
         return Mutations(tokens, strict=strict)
 
-    def connecting(self) -> float:
-        """Count a connection that comes.
+    def connecting(self, listener: str = "") -> float:
+        """Count a connection that comes by `listener`.
 
         Returns the seconds until it is let in, a window at most.
         """
-        if self.connections_rate_max == INT_MAX:
-            return 0.0
-        self._connecting.bound = self.connections_rate_max
-        seconds = self._connecting.add(1)
+        seconds = 0.0
+        if listener not in self.spared_listeners:
+            seconds = self._connecting_by("", self.connections_rate_max)
+        seconds = max(
+            seconds, self._connecting_by(listener, self.listener_rates.get(listener, INT_MAX))
+        )
         if seconds > 0:
             self.throttled[QuotaKey.CONNECTIONS] += 1
         return min(seconds, float(self._window_seconds))
+
+    def _connecting_by(self, listener: str, rate_max: int) -> float:
+        if rate_max == INT_MAX:
+            return 0.0
+        bucket = self._connecting.get(listener)
+        if bucket is None:
+            rate = Rate(self._windows, self._window_seconds * 1000)
+            bucket = self._connecting[listener] = Bucket(0.0, rate, self._now)
+        bucket.bound = rate_max
+        return bucket.add(1)
 
     def connected(self, address: str) -> float:
         """Count a connection from `address`.

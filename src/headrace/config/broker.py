@@ -7,6 +7,7 @@ typed; where a coarser key may stand in (`log.retention.hours`), the attribute h
 from collections.abc import Mapping
 from enum import Enum
 
+from headrace.config.connection_limits import ConnectionLimits
 from headrace.config.cross_key_rules import combine, doubtful, problem_line
 from headrace.config.definitions import (
     BROKER,
@@ -48,6 +49,9 @@ class BrokerConfig(BrokerKeys):
 
     sasl: Mapping[str, SaslListener]
     """How clients of each SASL listener authenticate, by the listener's name."""
+
+    connection_limits: ConnectionLimits
+    """How many connections single addresses and listeners may have."""
 
     def __init__(self, values: Mapping[str, Value], sources: Mapping[str, Source]) -> None:
         """From checked values by key; ConfigError where they do not go together."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from headrace.config.connection_limits import connection_limits
 from headrace.config.definitions import BROKER
 from headrace.config.keys.row import attribute, stand_in
 from headrace.config.listener_keys import ListenerValues
@@ -74,7 +75,10 @@ def combine(values: Mapping[str, Value]) -> Combined:
         standing_in = stand_in(definition, values) if values[name] is None else None
         if standing_in is not None:
             combined.attributes[attribute(name)] = standing_in
-    for rule in (_identity, _zookeeper, _directories, _bounds, _listeners, _sasl, _metrics):
+    rules = (
+        _identity, _zookeeper, _directories, _bounds, _listeners, _sasl, _connections, _metrics,
+    )  # fmt: skip
+    for rule in rules:
         rule(values, combined)
     return combined
 
@@ -201,6 +205,22 @@ def _sasl(values: Mapping[str, Value], combined: Combined) -> None:
         if listener in found:
             problem = login_problem(listener, str(values[BETWEEN_BROKERS]), found[listener])
             combined.problems.extend(() if problem is None else [problem_line(*problem)])
+
+
+def _connections(values: Mapping[str, Value], combined: Combined) -> None:
+    listeners = combined.attributes["listeners"]
+    among = {combined.attributes[attribute(name)] for name in (INTER_BROKER, CONTROL_PLANE)}
+    try:
+        combined.attributes["connection_limits"] = connection_limits(
+            listeners if isinstance(listeners, tuple) else (),
+            values,
+            frozenset()
+            if values["zookeeper.connect"] is None
+            else frozenset(name for name in among if isinstance(name, str)),
+        )
+    except ValueError as error:
+        key = "max.connections.per.ip.overrides"
+        combined.problems.append(problem_line(key, str(values[key]), str(error)))
 
 
 def _metrics(values: Mapping[str, Value], combined: Combined) -> None:

@@ -7,13 +7,14 @@ says wins over what is said for all.
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from headrace.config.keys import network, tls
 from headrace.config.keys.oauthbearer import HANDLER
 from headrace.config.keys.sasl import MECHANISMS, OAUTHBEARER, OF_A_LISTENER, OF_A_MECHANISM
-from headrace.config.keys.tls import UNDER_A_LISTENER
-from headrace.config.listeners import LISTENER_PREFIX, SASL_PROTOCOLS, TLS_PROTOCOLS
+from headrace.config.listeners import LISTENER_PREFIX, PROTOCOLS, SASL_PROTOCOLS, TLS_PROTOCOLS
 from headrace.config.value_types import Value
 
 _LOWER = {mechanism.lower(): mechanism for mechanism in MECHANISMS}
+_OF_A_LISTENER = network.UNDER_A_LISTENER | tls.UNDER_A_LISTENER | OF_A_LISTENER
 
 
 class ListenerKey(NamedTuple):
@@ -34,7 +35,9 @@ class ListenerKey(NamedTuple):
     @property
     def protocols(self) -> frozenset[str]:
         """The protocols whose listeners heed it."""
-        return TLS_PROTOCOLS if self.key in UNDER_A_LISTENER else SASL_PROTOCOLS
+        if self.key in network.UNDER_A_LISTENER:
+            return frozenset(PROTOCOLS)
+        return TLS_PROTOCOLS if self.key in tls.UNDER_A_LISTENER else SASL_PROTOCOLS
 
 
 def parse_listener_key(text: str) -> ListenerKey | None:
@@ -44,7 +47,7 @@ def parse_listener_key(text: str) -> ListenerKey | None:
     listener, _, key = text.removeprefix(LISTENER_PREFIX).partition(".")
     if not listener:
         return None
-    if key in UNDER_A_LISTENER or key in OF_A_LISTENER:
+    if key in _OF_A_LISTENER:
         return ListenerKey(listener.upper(), "", key)
     mechanism, _, key = key.partition(".")
     name = _LOWER.get(mechanism, "")

@@ -7,22 +7,22 @@ is sent is in `answering`.
 import struct
 from asyncio import BaseTransport, BufferedProtocol, Transport
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from headrace.model.errors import Malformed
 from headrace.model.invariant import InvariantError
 from headrace.net.answering import Answers, Turns
 from headrace.net.buffers import BufferPool
-from headrace.net.inbox import LENGTH_BYTES, Inbox
+from headrace.net.inbox import LENGTH_BYTES, Inbox, no_frame
 from headrace.net.limits import AUTHENTICATION_FRAME_BYTES_MAX
 from headrace.net.pending import Pending
 from headrace.net.session import CloseConnection, InTurn, Session
 from headrace.ports.clock import Timer
 from headrace.security.identity import ANONYMOUS, Principal
 
+if TYPE_CHECKING:
+    from headrace.net.places import Place
+
 _unpack_length = struct.Struct(">i").unpack_from
-_TLS_HELLO = 0x1603
-"""How a TLS handshake begins: a record of that kind, version 3 of what was SSL."""
 
 
 class Admission(Turns, Protocol):
@@ -66,6 +66,8 @@ class Connection(BufferedProtocol):
         """The peer's port."""
         self.principal: Principal = ANONYMOUS
         """Who the peer's certificate says it is."""
+        self.place: Place | None = None
+        """Its place among all; TLS brings the one that its handshake had."""
         self.frames = 0
         """Whole frames handled so far."""
         self.opened = self.answers.last_moved
@@ -84,7 +86,7 @@ class Connection(BufferedProtocol):
         self._muted_until = 0.0
         self._needs_memory = False
         self._large_idle = False
-        self._quiet = False
+        self.quiet = False
 
     # asyncio's side
 
@@ -94,8 +96,9 @@ class Connection(BufferedProtocol):
         self.address = self.answers.address = str(peer[0]) if isinstance(peer, tuple) else "local"
         self.port = int(peer[1]) if isinstance(peer, tuple) else -1
         self.principal = self._principal(transport)
+        self.place = transport.get_extra_info("place")
         made = self.answers.transport = cast("Transport", transport)
-        if self._table.queues(self):
+        if self.place is None and self._table.queues(self):
             self._queued = True
             self._leave_unread()
         else:
@@ -127,14 +130,12 @@ class Connection(BufferedProtocol):
 
     def _enter(self, transport: Transport) -> None:
         """Take a place in the table, or be closed at once where a limit says so."""
-        if self._table.holds_off(self):
-            self._leave_unread()
-            return
+        if self.place is None and self._table.holds_off(self):
+            return self._leave_unread()
         self.opened = self.answers.last_moved = self._table.now()
         self._session = self._table.admit(self)
         if self._session is None:
-            transport.abort()
-            return
+            return transport.abort()
         transport.set_write_buffer_limits(high=self._table.limits.write_buffer_bytes_high)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -176,6 +177,23 @@ class Connection(BufferedProtocol):
         """Whether an answer is still waited for, of those to the requests handed over."""
         return bool(self.answers.waiting)
 
+    @property
+    def last_moved(self) -> float:
+        """When anything was last received or sent."""
+        return self.answers.last_moved
+
+    def known(self) -> None:
+        """Lift the limits of who has not authenticated."""
+        self.authenticated = True
+        if self.place is not None:
+            self.place.known()
+
+    def failed(self, seconds: float) -> None:
+        """Read no more of who failed to authenticate; its place is kept for so many seconds."""
+        if self.place is not None:
+            self.place.failed(seconds)
+        self.quiesce()
+
     def close(self) -> None:
         """Send what is ready, then end the connection."""
         self.answers.close()
@@ -189,7 +207,7 @@ class Connection(BufferedProtocol):
     def _pass(self) -> None:
         """Handle the whole frames, send their answers, keep the bytes of the unfinished frame."""
         session, answers = self._session, self.answers
-        if session is None or answers.closing or self._quiet:
+        if session is None or answers.closing or self.quiet:
             if self._queued:
                 self._inbox.keep(0, 0)  # for when it is let in; no more is read until then
                 self._pause_reading()
@@ -239,7 +257,7 @@ class Connection(BufferedProtocol):
         while filled - at >= LENGTH_BYTES:
             (size,) = _unpack_length(view, at)
             if not 0 < size <= frame_max:
-                raise _no_frame(size, frame_max)
+                raise no_frame(size, frame_max)
             end = at + LENGTH_BYTES + size
             if end > filled:
                 break
@@ -362,14 +380,14 @@ class Connection(BufferedProtocol):
             self.answers.transport.pause_reading()
 
     def _resume_reading(self) -> None:
-        held = self.answers.closing or self._quiet or self.answers.blocked or self._needs_memory
+        held = self.answers.closing or self.quiet or self.answers.blocked or self._needs_memory
         if self.answers.transport is not None and not held:
             self.answers.transport.resume_reading()
 
     def quiesce(self) -> None:
         """Read no more requests, for good; those taken are still answered."""
         self._pause_reading()
-        self._quiet = True
+        self.quiet = True
 
     @property
     def idle(self) -> bool:
@@ -383,10 +401,3 @@ class Connection(BufferedProtocol):
             if self._large_idle:
                 inbox.release()
             self._large_idle = not self._large_idle
-
-
-def _no_frame(size: int, frame_max: int) -> Malformed:
-    """Tell why a frame of that size is not taken."""
-    if size >> 16 == _TLS_HELLO:
-        return Malformed("its client speaks TLS, and this listener does not: use one that does")
-    return Malformed(f"frame of {size} bytes announced, at most {frame_max} are taken")

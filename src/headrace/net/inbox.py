@@ -1,8 +1,11 @@
 """Where a connection's bytes land before they are whole frames."""
 
+from headrace.model.errors import Malformed
 from headrace.net.buffers import BufferPool
 
 LENGTH_BYTES = 4
+_TLS_HELLO = 0x1603
+"""How a TLS handshake begins: a record of that kind, version 3 of what was SSL."""
 
 FIRST_ROOM_BYTES = (64 << 10) - LENGTH_BYTES
 """What an announcement alone gets. The frame has its whole room when that much of it has come: else
@@ -107,3 +110,10 @@ def _room(need: int, rest: int) -> int:
     """Return the bytes an unfinished frame of `need` bytes gets when `rest` of it have come."""
     # Frames that wait behind it may make `rest` the greater.
     return max(rest, need if rest >= FIRST_ROOM_BYTES else min(need, FIRST_ROOM_BYTES))
+
+
+def no_frame(size: int, frame_max: int) -> Malformed:
+    """Tell why a frame of that size is not taken."""
+    if size >> 16 == _TLS_HELLO:
+        return Malformed("its client speaks TLS, and this listener does not: use one that does")
+    return Malformed(f"frame of {size} bytes announced, at most {frame_max} are taken")

@@ -1,17 +1,31 @@
 """Every bound on what clients can make the broker hold or wait for."""
 
+from headrace.config.connection_limits import ConnectionLimits
 from headrace.config.keys.network import NetworkKeys
+
+_NOTHING_ALTERED = ConnectionLimits()
 
 
 class Limits:
     """Bounds of all connections together and of each, as the configuration sets them."""
 
-    def __init__(self, config: NetworkKeys) -> None:
+    def __init__(self, config: NetworkKeys, single: ConnectionLimits = _NOTHING_ALTERED) -> None:
+        """`single`: those of single addresses and listeners."""
         self.frame_bytes_max = config.socket_request_max_bytes
         queued_bytes = config.queued_max_request_bytes
         self.request_bytes_max = queued_bytes if queued_bytes >= 0 else 1 << 62
         self.connections_max = config.max_connections
         self.connections_per_address_max = config.max_connections_per_ip
+        self.address_connections_max = single.of_addresses
+        self.listener_connections_max = single.of_listeners
+        self.spared_listeners = single.for_brokers
+        """Those that `connections_max` keeps nobody out of."""
+        self.begin_unknown = single.begin_unknown
+        """The listeners whose connections are strangers until they have shown who they are."""
+        self.strangers_percent_max = config.max_connections_unauthenticated_percent
+        self.strangers_per_address_max = config.max_connections_unauthenticated_per_ip
+        self.handshake_seconds_max = config.connection_handshake_ms / 1000
+        self.authentication_seconds_max = config.connection_authentication_ms / 1000
         idle_ms = config.connections_max_idle_ms
         self.idle_seconds_max = idle_ms / 1000 if idle_ms >= 0 else float("inf")
         self.first_frame_seconds_max = config.connection_first_request_ms / 1000
@@ -25,8 +39,8 @@ AUTHENTICATION_FRAME_BYTES_MAX = 512 << 10
 """The longest frame of whoever has not authenticated yet, where he must; Kafka's
 sasl.server.max.receive.size."""
 
-AUTHENTICATION_SECONDS_MAX = 10.0
-"""How long he may take for it, from his connection's beginning."""
+STRANGERS_MIN = 16
+"""So many may authenticate at a time, however few connections there may be."""
 
 SCRATCH_BYTES = 256 << 10
 """The receive buffer shared by all connections, and what one read brings at most through it."""
@@ -48,12 +62,6 @@ WAIT_BYTES = 64 << 10
 
 TURN_BYTES_MAX = 2 << 20
 """What one connection is sent of files before the others have their turn."""
-
-HANDSHAKE_SECONDS_MAX = 10.0
-"""How long a TLS handshake may take, from the connection's beginning."""
-
-HANDSHAKES_MAX = 512
-"""TLS handshakes under way at one time, over all listeners; beyond, the oldest is ended."""
 
 HANDSHAKE_BYTES_MAX = 128 << 10
 """What a client may send in one handshake: a chain of certificates, and not much more."""

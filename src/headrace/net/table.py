@@ -1,20 +1,21 @@
 """All connections: admission, shared buffers, and the one sweep that enforces deadlines."""
 
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Protocol
 
 from headrace.net.answering import Answers
 from headrace.net.buffers import BufferPool
 from headrace.net.connection import Connection
 from headrace.net.limits import (
-    AUTHENTICATION_SECONDS_MAX,
     PIECE_BYTES,
     SCRATCH_BYTES,
     SWEEP_SECONDS,
     Limits,
 )
+from headrace.net.places import Holder, Place, Places
 from headrace.net.session import Session
 from headrace.ports.clock import Clock, Timer
 
@@ -32,9 +33,25 @@ def _never_too_many(address: str) -> float:
     return 0.0
 
 
-def _at_once() -> float:
+def _at_once(listener: str) -> float:
     """Return no delay: nobody waits to be let in."""
     return 0.0
+
+
+class Arriving(Holder, Protocol):
+    """A connection that has just come: one of ours, or a TLS handshake that is to begin."""
+
+    address: str
+
+    @property
+    def listener(self) -> str:
+        """The name of the listener it came by."""
+
+    def let_in(self) -> None:
+        """Go on: its turn has come."""
+
+    def close(self) -> None:
+        """End it."""
 
 
 class ConnectionTable:
@@ -47,12 +64,12 @@ class ConnectionTable:
         open_session: SessionFactory,
         fatal: Callable[[Exception], None],
         too_many: Callable[[str], float] = _never_too_many,
-        delay: Callable[[], float] = _at_once,
+        delay: Callable[[str], float] = _at_once,
     ) -> None:
-        """`delay`: asked for each new connection, one after the other: the seconds until it is let
-        in, and the next one is asked for. `too_many`: told the address of each one let in; the
-        seconds for which one from there is left unread and then ended, 0.0 where it is welcome
-        (KIP-612).
+        """`delay`: asked for each new connection of a listener, one after the other: the seconds
+        until it is let in, and the next one is asked for. `too_many`: told the address of each one
+        let in; the seconds for which one from there is left unread and then ended, 0.0 where it is
+        welcome (KIP-612).
         """
         self.limits = limits
         """May be replaced; what is open stays open."""
@@ -73,12 +90,12 @@ class ConnectionTable:
         self._open_session = open_session
         self._too_many = too_many
         self._delay = delay
-        self._queue: deque[Connection] = deque()
-        """Who waits to be let in; for the first one a timer runs."""
-        self._held_off: dict[Connection, None] = {}
+        self.places = Places(clock, lambda: self.limits)
+        self._queues: dict[str, deque[Arriving]] = {}
+        """Who waits to be let in, by listener; for the first one of each a timer runs."""
+        self._held_off: dict[Arriving, None] = {}
         self._connections: dict[Connection, None] = {}
         """In the order they came: sets of objects have another one in each process."""
-        self._per_address: Counter[str] = Counter()
         self._dirty: list[Answers] = []
         self._wanting_memory: list[Connection] = []
         self._sweeps = 0
@@ -93,91 +110,102 @@ class ConnectionTable:
         """Yield the name of the listener that each open connection came by."""
         return (connection.listener for connection in self._connections)
 
-    def queues(self, connection: Connection) -> bool:
-        """Tell whether a new connection must wait for its turn: `connection.let_in` is called then.
+    def queues(self, arriving: Arriving) -> bool:
+        """Tell whether a new connection must wait for its turn: its `let_in` is called then.
 
         One that would wait where the places are taken by those before it is ended at once.
         """
-        if not self._queue:
-            seconds = self._delay()
+        queue = self._queues.get(arriving.listener)
+        if queue is None:
+            seconds = self._delay(arriving.listener)
             if seconds <= 0:
                 return False
-            self.call_later(seconds, self._let_in)
-        elif len(self) + len(self._queue) >= self.limits.connections_max:
-            self._log_refusal(connection, "as many wait already as max.connections allows")
-            self.call_later(0, connection.close)
+            queue = self._queues[arriving.listener] = deque()
+            self.call_later(seconds, partial(self._let_in, arriving.listener))
+        waiting = sum(map(len, self._queues.values()))
+        if waiting and len(self.places) + waiting >= self.limits.connections_max:
+            self._log_refusal(arriving, "as many wait already as max.connections allows")
+            self.call_later(0, arriving.close)
             return True
-        self._queue.append(connection)
+        queue.append(arriving)
         return True
 
-    def _let_in(self) -> None:
+    def _let_in(self, listener: str) -> None:
         """Let in the connection that has waited longest, and those that need not wait longer."""
-        seconds = 0.0
-        while self._queue and seconds <= 0:
-            self._queue.popleft().let_in()
-            seconds = self._delay() if self._queue else 0.0
-        if self._queue:
-            self.call_later(seconds, self._let_in)
+        seconds, queue = 0.0, self._queues[listener]
+        while queue and seconds <= 0:
+            queue.popleft().let_in()
+            seconds = self._delay(listener) if queue else 0.0
+        if queue:
+            self.call_later(seconds, partial(self._let_in, listener))
+        else:
+            del self._queues[listener]
 
-    def holds_off(self, connection: Connection) -> bool:
+    def holds_off(self, arriving: Arriving) -> bool:
         """Tell whether a new connection comes too soon after others: it is ended in a while.
 
         At once where so many are held off already that they might take the others' places.
         """
-        seconds = self._too_many(connection.address)
+        seconds = self._too_many(arriving.address)
         if seconds <= 0:
             return False
         self.refused += 1
-        if self._closed or len(self) + len(self._held_off) >= self.limits.connections_max:
+        if self._closed or len(self.places) + len(self._held_off) >= self.limits.connections_max:
             seconds = 0.0
-        self._held_off[connection] = None
-        self.call_later(seconds, partial(self._end_held_off, connection))
+        self._held_off[arriving] = None
+        self.call_later(seconds, partial(self._end_held_off, arriving))
         return True
 
-    def _end_held_off(self, connection: Connection) -> None:
-        if connection in self._held_off:
-            del self._held_off[connection]
-            connection.close()
+    def _end_held_off(self, arriving: Arriving) -> None:
+        if arriving in self._held_off:
+            del self._held_off[arriving]
+            arriving.close()
+
+    def place_for(self, arriving: Arriving) -> Place | None:
+        """Return a place for a new connection, or None where a limit refuses it."""
+        taken: Place | str = "the broker is stopping"
+        if not self._closed:
+            taken = self.places.take(arriving, arriving.address, arriving.listener)
+        if isinstance(taken, str):
+            self._log_refusal(arriving, taken)
+            return None
+        return taken
 
     def admit(self, connection: Connection) -> Session | None:
-        """Return a session for a new connection, or None where a limit refuses it."""
-        reason = self._refusal(connection)
-        if reason is not None:
-            self._log_refusal(connection, reason)
+        """Return a session for a new connection, or None where a limit refuses it.
+
+        One that comes out of a TLS handshake has its place already.
+        """
+        place = connection.place
+        if place is None:
+            place = self.place_for(connection)
+        elif self._closed:
+            place.leave()
+            place = None
+        if place is None:
             return None
+        connection.place, place.holder = place, connection
         self.accepted += 1
         self._connections[connection] = None
-        self._per_address[connection.address] += 1
-        return self._open_session(connection)
+        session = self._open_session(connection)
+        if connection.authenticated:
+            place.known()
+        return session
 
-    def refuse(self, connection: Connection, reason: str) -> None:
+    def refuse(self, arriving: Arriving, reason: str) -> None:
         """Count a connection that is not let in, and say why: of many in a second a few."""
-        self._log_refusal(connection, reason)
+        self._log_refusal(arriving, reason)
 
-    def _log_refusal(self, connection: Connection, reason: str) -> None:
+    def _log_refusal(self, arriving: Arriving, reason: str) -> None:
         self.refused += 1
         if self.refused - self._refused_at_sweep <= _REFUSALS_LOGGED_PER_SWEEP:
-            log.warning("a connection from %s is refused: %s", connection.address, reason)
-
-    def _refusal(self, connection: Connection) -> str | None:
-        if self._closed:
-            return "the broker is stopping"
-        if len(self._connections) >= self.limits.connections_max:
-            return f"{self.limits.connections_max} are open, as many as max.connections allows"
-        per_address_max = self.limits.connections_per_address_max
-        if self._per_address[connection.address] >= per_address_max:
-            return (
-                f"{per_address_max} from there are open, as many as max.connections.per.ip allows"
-            )
-        return None
+            log.warning("a connection from %s is refused: %s", arriving.address, reason)
 
     def leave(self, connection: Connection) -> None:
         """Forget a connection that is gone."""
-        if connection in self._connections:
-            del self._connections[connection]
-            self._per_address[connection.address] -= 1
-            if not self._per_address[connection.address]:
-                del self._per_address[connection.address]
+        self._connections.pop(connection, None)
+        if connection.place is not None:
+            connection.place.leave()
         self._offer_memory()
 
     def send_soon(self, answers: Answers) -> None:
@@ -224,8 +252,10 @@ class ConnectionTable:
         limits = self.limits
         if connection.frames == 0 and now - connection.opened > limits.first_frame_seconds_max:
             return f"no whole request came within {limits.first_frame_seconds_max:g} s"
-        if not connection.authenticated and now - connection.opened > AUTHENTICATION_SECONDS_MAX:
-            return f"not authenticated within {AUTHENTICATION_SECONDS_MAX:g} s"
+        seconds_max = limits.authentication_seconds_max
+        if not connection.authenticated and now - connection.opened > seconds_max:
+            # Who has failed waits for that as long as his session says.
+            return None if connection.quiet else f"not authenticated within {seconds_max:g} s"
         since = connection.frame_since
         if since is not None and now - since > limits.frame_seconds_max:
             return f"a request did not come whole within {limits.frame_seconds_max:g} s"
@@ -250,10 +280,11 @@ class ConnectionTable:
         for connection in list(self._connections):
             connection.answers.send_ready()
             connection.close()
-        for connection in list(self._held_off):
-            self._end_held_off(connection)
-        while self._queue:
-            self._queue.popleft().close()
+        for arriving in list(self._held_off):
+            self._end_held_off(arriving)
+        for queue in self._queues.values():
+            while queue:
+                queue.popleft().close()
 
     def abort(self) -> None:
         """Abort the connections that `close` has not ended: their clients read nothing."""

@@ -15,41 +15,20 @@ from asyncio import BaseTransport, BufferedProtocol, Transport
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from headrace.model.errors import HeadraceError
 from headrace.net.handshakes import Handshakes
 from headrace.net.limits import ENCRYPT_BYTES, HANDSHAKE_BYTES_MAX
+from headrace.net.tls_door import Door, Peer
 from headrace.net.tls_failures import describe
+from headrace.net.tls_records import whole_records
 from headrace.ports.disk import Buffer
-from headrace.security.identity import Principal
+
+if TYPE_CHECKING:
+    from headrace.net.places import Place
 
 log = logging.getLogger(__name__)
-
-_HANDSHAKE_RECORD = 0x16
-_RECORD_HEAD_BYTES = 5
-_RECORD_BYTES_MAX = (16 << 10) + 256
-"""A record's content, encrypted (RFC 8446, 5.2, and RFC 5246, 6.2.3 are within)."""
-
-
-class Peer(NamedTuple):
-    """Who is at the other end, as its certificate says."""
-
-    principal: Principal
-
-
-class Door(Protocol):
-    """What a listener's connections ask when they begin: the newest certificate among it."""
-
-    name: str
-    """The listener's name."""
-
-    @property
-    def context(self) -> ssl.SSLContext:
-        """What new connections are made with."""
-
-    def identify(self, certificate: bytes | None) -> Principal:
-        """Return who shows this verified certificate, or none; HeadraceError. On any thread."""
 
 
 class TlsConnection(BufferedProtocol):
@@ -64,7 +43,10 @@ class TlsConnection(BufferedProtocol):
         """None before the connection is made and after it is lost."""
         self._above: BufferedProtocol | None = None
         """None until the handshake is done, and after the end."""
-        self._address = ""
+        self.address = ""
+        self.place: Place | None = None
+        """Among all connections, and then that of the one above."""
+        self.last_moved = handshakes.now()
         self._received = 0
         """Bytes of the handshake."""
         self._records = bytearray()
@@ -83,9 +65,45 @@ class TlsConnection(BufferedProtocol):
     def connection_made(self, transport: BaseTransport) -> None:
         """Wait for the client's first words."""
         peer = transport.get_extra_info("peername")
-        self._address = str(peer[0]) if isinstance(peer, tuple) else "local"
+        self.address = str(peer[0]) if isinstance(peer, tuple) else "local"
         self._socket = cast("Transport", transport)
-        self._handshakes.begin(self)
+        if self._handshakes.gate.queues(self):
+            self._leave_unread()
+        else:
+            self._enter()
+
+    @property
+    def listener(self) -> str:
+        """The name of the listener it came by."""
+        return self._door.name
+
+    def let_in(self) -> None:
+        """Begin the handshake: the connection's turn has come."""
+        if self._socket is not None and not self._over:
+            self._socket.resume_reading()
+            self._enter()
+
+    def _enter(self) -> None:
+        """Take a place, and begin; be closed at once where a limit says so."""
+        gate = self._handshakes.gate
+        if gate.holds_off(self):
+            self._leave_unread()
+            return
+        self.place = gate.place_for(self)
+        if self.place is not None:
+            self._handshakes.begin(self)
+        elif self._socket is not None:
+            self._over = True
+            self._socket.abort()
+
+    def _leave_unread(self) -> None:
+        """Read nothing; uvloop begins to when `connection_made` has returned, told or not."""
+        self._pause_unless_begun()
+        self._handshakes.call_later(0, self._pause_unless_begun)
+
+    def _pause_unless_begun(self) -> None:
+        if self.place is None and self._socket is not None and not self._socket.is_closing():
+            self._socket.pause_reading()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the memory that the next bytes are received into."""
@@ -101,26 +119,28 @@ class TlsConnection(BufferedProtocol):
             self._received += nbytes
             self._records += received
             if self._received > HANDSHAKE_BYTES_MAX:
-                self.refuse(f"more than {HANDSHAKE_BYTES_MAX} bytes came before it was done")
+                self.abort(f"more than {HANDSHAKE_BYTES_MAX} bytes came before it was done")
             elif not self._working:
                 self._step()
 
     def eof_received(self) -> bool:
         """Close the connection, as one without TLS does."""
         if self._above is None and not self._over and self._received:
-            self.refuse("its client ended amid the handshake")
+            self.abort("its client ended amid the handshake")
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the connection above, if it has come to that."""
         if self._above is None and not self._over and self._received:
-            self.refuse("its client left amid the handshake")
+            self.abort("its client left amid the handshake")
         self._over = True
         self._socket = None
         self._handshakes.end(self)
         above, self._above = self._above, None
         if above is not None:
             above.connection_lost(exc)
+        elif self.place is not None:
+            self.place.leave()
 
     def pause_writing(self) -> None:
         """Pass on that the client does not read."""
@@ -134,13 +154,13 @@ class TlsConnection(BufferedProtocol):
 
     # the handshake
 
-    def refuse(self, because: str) -> None:
+    def abort(self, because: str) -> None:
         """End a connection whose handshake is not done, and say why."""
         if self._over or self._above is not None:
             return
         self._over = True
         self._handshakes.end(self)
-        self._handshakes.log_failure(self._address, self._door.name, because)
+        self._handshakes.log_failure(self.address, self._door.name, because)
         if self._socket is None:
             return
         if self._socket.get_write_buffer_size():  # who reads nothing is not waited for
@@ -148,19 +168,18 @@ class TlsConnection(BufferedProtocol):
         else:
             self._socket.close()
 
-    def abort(self) -> None:
-        """End a connection whose handshake is not done, at once."""
+    def close(self) -> None:
+        """End a connection that was not let in."""
         self._over = True
-        self._handshakes.end(self)
         if self._socket is not None:
-            self._socket.abort()
+            self._socket.close()
 
     def _step(self) -> None:
         """Have a thread work on the whole records that are there."""
         try:
-            whole = _whole_records(self._records)
+            whole = whole_records(self._records)
         except ValueError as error:
-            self.refuse(str(error))
+            self.abort(str(error))
             return
         socket = self._socket
         if not whole or socket is None:
@@ -194,15 +213,15 @@ class TlsConnection(BufferedProtocol):
         if isinstance(outcome, Peer):
             self._open(socket, outcome)
         elif isinstance(outcome, ssl.SSLError | OSError):
-            self.refuse(describe(outcome))
+            self.abort(describe(outcome))
         elif isinstance(outcome, HeadraceError):
-            self.refuse(str(outcome))
+            self.abort(str(outcome))
         elif outcome is not None:
             log.error(
                 "%s on %s: a TLS handshake met a bug of Headrace: please report it with this trace",
-                self._address, self._door.name, exc_info=outcome,
+                self.address, self._door.name, exc_info=outcome,
             )  # fmt: skip
-            self.refuse("it met a bug of Headrace")
+            self.abort("it met a bug of Headrace")
         else:
             self._step()
             if not self._working and not self._over:
@@ -258,7 +277,7 @@ class TlsConnection(BufferedProtocol):
     def _broken(self, problem: OSError) -> None:
         log.warning(
             "%s on %s: the connection is dropped: what came is not what TLS encrypted: %s",
-            self._address, self._door.name, describe(problem),
+            self.address, self._door.name, describe(problem),
         )  # fmt: skip
         if self._socket is not None:
             self._socket.abort()
@@ -284,6 +303,8 @@ class TlsTransport(Transport):
         """Return what is known of the connection; `principal`: who its certificate says it is."""
         if name == "principal":
             return self._peer.principal
+        if name == "place":
+            return self._below.place
         if name == "sslcontext":
             return None if self._below.tls is None else self._below.tls.context
         if name == "ssl_object":
@@ -371,18 +392,3 @@ class TlsTransport(Transport):
     def can_write_eof(self) -> bool:
         """Say that TLS has no half-closed connections here."""
         return False
-
-
-def _whole_records(received: bytearray) -> int:
-    """Return how many bytes the whole records at the beginning have; ValueError: no TLS."""
-    at = 0
-    if received and received[0] != _HANDSHAKE_RECORD and received[0] not in {0x14, 0x15, 0x17}:
-        raise ValueError("its client does not speak TLS: set security.protocol=SSL there")
-    while len(received) - at >= _RECORD_HEAD_BYTES:
-        size = int.from_bytes(received[at + 3 : at + 5], "big")
-        if received[at + 1] != 3 or size > _RECORD_BYTES_MAX:
-            raise ValueError("its client does not speak TLS: set security.protocol=SSL there")
-        if len(received) - at < _RECORD_HEAD_BYTES + size:
-            break
-        at += _RECORD_HEAD_BYTES + size
-    return at

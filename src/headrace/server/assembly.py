@@ -201,7 +201,7 @@ class Server:
         config = self.config
         self.table = ConnectionTable(
             self.clock,
-            Limits(config),
+            Limits(config, config.connection_limits),
             lambda connection: self.dispatcher.open(connection),
             self._fatal,
             self.broker.quotas.connected,
@@ -215,7 +215,7 @@ class Server:
             self.broker.image.local = (self.broker.broker_id, socket)
 
     def _take_limits(self, config: BrokerConfig) -> None:
-        self.table.limits = Limits(config)
+        self.table.limits = Limits(config, config.connection_limits)
 
     async def _load(self) -> None:
         store = self._store = self._store or self.world.open_store(self._session)

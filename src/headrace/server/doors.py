@@ -58,7 +58,7 @@ class Doors:
         if any(listener.protocol in TLS_PROTOCOLS for listener in config.listeners):
             from headrace.server.tls_listeners import TlsListeners
 
-            self.tls = TlsListeners(config, world.clock)
+            self.tls = TlsListeners(config, world.clock, table)
         options = ListenOptions(
             config.socket_listen_backlog_size,
             config.socket_send_buffer_bytes,

@@ -11,7 +11,7 @@ from headrace.config.broker import BrokerConfig
 from headrace.config.listeners import TLS_PROTOCOLS, Listener
 from headrace.config.tls_settings import TlsSettings, tls_settings
 from headrace.model.errors import ConfigError
-from headrace.net.handshakes import Handshakes
+from headrace.net.handshakes import Gate, Handshakes
 from headrace.net.tls import TlsConnection
 from headrace.posix import tls
 from headrace.posix.threads import Crew
@@ -50,8 +50,8 @@ class TlsListener:
 class TlsListeners:
     """All of one broker. Used on the loop."""
 
-    def __init__(self, config: BrokerConfig, clock: "Clock") -> None:
-        """Read the certificates; ConfigError."""
+    def __init__(self, config: BrokerConfig, clock: "Clock", gate: Gate) -> None:
+        """Read the certificates; ConfigError. `gate`: who may come in."""
         self._clock = clock
         self._config = config
         self._crew = Crew("tls", asyncio.get_running_loop(), _THREADS)
@@ -61,7 +61,7 @@ class TlsListeners:
             listener.name: TlsListener(tls_settings(config.values, listener))
             for listener in tls_listeners(config)
         }
-        self.handshakes = Handshakes(clock, partial(self._crew.submit, flush=False))
+        self.handshakes = Handshakes(clock, partial(self._crew.submit, flush=False), gate)
         self._timer: Timer = self._look_later()
 
     def factory(self, name: str, made: Callable[[], Any]) -> Callable[[], Any]:

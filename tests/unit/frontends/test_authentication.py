@@ -233,17 +233,15 @@ def test_quotas_of_a_user_bind_who_has_authenticated_as_him(broker: BrokerThread
     assert set(asked) == {"ANONYMOUS", USER}
 
 
-def test_whoever_does_not_authenticate_in_time_is_shut_out(
-    broker: BrokerThread, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("headrace.net.table.AUTHENTICATION_SECONDS_MAX", 0.5)
-    with Knocking(broker) as client:
-        client.handshake("PLAIN")
-        assert client.frame() is None
-    with Knocking(broker) as client:
-        client.log_in()
-        time.sleep(2.5)
-        assert client.topics() is not None
+def test_whoever_does_not_authenticate_in_time_is_shut_out() -> None:
+    with guarded(connection_authentication_ms="500") as broker:
+        with Knocking(broker) as client:
+            client.handshake("PLAIN")
+            assert client.frame() is None
+        with Knocking(broker) as client:
+            client.log_in()
+            time.sleep(2.5)
+            assert client.topics() is not None
 
 
 def test_secrets_are_in_no_answer_and_no_metric(broker: BrokerThread) -> None:

@@ -274,6 +274,19 @@ def test_all_addresses_together_may_connect_so_often() -> None:
     assert quotas.throttled[QuotaKey.CONNECTIONS] == 3
 
 
+def test_a_listener_may_have_a_rate_of_its_own_and_brokers_are_spared_that_of_all() -> None:
+    clock = SimClock()
+    quotas = Quotas(clock.monotonic, 11, 1)
+    quotas.listener_rates = {"A": 1}
+    assert [quotas.connecting("A") for _ in range(10)] == [0.0] * 10
+    assert quotas.connecting("A") == 1.0
+    assert [quotas.connecting("B") for _ in range(50)] == [0.0] * 50
+    quotas.connections_rate_max, quotas.spared_listeners = 2, frozenset({"B"})
+    assert [quotas.connecting("C") for _ in range(20)] == [0.0] * 20
+    assert quotas.connecting("C") > 0
+    assert [quotas.connecting("B") for _ in range(50)] == [0.0] * 50
+
+
 def test_connections_beyond_the_brokers_rate_are_served_a_little_later() -> None:
     settings = {"max.connection.creation.rate": "1"}
     with BrokerThread(settings, memory=True) as broker, contextlib.ExitStack() as stack:

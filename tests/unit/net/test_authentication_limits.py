@@ -5,7 +5,6 @@ from contextlib import suppress
 import pytest
 
 from headrace.net import connection as connection_module
-from headrace.net import table as table_module
 from tests.support.echo import World, on_loop, read_frame
 from tests.support.net import framed, limits_with, until
 
@@ -33,11 +32,7 @@ def test_a_frame_that_is_long_for_a_stranger_is_taken_from_whoever_is_known(
     on_loop(test)
 
 
-def test_a_stranger_is_dropped_when_its_time_is_over_and_no_other(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(table_module, "AUTHENTICATION_SECONDS_MAX", 0.3)
-
+def test_a_stranger_is_dropped_when_its_time_is_over_and_no_other() -> None:
     async def test(world: World) -> None:
         async with world.client() as (reader, writer), world.client() as (other, its):
             for one, sends in ((reader, writer), (other, its)):
@@ -49,4 +44,4 @@ def test_a_stranger_is_dropped_when_its_time_is_over_and_no_other(
             strangers = [one for one in world.sessions if not one.connection.authenticated]
             assert [one.gone for one in strangers] == [True]
 
-    on_loop(test, limits_with())
+    on_loop(test, limits_with(connection_authentication_ms=300))

@@ -64,7 +64,7 @@ def test_a_connection_is_dropped_once_its_time_is_over_and_not_when_it_is_just_u
     words: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    room = Room((), (), **settings)
+    room = Room((), (), None, **settings)
     client = room.client()
     does(client)
     room.clock.advance(seconds)

@@ -14,6 +14,9 @@ from headrace.security.identity import ANONYMOUS
 from tests.support.certificates import Authority
 from tests.support.tls_kit import Client, Scene
 
+HANDSHAKE_SECONDS = 10.0
+"""By default."""
+
 
 def ended(client: Client) -> str:
     """How the connection ended, if it did."""
@@ -99,7 +102,7 @@ def test_half_a_handshake_and_silence_ends(
     scene = make()
     client = scene.connect()
     client.push(client.hello()[:40])
-    scene.clock.advance(limits.HANDSHAKE_SECONDS_MAX - 0.1)
+    scene.clock.advance(HANDSHAKE_SECONDS - 0.1)
     assert not ended(client)
     scene.clock.advance(0.2)
     assert ended(client)
@@ -112,7 +115,7 @@ def test_who_reads_nothing_of_his_handshake_is_not_waited_for(make: Callable[...
     client = scene.connect()
     client.push(client.hello()[:40])
     client.transport.buffered = 1
-    scene.clock.advance(limits.HANDSHAKE_SECONDS_MAX + 1)
+    scene.clock.advance(HANDSHAKE_SECONDS + 1)
     assert client.transport.ended == "aborted"
 
 
@@ -120,13 +123,13 @@ def test_a_done_handshake_has_no_deadline(make: Callable[..., Scene]) -> None:
     scene = make()
     client = scene.connect()
     client.shake_hands()
-    scene.clock.advance(limits.HANDSHAKE_SECONDS_MAX * 2)
+    scene.clock.advance(HANDSHAKE_SECONDS * 2)
     assert not client.transport.ended
     assert len(scene.handshakes) == 0
 
 
 def test_a_crowd_of_silent_clients_keeps_nobody_out(make: Callable[..., Scene]) -> None:
-    scene = make(at_once_max=3)
+    scene = make(max_connections_unauthenticated_per_ip=3)
     silent = [scene.connect() for _ in range(3)]
     client = scene.connect()
     assert [bool(one.transport.ended) for one in silent] == [True, False, False]
@@ -266,7 +269,7 @@ def test_handshakes_with_changed_bytes_end_in_a_line_and_nothing_else(
     scene.work()
     client.push(chance.randbytes(chance.randrange(1, 400)))
     scene.work()
-    scene.clock.advance(limits.HANDSHAKE_SECONDS_MAX + 1)
+    scene.clock.advance(HANDSHAKE_SECONDS + 1)
     assert client.transport.ended
     assert not scene.made
     assert len(caplog.records) == 1

@@ -90,8 +90,10 @@ class NetworkKeys(Keys):
     max_connections = key(
         Kind.INT,
         10000,
-        "Connections at one time, over all listeners; more are closed at once. Kafka's default has"
-        " no bound.",
+        "Connections at one time, over all listeners, TLS handshakes under way included; more are"
+        " closed at once. Those between brokers are let in all the same, where they have a listener"
+        " of their own: the connection that was silent longest on another one makes room. Kafka's"
+        " default has no bound. Also for one listener: listener.name.NAME.max.connections.",
         at_least=1,
         mode=Mode.CLUSTER_WIDE,
     )
@@ -102,10 +104,19 @@ class NetworkKeys(Keys):
         at_least=0,
         mode=Mode.CLUSTER_WIDE,
     )
+    max_connections_per_ip_overrides = key(
+        Kind.STRING,
+        "",
+        "The same for single addresses: ADDRESS:NUMBER, several with commas. Names are not looked"
+        " up.",
+        mode=Mode.CLUSTER_WIDE,
+    )
     max_connection_creation_rate = key(
         Kind.INT,
         INT_MAX,
-        "New connections in a second, over all listeners; more wait until they are let in.",
+        "New connections in a second, over all listeners; more wait until they are let in, those of"
+        " TLS before their handshake. Also for one listener:"
+        " listener.name.NAME.max.connection.creation.rate.",
         at_least=0,
         mode=Mode.CLUSTER_WIDE,
     )
@@ -205,6 +216,40 @@ class NetworkKeys(Keys):
         words=("text", "json"),
         ours=True,
     )
+    max_connections_unauthenticated_percent = key(
+        Kind.INT,
+        10,
+        "How much of max.connections those may take that have not authenticated yet, where they"
+        " must or where TLS is spoken; 16 may in any case. Beyond, the oldest of the address with"
+        " the most of them makes room.",
+        between=(1, 100),
+        mode=Mode.CLUSTER_WIDE,
+        ours=True,
+    )
+    max_connections_unauthenticated_per_ip = key(
+        Kind.INT,
+        256,
+        "How many of them may come from one address, failed ones included until their delay is"
+        " over. Beyond, the oldest of them that has not failed makes room.",
+        at_least=1,
+        mode=Mode.CLUSTER_WIDE,
+        ours=True,
+    )
+    connection_handshake_ms = key(
+        Kind.INT,
+        10_000,
+        "How long a TLS handshake may take.",
+        at_least=100,
+        ours=True,
+    )
+    connection_authentication_ms = key(
+        Kind.INT,
+        10_000,
+        "How long a client of a SASL listener may take to authenticate, behind the TLS handshake"
+        " where there is one.",
+        at_least=100,
+        ours=True,
+    )
     connection_first_request_ms = key(
         Kind.INT,
         10_000,
@@ -242,3 +287,7 @@ class NetworkKeys(Keys):
         at_least=1000,
         ours=True,
     )
+
+
+UNDER_A_LISTENER = frozenset({"max.connections", "max.connection.creation.rate"})
+"""Keys that a listener may have of its own."""

@@ -41,8 +41,16 @@ class SaslKeys(Keys):
         Kind.INT,
         100,
         "How long a client that failed to authenticate waits for the answer that says so, and the"
-        " end of its connection.",
+        " end of its connection: after the first failure of its address, twice as long after each"
+        " further one, and up to a fifth longer by chance.",
         between=(0, 10_000),
+    )
+    connection_failed_authentication_delay_max_ms: int = key(
+        Kind.INT,
+        10_000,
+        "How long that delay grows. An address that has not failed for ten minutes begins anew.",
+        between=(0, 60_000),
+        ours=True,
     )
     sasl_server_max_receive_size: int = key(
         Kind.INT,

@@ -23,7 +23,7 @@ create.topic.policy.class.name early.start.listeners eligible.leader.replicas.en
 fetch.purgatory.purge.interval.requests initial.broker.registration.timeout.ms
 inter.broker.protocol.version
 kafka.metrics.polling.interval.secs kafka.metrics.reporters
-max.connections.per.ip.overrides metadata.log.dir metadata.log.max.record.bytes.between.snapshots
+metadata.log.dir metadata.log.max.record.bytes.between.snapshots
 metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.min.bytes
 metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
 metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level
@@ -109,6 +109,7 @@ share.fetch.purgatory.purge.interval.requests
 """
 
 _PER_LISTENER = """
+max.connection.creation.rate max.connections
 ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
 ssl.keystore.password ssl.keystore.type ssl.truststore.certificates ssl.truststore.location
 ssl.truststore.password ssl.truststore.type
@@ -129,7 +130,7 @@ ssl.secure.random.implementation ssl.trustmanager.algorithm
 
 _CLUSTER_WIDE = """
 background.threads follower.fetch.last.tiered.offset.enable log.cleaner.threads
-log.local.retention.bytes log.local.retention.ms max.connections.per.ip.overrides metric.reporters
+log.local.retention.bytes log.local.retention.ms metric.reporters
 num.io.threads num.network.threads
 remote.fetch.max.wait.ms
 remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes

@@ -58,15 +58,16 @@ class Door(Protocol):
     def end(self) -> None:
         """End the connection behind the answers that are ready."""
 
-    def hear_no_more(self) -> None:
-        """Handle no further request."""
+    def failed(self, seconds: float) -> None:
+        """Handle no further request; the client waits for so many seconds."""
 
 
 class Authentication:
     """The stage that one connection is in, and how it leaves it. On the deciding thread."""
 
     __slots__ = (
-        "_accepts", "_broker", "_door", "_lifetime_ms", "_mechanism", "_principal", "_server",
+        "_accepts", "_broker", "_delay_seconds", "_door", "_lifetime_ms", "_mechanism",
+        "_principal", "_server",
         "_timer", "_where", "stage",
     )  # fmt: skip
 
@@ -86,6 +87,8 @@ class Authentication:
         self._lifetime_ms = 0
         """How long the session lasts, 0: as long as the connection."""
         self._timer: Timer | None = None
+        self._delay_seconds = 0.0
+        """How long a failed client waits for the answer."""
 
     def handshake(self, name: str, *, raw: bool) -> tuple[ErrorCode, tuple[str, ...]]:
         """Agree on mechanism `name`; returns the error and the mechanisms there are.
@@ -216,7 +219,13 @@ class Authentication:
         self.stage, self._server = Stage.FAILED, None
         self.closed()
         self._door.serve(self.stage)
-        self._door.hear_no_more()
+        config = self._broker.config
+        self._delay_seconds = self._broker.failed_attempts.delay_seconds(
+            self._where.host,
+            first_ms=config.connection_failed_authentication_delay_ms,
+            most_ms=config.connection_failed_authentication_delay_max_ms,
+        )
+        self._door.failed(self._delay_seconds)
 
     def _tell(self, because: str) -> None:
         by = "SASL" if self._mechanism is None else self._mechanism
@@ -227,8 +236,7 @@ class Authentication:
 
     def later(self, then: Callable[[], None]) -> None:
         """Do what ends a failed authentication, when its client has waited for that."""
-        delay_ms = self._broker.config.connection_failed_authentication_delay_ms
-        self._broker.clock.call_later(delay_ms / 1000, then)
+        self._broker.clock.call_later(self._delay_seconds, then)
 
     @property
     def failed(self) -> bool:

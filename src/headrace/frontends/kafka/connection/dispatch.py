@@ -182,7 +182,7 @@ class KafkaSession:
         self._begin_runs(identity)
         context = self._context
         context.identity, context.offset_commits, context.throttle = identity, self._commits, None
-        self._connection.authenticated = True
+        self._connection.known()
 
     def serve(self, stage: Stage) -> None:
         """Serve what may be asked in `stage`, before the client has authenticated (again)."""
@@ -194,9 +194,9 @@ class KafkaSession:
         """End the connection behind the answers that are ready."""
         self._connection.close()
 
-    def hear_no_more(self) -> None:
-        """Handle no further request."""
-        self._connection.quiesce()
+    def failed(self, seconds: float) -> None:
+        """Handle no further request; the client waits for so many seconds."""
+        self._connection.failed(seconds)
 
     def frame(self, frame: memoryview) -> Body | Pending:
         """Answer one request."""

@@ -1,0 +1,71 @@
+"""How many connections there may be, and of whom: what several keys and listeners' own say."""
+
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
+from types import MappingProxyType
+from typing import NamedTuple
+
+from headrace.config.listener_keys import ListenerValues
+from headrace.config.listeners import Listener
+from headrace.config.value_types import Value
+
+_UNKNOWN_AT_FIRST = frozenset({"SSL", "SASL_PLAINTEXT", "SASL_SSL"})
+_MAX, _RATE = "max.connections", "max.connection.creation.rate"
+
+
+class ConnectionLimits(NamedTuple):
+    """Bounds of single addresses and listeners."""
+
+    of_addresses: Mapping[str, int] = MappingProxyType({})
+    """Connections at one time, by address as the system writes it."""
+    of_listeners: Mapping[str, int] = MappingProxyType({})
+    """Connections at one time, by the listener's name."""
+    rates: Mapping[str, int] = MappingProxyType({})
+    """New connections in a second, by the listener's name."""
+    begin_unknown: frozenset[str] = frozenset()
+    """The listeners whose connections have to show first who is at their other end."""
+    for_brokers: frozenset[str] = frozenset()
+    """The listeners that max.connections and its rate spare: brokers reach each other there."""
+
+
+def connection_limits(
+    listeners: Sequence[Listener], values: Mapping[str, Value], for_brokers: frozenset[str]
+) -> ConnectionLimits:
+    """Return the bounds that `values` set for single addresses and `listeners`; ValueError.
+
+    `for_brokers`: the listeners by which brokers reach each other, where there are others.
+    """
+    own = ListenerValues(values)
+    return ConnectionLimits(
+        parse_addresses(str(values["max.connections.per.ip.overrides"])),
+        _of_listeners(listeners, own, _MAX),
+        _of_listeners(listeners, own, _RATE),
+        frozenset(
+            listener.name for listener in listeners if listener.protocol in _UNKNOWN_AT_FIRST
+        ),
+        for_brokers if len(listeners) > 1 else frozenset(),
+    )
+
+
+def parse_addresses(text: str) -> dict[str, int]:
+    """Parse `ADDRESS:NUMBER,ADDRESS:NUMBER`; ValueError says which one is wrong and how."""
+    found: dict[str, int] = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        host, _, number = entry.rpartition(":")
+        try:
+            address = str(ip_address(host.strip().removeprefix("[").removesuffix("]")))
+        except ValueError:
+            raise ValueError(f"{entry!r} is not ADDRESS:NUMBER; names are not looked up") from None
+        if not (number.strip().isascii() and number.strip().isdigit()):
+            raise ValueError(f"{entry!r} has no whole number behind its address")
+        if address in found:
+            raise ValueError(f"{address} is there twice")
+        found[address] = int(number)
+    return found
+
+
+def _of_listeners(
+    listeners: Sequence[Listener], values: ListenerValues, key: str
+) -> dict[str, int]:
+    own = {listener.name: values.own(listener.name, key) for listener in listeners}
+    return {name: value for name, value in own.items() if isinstance(value, int)}
