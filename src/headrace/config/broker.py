@@ -18,7 +18,12 @@ from headrace.config.definitions import (
 )
 from headrace.config.keys.row import attribute, stand_in
 from headrace.config.listener_keys import ListenerValues
-from headrace.config.listeners import INTER_BROKER, INTER_BROKER_PROTOCOL, SASL_PROTOCOLS
+from headrace.config.listeners import (
+    INTER_BROKER,
+    INTER_BROKER_PROTOCOL,
+    SASL_PROTOCOLS,
+    TLS_PROTOCOLS,
+)
 from headrace.config.properties import parse
 from headrace.config.sasl import SaslListener
 from headrace.config.value_types import Value
@@ -136,8 +141,8 @@ def load(
     config = BrokerConfig(values, sources)
     protocols = {listener.name: listener.protocol for listener in config.listeners}
     for key in ListenerValues(values).unheard(protocols):
-        kind = "SASL" if key.protocols is SASL_PROTOCOLS else "TLS"
-        warnings.append(f"{key.full}: there is no {kind} listener of that name; it has no effect")
+        kind = {SASL_PROTOCOLS: "SASL ", TLS_PROTOCOLS: "TLS "}.get(key.protocols, "")
+        warnings.append(f"{key.full}: there is no {kind}listener of that name; it has no effect")
     return config, warnings + doubtful(values)
 
 

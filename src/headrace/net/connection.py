@@ -95,7 +95,7 @@ class Connection(BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self.address = self.answers.address = str(peer[0]) if isinstance(peer, tuple) else "local"
         self.port = int(peer[1]) if isinstance(peer, tuple) else -1
-        self.principal = self._principal(transport)
+        self.principal = transport.get_extra_info("principal") or self.principal
         self.place = transport.get_extra_info("place")
         made = self.answers.transport = cast("Transport", transport)
         if self.place is None and self._table.queues(self):
@@ -103,10 +103,6 @@ class Connection(BufferedProtocol):
             self._leave_unread()
         else:
             self._enter(made)
-
-    def _principal(self, transport: BaseTransport) -> Principal:
-        """Return who is at the other end, as far as what carries the connection knows."""
-        return transport.get_extra_info("principal") or ANONYMOUS
 
     def let_in(self) -> None:
         """Enter the table and handle what came meanwhile: the connection's turn has come."""

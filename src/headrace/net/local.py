@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 
 from headrace.net.connection import Connection
 from headrace.net.table import ConnectionTable
-from headrace.security.identity import LOCAL, LOCAL_LISTENER, Principal
+from headrace.security.identity import LOCAL, LOCAL_LISTENER
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,5 @@ class LocalConnection(Connection):
             cast("Transport", transport).abort()
             return
         log.info("admin.socket: process %d of user id %d is %s", peer.pid, peer.uid, LOCAL)
+        self.principal = LOCAL
         super().connection_made(transport)
-
-    def _principal(self, transport: BaseTransport) -> Principal:
-        return LOCAL
