@@ -6,11 +6,13 @@ from dataclasses import MISSING, fields, is_dataclass
 from types import SimpleNamespace
 from typing import Any, get_args, get_type_hints
 
+from headrace.broker.broker import Broker
 from headrace.frontends.kafka.connection.authorisation import Ask
 from headrace.frontends.kafka.connection.dispatch import Dispatcher, KafkaSession
 from headrace.frontends.kafka.connection.refusals import _nothing
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.net.pending import Pending
+from headrace.ports.store import Store
 from headrace.security.authorizer import Operation, Resource, ResourceType
 from headrace.security.identity import ANONYMOUS, Identity
 from headrace.wire.kafka import kio_codec
@@ -141,18 +143,23 @@ def _codes(value: Any, path: str) -> Iterator[tuple[str, int]]:
 
 async def state_of(here: Room) -> list[Any]:
     """All of a broker that a request could have changed."""
-    broker = here.broker
+    return await all_state(here.broker, here.store)
+
+
+async def all_state(broker: Broker, store: Store) -> list[Any]:
+    """The same of a broker by itself, and its metadata store."""
     logs = {
         key: (one.log.start_offset, one.log.end_offset) for key, one in broker.partitions.items()
     }
     image, settings = broker.image, broker.config
-    return [image.version, logs, settings, dict(broker.quotas.limits), await _stored(here, "")]
+    return [image.version, logs, settings, dict(broker.quotas.limits), await all_nodes(store)]
 
 
-async def _stored(here: Room, path: str) -> list[Any]:
-    found: list[Any] = []
-    for name in sorted(await here.store.children(path or "/")):
+async def all_nodes(store: Store, path: str = "") -> list[tuple[str, bytes]]:
+    """All nodes of a metadata store below a path, each with what is in it."""
+    found: list[tuple[str, bytes]] = []
+    for name in sorted(await store.children(path or "/")):
         child = f"{path}/{name}"
-        found.append((child, (await here.store.get(child)).value))
-        found += await _stored(here, child)
+        found.append((child, (await store.get(child)).value))
+        found += await all_nodes(store, child)
     return found

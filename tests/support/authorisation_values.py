@@ -12,6 +12,7 @@ from headrace.frontends.kafka.connection.authorisation import Ask
 from headrace.model.nouns import BrokerId
 from headrace.record.batch import Record, build
 from headrace.security.identity import Identity, Principal
+from headrace.wire.kafka.api import ApiKey
 from tests.support.broker import Room
 
 TOPIC, GROUP, CLUSTER, TRANSACTION = 29, 30, 31, 53
@@ -119,6 +120,26 @@ ACL = {
     "host": "*", "operation": 3, "permission_type": 3,
 }  # fmt: skip
 SHARED = {"group_id": "s", "member_id": "m"}
+FURNISHED: tuple[tuple[ApiKey, int, Values], ...] = (
+    *((ApiKey.FIND_COORDINATOR, 6, {"key_type": kind, "coordinator_keys": [name]})
+      for kind, name in ((0, "g"), (1, "x"))),
+    (ApiKey.OFFSET_COMMIT, 9, OFFSETS),
+    (ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, {
+        "group_id": "k", "member_id": "AAAAAAAAAAAAAAAAAAAAAQ", "rebalance_timeout": SECOND,
+        "subscribed_topic_names": ["t"], "topic_partitions": []}),
+    (ApiKey.SHARE_GROUP_HEARTBEAT, 1, {**SHARED, "subscribed_topic_names": ["t"]}),
+)  # fmt: skip
+"""What makes groups g (offsets), k (consumers) and s (shared), of topic t."""
+BEGINS = {
+    "transactional_id": "x", "transaction_timeout": 60 * SECOND, "producer_id": -1,
+    "producer_epoch": -1,
+}  # fmt: skip
+
+
+def added_by(producer_id: int, producer_epoch: int) -> Values:
+    """Topic t in the transaction of the producer that was made by `BEGINS`."""
+    own = {"producer_id": producer_id, "producer_epoch": producer_epoch}
+    return {**ADDED, **{f"v3_and_below_{name}": value for name, value in own.items()}}
 
 
 def shared(here: Room) -> Values:

@@ -2,6 +2,7 @@
 
 import socket
 import struct
+from collections.abc import Mapping
 from typing import Any, Self
 
 from headrace.config.jaas import PLAIN_MODULE
@@ -14,6 +15,7 @@ from headrace.testing.broker import BrokerThread
 from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import parse_response, request_head
+from tests.support.authorisation import frame_of
 
 USER, PASSWORD = "alice", "wonder,land="
 """Who can authenticate by every mechanism."""
@@ -59,10 +61,21 @@ class Knocking:
         port = broker.server.listeners[listener].port
         self._socket = socket.create_connection(("127.0.0.1", port), WAIT_SECONDS)
 
+    @classmethod
+    def over(cls, connected: socket.socket) -> Self:
+        """One over a socket that is connected already, by TLS perhaps."""
+        self = cls.__new__(cls)
+        self._socket = connected
+        return self
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection."""
         self._socket.close()
 
     def send(self, frame: bytes) -> None:
@@ -89,6 +102,14 @@ class Knocking:
     def ask(self, key: ApiKey, version: int, **fields: Any) -> Any:
         """One request and its answer; None: the connection has ended."""
         self.send(request(key, version, **fields))
+        return self._answer(key, version)
+
+    def ask_values(self, key: ApiKey, version: int, values: Mapping[str, Any]) -> Any:
+        """The same with plain values (`tests.support.authorisation.entity`)."""
+        self._socket.sendall(frame_of(key, version, values))
+        return self._answer(key, version)
+
+    def _answer(self, key: ApiKey, version: int) -> Any:
         frame = self.frame()
         if frame is None:
             return None

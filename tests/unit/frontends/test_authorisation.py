@@ -21,20 +21,19 @@ from headrace.wire.kafka.api import ApiKey
 from tests.support.authorisation import Rules, call, errors, open_session, state_of
 from tests.support.authorisation_cases import CASES
 from tests.support.authorisation_values import (
-    ADDED,
     ALICE,
+    BEGINS,
     CLUSTER,
     FEW,
+    FURNISHED,
     GROUP,
     NEW_TOPIC,
     NOT_ATTEMPTED,
-    OFFSETS,
-    SECOND,
-    SHARED,
     TOPIC,
     TRANSACTION,
     Case,
     Values,
+    added_by,
     share_fetched,
 )
 from tests.support.broker import Room, play, room
@@ -55,22 +54,10 @@ async def furnish(here: Room) -> None:
     await here.controller.create_topics([NewTopic("t", 1, 1)])
     here.write("t")
     dispatcher, session = open_session(here, ALICE)
-    for kind, name in ((0, "g"), (1, "x")):
-        values: Values = {"key_type": kind, "coordinator_keys": [name]}
-        await call(here, session, ApiKey.FIND_COORDINATOR, 6, values)
-    for key, version, values in (
-        (ApiKey.OFFSET_COMMIT, 9, OFFSETS),
-        (ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, {
-            "group_id": "k", "member_id": "AAAAAAAAAAAAAAAAAAAAAQ", "rebalance_timeout": SECOND,
-            "subscribed_topic_names": ["t"], "topic_partitions": []}),
-        (ApiKey.SHARE_GROUP_HEARTBEAT, 1, {**SHARED, "subscribed_topic_names": ["t"]}),
-    ):  # fmt: skip
+    for key, version, values in FURNISHED:
         assert errors(await call(here, session, key, version, values)) == set()
-    asked = {"transactional_id": "x", "transaction_timeout": 60 * SECOND, "producer_id": -1,
-             "producer_epoch": -1}  # fmt: skip
-    made = await call(here, session, ApiKey.INIT_PRODUCER_ID, 4, asked)
-    opens = {**ADDED, "v3_and_below_producer_id": made.producer_id,
-             "v3_and_below_topics": [{"name": "t", "partitions": [0]}]}  # fmt: skip
+    made = await call(here, session, ApiKey.INIT_PRODUCER_ID, 4, BEGINS)
+    opens = added_by(made.producer_id, made.producer_epoch)
     assert errors(await call(here, session, ApiKey.ADD_PARTITIONS_TO_TXN, 3, opens)) == set()
     await dispatcher.stop()
 

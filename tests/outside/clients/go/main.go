@@ -1,6 +1,7 @@
 // franz-go through named scenarios: go run . BOOTSTRAP NAME...
 // Prints "ok NAME" or "failed NAME: why" for each; the status is 1 if any failed. Where it prints "restart me" it
-// goes on when it reads a line: the broker is to be killed and started meanwhile.
+// goes on when it reads a line: the broker is to be killed and started meanwhile. How it says who it is, if the broker
+// wants to know, is in the file of properties that CLIENT_PROPERTIES names.
 package main
 
 import (
@@ -47,6 +48,8 @@ func main() {
 		"refusals":             refusals,
 		"restart":              restart,
 		"restart-transactions": restartTransactions,
+		"wrong-password":       wrongPassword,
+		"unknown-authority":    unknownAuthority,
 	}
 	codecs := map[string]kgo.CompressionCodec{
 		"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
@@ -75,6 +78,7 @@ func main() {
 }
 
 func client(options ...kgo.Opt) *kgo.Client {
+	options = append(secured(), options...)
 	made, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(bootstrap...)}, options...)...)
 	if err != nil {
 		panic(err)

@@ -1,6 +1,7 @@
 // The Apache Java client through named scenarios: java -cp 'target/classes:target/libs/*' Scenarios BOOTSTRAP NAME...
 // Prints "ok NAME" or "failed NAME: why" for each; the status is 1 if any failed. Where it prints "restart me"
-// it goes on when it reads a line: the broker is to be killed and started meanwhile.
+// it goes on when it reads a line: the broker is to be killed and started meanwhile. How it says who it is, if the
+// broker wants to know, is in the file of properties that CLIENT_PROPERTIES names.
 
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -67,6 +68,7 @@ public class Scenarios {
         all.putAll(Groups.all());
         all.putAll(Producing.all());
         all.putAll(Administration.all());
+        all.putAll(Secured.all());
         int failed = 0;
         for (int at = 1; at < given.length; at++) {
             String name = given[at];
@@ -89,6 +91,7 @@ public class Scenarios {
         found.put("value.serializer", StringSerializer.class.getName());
         found.put("key.deserializer", StringDeserializer.class.getName());
         found.put("value.deserializer", StringDeserializer.class.getName());
+        found.putAll(Secured.settings());
         return found;
     }
 

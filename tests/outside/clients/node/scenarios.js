@@ -1,6 +1,7 @@
 // KafkaJS through named scenarios: node scenarios.js BOOTSTRAP NAME...
 // Prints "ok NAME" or "failed NAME: why" for each; the status is 1 if any failed. Where it prints "restart me" it
-// goes on when it reads a line: the broker is to be killed and started meanwhile.
+// goes on when it reads a line: the broker is to be killed and started meanwhile. How it says who it is, if the broker
+// wants to know, is in the file of properties that CLIENT_PROPERTIES names.
 
 const assert = require('node:assert');
 const { randomUUID } = require('node:crypto');
@@ -11,7 +12,12 @@ kafkajs.CompressionCodecs[CompressionTypes.Snappy] = require('kafkajs-snappy');
 
 const SECONDS_MAX = 60;
 const [bootstrap, ...wanted] = process.argv.slice(2);
-const kafka = new Kafka({ clientId: 'node', brokers: bootstrap.split(','), logLevel: logLevel.NOTHING });
+const { secured, refusals } = require('./secured');
+
+const common = {
+  clientId: 'node', brokers: bootstrap.split(','), logLevel: logLevel.NOTHING, ...secured(),
+};
+const kafka = new Kafka(common);
 
 const admin = async (work) => {
   const own = kafka.admin();
@@ -175,6 +181,7 @@ const scenarios = {
     await read(topic, 100);
   },
 };
+Object.assign(scenarios, refusals(Kafka, common));
 Object.assign(scenarios, require('./more')({ admin, assert, create, kafka, producing, read, write }));
 
 (async () => {
