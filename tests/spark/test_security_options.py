@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from headrace.client.groups import committed
 from headrace.client.sync import run
 from headrace.config.jaas import SCRAM_MODULE
 from headrace.model.nouns import TopicPartition
@@ -182,6 +183,20 @@ def test_offsets_name_the_file_and_never_what_was_an_option(
         assert position.told_by_source is told
         assert position.config_file == options.get("configFile", "")
         assert PASSWORD not in repr(offset)
+
+
+def test_the_source_shows_its_group_itself_where_the_listener_knows_no_password(
+    broker: BrokerThread,
+) -> None:
+    options = {"kafka.bootstrap.servers": broker.bootstrap, "kafka.group.id": "shown", **SASL}
+    parsed = parse_options({"subscribe": "t", **options}, streaming=True)
+    reader = StreamReader(parsed, _schema(), commits=False)
+    reader.commit(reader.initialOffset())
+    reader.stop()
+    with parsed.fetching.security.client(
+        broker.bootstrap, client_id="c", request_timeout_seconds=20.0, retry_seconds=20.0
+    ) as client:
+        assert TopicPartition("t", 0) in run(committed(client, "shown"))
 
 
 def _schema() -> Any:

@@ -157,7 +157,7 @@ app.command(
     "headrace.cli.profile:app",
     name="profile",
     alias="profiles",
-    help="Keep clusters' addresses under names; one of them is used where no -b is given.",
+    help="Keep clusters' addresses and settings under names; one is used where no -b is given.",
 )
 app.register_install_completion_command(add_to_startup=True)
 

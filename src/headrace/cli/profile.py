@@ -1,26 +1,48 @@
-"""`headrace profile`: clusters' addresses under names, so that `-b` need not be written."""
+"""`headrace profile`: clusters under names: where they are, and the settings to come to them by."""
 
+import os
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.shared.broker_options import Json
+from headrace.cli.shared.broker_options import PROTOCOL, Json, client_settings, security_of
 from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError
 from headrace.cli.shared.output import print_json, print_line, print_table
-from headrace.cli.shared.profile_file import Profiles, load, path, save
+from headrace.cli.shared.passwords import PasswordFile, password_of
+from headrace.cli.shared.profile_file import Profile, Profiles, load, path, save
 from headrace.client.transport import parse_bootstrap
+from headrace.config.client_settings import HIDDEN, is_secret, is_security
+from headrace.model.errors import ConfigError
 
 app = App(
     name="profile",
-    help="Keep clusters' addresses under names; one of them is used where no -b is given.",
+    help="Keep clusters' addresses and settings under names; one is used where no -b is given.",
     default_parameter=Parameter(show_default=False, negative=()),
 )
 
+_USERNAME, _PASSWORD, _JAAS = "sasl.username", "sasl.password", "sasl.jaas.config"
+
 Address = Annotated[
-    str,
+    str | None,
     Parameter(
         name=["--bootstrap-server", "-b", "--bootstrap", "--brokers"],
-        help="Brokers to ask first, as host:port,host:port.",
+        help="Brokers to ask first, as host:port,host:port; by default those of --command-config.",
+    ),
+]
+ConfigFile = Annotated[
+    Path | None,
+    Parameter(
+        name="--command-config",
+        help="A client's properties file: its settings of security become the profile's.",
+    ),
+]
+Settings = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name=["--set", "-X"],
+        negative=(),
+        help="A setting that is no secret, as security.protocol=SASL_SSL; may be given again.",
     ),
 ]
 
@@ -29,28 +51,29 @@ Address = Annotated[
 def create(
     name: str,
     *,
-    bootstrap: Address,
+    bootstrap: Address = None,
+    command_config: ConfigFile = None,
+    settings: Settings = (),
+    password_file: PasswordFile = None,
     use: Annotated[bool, Parameter(negative=(), help="Use it from now on.")] = False,
     overwrite: Annotated[
         bool, Parameter(negative=(), help="Change one that is there already.")
     ] = False,
 ) -> None:
-    """Keep a cluster's addresses under a name. The first one is used from then on.
+    """Keep a cluster's addresses and settings under a name. The first one is used from then on.
 
-    HEADRACE_PROFILE names another one for a shell. For example: headrace profile create staging
-    -b broker1:9092,broker2:9092 --use
+    The password of sasl.username is asked for. HEADRACE_PROFILE names another profile for a shell.
+    For example: headrace profile create staging -b broker1:9092,broker2:9092 --use; headrace
+    profile create prod --command-config client.properties
     """
     if not name.strip() or name.startswith("-"):
         raise UsageError(f"{name!r} is no name for a profile")
-    try:
-        parse_bootstrap(bootstrap)
-    except ValueError as error:
-        raise UsageError(f"--bootstrap-server: {error}") from None
     known = load()
-    if name in known.addresses and not overwrite:
+    if name in known.known and not overwrite:
         raise CommandError(f"there is a profile {name} already: --overwrite changes it")
-    current = name if use or not known.addresses else known.current
-    save(Profiles(current, {**known.addresses, name: bootstrap}))
+    made = _made(bootstrap, command_config, settings, password_file)
+    current = name if use or not known.known else known.current
+    save(Profiles(current, {**known.known, name: made}))
     print_line(f"created {name} in {path()}" + (", used from now on" if current == name else ""))
 
 
@@ -62,19 +85,22 @@ def list_(*, json: Json = False) -> None:
     """
     known = load()
     used = known.used()
-    rows = sorted(known.addresses.items())
+    rows = sorted(known.known.items())
     if json:
-        print_json([_as_json(name, bootstrap, used) for name, bootstrap in rows])
+        print_json([_as_json(name, profile, used) for name, profile in rows])
         return
     print_table(
-        ("", "name", "bootstrap"),
-        [("*" if name == used else "", name, bootstrap) for name, bootstrap in rows],
+        ("", "name", "bootstrap", "security"),
+        [
+            ("*" if name == used else "", name, profile.bootstrap, _security(profile))
+            for name, profile in rows
+        ],
     )
 
 
 @app.command
 def show(name: str | None = None, /, *, json: Json = False) -> None:
-    """Show a profile, by default the one that is used.
+    """Show a profile, by default the one that is used; secrets as ***.
 
     For example: headrace profile show staging
     """
@@ -83,11 +109,13 @@ def show(name: str | None = None, /, *, json: Json = False) -> None:
     wanted = used if name is None else name
     if wanted is None:
         raise CommandError("no profile is used; see: headrace profile use --help", EXIT_NOT_FOUND)
-    bootstrap = known.bootstrap_of(wanted)
+    profile = known.named(wanted)
     if json:
-        print_json(_as_json(wanted, bootstrap, used))
+        print_json(_as_json(wanted, profile, used))
         return
-    print_table(("name", "bootstrap"), [(wanted, bootstrap)])
+    print_table(("name", "bootstrap"), [(wanted, profile.bootstrap)])
+    if profile.settings:
+        print_table(("setting", "value"), sorted(_shown(profile).items()))
 
 
 @app.command
@@ -97,7 +125,7 @@ def use(name: str) -> None:
     For example: headrace profile use staging
     """
     known = load()
-    known.bootstrap_of(name)
+    known.named(name)
     save(known._replace(current=name))
     print_line(f"{name} is used from now on")
 
@@ -109,11 +137,72 @@ def delete(name: str) -> None:
     For example: headrace profile delete staging
     """
     known = load()
-    known.bootstrap_of(name)
-    left = {each: address for each, address in known.addresses.items() if each != name}
+    known.named(name)
+    left = {each: profile for each, profile in known.known.items() if each != name}
     save(Profiles(None if known.current == name else known.current, left))
     print_line(f"deleted {name}")
 
 
-def _as_json(name: str, bootstrap: str, used: str | None) -> dict[str, object]:
-    return {"profile": name, "bootstrap": bootstrap, "used": name == used}
+def _made(
+    bootstrap: str | None, file: Path | None, settings: tuple[str, ...], password_file: Path | None
+) -> Profile:
+    """Return a profile that a client can be made by. UsageError."""
+    in_file = client_settings(file)
+    bootstrap = bootstrap or in_file.get("bootstrap.servers")
+    if bootstrap is None:
+        raise UsageError(
+            "--bootstrap-server: missing; a profile needs brokers, these or bootstrap.servers in"
+            " the file that --command-config names"
+        )
+    try:
+        parse_bootstrap(bootstrap)
+    except ValueError as error:
+        raise UsageError(f"--bootstrap-server: {error}") from None
+    found = {key: value for key, value in in_file.items() if is_security(key)} | _given(settings)
+    user = found.get(_USERNAME)
+    if password_file is not None or (user and not found.keys() & {_PASSWORD, _JAAS}):
+        if not user or _JAAS in found:
+            raise UsageError(f"--password-file: whose it is says --set {_USERNAME}=NAME")
+        found[_PASSWORD] = password_of(user, password_file, twice=False).reveal()
+    for key in found:
+        if key.endswith(".location"):  # the profile is used in other directories
+            found[key] = os.path.abspath(found[key])
+    try:
+        security_of(found)
+    except ConfigError as error:
+        raise UsageError(str(error)) from None
+    if found and PROTOCOL not in found:
+        raise UsageError(f"{PROTOCOL}: missing; SSL, SASL_SSL or SASL_PLAINTEXT")
+    return Profile(bootstrap, found)
+
+
+def _given(settings: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if is_secret(name):
+            raise UsageError(
+                f"--set {name}: a secret is for all to see on a command line; put it into a file"
+                " and name that by --command-config, or a password's by --password-file"
+            )
+        if not equals or not is_security(name):
+            raise UsageError(f"--set {name}: must be NAME=VALUE, of ssl.…, sasl.… or {PROTOCOL}")
+        found[name] = value
+    return found
+
+
+def _shown(profile: Profile) -> dict[str, str]:
+    return {name: HIDDEN if is_secret(name) else value for name, value in profile.settings.items()}
+
+
+def _security(profile: Profile) -> str:
+    return profile.settings.get(PROTOCOL, "")
+
+
+def _as_json(name: str, profile: Profile, used: str | None) -> dict[str, object]:
+    return {
+        "profile": name,
+        "bootstrap": profile.bootstrap,
+        "used": name == used,
+        "settings": _shown(profile),
+    }

@@ -1,7 +1,5 @@
 """`headrace user`: who can authenticate by SCRAM."""
 
-import sys
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -9,6 +7,7 @@ from cyclopts import App, Parameter
 from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError
 from headrace.cli.shared.output import note, print_json, print_line, print_table
+from headrace.cli.shared.passwords import PasswordFile, password_of
 from headrace.client.client import Client
 from headrace.client.sync import run
 from headrace.client.users import User, delete_credential, describe_users, set_credential
@@ -22,15 +21,6 @@ app = App(
     default_parameter=Parameter(show_default=False, negative=()),
 )
 
-PASSWORD_BYTES_MAX = 64 << 10
-
-PasswordFile = Annotated[
-    Path | None,
-    Parameter(
-        name="--password-file",
-        help="Where the password is, one line; - for standard input. Without it, it is asked for.",
-    ),
-]
 Mechanisms = Annotated[
     tuple[str, ...],
     Parameter(
@@ -93,7 +83,7 @@ def create(
     with cluster.client() as client:
         if _find(client, name) is not None:
             raise CommandError(f"there is a user {name} already; see: headrace user alter --help")
-        password = _password(name, password_file)
+        password = password_of(name, password_file, twice=True)
         _set(client, name, wanted, password, iterations)
     _tell("created", name, wanted, json=json)
 
@@ -115,7 +105,7 @@ def alter(
     wanted = _checked(name, mechanism, iterations)
     with cluster.client() as client:
         _existing(client, name)
-        password = _password(name, password_file)
+        password = password_of(name, password_file, twice=True)
         _set(client, name, wanted, password, iterations)
     _tell("altered", name, wanted, json=json)
 
@@ -171,36 +161,6 @@ def _existing(client: Client, name: str) -> User:
     if user is None:
         raise CommandError(f"there is no user {name}; see: headrace user list", EXIT_NOT_FOUND)
     return user
-
-
-def _password(name: str, file: Path | None) -> Secret:
-    """Return the password of a file, or what is typed, twice, without being shown."""
-    if file is not None:
-        text = _first_line(file)
-        if not text:
-            raise UsageError(f"--password-file {file}: its first line is empty")
-        return Secret(text)
-    if not sys.stdin.isatty():
-        raise UsageError("nobody can be asked for the password: give it by --password-file")
-    from getpass import getpass
-
-    typed = getpass(f"password of {name}: ")
-    if not typed:
-        raise UsageError("a password is needed")
-    if getpass("again: ") != typed:
-        raise UsageError("the two are not the same")
-    return Secret(typed)
-
-
-def _first_line(file: Path) -> str:
-    try:
-        if str(file) == "-":
-            return sys.stdin.readline(PASSWORD_BYTES_MAX).removesuffix("\n")
-        with file.open(encoding="utf-8") as opened:
-            return opened.readline(PASSWORD_BYTES_MAX).removesuffix("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "is not UTF-8"
-        raise UsageError(f"--password-file {file}: {why.lower()}") from None
 
 
 def _tell(verb: str, name: str, mechanisms: list[Mechanism], *, json: bool) -> None:

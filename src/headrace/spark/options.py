@@ -13,6 +13,7 @@ from enum import Enum
 
 from headrace.arrow.columns import COLUMNS, HEADERS
 from headrace.client.offsets import EARLIEST, LATEST
+from headrace.config.client_settings import is_security
 from headrace.spark.errors import OptionError
 from headrace.spark.given_options import GivenOptions, perhaps
 from headrace.spark.kafka_options import (
@@ -23,7 +24,7 @@ from headrace.spark.kafka_options import (
     checked_bootstrap,
 )
 from headrace.spark.plan import Splitting
-from headrace.spark.security import NO_SECURITY, Security, given_client, is_security
+from headrace.spark.security import NO_SECURITY, Security, given_client
 
 Partitions = dict[str, dict[int, int]]
 """A number (an offset, a timestamp) by topic and partition."""

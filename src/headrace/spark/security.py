@@ -15,6 +15,7 @@ from headrace.client.client import Client
 from headrace.client.security import Credentials, credentials_in
 from headrace.client.sync import FetchConnection, connect
 from headrace.client.transport import Address
+from headrace.config.client_settings import is_security
 from headrace.config.listeners import CLIENT_PROTOCOL
 from headrace.model.errors import ConfigError
 from headrace.posix.client_properties import read_client_properties
@@ -28,16 +29,9 @@ CONTEXT_SECONDS_MAX = 60.0
 _CONTEXTS_MAX = 16
 _KAFKA = "kafka."
 _BOOTSTRAP = "bootstrap.servers"
-_STARTS = ("ssl.", "sasl.")
-_OTHERS = frozenset({CLIENT_PROTOCOL, "enable.ssl.certificate.verification"})
 _CREDENTIALS = frozenset({"sasl.jaas.config", "sasl.username", "sasl.password"})
 _SHOWN_BY_SPARK = frozenset({"ssl.keystore.key", "ssl.key.pem"})
 """Spark hides values of options in its plans that have a password in them, and not these."""
-
-
-def is_security(key: str) -> bool:
-    """Tell whether a client's setting, by Kafka's name, is one of security."""
-    return key.startswith(_STARTS) or key in _OTHERS
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from headrace.config.client_settings import is_security
 from headrace.record.compression import Codec
 from headrace.spark.errors import OptionError
 from headrace.spark.given_options import GivenOptions
 from headrace.spark.kafka_options import checked_bootstrap
-from headrace.spark.security import Security, given_client, is_security
+from headrace.spark.security import Security, given_client
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
 TRANSACTION_TIMEOUT_MS = 900_000

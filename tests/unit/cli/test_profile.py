@@ -94,8 +94,8 @@ def test_profiles_are_listed_shown_changed_and_deleted(
     capfd.readouterr()
     assert profile("list", "--json") == 0
     assert json.loads(capfd.readouterr().out) == [
-        {"profile": "a", "bootstrap": "h:2", "used": False},
-        {"profile": "b", "bootstrap": "h:3", "used": True},
+        {"profile": "a", "bootstrap": "h:2", "used": False, "settings": {}},
+        {"profile": "b", "bootstrap": "h:3", "used": True, "settings": {}},
     ]
     assert profile("show") == 0
     assert capfd.readouterr().out == "name  bootstrap\nb     h:3\n"

@@ -9,12 +9,12 @@ from cyclopts import Parameter
 
 from headrace.cli.shared.defaults import DEFAULT_BOOTSTRAP
 from headrace.cli.shared.failure import UsageError
-from headrace.cli.shared.profile_file import chosen_bootstrap
+from headrace.cli.shared.profile_file import chosen as chosen_profile
 from headrace.cli.shared.profile_file import load as profiles
 from headrace.client.client import Client
 from headrace.client.sync import connect
+from headrace.config.client_settings import is_secret
 from headrace.config.listeners import CLIENT_PROTOCOL
-from headrace.config.properties import parse
 from headrace.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 WAIT_SECONDS_MAX = 86_400.0
 _BOOTSTRAP = "HEADRACE_BOOTSTRAP"
 _COMMAND_CONFIG = "HEADRACE_COMMAND_CONFIG"
-_SECRET_SETTINGS = frozenset({"sasl.password", "sasl.jaas.config", "pass", "sasl.pass"})
+_NAMES_OF_BOOTSTRAP = frozenset({"brokers", "bootstrap.servers", "metadata.broker.list"})
 
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Answer in JSON, for scripts.")]
 
@@ -55,7 +55,10 @@ class BrokerOptions:
     ] = None
     profile: Annotated[
         str | None,
-        Parameter(name="--profile", help="The profile whose brokers to ask (headrace profile)."),
+        Parameter(
+            name="--profile",
+            help="The profile whose brokers to ask, by its settings (headrace profile).",
+        ),
     ] = None
     settings: Annotated[
         tuple[str, ...],
@@ -83,31 +86,12 @@ class BrokerOptions:
 
     def client(self, *, patient: bool = False, retry_seconds: float | None = None) -> Client:
         """Make a client of this cluster; nothing is connected yet. CommandError."""
-        bootstrap = self.bootstrap
-        given = client_settings(self.command_config)
-        if self.profile is not None:
-            if bootstrap not in {None, os.environ.get(_BOOTSTRAP)}:
-                raise UsageError("--profile and --bootstrap-server: one of them at most")
-            bootstrap = profiles().bootstrap_of(self.profile)
-        for setting in self.settings:
-            name, equals, value = setting.partition("=")
-            if name in _SECRET_SETTINGS:
-                raise UsageError(
-                    f"-X {name}: a secret is for all to see on a command line; put it into a file"
-                    " and name that by --command-config"
-                )
-            if name not in {"brokers", "bootstrap.servers", "metadata.broker.list"} or not equals:
-                raise UsageError(f"-X {setting}: only brokers=host:port is known")
-            bootstrap = value
-        if bootstrap is None:
-            bootstrap = given.get("bootstrap.servers")
-        if bootstrap is None:
-            bootstrap = chosen_bootstrap() or DEFAULT_BOOTSTRAP
+        chosen = self._chosen()
         check_seconds("--request-timeout", self.seconds)
-        security = _security_of(given)
+        security = _security_of(chosen)
         try:
             return connect(
-                bootstrap,
+                chosen.bootstrap,
                 client_id="headrace-cli",
                 request_timeout_seconds=self.seconds,
                 retry_seconds=self.seconds if retry_seconds is None else retry_seconds,
@@ -118,38 +102,91 @@ class BrokerOptions:
         except ValueError as error:
             raise UsageError(f"--bootstrap-server: {error}") from None
 
+    def _chosen(self) -> "_Chosen":
+        """Return where the brokers are and by which settings to come to them.
 
-def client_settings(path: Path | None) -> dict[str, str]:
-    """Return the settings in a client's properties file, none without one; UsageError."""
-    if path is None:
-        return {}
-    try:
-        return parse(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "is not UTF-8"
-        raise UsageError(f"--command-config {path}: {why.lower()}") from None
-    except ConfigError as error:
-        raise UsageError(f"--command-config {path}: {error}") from None
+        The settings are one place's, never two mixed: those of --command-config, else of a
+        --profile that has some, else of the environment's file. The profile in use gives its own
+        to its own brokers alone.
+        """
+        file, bootstrap, profile = self.command_config, self._asked_for() or self.bootstrap, None
+        if self.profile is not None:
+            if bootstrap not in {None, os.environ.get(_BOOTSTRAP)}:
+                raise UsageError("--profile and --bootstrap-server: one of them at most")
+            profile = self.profile, profiles().named(self.profile)
+            bootstrap = profile[1].bootstrap
+            if profile[1].settings and str(file) == os.environ.get(_COMMAND_CONFIG):
+                file = None
+        given = client_settings(file)
+        if bootstrap is None:
+            bootstrap = given.get("bootstrap.servers")
+        if bootstrap is None:
+            profile = chosen_profile()
+            bootstrap = profile[1].bootstrap if profile else DEFAULT_BOOTSTRAP
+        if file is None and profile is not None:
+            return _Chosen(bootstrap, profile[1].settings, f"profile {profile[0]}")
+        return _Chosen(bootstrap, given, "--command-config")
+
+    def _asked_for(self) -> str | None:
+        """Return the brokers that -X names, if it does; UsageError."""
+        bootstrap = None
+        for setting in self.settings:
+            name, equals, value = setting.partition("=")
+            if is_secret(name):
+                raise UsageError(
+                    f"-X {name}: a secret is for all to see on a command line; put it into a file"
+                    " and name that by --command-config"
+                )
+            if name not in _NAMES_OF_BOOTSTRAP or not equals:
+                raise UsageError(f"-X {setting}: only brokers=host:port is known")
+            bootstrap = value
+        return bootstrap
 
 
-class _Security(NamedTuple):
+class _Chosen(NamedTuple):
+    bootstrap: str
+    settings: "Mapping[str, str]"
+    where: str
+    """Where the settings are, for who must mend them."""
+
+
+class Security(NamedTuple):
+    """What a client's settings say of security."""
+
     tls: "SSLContext | None" = None
     """What connections are encrypted by."""
     credentials: "Credentials | None" = None
     """Who to be on them."""
 
 
-def _security_of(settings: "Mapping[str, str]") -> _Security:
-    """Return what a client's settings say of security; UsageError."""
+def client_settings(path: Path | None) -> dict[str, str]:
+    """Return the settings in a client's properties file, none without one; UsageError."""
+    if path is None:
+        return {}
+    from headrace.posix.client_properties import read_client_properties
+
+    try:
+        return read_client_properties(path)
+    except ConfigError as error:
+        raise UsageError(f"--command-config {path}: {error}") from None
+
+
+def _security_of(chosen: _Chosen) -> Security:
+    """Return what the chosen settings say of security; UsageError."""
+    try:
+        return security_of(chosen.settings)
+    except ConfigError as error:
+        raise UsageError(f"{chosen.where}: {error}") from None
+
+
+def security_of(settings: "Mapping[str, str]") -> Security:
+    """Return what a client's settings say of security; ConfigError."""
     if CLIENT_PROTOCOL not in settings:
-        return _Security()
+        return Security()
     from headrace.client.security import credentials_in
     from headrace.posix.tls_client import client_context
 
-    try:
-        return _Security(client_context(settings), credentials_in(settings))
-    except ConfigError as error:
-        raise UsageError(f"--command-config: {error}") from None
+    return Security(client_context(settings), credentials_in(settings))
 
 
 def check_seconds(flag: str, seconds: float) -> None:

@@ -1,36 +1,52 @@
-"""The file of profiles: one for each user, for nobody else to read."""
+"""The file of profiles: one for each user, for nobody else to read, as it may hold passwords."""
 
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError
+from headrace.config.client_settings import is_secret
 
 ENVIRONMENT = "HEADRACE_PROFILE"
 """Names the profile of a shell."""
 _MODE_OF_DIRECTORY = 0o700
+_OTHERS = 0o077
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class Profile(NamedTuple):
+    """One cluster, and how to come to it."""
+
+    bootstrap: str
+    """Where its brokers are, as -b takes it."""
+    settings: Mapping[str, str] = _NOTHING
+    """A client's settings by Kafka's names; may hold secrets."""
+
+    def __repr__(self) -> str:
+        return f"Profile({self.bootstrap}, {', '.join(self.settings)})"
 
 
 class Profiles(NamedTuple):
     """What the file says."""
 
     current: str | None
-    addresses: dict[str, str]
-    """Where each profile's brokers are, as -b takes it."""
+    known: dict[str, Profile]
 
     def used(self) -> str | None:
         """Return the profile that holds here: the environment's, else the file's."""
         return os.environ.get(ENVIRONMENT) or self.current
 
-    def bootstrap_of(self, name: str) -> str:
-        """Return a profile's addresses. CommandError where there is none of that name."""
-        if name not in self.addresses:
-            known = ", ".join(sorted(self.addresses)) or "none at all"
+    def named(self, name: str) -> Profile:
+        """Return a profile. CommandError where there is none of that name."""
+        if name not in self.known:
+            known = ", ".join(sorted(self.known)) or "none at all"
             raise CommandError(f"there is no profile {name}; there are: {known}", EXIT_NOT_FOUND)
-        return self.addresses[name]
+        return self.known[name]
 
 
 def path() -> Path:
@@ -42,18 +58,41 @@ def path() -> Path:
 
 
 def load() -> Profiles:
-    """Read the file; no profiles where there is none. CommandError where it is no such file."""
+    """Read the file; no profiles where there is none.
+
+    CommandError where it is no such file, and where others may use it although it has secrets.
+    """
     where = path()
     try:
-        content = json.loads(where.read_bytes())
+        with where.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            content = json.loads(file.read())
         profiles = content["profiles"]
-        addresses = {str(name): str(each["bootstrap"]) for name, each in profiles.items()}
+        known = {str(name): _profile(each) for name, each in profiles.items()}
         current = content.get("current")
     except FileNotFoundError:
         return Profiles(None, {})
     except (ValueError, KeyError, TypeError, AttributeError):
         raise CommandError(f"{where} is no file of profiles: mend it or remove it") from None
-    return Profiles(current if current in addresses else None, addresses)
+    if mode & _OTHERS and any(map(is_secret, _all_names(known))):
+        raise CommandError(
+            f"{where} holds passwords, and others may read or change it (mode"
+            f" {mode & 0o777:04o}): chmod 600 {where}, and change the passwords if need be"
+        )
+    return Profiles(current if current in known else None, known)
+
+
+def _profile(said: Mapping[str, object]) -> Profile:
+    settings = said.get("settings", {})
+    if not isinstance(settings, dict):
+        raise TypeError("settings")
+    return Profile(
+        str(said["bootstrap"]), {str(name): str(value) for name, value in settings.items()}
+    )
+
+
+def _all_names(known: Mapping[str, Profile]) -> list[str]:
+    return [name for profile in known.values() for name in profile.settings]
 
 
 def save(profiles: Profiles) -> None:
@@ -64,7 +103,9 @@ def save(profiles: Profiles) -> None:
         "version": 1,
         "current": profiles.current,
         "profiles": {
-            name: {"bootstrap": bootstrap} for name, bootstrap in profiles.addresses.items()
+            name: {"bootstrap": profile.bootstrap}
+            | ({"settings": dict(profile.settings)} if profile.settings else {})
+            for name, profile in profiles.known.items()
         },
     }
     # Made with 0600, whatever the umask is.
@@ -81,8 +122,8 @@ def save(profiles: Profiles) -> None:
         raise
 
 
-def chosen_bootstrap() -> str | None:
-    """Return the addresses of the profile that is used; None: none is. CommandError."""
+def chosen() -> tuple[str, Profile] | None:
+    """Return the name and the profile that is used; None: none is. CommandError."""
     profiles = load()
     used = profiles.used()
-    return None if used is None else profiles.bootstrap_of(used)
+    return None if used is None else (used, profiles.named(used))

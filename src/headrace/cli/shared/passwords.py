@@ -1,0 +1,53 @@
+"""Passwords as commands take them: from a file or typed, never as a word of the command line."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from headrace.cli.shared.failure import UsageError
+from headrace.model.secret import Secret
+
+PASSWORD_BYTES_MAX = 64 << 10
+
+PasswordFile = Annotated[
+    Path | None,
+    Parameter(
+        name="--password-file",
+        help="Where the password is, one line; - for standard input. Without it, it is asked for.",
+    ),
+]
+
+
+def password_of(name: str, file: Path | None, *, twice: bool) -> Secret:
+    """Return the password of a file, or what is typed without being shown. UsageError.
+
+    `twice`: a new one, which a slip would make unknown.
+    """
+    if file is not None:
+        text = _first_line(file)
+        if not text:
+            raise UsageError(f"--password-file {file}: its first line is empty")
+        return Secret(text)
+    if not sys.stdin.isatty():
+        raise UsageError("nobody can be asked for the password: give it by --password-file")
+    from getpass import getpass
+
+    typed = getpass(f"password of {name}: ")
+    if not typed:
+        raise UsageError("a password is needed")
+    if twice and getpass("again: ") != typed:
+        raise UsageError("the two are not the same")
+    return Secret(typed)
+
+
+def _first_line(file: Path) -> str:
+    try:
+        if str(file) == "-":
+            return sys.stdin.readline(PASSWORD_BYTES_MAX).removesuffix("\n")
+        with file.open(encoding="utf-8") as opened:
+            return opened.readline(PASSWORD_BYTES_MAX).removesuffix("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "is not UTF-8"
+        raise UsageError(f"--password-file {file}: {why.lower()}") from None
