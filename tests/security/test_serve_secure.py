@@ -1,7 +1,6 @@
 """`headrace serve --secure` as a process: a locked broker, and real clients with its files."""
 
 import json
-import os
 import signal
 import socket
 import ssl
@@ -38,19 +37,20 @@ class Locked:
         """Settings as librdkafka's users read them from the file."""
         lines = (self.place / "client-librdkafka.properties").read_text().splitlines()
         pairs = (line.split("=", 1) for line in lines if not line.startswith("#"))
-        settings = {name: value for name, value in pairs}
+        settings = dict(pairs)
         return settings | {name.replace("_", "."): value for name, value in more.items()}
 
 
 @contextmanager
 def locked(data: Path, port: int, *words: str) -> Iterator[Locked]:
-    with subprocess.Popen(
-        [
-            str(HEADRACE), "serve", "--secure", "--port", str(port), "--data", str(data),
-            "--log-format", "json", *words,
-        ],
-        stdout=subprocess.PIPE, stderr=(data.parent / "broker.log").open("a"), text=True,
-    ) as process:  # fmt: skip
+    serve = [str(HEADRACE), "serve", "--secure", "--log-format", "json"]
+    with (
+        (data.parent / "broker.log").open("a") as log,
+        subprocess.Popen(
+            [*serve, "--port", str(port), "--data", str(data), *words],
+            stdout=subprocess.PIPE, stderr=log, text=True,
+        ) as process,
+    ):  # fmt: skip
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
@@ -160,9 +160,11 @@ def test_nobody_else_comes_in(broker: Locked, wrong: dict[str, str]) -> None:
 
 def test_who_does_not_know_the_authority_does_not_believe_it(broker: Locked) -> None:
     host, _, port = broker.facts["bootstrap"].rpartition(":")
-    with socket.create_connection((host, int(port)), 10) as connection:
-        with pytest.raises(ssl.SSLCertVerificationError):
-            ssl.create_default_context().wrap_socket(connection, server_hostname=host)
+    with (
+        socket.create_connection((host, int(port)), 10) as connection,
+        pytest.raises(ssl.SSLCertVerificationError),
+    ):
+        ssl.create_default_context().wrap_socket(connection, server_hostname=host)
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "::1", socket.gethostname()])
@@ -226,4 +228,4 @@ def test_a_user_who_was_there_before_is_not_taken_over(tmp_path: Path) -> None:
     last = done.stderr.splitlines()[-1]
     assert "there is a user admin already, with another password: write that into" in last
     assert "not-his-password" not in done.stderr
-    assert not os.path.exists(data / "admin.sock")
+    assert not (data / "admin.sock").exists()
