@@ -54,7 +54,7 @@ def _served(arguments: Sequence[str]) -> int:
     plain = start.plain_words(arguments)
     if plain is None:
         return _commanded(arguments)
-    return start.start(plain.properties, plain.flags, quiet=plain.quiet)
+    return start.start(plain.properties, plain.flags, quiet=plain.quiet, secure=plain.secure)
 
 
 def _commanded(arguments: Sequence[str]) -> int:

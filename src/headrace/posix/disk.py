@@ -202,10 +202,10 @@ class RealDisk(LookUps):
         except (OSError, ValueError):
             return ""
 
-    def replace(self, path: str, content: bytes) -> None:
-        """Replace a file's content, atomically and durably."""
+    def replace(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        """Replace a file's content, atomically and durably; `mode` as the process's mask leaves."""
         temporary = path + ".tmp"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
         try:
             write_all(fd, 0, [content])
             os.fsync(fd)

@@ -120,7 +120,31 @@ def test_as_json_it_is_one_object_with_these_names() -> None:
         "own_name": None,
         "pid_file": None,
         "log_file": None,
+        "admin_socket": None,
+        "secure": None,
     }
+
+
+def test_a_locked_broker_says_where_what_its_clients_take_is() -> None:
+    secure = {
+        "user": "admin",
+        "authority": "/data/a.pem",
+        "certificate_until": "2031-01-02",
+        "clients": ["/data/java.properties", "/data/spark.json"],
+    }
+    facts = ONE._replace(secure=secure, admin_socket="/data/admin.sock")
+    text = said(facts)
+    assert (
+        "administration: -b unix:/data/admin.sock\n"
+        "locked: TLS, SCRAM and ACLs; the first user is admin, who may do all\n"
+        "certificate: until 2031-01-02, signed by /data/a.pem\n"
+        "for clients: /data/java.properties\n"
+        "for clients: /data/spark.json\n"
+        "try: echo hello | headrace produce orders --command-config /data/java.properties && "
+    ) in text
+    assert json.loads(said(facts, "json"))["secure"] == secure
+    without = said(facts._replace(secure={**secure, "clients": []}))
+    assert "--command-config" not in without
 
 
 def test_the_facts_are_the_brokers_own(tmp_path: Path) -> None:
@@ -155,7 +179,7 @@ def test_plain_words_know_quiet_and_the_logs_form() -> None:
     found = plain_words(["serve", "-q", "--data", "d", "--log-format", "json"])
     assert found is not None
     assert (found.quiet, found.flags) == (True, {"log.dirs": "d", "log.format": "json"})
-    assert plain_words(["serve"]) == (None, {}, False)
+    assert plain_words(["serve"]) == (None, {}, False, False)
 
 
 # --- of processes ---------------------------------------------------------------------------------

@@ -285,6 +285,9 @@ PLAIN = [
     ["--insecure", "--node-id=4", "--log-level", "debug", "--set=log.dirs=there", "--log-dir", "d"],
     ["--zookeeper", "h:2181,g:2181/kafka", "--broker-id", "1"],
     ["--metrics", "127.0.0.1:1", "--advertised-listeners", "PLAINTEXT://h:1"],
+    ["--port", "0", "--quiet"],
+    ["--port=9999", "--secure", "--data", "here"],
+    ["--secure", "--port", "9999"],
 ]
 
 
@@ -292,12 +295,17 @@ PLAIN = [
 def test_plain_words_of_serve_mean_what_the_tree_of_commands_reads(
     words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[tuple[Path | None, dict[str, str], bool]] = []
+    seen: list[tuple[Path | None, dict[str, str], bool, bool]] = []
 
     def start(
-        properties: Path | None, flags: dict[str, str], *, quiet: bool = False, **_: object
+        properties: Path | None,
+        flags: dict[str, str],
+        *,
+        quiet: bool = False,
+        secure: bool = False,
+        **_: object,
     ) -> int:
-        seen.append((properties, flags, quiet))
+        seen.append((properties, flags, quiet, secure))
         return 0
 
     monkeypatch.setattr(serving, "start", start)
@@ -318,6 +326,8 @@ def test_plain_words_of_serve_mean_what_the_tree_of_commands_reads(
         ["serve", "--listeners", "--insecure"],
         ["serve", "--data", "a", "--log-dirs", "b"],
         ["serve", "--no-such-flag", "1"],
+        ["serve", "--port", "1", "--listeners", "PLAINTEXT://127.0.0.1:1"],
+        ["serve", "--listeners", "PLAINTEXT://127.0.0.1:1", "--port", "1"],
     ],
     ids=" ".join,
 )
@@ -328,7 +338,8 @@ def test_words_that_are_not_plain_are_left_to_the_tree_of_commands(words: list[s
 def test_a_broker_starts_without_the_library_of_the_command_line() -> None:
     code = (
         "import sys, headrace.cli.main, headrace.cli.broker.start, headrace.server.main;"
-        "print(*{'cyclopts', 'rich', 'importlib.metadata', 'kio', 'argparse'} & set(sys.modules))"
+        "print(*{'cyclopts', 'rich', 'importlib.metadata', 'kio', 'argparse', 'cryptography',"
+        "'headrace.server.secure'} & set(sys.modules))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == []

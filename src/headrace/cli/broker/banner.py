@@ -7,13 +7,13 @@ listens on ADDRESS`, one line a listener, and on the JSON object's names.
 
 import os
 import sys
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from headrace import __version__
 from headrace.cli.shared.defaults import DEFAULT_BOOTSTRAP
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from headrace.server.assembly import Server
 
@@ -49,6 +49,11 @@ class Facts(NamedTuple):
     pid_file: str | None = None
     log_file: str | None = None
     """Where the log goes; None: standard error."""
+    admin_socket: str | None = None
+    """Where this machine's own user administrates without a password; None: nowhere."""
+    secure: "Mapping[str, Any] | None" = None
+    """Of --secure: the first user, the authority's certificate, when the broker's ends, and the
+    files for clients; None: it is not locked by that."""
 
 
 def facts_of(
@@ -68,13 +73,19 @@ def facts_of(
             for server in servers
             for endpoint in server.endpoints()
         ),
-        bootstrap=",".join("{0.host}:{0.port}".format(server.endpoints()[0]) for server in servers),
+        bootstrap=bootstrap_of(servers),
         data=data or ", ".join(os.path.abspath(path) for path in first.config.log_dirs),
         data_kept=data_kept,
         durable=first.config.log_flush_on_ack,
         metrics=None if http is None else "http://{}:{}/metrics".format(*http.address),
         own_name=_own_name(first),
+        admin_socket=first.doors.local_path if len(servers) == 1 else None,
     )
+
+
+def bootstrap_of(servers: "Sequence[Server]") -> str:
+    """Return what clients take as bootstrap.servers."""
+    return ",".join("{0.host}:{0.port}".format(server.endpoints()[0]) for server in servers)
 
 
 def _own_name(server: "Server") -> str | None:
@@ -145,7 +156,7 @@ def _told(facts: Facts) -> list[tuple[str, str]]:
     if facts.own_name is not None:
         told += (
             f" ({facts.own_name} is this machine's own name: clients that do not know it need"
-            " another, by --advertised-listeners PLAINTEXT://HOST:PORT)"
+            f" another, by --advertised-listeners {facts.advertised[0].partition(':')[0]}://HOST:PORT)"
         )
     rows = [
         ("clients are told", told),
@@ -154,15 +165,30 @@ def _told(facts: Facts) -> list[tuple[str, str]]:
         ("process", process),
         ("log on", facts.log_file or "standard error"),
     ]
+    if facts.admin_socket is not None:
+        rows.append(("administration", f"-b unix:{facts.admin_socket}"))
+    if facts.secure is not None:
+        rows += _locked(facts.secure)
     if facts.metrics is not None:
         rows.append(("metrics", facts.metrics))
     return [*rows, ("try", _first_line(facts))]
+
+
+def _locked(secure: "Mapping[str, Any]") -> list[tuple[str, str]]:
+    """Return what is said of a broker that --secure has locked."""
+    return [
+        ("locked", f"TLS, SCRAM and ACLs; the first user is {secure['user']}, who may do all"),
+        ("certificate", f"until {secure['certificate_until']}, signed by {secure['authority']}"),
+        *(("for clients", path) for path in secure["clients"]),
+    ]
 
 
 def _first_line(facts: Facts) -> str:
     """Return one line to paste into another terminal."""
     first = facts.bootstrap.partition(",")[0]
     where = "" if first == DEFAULT_BOOTSTRAP else f" -b {first}"
+    if facts.secure is not None and facts.secure["clients"]:
+        where = f" --command-config {facts.secure['clients'][0]}"
     command = _command(sys.argv[0], os.environ.get("PATH", ""))
     return (
         f"echo hello | {command} produce orders{where} && {command} consume orders"

@@ -28,6 +28,14 @@ class ServeOptions:
         bool,
         Parameter(negative=(), help="Allow listeners that other machines reach without TLS."),
     ] = False
+    secure: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Lock it: TLS by a private authority, ACLs and a first user, made once beside the"
+            " data, with files for clients. Listeners are SASL_SSL://host:port.",
+        ),
+    ] = False
     pairs: Annotated[
         tuple[str, ...],
         Parameter(
@@ -85,7 +93,7 @@ class ServeOptions:
                 raise UsageError("--port and --listeners: give one of them")
             if not is_port(str(self.port)):
                 raise UsageError(f"--port {self.port}: must be 0 to {PORT_MAX}")
-            flags["listeners"] = listener_on(self.port)
+            flags["listeners"] = listener_on(self.port, "SASL_SSL" if self.secure else "PLAINTEXT")
         given = {
             "listeners": self.listeners,
             "advertised.listeners": self.advertised,
@@ -137,4 +145,5 @@ def serve(
         daemon=daemon,
         log_file=log_file,
         pid_file=pid_file,
+        secure=options.secure,
     )

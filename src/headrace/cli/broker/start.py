@@ -17,6 +17,7 @@ from headrace.observe import logs
 
 if TYPE_CHECKING:
     from headrace.server.assembly import Server
+    from headrace.server.secure.preparation import Secured
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ class Plain(NamedTuple):
     properties: Path | None
     flags: dict[str, str]
     quiet: bool
+    secure: bool = False
 
 
 def plain_words(arguments: Sequence[str]) -> Plain | None:
@@ -63,7 +65,8 @@ def plain_words(arguments: Sequence[str]) -> Plain | None:
     properties: Path | None = None
     pairs: list[str] = []
     flags: dict[str, str] = {}
-    quiet = False
+    quiet = secure = False
+    port = ""
     words = iter(arguments[1:])
     for word in words:
         if not word.startswith("-"):
@@ -73,15 +76,18 @@ def plain_words(arguments: Sequence[str]) -> Plain | None:
             continue
         if word == "--port" or word.startswith("--port="):
             text = word.partition("=")[2] if "=" in word else next(words, "")
-            if "listeners" in flags or not is_port(text):
+            if port or not is_port(text):
                 return None
-            flags["listeners"] = listener_on(text)
+            port = text
             continue
         if word == "--insecure":
             flags["insecure.listeners"] = "true"
             continue
         if word in QUIET_FLAGS:
             quiet = True
+            continue
+        if word == "--secure":
+            secure = True
             continue
         flag, equals, value = word.partition("=")
         if not equals:
@@ -94,7 +100,11 @@ def plain_words(arguments: Sequence[str]) -> Plain | None:
             flags[KEYS[flag]] = value
         else:
             return None
-    return Plain(properties, {**parse_pairs(pairs), **flags}, quiet)
+    if port:
+        if "listeners" in flags:
+            return None
+        flags["listeners"] = listener_on(port, "SASL_SSL" if secure else "PLAINTEXT")
+    return Plain(properties, {**parse_pairs(pairs), **flags}, quiet, secure)
 
 
 PORT_MAX = 65_535
@@ -105,9 +115,9 @@ def is_port(text: str) -> bool:
     return text.isascii() and text.isdigit() and int(text) <= PORT_MAX
 
 
-def listener_on(port: object) -> str:
+def listener_on(port: object, protocol: str = "PLAINTEXT") -> str:
     """Return the listener that --port stands for: this machine only."""
-    return f"PLAINTEXT://127.0.0.1:{port}"
+    return f"{protocol}://127.0.0.1:{port}"
 
 
 def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:
@@ -129,12 +139,19 @@ def start(
     daemon: bool = False,
     log_file: Path | None = None,
     pid_file: Path | None = None,
+    secure: bool = False,
 ) -> int:
     """Run a broker until it is told to stop; returns the exit code. ConfigError, CommandError.
 
-    `quiet`: nothing is said of its start.
+    `quiet`: nothing is said of its start. `secure`: locked, as --secure says.
     """
-    config, warnings = load_config(properties, flags)
+    secured: Secured | None = None
+    if secure:
+        from headrace.cli.broker.secure import prepare
+
+        config, warnings, secured = prepare(_text_of(properties), flags)
+    else:
+        config, warnings = load_config(properties, flags)
     pid_path = pid_file or default_pid_path(config.log_dirs)
     log_path = None
     if daemon:
@@ -144,26 +161,35 @@ def start(
         detach(log_path)
     elif log_file is not None:
         raise UsageError("--log-file goes with --daemon; else: headrace serve … 2> FILE")
-    return _run(config, warnings, pid_path, log_path, quiet=quiet)
+    return _run(config, warnings, pid_path, log_path, secured, quiet=quiet)
 
 
 def load_config(
     properties: Path | None, flags: Mapping[str, str]
 ) -> tuple[BrokerConfig, list[str]]:
     """Return the configuration with its warnings. ConfigError: a line for each wrong value."""
-    text = ""
-    if properties is not None:
-        try:
-            text = properties.read_text("utf-8")
-        except OSError as error:
-            raise ConfigError(f"{properties}: {(error.strerror or str(error)).lower()}") from None
-        except UnicodeDecodeError:
-            raise ConfigError(f"{properties}: is not UTF-8 text") from None
-    return load(text, os.environ, flags)
+    return load(_text_of(properties), os.environ, flags)
+
+
+def _text_of(properties: Path | None) -> str:
+    if properties is None:
+        return ""
+    try:
+        return properties.read_text("utf-8")
+    except OSError as error:
+        raise ConfigError(f"{properties}: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{properties}: is not UTF-8 text") from None
 
 
 def _run(
-    config: BrokerConfig, warnings: list[str], pid_path: Path, log_path: Path | None, *, quiet: bool
+    config: BrokerConfig,
+    warnings: list[str],
+    pid_path: Path,
+    log_path: Path | None,
+    secured: "Secured | None",
+    *,
+    quiet: bool,
 ) -> int:
     logs.set_up(config.log_level, form=config.log_format)
     for warning in warnings:
@@ -174,19 +200,26 @@ def _run(
     # Until it runs, all that is made stays: nothing is to be found by looking for garbage.
     gc.disable()
     from headrace.server.main import serve as run_broker
+    from headrace.server.main import serve_until_signal
 
     pid = PidFile(pid_path)
 
     def started(server: "Server") -> None:
         pid.take()
+        if secured is not None:
+            secured.write_clients(banner.bootstrap_of([server]))
         if not quiet:
-            _announce(server, pid_path, log_path)
+            _announce(server, pid_path, log_path, secured)
         if log_path is not None:
             from headrace.cli.broker.daemon import release_parent
 
             release_parent()
 
     try:
+        if secured is not None:
+            from headrace.server.secure.first_user import secure_server
+
+            return serve_until_signal(secure_server(config, secured), started, announced=True)
         return run_broker(config, started=started, announced=True)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -196,11 +229,15 @@ def _run(
         pid.give_up()
 
 
-def _announce(server: "Server", pid_path: Path, log_path: Path | None) -> None:
+def _announce(
+    server: "Server", pid_path: Path, log_path: Path | None, secured: "Secured | None"
+) -> None:
     """Say what somebody who started a broker wants to know once it listens. `log_path`: its log
     file, where it is in the background."""
     facts = banner.facts_of([server])._replace(
-        pid_file=str(pid_path), log_file=None if log_path is None else str(log_path)
+        pid_file=str(pid_path),
+        log_file=None if log_path is None else str(log_path),
+        secure=None if secured is None else secured.facts(),
     )
     stop = f"headrace stop --pid-file {pid_path} ends it."
     ends_by = banner.CTRL_C if log_path is None else stop

@@ -1,0 +1,56 @@
+"""`headrace serve --secure`: the configuration of a locked broker, out of any other."""
+
+import datetime
+import os
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.config.broker import BrokerConfig, load
+from headrace.config.properties import render
+from headrace.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from headrace.server.secure.preparation import Secured
+
+_UMASK = 0o077
+"""What a locked broker writes is its owner's alone, records included."""
+
+
+class Prepared(NamedTuple):
+    """A configuration with its warnings, and the files that belong to it."""
+
+    config: BrokerConfig
+    warnings: list[str]
+    secured: "Secured"
+
+
+def prepare(text: str, flags: Mapping[str, str]) -> Prepared:
+    """Make or find what a locked broker needs. `text`: a properties file's. ConfigError."""
+    try:
+        from headrace.server.secure import preparation
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "cryptography":
+            raise
+        raise ConfigError(
+            "--secure makes certificates, which needs a library: pip install headrace[tls]"
+        ) from None
+    os.umask(_UMASK)
+    draft, _ = load(
+        render(preparation.DRAFT) + text, os.environ, {**flags, "insecure.listeners": "true"}
+    )
+    preparation.check_given(draft)
+    preparation.check_listeners(draft.listeners)
+    now = datetime.datetime.now(datetime.UTC)
+    secured = preparation.Secured(draft, socket.gethostname(), now)
+    settings = {"listeners": preparation.DRAFT["listeners"]}
+    config, warnings = load(
+        render(settings) + text, os.environ, {**flags, **secured.settings(draft)}
+    )
+    preparation.check_config(config)
+    warnings += [
+        f"{path}: others on this machine can read what is in it: chmod go-rwx {path}"
+        for path in config.log_dirs
+        if os.path.isdir(path) and os.stat(path).st_mode & 0o077
+    ]
+    return Prepared(config, warnings, secured)

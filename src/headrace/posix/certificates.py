@@ -1,0 +1,187 @@
+"""A private certificate authority and what it signs, as PEM. Needs `cryptography` (headrace[tls]).
+
+Keys are of P-256. An authority that is renewed keeps its key and its name: whoever trusts the
+former certificate believes what is signed under the later one.
+"""
+
+import datetime
+import secrets
+from collections.abc import Iterable
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+AUTHORITY_DAYS = 3650
+SERVER_DAYS = 825
+"""The longest that clients of every maker believe."""
+RENEWED_DAYS_BEFORE = 30
+_EARLIER = datetime.timedelta(hours=1)
+"""Clients' clocks may be behind."""
+_COMMON_NAME_CHARS_MAX = 64
+
+
+class Authority(NamedTuple):
+    """Who signs. Secret: its key."""
+
+    key: ec.EllipticCurvePrivateKey
+    certificate: x509.Certificate
+
+    @property
+    def pem(self) -> bytes:
+        """The certificate."""
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    def __repr__(self) -> str:
+        return "Authority(***)"
+
+
+def new_key() -> bytes:
+    """Return a new private key."""
+    return _pem_of(ec.generate_private_key(ec.SECP256R1()))
+
+
+def authority_of(key: bytes, certificate: bytes) -> Authority:
+    """Return the authority of a key and its certificate; ValueError where they are not that."""
+    private = _key_of(key)
+    found = _certificate_of(certificate)
+    if found.public_key() != private.public_key():
+        raise ValueError("the certificate is another key's")
+    return Authority(private, found)
+
+
+def new_authority(key: bytes, now: datetime.datetime, former: Authority | None = None) -> Authority:
+    """Return an authority with a certificate that begins now; `former`: the one it goes on for.
+
+    ValueError where `key` is none.
+    """
+    private = _key_of(key)
+    if former is None:
+        common = f"Headrace private authority {secrets.token_hex(4)}"
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+    else:
+        name = former.certificate.subject
+    identifier = x509.SubjectKeyIdentifier.from_public_key(private.public_key())
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(private.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _EARLIER)
+        .not_valid_after(now + datetime.timedelta(days=AUTHORITY_DAYS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(identifier, critical=False)
+        .sign(private, hashes.SHA256())
+    )
+    return Authority(private, certificate)
+
+
+def server_certificate(authority: Authority, names: Iterable[str], now: datetime.datetime) -> bytes:
+    """Return a new key and its certificate for a server that is reached by these names."""
+    private = ec.generate_private_key(ec.SECP256R1())
+    wanted = list(dict.fromkeys(names))
+    common = wanted[0][:_COMMON_NAME_CHARS_MAX]
+    issuer = authority.certificate
+    until = min(now + datetime.timedelta(days=SERVER_DAYS), issuer.not_valid_after_utc)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)]))
+        .issuer_name(issuer.subject)
+        .public_key(private.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _EARLIER)
+        .not_valid_after(until)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(map(_general_name, wanted)), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()),
+            critical=False,
+        )
+        .sign(authority.key, hashes.SHA256())
+    )
+    return _pem_of(private) + certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def until(certificate: bytes) -> datetime.datetime:
+    """Return when a certificate ends; ValueError where it is none."""
+    return _certificate_of(certificate).not_valid_after_utc
+
+
+def runs_out(certificate: x509.Certificate, now: datetime.datetime) -> bool:
+    """Tell whether a certificate ends so soon that it must be renewed."""
+    return certificate.not_valid_after_utc - now < datetime.timedelta(days=RENEWED_DAYS_BEFORE)
+
+
+def why_renewed(
+    server: bytes, authority: Authority, names: Iterable[str], now: datetime.datetime
+) -> str | None:
+    """Tell why a server's key and certificate must be made anew; None: they need not be."""
+    try:
+        private, certificate = _key_of(server), _certificate_of(server)
+        certificate.verify_directly_issued_by(authority.certificate)
+        alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
+        return "it is damaged, or another authority's"
+    if certificate.public_key() != private.public_key():
+        return "its certificate is another key's"
+    if runs_out(certificate, now):
+        return f"it ends on {certificate.not_valid_after_utc:%Y-%m-%d}"
+    there = {str(name.value) for name in alternatives.value}
+    missing = sorted({str(_general_name(name).value) for name in names} - there)
+    return f"it has not the names {', '.join(missing)}" if missing else None
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name.encode("idna").decode() if not name.isascii() else name)
+
+
+def _pem_of(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def _key_of(pem: bytes) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = serialization.load_pem_private_key(pem, None)
+    except TypeError:
+        raise ValueError("the key is encrypted") from None
+    except ValueError:
+        raise ValueError("it is no private key in PEM") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError("it is no key of an elliptic curve")
+    return key
+
+
+def _certificate_of(pem: bytes) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(pem)
+    except ValueError:
+        raise ValueError("it is no certificate in PEM") from None

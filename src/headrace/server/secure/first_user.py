@@ -1,0 +1,130 @@
+"""The broker of `headrace serve --secure`: its first user is there before it lets anybody in."""
+
+import asyncio
+import contextlib
+import datetime
+import hmac
+import logging
+import secrets
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.cluster.settings.user_settings import Upsertion
+from headrace.config.broker import BrokerConfig
+from headrace.model.errors import ConfigError, HeadraceError
+from headrace.ports.world import World
+from headrace.posix.awaiting import called_back
+from headrace.security.scram import ITERATIONS_MIN, NUMBERS, salted
+from headrace.security.scram import make_credential as credential_of
+from headrace.server.assembly import Server
+from headrace.server.real_world import RealWorld
+from headrace.server.secure.client_files import MECHANISM
+from headrace.server.secure.preparation import PASSWORD, USER, USER_MADE, Secured
+
+if TYPE_CHECKING:
+    from headrace.security.scram import Credential
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 86_400.0
+"""How often it is looked whether a certificate ends soon: a broker may run for years."""
+_SALT_BYTES = 24
+_NUMBER = next(number for number, mechanism in NUMBERS.items() if mechanism is MECHANISM)
+
+
+class SecureServer(Server):
+    """A broker with what `--secure` made. Used on the loop."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        world: World,
+        fatal: Callable[[Exception], None],
+        secured: Secured,
+    ) -> None:
+        """`secured`: its files."""
+        super().__init__(config, world, fatal)
+        self._secured = secured
+        self._looking: asyncio.Task[None] | None = None
+
+    async def _join(self) -> None:
+        await super()._join()
+        await self._make_user()
+
+    async def start(self) -> None:
+        """Start as every broker, and look after the certificates from then on."""
+        await super().start()
+        self._looking = asyncio.get_running_loop().create_task(self._look_after_certificates())
+
+    async def stop(self) -> None:
+        """Stop cleanly."""
+        if self._looking is not None:
+            self._looking.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._looking
+        await super().stop()
+
+    async def _make_user(self) -> None:
+        """Make the first user, if he was not yet. ConfigError where another has his name."""
+        secured = self._secured
+        there = self.broker.users.of(USER).get(MECHANISM)
+        if secured.user_made:
+            self._remark(there)
+            return
+        password = secured.password
+        if password is None:  # the directory makes it with itself
+            raise ConfigError(f"{secured.directory.path_of(PASSWORD)}: is gone: start again")
+        if there is None:
+            salt = secrets.token_bytes(_SALT_BYTES)
+            made = salted(MECHANISM, password, salt, ITERATIONS_MIN)
+            upsertion = Upsertion(USER, _NUMBER, ITERATIONS_MIN, salt, made)
+            error = (await self.controller.settings.users.alter([], [upsertion]))[USER]
+            if error is not None:
+                raise ConfigError(f"user {USER} could not be made: {error}")
+        elif not self._fits(there):
+            raise ConfigError(
+                f"there is a user {USER} already, with another password: write that into"
+                f" {secured.directory.path_of(PASSWORD)}, or start without --secure and delete him:"
+                f" headrace user delete {USER} -b unix:{self.config.log_dirs[0]}"
+            )
+        secured.note_user()
+
+    def _remark(self, there: "Credential | None") -> None:
+        """Say where the files for clients are of no use any more."""
+        secured, socket = self._secured, f"-b unix:{self.config.log_dirs[0]}"
+        if there is None:
+            log.warning(
+                "user %s was deleted: the files for clients in %s let nobody in; to have him again:"
+                " remove %s there and start again", USER, secured.directory.path, USER_MADE,
+            )  # fmt: skip
+        elif secured.password is None or not self._fits(there):
+            log.warning(
+                "the password of user %s is not the one in %s: write it there and start again, or"
+                " set another: headrace user alter %s %s",
+                USER, secured.directory.path_of(PASSWORD), USER, socket,
+            )  # fmt: skip
+
+    def _fits(self, there: "Credential") -> bool:
+        password = self._secured.password
+        if password is None:
+            return False
+        ours = credential_of(MECHANISM, password, there.salt, there.iterations)
+        return hmac.compare_digest(ours.stored_key, there.stored_key)
+
+    async def _look_after_certificates(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            now = datetime.datetime.now(datetime.UTC)
+            try:
+                # The listener takes a file that has changed up by itself.
+                await called_back(partial(self.disk.run, partial(self._secured.look, now)))
+            except HeadraceError as error:
+                log.error("certificates could not be renewed: %s", error)
+
+
+def secure_server(
+    config: BrokerConfig, secured: Secured
+) -> Callable[[Callable[[Exception], None]], SecureServer]:
+    """Return what makes the broker on the running loop, told what ends the process."""
+    return lambda fatal: SecureServer(config, RealWorld(config), fatal, secured)
