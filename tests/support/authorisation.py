@@ -91,6 +91,7 @@ def open_session(here: Room, identity: Identity) -> tuple[Dispatcher, KafkaSessi
         principal=ANONYMOUS,
         waits=False,
         authenticated=True,
+        known=lambda: None,
     )
     session = KafkaSession(dispatcher, peer)
     session.authenticated(identity)

@@ -59,7 +59,9 @@ def test_one_peer_that_floods_leaves_room_for_others(lines: pytest.LogCaptureFix
 
 
 def test_a_change_says_who_did_it_and_what(lines: pytest.LogCaptureFixture) -> None:
-    Audit(SimClock()).changed(ALICE, "created ACL", acl="ALLOW User:bob READ")
+    log = Audit(SimClock())
+    log.changed(ALICE, by="CREATE_ACLS", acl="ALLOW User:bob READ", result="NONE", done=True)
     assert lines.messages == [
-        'created ACL principal=User:alice host=10.0.0.1 listener=SECURE acl="ALLOW User:bob READ"'
+        "changed principal=User:alice host=10.0.0.1 listener=SECURE by=CREATE_ACLS"
+        ' acl="ALLOW User:bob READ" result=NONE'
     ]

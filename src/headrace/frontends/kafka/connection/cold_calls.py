@@ -8,6 +8,7 @@ what stands behind it is handled when it is answered, as it is while a coroutine
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.frontends.kafka.connection import refusals
@@ -15,7 +16,7 @@ from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.route import Route
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.model.invariant import InvariantError
-from headrace.net.pending import Pending
+from headrace.net.pending import Body, Pending
 from headrace.wire.kafka import kio_codec
 
 if TYPE_CHECKING:
@@ -31,15 +32,58 @@ def call(
 ) -> bytes | Pending:
     """Answer one request whose route is loaded; the response's body, or where it will be."""
     request = kio_codec.decode_request(route.key, route.version, body)
+    told = partial(_tell, context, request) if route.changes else _nothing_changed
     try:
         answer: Any = route.handle(context, request)
     except Exception as error:  # noqa: BLE001 - every kind is told apart there
+        told(error)
         return _answer_to_error(route, error)
     if isinstance(answer, Coroutine):
         pending = Pending()
-        spawn(_finish(route, answer, pending))
+        spawn(_finish(route, answer, pending, told))
         return pending
-    return answer if isinstance(answer, Pending) else kio_codec.encode_body(answer)
+    if isinstance(answer, Pending):
+        return _told_of(route, answer, told) if route.changes else answer
+    encoded = kio_codec.encode_body(answer)
+    told(answer)
+    return encoded
+
+
+def _nothing_changed(answer: Any) -> None:  # noqa: ANN401 - a kio entity
+    """Do nothing: the request changes nothing that is told."""
+
+
+def _tell(context: RequestContext, request: Any, answer: Any) -> None:  # noqa: ANN401
+    """Have the audit log tell what a request changed, or why it failed. Nothing fails by that."""
+    from headrace.frontends.kafka.connection import changes
+
+    try:
+        if not isinstance(answer, BaseException):
+            changes.tell(context, request, answer)
+        elif isinstance(answer, asyncio.CancelledError):
+            changes.tell_failed(context, None)
+        elif not isinstance(answer, Malformed):
+            unknown = ErrorCode.UNKNOWN_SERVER_ERROR
+            changes.tell_failed(context, answer.code if isinstance(answer, ApiError) else unknown)
+    except Exception:
+        log.exception("what a %s request changed was not told", context.api_key.name)
+
+
+def _told_of(route: Route, answer: Pending, told: Callable[[Any], None]) -> Pending:
+    """Return an answer that stands for `answer`, which is told of even if the client has gone."""
+
+    def tell(body: Body) -> None:
+        if isinstance(body, bytes):
+            told(kio_codec.decode_response(route.key, route.version, memoryview(body)))
+
+    pending = Pending()
+    if answer.done:
+        body = answer.parts()
+        tell(body)
+        pending.resolve(body)
+    else:
+        answer.wait_in(_Behind(answer, pending, tell))
+    return pending
 
 
 def call_first(
@@ -81,14 +125,18 @@ def _hand_on(answer: bytes | Pending, pending: Pending) -> None:
 class _Behind:
     """A pending answer that stands in for another. `net.pending.Waiter`."""
 
-    def __init__(self, answer: Pending, pending: Pending) -> None:
+    def __init__(
+        self, answer: Pending, pending: Pending, told: Callable[[Body], None] = _nothing_changed
+    ) -> None:
         self._answer = answer
         self._pending = pending
+        self._told = told
 
     def answered(self) -> None:
         """Answer; no body means that `failed` is about to say why."""
         body = self._answer.parts()
         if body is not None:
+            self._told(body)
             self._pending.resolve(body)
 
     def failed(self, problem: Exception) -> None:
@@ -96,12 +144,21 @@ class _Behind:
         self._pending.fail(problem)
 
 
-async def _finish(route: Route, work: Coroutine[Any, Any, Any], pending: Pending) -> None:
+async def _finish(
+    route: Route,
+    work: Coroutine[Any, Any, Any],
+    pending: Pending,
+    told: Callable[[Any], None],
+) -> None:
     try:
-        body = kio_codec.encode_body(await work)
-    except asyncio.CancelledError:
+        answer = await work
+        body = kio_codec.encode_body(answer)
+        told(answer)
+    except asyncio.CancelledError as stopped:
+        told(stopped)
         raise
     except Exception as error:  # noqa: BLE001 - every kind is told apart there
+        told(error)
         try:
             body = _answer_to_error(route, error)
         except Exception as unanswerable:  # noqa: BLE001 - the connection is told to end

@@ -29,6 +29,7 @@ class Route:
 
     __slots__ = (
         "_api",
+        "changes",
         "flexible",
         "handle",
         "hot",
@@ -46,6 +47,8 @@ class Route:
         self.version = version
         self.hot = api.hot
         self.in_turn = api.in_turn or not api.hot
+        self.changes = False
+        """Whether the audit log tells what its requests change; known when it is loaded."""
         self.handle: Handler = self._load_and_handle
         """What answers; the first call loads it."""
         self.loaded = False
@@ -61,6 +64,10 @@ class Route:
         handle = load_handler(self._api)
         if not self.hot:
             kio_codec.warm(self.key, self.version)
+            # Not at the start: the first cold request brings the table.
+            from headrace.frontends.kafka.connection.changes import CHANGES
+
+            self.changes = self.key in CHANGES
         self.handle, self.loaded = handle, True
 
     def _load_and_handle(self, context: RequestContext, body: Any) -> Any:  # noqa: ANN401

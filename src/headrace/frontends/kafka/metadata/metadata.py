@@ -113,6 +113,11 @@ async def _answer_created(
     """Create what is missing, then answer from the picture that shows it."""
     try:
         outcome = await creating
+        for name, error in outcome.items():
+            if error is None:
+                context.broker.audit.changed(
+                    context.identity, by="METADATA", topic=name, result="NONE", done=True
+                )
         failed = failed | {
             name: error.code
             for name, error in outcome.items()

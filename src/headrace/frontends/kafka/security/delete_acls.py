@@ -44,12 +44,8 @@ async def _delete(context: RequestContext, request: Entity) -> list[_Outcome]:
         except ApiError as error:
             outcomes.append(error)
     found = await context.controller.settings.acls.remove(list(wanted.values()))
-    removed: dict[AclBinding, None] = {}
     for at, outcome in zip(wanted, found, strict=True):
         outcomes[at] = outcome
-        removed |= {} if isinstance(outcome, ApiError) else dict.fromkeys(outcome)
-    for binding in removed:
-        context.broker.audit.changed(context.identity, "deleted ACL", acl=binding)
     return outcomes
 
 

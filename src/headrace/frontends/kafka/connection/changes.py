@@ -1,0 +1,349 @@
+"""What each API changes, in one table: the audit log has a line for each thing that was changed.
+
+A line says who, from where, through which listener, by which API, what, and with which result. It
+is made of the request and of its answer, when the handler is done, whether or not its client is
+still there. What was refused for lack of permission has a line already (`authorisation`). Values
+are shown of settings that are known and no secrets; credentials never.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from headrace.config.definitions import TOPIC, broker_definition
+from headrace.config.keys.entities import CLIENT_METRICS, GROUP
+from headrace.frontends.kafka.connection.authorisation import CLUSTER_ACTION, permits
+from headrace.model.errors import ErrorCode
+from headrace.wire.kafka.api import ApiKey
+
+if TYPE_CHECKING:
+    from headrace.frontends.kafka.connection.handler import RequestContext
+
+Entity = Any
+Detail = dict[str, object]
+
+
+class Change(NamedTuple):
+    """One thing that was to be changed, and what became of it."""
+
+    result: int
+    """The error code; 0: it was changed."""
+    detail: Detail
+
+
+Tell = Callable[[Entity, Entity], Iterable[Change]]
+"""Returns the changes of a request and its answer."""
+
+_SHOWN_CHARACTERS = 200
+_HIDDEN = "***"
+_KINDS = {2: "TOPIC", 4: "BROKER", 8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
+_OPERATIONS = ("SET", "DELETE", "APPEND", "SUBTRACT")
+_RESOURCES = ("UNKNOWN", "ANY", "TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "TOKEN", "USER")
+_PATTERNS = {3: "LITERAL", 4: "PREFIXED"}
+_ACL_OPERATIONS = (
+    "UNKNOWN", "ANY", "ALL", "READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE",
+    "CLUSTER_ACTION", "DESCRIBE_CONFIGS", "ALTER_CONFIGS", "IDEMPOTENT_WRITE", "CREATE_TOKENS",
+    "DESCRIBE_TOKENS", "TWO_PHASE_COMMIT",
+)  # fmt: skip
+_PERMISSIONS = ("UNKNOWN", "ANY", "DENY", "ALLOW")
+_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+_TOLD_ELSEWHERE = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+
+
+def tell(context: "RequestContext", request: Entity, answer: Entity) -> None:
+    """Have the audit log tell what a request has changed."""
+    if context.api_key == ApiKey.WRITE_TXN_MARKERS and _between_brokers(context):
+        return  # the end of a client's own transaction, on its way
+    if getattr(request, "validate_only", False):
+        return
+    for change in CHANGES[context.api_key](request, answer):
+        tell_one(context, change)
+
+
+def _between_brokers(context: "RequestContext") -> bool:
+    listeners = context.shared.broker_listeners or ()
+    if context.identity.listener not in listeners:
+        return False
+    return permits(context, CLUSTER_ACTION, told=False)
+
+
+def tell_one(context: "RequestContext", change: Change) -> None:
+    """Have the audit log tell one change, unless it was refused for lack of permission."""
+    if change.result in _TOLD_ELSEWHERE:
+        return
+    context.broker.audit.changed(
+        context.identity,
+        by=context.api_key.name,
+        result=_name_of(change.result),
+        done=change.result == 0,
+        **change.detail,
+    )
+
+
+def _name_of(code: int) -> str:
+    return ErrorCode(code).name if code in ErrorCode.__members__.values() else str(int(code))
+
+
+def tell_failed(context: "RequestContext", code: ErrorCode | None) -> None:
+    """Have it tell that a whole request failed; None: the broker stopped before it was done."""
+    if code is None:
+        context.broker.audit.changed(
+            context.identity, by=context.api_key.name, result="UNKNOWN", done=False
+        )
+    else:
+        tell_one(context, Change(code, {}))
+
+
+# --- what each of them changes -------------------------------------------------------------------
+
+
+def _created_topics(request: Entity, answer: Entity) -> Iterator[Change]:
+    asked = {topic.name: topic for topic in request.topics}
+    for topic in answer.topics:
+        wanted = asked.get(topic.name)
+        detail: Detail = {"topic": topic.name}
+        if wanted is not None:
+            assigned = len(wanted.assignments)
+            detail["partitions"] = assigned or wanted.num_partitions
+            detail["configs"] = _configs(2, ((one.name, one.value) for one in wanted.configs))
+        yield Change(topic.error_code, detail)
+
+
+def _deleted_topics(request: Entity, answer: Entity) -> Iterator[Change]:
+    for topic in answer.responses:
+        topic_id = getattr(topic, "topic_id", None)
+        yield Change(topic.error_code, {"topic": topic.name, "id": topic_id or None})
+
+
+def _created_partitions(request: Entity, answer: Entity) -> Iterator[Change]:
+    counts = {topic.name: topic.count for topic in request.topics}
+    for topic in answer.results:
+        detail: Detail = {"topic": topic.name, "partitions": counts.get(topic.name)}
+        yield Change(topic.error_code, detail)
+
+
+def _deleted_records(request: Entity, answer: Entity) -> Iterator[Change]:
+    for topic in answer.topics:
+        for code, partitions in _by_result(topic.partitions).items():
+            below = ",".join(f"{one.partition_index}:{one.low_watermark}" for one in partitions)
+            yield Change(code, {"topic": topic.name, "below": _short(below)})
+
+
+def _altered_configs(request: Entity, answer: Entity) -> Iterator[Change]:
+    asked = {(one.resource_type, one.resource_name): one.configs for one in request.resources}
+    for outcome in answer.responses:
+        kind, name = outcome.resource_type, outcome.resource_name
+        configs = asked.get((kind, name), ())
+        shown = ",".join(_operation(kind, config) for config in configs)
+        detail: Detail = {"resource": f"{_KINDS.get(kind, kind)}:{name}", "configs": _short(shown)}
+        yield Change(outcome.error_code, detail)
+
+
+def _operation(kind: int, config: Entity) -> str:
+    operation = getattr(config, "config_operation", 0)
+    if operation == 1:
+        return f"{config.name} DELETE"
+    shown = _shown(kind, config.name, config.value)
+    verb = "" if operation == 0 else f" {_named(_OPERATIONS, operation)} "
+    return f"{config.name}{verb or '='}{shown}"
+
+
+def _configs(kind: int, configs: Iterable[tuple[str, str | None]]) -> str | None:
+    return _short(",".join(f"{name}={_shown(kind, name, value)}" for name, value in configs))
+
+
+def _shown(kind: int, name: str, value: str | None) -> str | None:
+    """Return a setting's value where it is known to be no secret."""
+    if kind == 8:
+        return value
+    definition = {2: TOPIC, 16: CLIENT_METRICS, 32: GROUP}.get(kind, {}).get(name)
+    if kind == 4:
+        definition = broker_definition(name)
+    return _HIDDEN if definition is None or definition.sensitive else value
+
+
+def _moved_logs(request: Entity, answer: Entity) -> Iterator[Change]:
+    paths = {
+        (topic.name, partition): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for partition in topic.partitions
+    }
+    for topic in answer.results:
+        for one in topic.partitions:
+            path = paths.get((topic.topic_name, one.partition_index))
+            partition = f"{topic.topic_name}-{one.partition_index}"
+            yield Change(one.error_code, {"partition": partition, "to": path})
+
+
+def _created_acls(request: Entity, answer: Entity) -> Iterator[Change]:
+    for acl, outcome in zip(request.creations, answer.results, strict=False):
+        yield Change(outcome.error_code, {"acl": _acl(acl, "resource_pattern_type")})
+
+
+def _deleted_acls(request: Entity, answer: Entity) -> Iterator[Change]:
+    told: dict[str, None] = {}
+    for outcome in answer.filter_results:
+        if outcome.error_code:
+            yield Change(outcome.error_code, {})
+        for acl in outcome.matching_acls:
+            text = _acl(acl, "pattern_type")
+            if text not in told:
+                told[text] = None
+                yield Change(acl.error_code, {"acl": text})
+
+
+def _acl(acl: Entity, pattern: str) -> str:
+    return (
+        f"{_named(_PERMISSIONS, acl.permission_type)} {acl.principal} from {acl.host}"
+        f" {_named(_ACL_OPERATIONS, acl.operation)} on"
+        f" {_PATTERNS.get(getattr(acl, pattern), 'UNKNOWN')}"
+        f" {_named(_RESOURCES, acl.resource_type)}:{acl.resource_name}"
+    )
+
+
+def _deleted_groups(request: Entity, answer: Entity) -> Iterator[Change]:
+    for group in answer.results:
+        yield Change(group.error_code, {"group": group.group_id})
+
+
+def _deleted_offsets(request: Entity, answer: Entity) -> Iterator[Change]:
+    if answer.error_code:
+        yield Change(answer.error_code, {"group": request.group_id})
+        return
+    yield from _of_partitions(answer.topics, group=request.group_id)
+
+
+def _elected(request: Entity, answer: Entity) -> Iterator[Change]:
+    kind = "UNCLEAN" if getattr(request, "election_type", 0) == 1 else "PREFERRED"
+    if getattr(answer, "error_code", 0):
+        yield Change(answer.error_code, {"election": kind})
+        return
+    for topic in answer.replica_election_results:
+        for code, partitions in _by_result(topic.partition_result).items():
+            numbers = ",".join(str(one.partition_id) for one in partitions)
+            detail: Detail = {"topic": topic.topic, "partitions": _short(numbers)}
+            yield Change(code, {**detail, "election": kind})
+
+
+def _reassigned(request: Entity, answer: Entity) -> Iterator[Change]:
+    if answer.error_code:
+        yield Change(answer.error_code, {})
+        return
+    wanted = {
+        (topic.name, one.partition_index): one.replicas
+        for topic in request.topics
+        for one in topic.partitions
+    }
+    for topic in answer.responses:
+        for one in topic.partitions:
+            replicas = wanted.get((topic.name, one.partition_index))
+            shown = "CANCELLED" if replicas is None else ",".join(map(str, replicas))
+            partition = f"{topic.name}-{one.partition_index}"
+            yield Change(one.error_code, {"partition": partition, "replicas": _short(shown)})
+
+
+def _altered_quotas(request: Entity, answer: Entity) -> Iterator[Change]:
+    for entry, outcome in zip(request.entries, answer.entries, strict=False):
+        whose = ",".join(
+            f"{part.entity_type}:{'<default>' if part.entity_name is None else part.entity_name}"
+            for part in entry.entity
+        )
+        quotas = ",".join(
+            f"{one.key} DELETE" if one.remove else f"{one.key}={one.value:g}" for one in entry.ops
+        )
+        yield Change(outcome.error_code, {"entity": whose, "quotas": _short(quotas)})
+
+
+def _altered_users(request: Entity, answer: Entity) -> Iterator[Change]:
+    done: dict[str, list[str]] = {}
+    for one in request.deletions:
+        done.setdefault(one.name, []).append(f"{_mechanism(one)} DELETE")
+    for one in request.upsertions:
+        done.setdefault(one.name, []).append(f"{_mechanism(one)} iterations={one.iterations}")
+    for outcome in answer.results:
+        credentials = ",".join(done.get(outcome.user, ()))
+        yield Change(outcome.error_code, {"user": outcome.user, "credentials": credentials})
+
+
+def _mechanism(credential: Entity) -> str:
+    return _MECHANISMS.get(credential.mechanism, "UNKNOWN")
+
+
+def _altered_share_offsets(request: Entity, answer: Entity) -> Iterator[Change]:
+    if answer.error_code:
+        yield Change(answer.error_code, {"group": request.group_id})
+        return
+    yield from _of_partitions(answer.responses, group=request.group_id)
+
+
+def _deleted_share_offsets(request: Entity, answer: Entity) -> Iterator[Change]:
+    if answer.error_code:
+        yield Change(answer.error_code, {"group": request.group_id})
+        return
+    for topic in answer.responses:
+        yield Change(topic.error_code, {"group": request.group_id, "topic": topic.topic_name})
+
+
+def _ended_transactions(request: Entity, answer: Entity) -> Iterator[Change]:
+    ends = {one.producer_id: one.transaction_result for one in request.markers}
+    for marker in answer.markers:
+        end = "COMMIT" if ends.get(marker.producer_id) else "ABORT"
+        yield from _of_partitions(marker.topics, producer=marker.producer_id, end=end)
+
+
+def _of_partitions(topics: Iterable[Entity], **detail: object) -> Iterator[Change]:
+    """Return a change for each topic and result, with its partitions."""
+    for topic in topics:
+        name = getattr(topic, "name", None) or getattr(topic, "topic_name", None)
+        for code, partitions in _by_result(topic.partitions).items():
+            numbers = ",".join(str(one.partition_index) for one in partitions)
+            yield Change(code, {**detail, "topic": name, "partitions": _short(numbers)})
+
+
+def _by_result(partitions: Iterable[Entity]) -> dict[int, list[Entity]]:
+    found: dict[int, list[Entity]] = {}
+    for partition in partitions:
+        found.setdefault(int(partition.error_code), []).append(partition)
+    return found
+
+
+def _named(names: tuple[str, ...], number: int) -> str:
+    return names[number] if 0 <= number < len(names) else "UNKNOWN"
+
+
+def _short(text: str) -> str | None:
+    """Return a text that a line has room for; None where there is nothing to say."""
+    if len(text) > _SHOWN_CHARACTERS:
+        return f"{text[:_SHOWN_CHARACTERS]}… ({len(text)} characters)"
+    return text or None
+
+
+CHANGES: dict[ApiKey, Tell] = {
+    ApiKey.CREATE_TOPICS: _created_topics,
+    ApiKey.DELETE_TOPICS: _deleted_topics,
+    ApiKey.CREATE_PARTITIONS: _created_partitions,
+    ApiKey.DELETE_RECORDS: _deleted_records,
+    ApiKey.ALTER_CONFIGS: _altered_configs,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _altered_configs,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _moved_logs,
+    ApiKey.CREATE_ACLS: _created_acls,
+    ApiKey.DELETE_ACLS: _deleted_acls,
+    ApiKey.DELETE_GROUPS: _deleted_groups,
+    ApiKey.OFFSET_DELETE: _deleted_offsets,
+    ApiKey.ELECT_LEADERS: _elected,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _reassigned,
+    ApiKey.ALTER_CLIENT_QUOTAS: _altered_quotas,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _altered_users,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: _altered_share_offsets,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: _deleted_share_offsets,
+    ApiKey.WRITE_TXN_MARKERS: _ended_transactions,
+}
+"""The APIs that administrators change something by. Metadata makes topics too, and tells it itself:
+it is answered without the entities that these are told from."""
