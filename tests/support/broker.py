@@ -56,7 +56,9 @@ class NoNetwork:
     def listen(self, host: str, port: int, options: ListenOptions) -> NoListening:
         return NoListening(port)
 
-    async def connect(self, made: Callable[[], Any], host: str, port: int) -> NoReturn:
+    async def connect(
+        self, made: Callable[[], Any], host: str, port: int, tls: object = None
+    ) -> NoReturn:
         raise ConnectionRefusedError
 
 

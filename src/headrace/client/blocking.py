@@ -19,6 +19,7 @@ from headrace.client.transport import (
     ConnectionLost,
     TimedOut,
     cannot_connect,
+    lost,
 )
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class BlockingLink:
         self._socket: socket.socket | None = connection
         self._waiting: deque[BlockingReply] = deque()
         self._correlation_id = 0
+        self._retiring = False
 
     @property
     def address(self) -> Address:
@@ -97,6 +99,8 @@ class BlockingLink:
             raise self._lost(f"an answer of {size} bytes announced")
         frame = self._read(size, deadline)
         self._waiting.popleft().arrived(memoryview(frame))
+        if self._retiring:
+            self.retire()
 
     def _read(self, size: int, deadline: float) -> bytearray:
         frame = bytearray(size)
@@ -124,8 +128,10 @@ class BlockingLink:
             at += count
         return frame
 
-    def _lost(self, why: object) -> ConnectionLost:
+    def _lost(self, why: Exception | str) -> ConnectionLost:
         self.close()
+        if isinstance(why, Exception):
+            return lost(self._address, why)
         return ConnectionLost(f"{self._address}: connection lost: {why}")
 
     def close(self) -> None:
@@ -133,6 +139,12 @@ class BlockingLink:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+    def retire(self) -> None:
+        """End the connection once no answer is awaited any more."""
+        self._retiring = True
+        if not self._waiting:
+            self.close()
 
 
 class BlockingTransport:

@@ -1,9 +1,12 @@
 """What a client needs of the network, and what may go wrong there."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headrace.model.errors import HeadraceError
+
+if TYPE_CHECKING:
+    import ssl
 
 Buffer = bytes | bytearray | memoryview
 
@@ -29,26 +32,49 @@ class CannotConnect(ClientError):
     """Nobody answers at the address."""
 
 
-def cannot_connect(address: Address, error: OSError) -> CannotConnect:
-    """Return why there is no connection, in words for people."""
-    import ssl  # not where nothing went wrong
-
-    if isinstance(error, ssl.SSLCertVerificationError):
-        why = f"its certificate is refused: {error.verify_message}"
-    elif isinstance(error, ssl.SSLError):
-        reason = str(error.reason or error).replace("_", " ").lower()
-        why = f"no TLS connection: {reason} (does the listener speak TLS?)"
-    else:
-        why = (error.strerror or str(error)).lower()
-    return CannotConnect(f"cannot connect to {address}: {why}")
+class Untrusted(CannotConnect):
+    """There is no TLS connection: one end does not believe the other, or they do not understand
+    each other."""
 
 
 class ConnectionLost(ClientError):
     """The connection ended while an answer was awaited: whether it was done is unknown."""
 
+    alert = ""
+    """What the other end said by TLS when it ended the connection, in words."""
+
 
 class TimedOut(ClientError):
     """No answer in time: whether it was done is unknown."""
+
+
+def cannot_connect(address: Address, error: OSError) -> CannotConnect:
+    """Return why there is no connection, in words for people."""
+    import ssl  # not where nothing went wrong
+
+    where = f"cannot connect to {address}"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Untrusted(f"{where}: its certificate is refused: {error.verify_message}")
+    if isinstance(error, ssl.SSLError):
+        return Untrusted(
+            f"{where}: no TLS connection: {_reason(error)} (does the listener speak TLS?)"
+        )
+    return CannotConnect(f"{where}: {(error.strerror or str(error)).lower()}")
+
+
+def lost(address: Address, error: Exception | None) -> ConnectionLost:
+    """Return why a connection has ended, in words for people."""
+    import ssl  # not where nothing went wrong
+
+    if isinstance(error, ssl.SSLError):
+        found = ConnectionLost(f"{address}: connection lost: {_reason(error)}")
+        found.alert = _reason(error)
+        return found
+    return ConnectionLost(f"{address}: connection lost: {error or 'closed by the broker'}")
+
+
+def _reason(error: "ssl.SSLError") -> str:
+    return str(error.reason or error).replace("_", " ").lower()
 
 
 class Reply(Protocol):
@@ -81,6 +107,9 @@ class Link(Protocol):
         """Send a whole request; ConnectionLost. `answered`: whether an answer will come."""
 
     def close(self) -> None: ...
+
+    def retire(self) -> None:
+        """Close once what was asked so far is answered, without loss."""
 
 
 class Transport(Protocol):

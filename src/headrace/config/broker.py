@@ -49,6 +49,9 @@ class BrokerConfig(BrokerKeys):
     sasl: Mapping[str, SaslListener]
     """How clients of each SASL listener authenticate, by the listener's name."""
 
+    listeners_among_brokers: frozenset[str]
+    """The listeners by which brokers of a cluster reach each other; none where there is one."""
+
     def __init__(self, values: Mapping[str, Value], sources: Mapping[str, Source]) -> None:
         """From checked values by key; ConfigError where they do not go together."""
         super().__init__(

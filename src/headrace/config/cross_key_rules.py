@@ -180,6 +180,10 @@ def _listeners(values: Mapping[str, Value], combined: Combined) -> None:
     )
     combined.attributes[attribute(INTER_BROKER)] = name
     combined.attributes[attribute(CONTROL_PLANE)] = apart
+    shared = values["zookeeper.connect"] is not None
+    combined.attributes["listeners_among_brokers"] = frozenset(
+        filter(None, (name, apart) if shared else ())
+    )
     if listeners:  # else it has been said what is wrong with them
         combined.problems.extend(problem_line(*problem) for problem in unfit)
     for listener in listeners:
@@ -194,10 +198,8 @@ def _sasl(values: Mapping[str, Value], combined: Combined) -> None:
     found, wrong = sasl_listeners(open_here, ListenerValues(values))
     combined.attributes["sasl"] = found
     combined.problems.extend(problem_line(*problem) for problem in wrong)
-    if values["zookeeper.connect"] is None or wrong:
-        return
-    for name in (INTER_BROKER, CONTROL_PLANE):
-        listener = str(combined.attributes[attribute(name)])
+    among = combined.attributes["listeners_among_brokers"]
+    for listener in sorted(among) if isinstance(among, frozenset) and not wrong else ():
         if listener in found:
             problem = login_problem(listener, str(values[BETWEEN_BROKERS]), found[listener])
             combined.problems.extend(() if problem is None else [problem_line(*problem)])

@@ -3,9 +3,12 @@
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from headrace.ports.network import ListenOptions
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 P = TypeVar("P")
 
@@ -62,11 +65,16 @@ class RealNetwork:
             raise
         return RealListening(sockets, options.backlog)
 
-    async def connect(self, made: Callable[[], P], host: str, port: int) -> P:
-        """Connect by TCP; returns the connection."""
+    async def connect(
+        self, made: Callable[[], P], host: str, port: int, tls: "SSLContext | None" = None
+    ) -> P:
+        """Connect by TCP, with TLS where `tls` is given; returns the connection."""
         loop = asyncio.get_running_loop()
         factory = cast("Callable[[], asyncio.BaseProtocol]", made)
-        _, protocol = await loop.create_connection(factory, host, port)
+        name = None if tls is None else host
+        _, protocol = await loop.create_connection(
+            factory, host, port, ssl=tls, server_hostname=name
+        )
         return cast("P", protocol)
 
 
