@@ -250,9 +250,7 @@ class ByTags:
 
 @pytest.mark.parametrize("role", Role, ids=lambda role: role.name)
 @pytest.mark.parametrize("tagged", [False, True])
-def test_a_door_with_rules_of_its_own_is_bound_by_kafkas_as_well(
-    role: Role, tagged: bool
-) -> None:
+def test_a_door_with_rules_of_its_own_is_bound_by_kafkas_as_well(role: Role, tagged: bool) -> None:
     asks = sorted({ask for asks in ASKED.values() for ask in asks})
     for ask in asks:
         of_acls = authorizer_of(role, [ask], [ask])

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,11 @@ import pytest
 from headrace.cli.main import run as command
 from headrace.client.blocking import BlockingTransport
 from headrace.client.client import Client
-from headrace.client.events import EventTransport, connect_by_tls
+from headrace.client.events import EventTransport
 from headrace.client.sync import FetchConnection, connect, run
 from headrace.client.transport import Address, CannotConnect
 from headrace.model.errors import ConfigError
+from headrace.posix.network import RealNetwork
 from headrace.posix.tls_client import client_context
 from headrace.testing import BrokerThread
 from tests.support.certificates import OPEN, Authority, Certificate
@@ -85,7 +87,7 @@ def test_the_client_on_a_loop_speaks_tls(
     assert tls is not None
 
     async def ask() -> int:
-        transport = EventTransport(connect_by_tls(tls))
+        transport = EventTransport(partial(RealNetwork().connect, tls=tls))
         with Client(transport, [Address("127.0.0.1", broker.port)]) as client:
             return len((await client.metadata()).brokers)
 

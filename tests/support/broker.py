@@ -59,7 +59,9 @@ class NoNetwork:
     def listen_local(self, path: str, backlog: int = 0) -> None:
         return None
 
-    async def connect(self, made: Callable[[], Any], host: str, port: int) -> NoReturn:
+    async def connect(
+        self, made: Callable[[], Any], host: str, port: int, tls: object = None
+    ) -> NoReturn:
         raise ConnectionRefusedError
 
 

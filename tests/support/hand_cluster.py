@@ -179,6 +179,10 @@ class HandLink:
         """Note it."""
         self.closed = True
 
+    def retire(self) -> None:
+        """Note it as an end."""
+        self.closed = True
+
 
 class HandReply:
     """An answer, made when it is waited for."""

@@ -119,7 +119,9 @@ def wrong(question: Question, role: Role, wanted: Answer, answer: Any) -> str | 
             return f"refused by {sorted(found)}"
         return "left out" if silent else None
     if role is Role.DENIED and wanted is Answer.REFUSED:
-        return None if found == case.errors and silent == bool(case.left_out) else f"{sorted(found)}"
+        return (
+            None if found == case.errors and silent == bool(case.left_out) else f"{sorted(found)}"
+        )
     # Who may do nothing may be refused by an earlier question of the same API than this row's.
     possible = {code for other in CASES[question.key] for _, code in other.errors}
     if {code for _, code in found} - possible:
@@ -208,9 +210,7 @@ def print_table() -> str:
     for question in questions():
         letters = sorted({FAILED[code] for _, code in question.case.errors})
         shown = "".join(letters) or "left out"
-        cells = [
-            "yes" if expected(question, role) is Answer.ALLOWED else shown for role in Role
-        ]
+        cells = ["yes" if expected(question, role) is Answer.ALLOWED else shown for role in Role]
         lines.append(f"| {question} | no | {' | '.join(cells)} |")
     for key in NOT_ASKED:
         nobody = "yes" if key in BEFORE_AUTHENTICATION else "no"

@@ -6,13 +6,14 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.shared.broker_options import PROTOCOL, Json, client_settings, security_of
+from headrace.cli.shared.broker_options import Json, client_settings, security_of
 from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError
 from headrace.cli.shared.output import print_json, print_line, print_table
 from headrace.cli.shared.passwords import PasswordFile, password_of
 from headrace.cli.shared.profile_file import Profile, Profiles, load, path, save
 from headrace.client.transport import parse_bootstrap
 from headrace.config.client_settings import HIDDEN, is_secret, is_security
+from headrace.config.listeners import CLIENT_PROTOCOL
 from headrace.model.errors import ConfigError
 
 app = App(
@@ -171,8 +172,8 @@ def _made(
         security_of(found)
     except ConfigError as error:
         raise UsageError(str(error)) from None
-    if found and PROTOCOL not in found:
-        raise UsageError(f"{PROTOCOL}: missing; SSL, SASL_SSL or SASL_PLAINTEXT")
+    if found and CLIENT_PROTOCOL not in found:
+        raise UsageError(f"{CLIENT_PROTOCOL}: missing; SSL, SASL_SSL or SASL_PLAINTEXT")
     return Profile(bootstrap, found)
 
 
@@ -186,7 +187,9 @@ def _given(settings: tuple[str, ...]) -> dict[str, str]:
                 " and name that by --command-config, or a password's by --password-file"
             )
         if not equals or not is_security(name):
-            raise UsageError(f"--set {name}: must be NAME=VALUE, of ssl.…, sasl.… or {PROTOCOL}")
+            raise UsageError(
+                f"--set {name}: must be NAME=VALUE, of ssl.…, sasl.… or {CLIENT_PROTOCOL}"
+            )
         found[name] = value
     return found
 
@@ -196,7 +199,7 @@ def _shown(profile: Profile) -> dict[str, str]:
 
 
 def _security(profile: Profile) -> str:
-    return profile.settings.get(PROTOCOL, "")
+    return profile.settings.get(CLIENT_PROTOCOL, "")
 
 
 def _as_json(name: str, profile: Profile, used: str | None) -> dict[str, object]:

@@ -10,10 +10,16 @@ from headrace.cli.shared.output import note, print_json, print_line, print_table
 from headrace.cli.shared.passwords import PasswordFile, password_of
 from headrace.client.client import Client
 from headrace.client.sync import run
-from headrace.client.users import User, delete_credential, describe_users, set_credential
+from headrace.client.users import (
+    SALT_BYTES,
+    User,
+    delete_credential,
+    describe_users,
+    set_credential,
+)
 from headrace.model.secret import Secret
 from headrace.security.sasl import Mechanism
-from headrace.security.scram import HASHES, ITERATIONS_MAX, ITERATIONS_MIN
+from headrace.security.scram import HASHES, ITERATIONS_MAX, ITERATIONS_MIN, make_credential
 
 app = App(
     name="user",
@@ -73,6 +79,14 @@ def create(
     mechanism: Mechanisms = (),
     iterations: Iterations = ITERATIONS_MIN,
     json: Json = False,
+    zookeeper: Annotated[
+        str | None,
+        Parameter(
+            name="--zookeeper",
+            help="Write the user into this ZooKeeper, host:port,host:port/chroot, without asking a"
+            " broker: for the brokers' own user, before the first of them starts.",
+        ),
+    ] = None,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
     """Create a user; the password is asked for, or read from a file.
@@ -80,9 +94,15 @@ def create(
     For example: headrace user create alice; headrace user create alice --password-file secret.txt
     """
     wanted = _checked(name, mechanism, iterations)
+    if zookeeper is not None:
+        password = password_of(name, password_file, twice=True)
+        if not _create_in(zookeeper, name, wanted, password, iterations):
+            raise CommandError(_there_is(name))
+        _tell("created", name, wanted, json=json)
+        return
     with cluster.client() as client:
         if _find(client, name) is not None:
-            raise CommandError(f"there is a user {name} already; see: headrace user alter --help")
+            raise CommandError(_there_is(name))
         password = password_of(name, password_file, twice=True)
         _set(client, name, wanted, password, iterations)
     _tell("created", name, wanted, json=json)
@@ -150,6 +170,28 @@ def _set(
     # One request for each: brokers refuse to alter a user twice in one.
     for mechanism in mechanisms:
         run(set_credential(client, name, mechanism, password, iterations))
+
+
+def _create_in(
+    zookeeper: str, name: str, mechanisms: list[Mechanism], password: Secret, iterations: int
+) -> bool:
+    """Write a new user into ZooKeeper; False where there is one. What `zookeeper.*` say holds."""
+    from secrets import token_bytes
+
+    from headrace.cli.broker.start import load_config
+    from headrace.server.main import run as run_on_loop
+    from headrace.server.users_in_zookeeper import create_user
+
+    config, _ = load_config(None, {"zookeeper.connect": zookeeper, "broker.id": "0"})
+    credentials = {
+        mechanism: make_credential(mechanism, password, token_bytes(SALT_BYTES), iterations)
+        for mechanism in mechanisms
+    }
+    return run_on_loop(create_user(config, name, credentials))
+
+
+def _there_is(name: str) -> str:
+    return f"there is a user {name} already; see: headrace user alter --help"
 
 
 def _find(client: Client, name: str) -> User | None:

@@ -60,6 +60,7 @@ class BlockingLink:
         self._socket: socket.socket | None = connection
         self._waiting: deque[BlockingReply] = deque()
         self._correlation_id = 0
+        self._retiring = False
 
     @property
     def address(self) -> Address:
@@ -99,6 +100,8 @@ class BlockingLink:
             raise self._lost(f"an answer of {size} bytes announced")
         frame = self._read(size, deadline)
         self._waiting.popleft().arrived(memoryview(frame))
+        if self._retiring:
+            self.retire()
 
     def _read(self, size: int, deadline: float) -> bytearray:
         frame = bytearray(size)
@@ -135,6 +138,12 @@ class BlockingLink:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+    def retire(self) -> None:
+        """End the connection once no answer is awaited any more."""
+        self._retiring = True
+        if not self._waiting:
+            self.close()
 
 
 class BlockingTransport:

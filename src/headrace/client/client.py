@@ -93,7 +93,13 @@ class Client:
         if link is not None and not link.closed:
             if self.transport.now() < self._over.get(address, float("inf")):
                 return link
-            link.close()  # as the broker would: a new connection authenticates anew
+            link.retire()  # the broker would end it: a new connection authenticates anew
+        link = await self.connect(address)
+        self._links[address] = link
+        return link
+
+    async def connect(self, address: Address) -> Link:
+        """Make a new connection to `address`, its API versions known and who we are, too."""
         link = await self.transport.connect(address, CONNECT_SECONDS)
         try:
             link.versions = await self.ask(link, VersionsCall())
@@ -105,25 +111,12 @@ class Client:
         except BaseException:
             link.close()
             raise
-        self._links[address] = link
         return link
 
     async def _authenticate(self, link: Link, credentials: "Credentials") -> None:
-        from headrace.client.security import exchange
+        from headrace.client.security import authenticate
 
-        asking = exchange(credentials)
-        call = next(asking)
-        while True:
-            try:
-                answer = await self.ask(link, call)
-            except ApiError as error:
-                asking.throw(error)
-                raise
-            try:
-                call = asking.send(answer)
-            except StopIteration as done:
-                lifetime_ms: int = done.value
-                break
+        lifetime_ms = await authenticate(credentials, lambda call: self.ask(link, call))
         self._over.pop(link.address, None)
         if lifetime_ms:
             self._over[link.address] = self.transport.now() + _SESSION_USED * lifetime_ms / 1000

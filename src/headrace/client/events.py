@@ -1,7 +1,6 @@
 """The transport on an asyncio loop."""
 
 import asyncio
-import ssl
 import struct
 import sys
 from collections import deque
@@ -13,9 +12,11 @@ from headrace.client.transport import (
     Address,
     Buffer,
     CannotConnect,
+    ClientError,
     ConnectionLost,
     TimedOut,
     cannot_connect,
+    connection_lost,
 )
 
 _LENGTH = struct.Struct(">i")
@@ -42,7 +43,7 @@ class EventReply:
         if not self._future.done():
             self._future.set_result(frame)
 
-    def lost(self, error: ConnectionLost) -> None:
+    def lost(self, error: ClientError) -> None:
         """Take from the link that no answer will come."""
         if not self._future.done():
             self._future.set_exception(error)
@@ -77,6 +78,7 @@ class EventLink(asyncio.BufferedProtocol):
         """Where the next bytes go: into the scratch, or into a large answer."""
         self._filled = 0
         self._large = bytearray()
+        self._retiring = False
 
     @property
     def address(self) -> Address:
@@ -99,7 +101,7 @@ class EventLink(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail what waits (called by asyncio)."""
-        self._give_up(f"connection lost: {exc or 'closed by the broker'}")
+        self._end(connection_lost(self._address, exc))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the memory for the next bytes (called by asyncio)."""
@@ -114,6 +116,8 @@ class EventLink(asyncio.BufferedProtocol):
             frame, self._space = self._space, self._scratch
             self._filled = 0
             self._waiting.popleft().arrived(frame)
+        if self._retiring:
+            self.retire()
 
     def _split(self) -> None:
         """Hand over what the scratch holds, and keep the beginning of the next answer."""
@@ -158,13 +162,22 @@ class EventLink(asyncio.BufferedProtocol):
         """End the connection; answers still awaited are lost."""
         self._give_up("connection closed")
 
+    def retire(self) -> None:
+        """End the connection once no answer is awaited any more."""
+        self._retiring = True
+        if not self._waiting:
+            self.close()
+
     def _give_up(self, why: str) -> None:
+        self._end(ConnectionLost(f"{self._address}: {why}"))
+
+    def _end(self, error: ClientError) -> None:
         transport, self._transport = self._transport, None
         self._large = bytearray()
         if transport is not None:
             transport.abort()
         while self._waiting:
-            self._waiting.popleft().lost(ConnectionLost(f"{self._address}: {why}"))
+            self._waiting.popleft().lost(error)
 
 
 Connect = Callable[[Callable[[], EventLink], str, int], Awaitable[EventLink]]
@@ -175,17 +188,6 @@ async def connect_by_loop(made: Callable[[], EventLink], host: str, port: int) -
     """Connect as the running loop does; returns the connection."""
     _, link = await asyncio.get_running_loop().create_connection(made, host, port)
     return link
-
-
-def connect_by_tls(tls: ssl.SSLContext) -> Connect:
-    """Return what connects as the running loop does, encrypted, the other end verified."""
-
-    async def connect(made: Callable[[], EventLink], host: str, port: int) -> EventLink:
-        loop = asyncio.get_running_loop()
-        _, link = await loop.create_connection(made, host, port, ssl=tls, server_hostname=host)
-        return link
-
-    return connect
 
 
 class EventTransport:

@@ -1,7 +1,7 @@
 """How a client says who it is: settings by Kafka's names, and the exchange on a new connection."""
 
 import base64
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -162,6 +162,29 @@ def exchange(credentials: Credentials) -> Generator[HandshakeCall | TokenCall, A
         who = f"user {credentials.user}" if credentials.user else str(credentials.mechanism)
         raise AuthenticationFailed(f"{who}: {said or error}") from None
     return lifetime_ms
+
+
+async def authenticate(
+    credentials: Credentials, ask: Callable[[HandshakeCall | TokenCall], Awaitable[Any]]
+) -> int:
+    """Authenticate on a connection, each request asked by `ask` for what its answer decodes to.
+
+    Returns for how many milliseconds the session lasts, 0: for good. AuthenticationFailed, and what
+    else `ask` raises.
+    """
+    asking = exchange(credentials)
+    call = next(asking)
+    while True:
+        try:
+            answer = await ask(call)
+        except ApiError as error:
+            asking.throw(error)
+            raise
+        try:
+            call = asking.send(answer)
+        except StopIteration as done:
+            lifetime_ms: int = done.value
+            return lifetime_ms
 
 
 def _client(credentials: Credentials) -> SaslClient:

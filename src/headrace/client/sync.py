@@ -26,13 +26,13 @@ from headrace.client.transport import (
     connection_lost,
     parse_bootstrap,
 )
-from headrace.model.errors import ApiError
 from headrace.model.invariant import InvariantError
 from headrace.wire.kafka.frame import parse_response
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+    from headrace.client.calls import Call
     from headrace.client.security import Credentials
 
 __all__ = ["FetchConnection", "Fetched", "Wanted", "connect", "run"]
@@ -203,23 +203,15 @@ class FetchConnection:
         self.versions = call.decode(0, frame[parse_response(frame, call.key, 0)[1] :])
 
     def _authenticate(self, credentials: "Credentials") -> None:
-        from headrace.client.security import exchange
+        from headrace.client.security import authenticate
 
-        asking = exchange(credentials)
-        call = next(asking)
-        while True:
+        async def ask(call: "Call[Any]") -> object:
             version = common_version(self.versions, call)
             self._send(b"".join(call.encode(version, self.next_correlation_id(), self.client_id)))
             frame = self._receive(self.timeout_seconds)
-            try:
-                answer = call.decode(version, frame[parse_response(frame, call.key, version)[1] :])
-            except ApiError as error:
-                asking.throw(error)
-                raise
-            try:
-                call = asking.send(answer)
-            except StopIteration:
-                return
+            return call.decode(version, frame[parse_response(frame, call.key, version)[1] :])
+
+        run(authenticate(credentials, ask))
 
     def _send(self, frame: bytes) -> None:
         try:

@@ -46,43 +46,63 @@ class Refused(ClientError):
     """One side does not believe who the other says it is: trying again is of no use."""
 
 
-class CertificateRefused(Refused, CannotConnect):
-    """The broker's certificate is not believed."""
+class Untrusted(CannotConnect):
+    """There is no TLS connection: one end does not believe the other, or they do not understand
+    each other."""
 
 
-def cannot_connect(address: Address, error: OSError) -> CannotConnect:
-    """Return why there is no connection, in words for people."""
-    import ssl  # not where nothing went wrong
-
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return CertificateRefused(
-            f"cannot connect to {address}: its certificate is refused: {error.verify_message}"
-        )
-    if isinstance(error, ssl.SSLError):
-        reason = str(error.reason or error).replace("_", " ").lower()
-        why = f"no TLS connection: {reason} (does the listener speak TLS?)"
-    else:
-        why = (error.strerror or str(error)).lower()
-    return CannotConnect(f"cannot connect to {address}: {why}")
+class CertificateRefused(Refused, Untrusted):
+    """One end's certificate is not believed by the other."""
 
 
 class ConnectionLost(ClientError):
     """The connection ended while an answer was awaited: whether it was done is unknown."""
 
 
-def connection_lost(address: Address, error: object) -> ClientError:
-    """Return what became of a connection: Refused where the broker refused our certificate."""
-    reason = str(getattr(error, "reason", None) or "")  # of an ssl.SSLError, in OpenSSL's words
-    if "_ALERT_" in reason and any(word in reason for word in _OF_CERTIFICATES):
-        what = reason.partition("_ALERT_")[2].replace("_", " ").lower()
-        return Refused(
-            f"{address}: the broker wants a certificate that it believes, and says: {what}"
-        )
-    return ConnectionLost(f"{address}: connection lost: {error}")
-
-
 class TimedOut(ClientError):
     """No answer in time: whether it was done is unknown."""
+
+
+def cannot_connect(address: Address, error: OSError) -> CannotConnect:
+    """Return why there is no connection, in words for people."""
+    import ssl  # not where nothing went wrong
+
+    where = f"cannot connect to {address}"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return CertificateRefused(f"{where}: its certificate is refused: {error.verify_message}")
+    if not isinstance(error, ssl.SSLError):
+        return CannotConnect(f"{where}: {(error.strerror or str(error)).lower()}")
+    return _certificate_refused(address, error) or Untrusted(
+        f"{where}: no TLS connection: {_words(error.reason or str(error))}"
+        " (does the listener speak TLS?)"
+    )
+
+
+def connection_lost(address: Address, error: object) -> "ConnectionLost | CertificateRefused":
+    """Return why a connection has ended, in words for people.
+
+    As of TLS 1.3 a client hears only after its own half of the handshake that the broker does not
+    believe its certificate.
+    """
+    return _certificate_refused(address, error) or ConnectionLost(
+        f"{address}: connection lost: {error or 'closed by the broker'}"
+    )
+
+
+def _certificate_refused(address: Address, error: object) -> CertificateRefused | None:
+    """Return what a broker means by its alert, where it speaks of our certificate."""
+    reason = str(getattr(error, "reason", None) or "")  # of an ssl.SSLError, in OpenSSL's words
+    if "_ALERT_" not in reason or not any(word in reason for word in _OF_CERTIFICATES):
+        return None
+    said = _words(reason.partition("_ALERT_")[2])
+    return CertificateRefused(
+        f"cannot connect to {address}: the broker wants a certificate that it believes, and says:"
+        f" {said}"
+    )
+
+
+def _words(reason: str) -> str:
+    return reason.replace("_", " ").lower()
 
 
 class Reply(Protocol):
@@ -115,6 +135,9 @@ class Link(Protocol):
         """Send a whole request; ConnectionLost. `answered`: whether an answer will come."""
 
     def close(self) -> None: ...
+
+    def retire(self) -> None:
+        """Close once what was asked so far is answered, without loss."""
 
 
 class Transport(Protocol):

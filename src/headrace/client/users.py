@@ -12,7 +12,7 @@ from headrace.security.scram import NUMBERS, salted
 from headrace.wire.kafka.api import ApiKey
 
 _NUMBER_OF = {mechanism: number for number, mechanism in NUMBERS.items()}
-_SALT_BYTES = 24
+SALT_BYTES = 24
 
 
 class User(NamedTuple):
@@ -49,7 +49,7 @@ async def set_credential(
     client: Client, user: str, mechanism: Mechanism, password: Secret, iterations: int
 ) -> None:
     """Have `user` authenticate by this password from now on. ApiError."""
-    salt = token_bytes(_SALT_BYTES)
+    salt = token_bytes(SALT_BYTES)
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
         upsertion = maker.part(

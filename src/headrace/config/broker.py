@@ -57,6 +57,8 @@ class BrokerConfig(BrokerKeys):
 
     connection_limits: ConnectionLimits
     """How many connections single addresses and listeners may have."""
+    listeners_among_brokers: frozenset[str]
+    """The listeners by which brokers of a cluster reach each other; none where there is one."""
 
     def __init__(self, values: Mapping[str, Value], sources: Mapping[str, Source]) -> None:
         """From checked values by key; ConfigError where they do not go together."""

@@ -184,6 +184,10 @@ def _listeners(values: Mapping[str, Value], combined: Combined) -> None:
     )
     combined.attributes[attribute(INTER_BROKER)] = name
     combined.attributes[attribute(CONTROL_PLANE)] = apart
+    shared = values["zookeeper.connect"] is not None
+    combined.attributes["listeners_among_brokers"] = frozenset(
+        filter(None, (name, apart) if shared else ())
+    )
     if listeners:  # else it has been said what is wrong with them
         combined.problems.extend(problem_line(*problem) for problem in unfit)
     for listener in listeners:
@@ -198,10 +202,8 @@ def _sasl(values: Mapping[str, Value], combined: Combined) -> None:
     found, wrong = sasl_listeners(open_here, ListenerValues(values))
     combined.attributes["sasl"] = found
     combined.problems.extend(problem_line(*problem) for problem in wrong)
-    if values["zookeeper.connect"] is None or wrong:
-        return
-    for name in (INTER_BROKER, CONTROL_PLANE):
-        listener = str(combined.attributes[attribute(name)])
+    among = combined.attributes["listeners_among_brokers"]
+    for listener in sorted(among) if isinstance(among, frozenset) and not wrong else ():
         if listener in found:
             problem = login_problem(listener, str(values[BETWEEN_BROKERS]), found[listener])
             combined.problems.extend(() if problem is None else [problem_line(*problem)])
@@ -209,14 +211,12 @@ def _sasl(values: Mapping[str, Value], combined: Combined) -> None:
 
 def _connections(values: Mapping[str, Value], combined: Combined) -> None:
     listeners = combined.attributes["listeners"]
-    among = {combined.attributes[attribute(name)] for name in (INTER_BROKER, CONTROL_PLANE)}
+    among = combined.attributes["listeners_among_brokers"]
     try:
         combined.attributes["connection_limits"] = connection_limits(
             listeners if isinstance(listeners, tuple) else (),
             values,
-            frozenset()
-            if values["zookeeper.connect"] is None
-            else frozenset(name for name in among if isinstance(name, str)),
+            among if isinstance(among, frozenset) else frozenset(),
         )
     except ValueError as error:
         key = "max.connections.per.ip.overrides"

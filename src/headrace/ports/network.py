@@ -4,7 +4,10 @@ Both ends are asyncio's: a factory makes a protocol, whose `connection_made` is 
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 P = TypeVar("P")
 
@@ -56,5 +59,10 @@ class Network(Protocol):
         something else, or others may write to the directory. `close` removes the file.
         """
 
-    async def connect(self, made: Callable[[], P], host: str, port: int) -> P:
-        """Connect the asyncio protocol that `made` makes, and return it connected. OSError."""
+    async def connect(
+        self, made: Callable[[], P], host: str, port: int, tls: "SSLContext | None" = None
+    ) -> P:
+        """Connect the asyncio protocol that `made` makes, and return it connected. OSError.
+
+        `tls`: what the connection is encrypted and the other end verified by; None: plain text.
+        """

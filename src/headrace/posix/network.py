@@ -3,10 +3,13 @@
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from headrace.ports.network import BACKLOG_MAX, ListenOptions
 from headrace.posix.local_socket import LocalListening
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 P = TypeVar("P")
 
@@ -67,11 +70,16 @@ class RealNetwork:
         """Take the Unix socket `path`; OSError where that is impossible."""
         return LocalListening.bind(path, backlog)
 
-    async def connect(self, made: Callable[[], P], host: str, port: int) -> P:
-        """Connect by TCP; returns the connection."""
+    async def connect(
+        self, made: Callable[[], P], host: str, port: int, tls: "SSLContext | None" = None
+    ) -> P:
+        """Connect by TCP, with TLS where `tls` is given; returns the connection."""
         loop = asyncio.get_running_loop()
         factory = cast("Callable[[], asyncio.BaseProtocol]", made)
-        _, protocol = await loop.create_connection(factory, host, port)
+        name = None if tls is None else host
+        _, protocol = await loop.create_connection(
+            factory, host, port, ssl=tls, server_hostname=name
+        )
         return cast("P", protocol)
 
 

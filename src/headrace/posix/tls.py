@@ -65,6 +65,23 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
     return context
 
 
+def peer_context(settings: TlsSettings) -> ssl.SSLContext:
+    """Make what this broker connects to a listener of others with; ConfigError.
+
+    It shows the listener's own certificate, and believes whom its clients' are signed by, or
+    without a truststore the system's authorities.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    restrict(context, settings.versions, settings.ciphers)
+    show(context, settings.keystore)
+    if settings.truststore.given:
+        trust(context, settings.truststore)
+    else:
+        context.load_default_certs()
+    context.check_hostname = settings.checks_hosts
+    return context
+
+
 def show(context: ssl.SSLContext, store: Store, named: Named = _KEYSTORE) -> None:
     """Have `context` show the certificate of a store; ConfigError."""
     material = material_of(store, named)

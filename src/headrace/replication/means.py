@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from headrace.broker.gathered_writes import GatheredWrites
-from headrace.client.transport import Address, Transport
+from headrace.client.peer_clients import PeerClients
+from headrace.client.transport import Address
 from headrace.model.nouns import BrokerId
 
 
@@ -19,7 +20,8 @@ class Running(Protocol):
 class Means:
     """What followers act through."""
 
-    transport: Transport
+    clients: PeerClients
+    """Make the clients that ask leaders."""
     writes: GatheredWrites
     spawn: Callable[[Coroutine[Any, Any, None]], Running]
     """Runs a conversation."""

@@ -13,7 +13,6 @@ from headrace.broker.broker import Broker
 from headrace.broker.follower import Follower
 from headrace.broker.partition import Partition
 from headrace.client.calls import HotCall
-from headrace.client.client import Client
 from headrace.client.transport import CannotConnect, ClientError
 from headrace.model.errors import ApiError, Malformed
 from headrace.model.nouns import BrokerId
@@ -68,10 +67,10 @@ class Source:
         self._broker = broker
         self._means = means
         self._session = FetchSession()
-        self._client = Client(
-            means.transport, (), client_id=f"broker-{broker.broker_id}-follower",
+        self._client = means.clients.make(
+            f"broker-{broker.broker_id}-follower",
             request_timeout_seconds=broker.config.replica_socket_timeout_ms / 1000,
-        )  # fmt: skip
+        )
         self._answers = Answers(broker, means, leader, self._rest, left)
         self._spread = spread
         self._dirty: dict[Key, None] = {}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.client.client import Client
-from headrace.client.events import EventTransport
+from headrace.client.peer_clients import PeerClients
 from headrace.cluster.controller.controller import Controller
 from headrace.cluster.controller.leader_balance import LeaderBalance
 from headrace.cluster.peers.controller_channel import ControllerChannel
@@ -18,11 +18,11 @@ from headrace.config.broker import BrokerConfig
 from headrace.coordination.coordinators import Coordinators
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.nouns import BrokerId
-from headrace.ports.network import Network
 from headrace.ports.store import SessionEvents, Store
 from headrace.ports.world import World
 from headrace.server.replicating import Replicating
 from headrace.server.store_session import StoreSession
+from headrace.server.ways_to_listeners import WaysToListeners
 
 if TYPE_CHECKING:
     import asyncio
@@ -37,6 +37,7 @@ class AmongBrokers:
         store: Store,
         session: SessionEvents,
         world: World,
+        ways: WaysToListeners,
         directories: Collection[LogDirectory],
         fatal: Callable[[Exception], None],
     ) -> None:
@@ -46,7 +47,8 @@ class AmongBrokers:
         catalog, config = Catalog(store), broker.config
         self.session = StoreSession(session)
         session.answered = broker.metrics.store_requests.add
-        client = _client(config, broker.broker_id, world.network)
+        clients = ways.by(config.inter_broker_listener_name)
+        client = _client(config, broker.broker_id, clients)
         channel = ControllerChannel(client, catalog, config.inter_broker_listener_name)
         self.link = ControllerLink(controller, channel)
         self.service = PeerService(controller, catalog)
@@ -55,6 +57,7 @@ class AmongBrokers:
             controller.applier,
             store,
             world,
+            clients,
             directories,
             config.inter_broker_listener_name,
             fatal,
@@ -93,18 +96,17 @@ class AmongBrokers:
         self.link.close()
 
 
-def order_channels(broker: Broker, network: Network) -> OrderChannels:
+def order_channels(broker: Broker, ways: WaysToListeners) -> OrderChannels:
     """Return how the orders of this broker, as the controller, reach the others."""
     config, own = broker.config, broker.broker_id
     listener = config.control_plane_listener_name or config.inter_broker_listener_name
-    return OrderChannels(lambda: _client(config, own, network), Teller(own, listener))
+    clients = ways.by(listener)
+    return OrderChannels(lambda: _client(config, own, clients), Teller(own, listener))
 
 
-def _client(config: BrokerConfig, own: BrokerId, network: Network) -> Client:
-    return Client(
-        EventTransport(network.connect),
-        (),
-        client_id=str(own),
+def _client(config: BrokerConfig, own: BrokerId, clients: PeerClients) -> Client:
+    return clients.make(
+        str(own),
         request_timeout_seconds=config.controller_socket_timeout_ms / 1000,
         patient=True,
     )

@@ -40,6 +40,7 @@ from headrace.server.stop_waits import FLUSH_SECONDS_MAX, SEND_SECONDS_MAX, Stop
 if TYPE_CHECKING:
     from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
     from headrace.server.among_brokers import AmongBrokers
+    from headrace.server.ways_to_listeners import WaysToListeners
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +88,7 @@ class Server:
         self.compaction = compaction_worker(world)
         self.among_brokers: AmongBrokers | None = None
         """What it has to do with other brokers; None where it has a store of its own."""
+        self._ways_to_listeners: WaysToListeners | None = None
         self._store: Store | None = None
         self._session = SessionEvents()
         self._fatal = fatal
@@ -224,8 +226,9 @@ class Server:
             from headrace.server.among_brokers import AmongBrokers
 
             self.among_brokers = AmongBrokers(
-                self.controller, store, self._session, self.world, self.directories, self._fatal
-            )
+                self.controller, store, self._session, self.world, self._ways(), self.directories,
+                self._fatal,
+            )  # fmt: skip
         config_of = await self.controller.log_configs()
         for directory in self.directories:
             await called_back(
@@ -242,7 +245,15 @@ class Server:
             return Controller(broker, store, session)
         from headrace.server.among_brokers import order_channels
 
-        return Controller(broker, store, session, peers=order_channels(broker, self.world.network))
+        return Controller(broker, store, session, peers=order_channels(broker, self._ways()))
+
+    def _ways(self) -> "WaysToListeners":
+        from headrace.server.ways_to_listeners import WaysToListeners
+
+        if self._ways_to_listeners is None:
+            network, tls = self.world.network, self.doors.tls
+            self._ways_to_listeners = WaysToListeners(self.config, network, tls)
+        return self._ways_to_listeners
 
     async def _join(self) -> None:
         self.producer_id_source = ProducerIdSource(self.broker.producer_ids, self.controller)

@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.broker.broker import Broker
 from headrace.broker.gathered_writes import GatheredWrites
-from headrace.client.events import EventTransport
+from headrace.client.peer_clients import PeerClients
 from headrace.client.transport import Address
 from headrace.cluster.membership.applier import Applier
 from headrace.cluster.membership.lease import Lease
@@ -33,6 +33,7 @@ class Replicating:
         applier: Applier,
         store: Store,
         world: World,
+        clients: PeerClients,
         directories: Collection[LogDirectory],
         listener: str,
         fatal: Callable[[Exception], None],
@@ -44,11 +45,10 @@ class Replicating:
         self._boot_seconds = world.boot_seconds
         self._fatal = fatal
         self._tasks: set[asyncio.Task[None]] = set()
-        self._transport = EventTransport(world.network.connect)
-        self.others = AskingOthers(broker, listener, self._transport, self.run)
+        self.others = AskingOthers(broker, listener, clients, self.run)
         """What coordinators here ask of those elsewhere."""
         means = Means(
-            self._transport,
+            clients,
             GatheredWrites(world.disk, tuple(directories)),
             self.run,
             lambda: applier.broker_epoch,

@@ -5,7 +5,7 @@ import logging
 import ssl
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.config.broker import BrokerConfig
 from headrace.config.listeners import TLS_PROTOCOLS, Listener
@@ -28,17 +28,31 @@ _THREADS = 2
 """That do the sums of handshakes."""
 
 
+class _Contexts(NamedTuple):
+    """What connections are made with."""
+
+    accepting: ssl.SSLContext
+    connecting: ssl.SSLContext | None
+    """To that listener of other brokers; None where it is not among brokers."""
+
+
 class TlsListener:
     """One listener. `net.tls.Door`."""
 
-    def __init__(self, settings: TlsSettings) -> None:
+    def __init__(self, settings: TlsSettings, *, among_brokers: bool) -> None:
         """Read its files; ConfigError. Blocks."""
         self.name = settings.name
+        self.among_brokers = among_brokers
         self.settings = settings
         self.stamps = _stamps(settings)
         """Of the files, when they were last read or failed to be."""
-        self.context: ssl.SSLContext = tls.server_context(settings)
+        self.contexts = _contexts(settings, among_brokers=among_brokers)
         self._mapping = PrincipalMapping(settings.mapping_rules)
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """What new connections are accepted with."""
+        return self.contexts.accepting
 
     def identify(self, certificate: bytes | None) -> Principal:
         """Return who shows this verified certificate, or none; HeadraceError."""
@@ -58,7 +72,10 @@ class TlsListeners:
         self._closed = False
         self._loading = False
         self._listeners = {
-            listener.name: TlsListener(tls_settings(config.values, listener))
+            listener.name: TlsListener(
+                tls_settings(config.values, listener),
+                among_brokers=listener.name in config.listeners_among_brokers,
+            )
             for listener in tls_listeners(config)
         }
         self.handshakes = Handshakes(clock, partial(self._crew.submit, flush=False), gate)
@@ -68,6 +85,14 @@ class TlsListeners:
         """Return what makes a listener's connections: with TLS below, where it speaks that."""
         listener = self._listeners.get(name)
         return made if listener is None else partial(TlsConnection, listener, self.handshakes, made)
+
+    def connecting(self, name: str) -> ssl.SSLContext | None:
+        """Return what new connections to that listener of other brokers are made with.
+
+        None: plain text.
+        """
+        listener = self._listeners.get(name)
+        return None if listener is None else listener.contexts.connecting
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Follow altered settings."""
@@ -115,17 +140,22 @@ class TlsListeners:
                     "listener %s goes on with the certificates it has: %s", listener.name, read
                 )
             else:
-                listener.context = read
+                listener.contexts = read
                 log.info("listener %s has read its certificates anew", listener.name)
 
 
 _Stamps = tuple[tuple[int, ...] | None, ...]
-_Read = tuple[TlsListener, TlsSettings, _Stamps, ssl.SSLContext | ConfigError]
+_Read = tuple[TlsListener, TlsSettings, _Stamps, _Contexts | ConfigError]
 
 
 def tls_listeners(config: BrokerConfig) -> list[Listener]:
     """Return the listeners that speak TLS."""
     return [listener for listener in config.listeners if listener.protocol in TLS_PROTOCOLS]
+
+
+def _contexts(settings: TlsSettings, *, among_brokers: bool) -> _Contexts:
+    connecting = tls.peer_context(settings) if among_brokers else None
+    return _Contexts(tls.server_context(settings), connecting)
 
 
 def _stamps(settings: TlsSettings) -> _Stamps:
@@ -140,7 +170,9 @@ def _read_changed(wanted: Sequence[tuple[TlsListener, TlsSettings]]) -> list[_Re
         if stamps == listener.stamps and settings == listener.settings:
             continue
         try:
-            read: ssl.SSLContext | ConfigError = tls.server_context(settings)
+            read: _Contexts | ConfigError = _contexts(
+                settings, among_brokers=listener.among_brokers
+            )
         except ConfigError as problem:
             read = problem
         found.append((listener, settings, stamps, read))

@@ -8,6 +8,7 @@ from headrace.model.errors import ErrorCode
 from headrace.model.nouns import LeaderEpoch, TopicPartition
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 from headrace.server.replicating import Replicating
+from headrace.server.ways_to_listeners import WaysToListeners
 from tests.support.broker import Room, append, until
 from tests.support.followed import EPOCH, REGISTERED, A, Asking, is_flushed, led, tell
 
@@ -36,8 +37,9 @@ def made(here: Room) -> Replicating:
     store: Any = here.controller._store
     server = here.server
     applier = here.controller.applier
+    clients = WaysToListeners(server.config, server.world.network, None).by("PLAINTEXT")
     return Replicating(
-        here.broker, applier, store, server.world, server.directories, "PLAINTEXT", print
+        here.broker, applier, store, server.world, clients, server.directories, "PLAINTEXT", print
     )
 
 

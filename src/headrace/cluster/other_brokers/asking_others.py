@@ -4,7 +4,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
-from headrace.client.transport import Transport
+from headrace.client.peer_clients import PeerClients
 from headrace.cluster.other_brokers.gathered_questions import Run
 
 if TYPE_CHECKING:
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 class AskingOthers:
     """`coordination.coordinators.Others`. On the deciding thread."""
 
-    def __init__(self, broker: Broker, listener: str, transport: Transport, run: Run) -> None:
+    def __init__(self, broker: Broker, listener: str, clients: PeerClients, run: Run) -> None:
         """`listener`: by which brokers reach each other. `run` runs a conversation."""
         self._broker = broker
         self._listener = listener
-        self._transport = transport
+        self._clients = clients
         self._run = run
 
     @cached_property
@@ -28,21 +28,21 @@ class AskingOthers:
         """Markers of those who lead partitions, and partitions of those who coordinate."""
         from headrace.cluster.other_brokers.transactions import RemoteTransactions
 
-        return RemoteTransactions(self._broker, self._listener, self._transport, self._run)
+        return RemoteTransactions(self._broker, self._listener, self._clients, self._run)
 
     @cached_property
     def share_states(self) -> "RemoteShareStates":
         """Share groups' state that they keep."""
         from headrace.cluster.other_brokers.share_states import RemoteShareStates
 
-        return RemoteShareStates(self._broker, self._listener, self._transport, self._run)
+        return RemoteShareStates(self._broker, self._listener, self._clients, self._run)
 
     @cached_property
     def log_ends(self) -> "RemoteLogEnds":
         """How far partitions are committed that they lead."""
         from headrace.cluster.other_brokers.log_ends import RemoteLogEnds
 
-        return RemoteLogEnds(self._broker, self._listener, self._transport, self._run)
+        return RemoteLogEnds(self._broker, self._listener, self._clients, self._run)
 
     def close(self) -> None:
         """Ask nothing more; who waits is told so."""

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.client.calls import HotCall
-from headrace.client.client import Client
-from headrace.client.transport import Address, ClientError, Transport
+from headrace.client.peer_clients import PeerClients
+from headrace.client.transport import Address, ClientError
 from headrace.cluster.other_brokers.gathered_questions import Run
 from headrace.model.errors import ApiError, Malformed
 from headrace.model.nouns import BrokerId, Offset, TopicPartition
@@ -26,11 +26,11 @@ _COMMITTED = 0
 class RemoteLogEnds:
     """`coordination.coordinators.LogEnds` over the network. On the deciding thread."""
 
-    def __init__(self, broker: Broker, listener: str, transport: Transport, run: Run) -> None:
+    def __init__(self, broker: Broker, listener: str, clients: PeerClients, run: Run) -> None:
         """`listener`: by which brokers reach each other. `run` runs a conversation."""
         self._broker = broker
         self._listener = listener
-        self._transport = transport
+        self._clients = clients
         self._run = run
         self._asking: dict[Running, Once[Mapping[TopicPartition, Offset]]] = {}
 
@@ -84,11 +84,8 @@ class RemoteLogEnds:
         call = HotCall(
             ApiKey.LIST_OFFSETS, list_offsets.encode_request, list_offsets.decode_response, request
         )
-        client = Client(
-            self._transport,
-            (),
-            client_id=f"broker-{self._broker.broker_id}-ends",
-            request_timeout_seconds=ANSWER_SECONDS_MAX,
+        client = self._clients.make(
+            f"broker-{self._broker.broker_id}-ends", request_timeout_seconds=ANSWER_SECONDS_MAX
         )
         try:
             response = await client.ask(await client.link_to(address), call)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.client.client import Client
-from headrace.client.transport import Address, ClientError, Transport
+from headrace.client.peer_clients import PeerClients
+from headrace.client.transport import Address, ClientError
 from headrace.cluster.other_brokers.gathered_questions import Run
 from headrace.cluster.other_brokers.share_state_calls import call_of
 from headrace.cluster.other_brokers.ways_to_brokers import WaysToBrokers
@@ -34,10 +35,10 @@ _Asked = tuple[Question, Done[Answer]]
 class RemoteShareStates:
     """`coordination.share.anywhere.OtherStates` over the network."""
 
-    def __init__(self, broker: Broker, listener: str, transport: Transport, run: Run) -> None:
+    def __init__(self, broker: Broker, listener: str, clients: PeerClients, run: Run) -> None:
         """`listener`: by which brokers reach each other. `run` runs a conversation."""
         self._broker = broker
-        self._transport = transport
+        self._clients = clients
         self._run = run
         self._ways = WaysToBrokers(broker.image, listener, self._way)
 
@@ -55,10 +56,8 @@ class RemoteShareStates:
 
     def _way(self, address: Address) -> "_Way":
         wait_seconds = self._broker.config.share_coordinator_write_timeout_ms / 1000
-        client = Client(
-            self._transport,
-            (),
-            client_id=f"broker-{self._broker.broker_id}-share",
+        client = self._clients.make(
+            f"broker-{self._broker.broker_id}-share",
             request_timeout_seconds=wait_seconds + ANSWER_SECONDS_BEYOND,
         )
         return _Way(client, address, self._broker.clock, self._run)

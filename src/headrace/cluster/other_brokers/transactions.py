@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from headrace.broker.broker import Broker
 from headrace.client.calls import ColdCall, Maker, check, error_code
 from headrace.client.client import Client
-from headrace.client.transport import Address, Transport
+from headrace.client.peer_clients import PeerClients
+from headrace.client.transport import Address
 from headrace.cluster.other_brokers.gathered_questions import Codes, GatheredQuestions, Run
 from headrace.cluster.other_brokers.markers_under_way import MarkersUnderWay
 from headrace.cluster.other_brokers.ways_to_brokers import WaysToBrokers
@@ -67,10 +68,10 @@ class _Ways(NamedTuple):
 class RemoteTransactions:
     """`coordination.transactions.anywhere.OtherBrokers` over the network."""
 
-    def __init__(self, broker: Broker, listener: str, transport: Transport, run: Run) -> None:
+    def __init__(self, broker: Broker, listener: str, clients: PeerClients, run: Run) -> None:
         """`listener`: by which brokers reach each other. `run` runs a conversation."""
         self._broker = broker
-        self._transport = transport
+        self._clients = clients
         self._run = run
         self._ways = WaysToBrokers(broker.image, listener, self._way)
         self._markers = MarkersUnderWay(broker.image)
@@ -160,9 +161,7 @@ class RemoteTransactions:
         )
 
     def _client(self) -> Client:
-        return Client(
-            self._transport, (), client_id=f"broker-{self._broker.broker_id}-transactions"
-        )
+        return self._clients.make(f"broker-{self._broker.broker_id}-transactions")
 
 
 def _errors(

@@ -6,20 +6,10 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from headrace.cluster.store import acl_znodes
-from headrace.cluster.store.config_store import ATTEMPTS_MAX
+from headrace.cluster.store.changed_node import KEEP, Unchanged, change_node
 from headrace.cluster.store.znodes import BadPayload
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.ports.store import (
-    BadVersion,
-    Create,
-    Delete,
-    Node,
-    NodeExists,
-    NoNode,
-    Operation,
-    Set,
-    Store,
-)
+from headrace.ports.store import Create, Node, NodeExists, Store
 from headrace.security.acl import AclEntry
 from headrace.security.authorizer import Resource
 
@@ -92,28 +82,27 @@ class AclStore:
         changing. BadPayload: what is there is no such list, and is left alone. ApiError: too many.
         """
         path = acl_znodes.path_of(resource)
-        for _ in range(ATTEMPTS_MAX):
-            (node,) = await self.store.get_all([path])
-            before = _NONE if node is None else acl_znodes.decode_acls(path, node.value)
+        done = Changed(_NONE, _NONE)
+
+        def changed(value: bytes | None) -> bytes | Unchanged | None:
+            nonlocal done
+            before = _NONE if value is None else acl_znodes.decode_acls(path, value)
             wanted = change(before)
+            done = Changed(before, wanted)
             if wanted == before:
-                return Changed(before, before)
+                return KEEP
             if len(wanted) > max(len(before), ENTRIES_MAX):
                 raise ApiError(
                     ErrorCode.INVALID_REQUEST,
                     f"a resource pattern has at most {ENTRIES_MAX} ACLs: remove some that others"
                     " cover, such as those of a host beside those of every host",
                 )
-            operations = [_operation(path, wanted, node)]
-            if self.store.shared:
-                changes = acl_znodes.CHANGES_OF[resource.pattern]
-                notice = f"{changes}/{acl_znodes.NOTICE}"
-                told = acl_znodes.encode_change(resource)
-                operations.append(Create(notice, told, sequential=True))
-            with suppress(BadVersion, NodeExists, NoNode):
-                await self.store.multi(operations)
-                return Changed(before, wanted)
-        raise BadVersion(path)
+            return acl_znodes.encode_acls(wanted) if wanted else None
+
+        notices = f"{acl_znodes.CHANGES_OF[resource.pattern]}/{acl_znodes.NOTICE}"
+        notice = Create(notices, acl_znodes.encode_change(resource), sequential=True)
+        await change_node(self.store, path, changed, notice)
+        return done
 
 
 def _readable(path: str, node: Node | None) -> Entries:
@@ -128,11 +117,3 @@ def _readable(path: str, node: Node | None) -> Entries:
             error,
         )
         return _NONE
-
-
-def _operation(path: str, wanted: Entries, node: Node | None) -> Operation:
-    if node is None:
-        return Create(path, acl_znodes.encode_acls(wanted))
-    if not wanted:
-        return Delete(path, node.version)
-    return Set(path, acl_znodes.encode_acls(wanted), node.version)

@@ -8,23 +8,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from headrace.cluster.store import znodes
+from headrace.cluster.store.changed_node import KEEP, Unchanged, change_node
 from headrace.model.nouns import BrokerId
-from headrace.ports.store import (
-    ANY_VERSION,
-    BadVersion,
-    Check,
-    Create,
-    Delete,
-    Node,
-    NodeExists,
-    NoNode,
-    Operation,
-    Set,
-    Store,
-)
+from headrace.ports.store import Create, NoNode, Store
 
-ATTEMPTS_MAX = 20
-"""How often settings are altered anew because others alter them at the same time."""
 NOTICE = f"{znodes.CONFIG_CHANGES}/config_change_"
 """What the paths of notices begin with."""
 
@@ -50,25 +37,20 @@ class ConfigStore:
         `change` returns None to leave them. `owner`: a node without which there are no settings:
         NoNode. `drop_empty`: an entity without settings has no node. BadVersion: it keeps changing.
         """
-        for _ in range(ATTEMPTS_MAX):
-            node, owning = await self.store.get_all([path, owner or path])
-            if owner is not None and owning is None:
-                raise NoNode(owner)
-            wanted = change({} if node is None else znodes.decode_config(path, node.value))
-            if wanted is None or (drop_empty and not wanted and node is None):
-                return wanted
-            if node is None:
-                await self._make_parents(path)
-            operations = [_config_operation(path, wanted, node, drop_empty=drop_empty)]
-            if owner is not None:
-                operations.append(Check(owner, ANY_VERSION))
-            if self.store.shared:
-                told = znodes.encode_config_change(path.removeprefix("/config/"))
-                operations.append(Create(NOTICE, told, sequential=True))
-            with suppress(BadVersion, NodeExists, NoNode):
-                await self.store.multi(operations)
-                return wanted
-        raise BadVersion(path)
+        outcome: Mapping[str, str] | None = None
+
+        def changed(value: bytes | None) -> bytes | Unchanged | None:
+            nonlocal outcome
+            outcome = change({} if value is None else znodes.decode_config(path, value))
+            if outcome is None:
+                return KEEP
+            return None if drop_empty and not outcome else znodes.encode_config(outcome)
+
+        told = znodes.encode_config_change(path.removeprefix("/config/"))
+        notice = Create(NOTICE, told, sequential=True)
+        above = _above(path)
+        await change_node(self.store, path, changed, notice, owner=owner, above=above)
+        return outcome
 
     async def entities(self, root: str) -> dict[str, dict[str, str]]:
         """Return the settings of everything below `root`, by names as they were before quoting."""
@@ -117,19 +99,8 @@ class ConfigStore:
             {} if own is None else znodes.decode_config(paths[1], own.value),
         )
 
-    async def _make_parents(self, path: str) -> None:
-        """Create the nodes above that of a user's client, which may not be there."""
-        parts = path.split("/")
-        for count in range(4, len(parts)):
-            with suppress(NodeExists):
-                await self.store.create("/".join(parts[:count]), b"")
 
-
-def _config_operation(
-    path: str, wanted: Mapping[str, str], node: Node | None, *, drop_empty: bool
-) -> Operation:
-    if node is None:
-        return Create(path, znodes.encode_config(wanted))
-    if drop_empty and not wanted:
-        return Delete(path, node.version)
-    return Set(path, znodes.encode_config(wanted), node.version)
+def _above(path: str) -> list[str]:
+    """Return the nodes above that of a user's client, which may not be there."""
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(4, len(parts))]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from headrace.model.invariant import invariant
 from headrace.ports.network import ListenOptions
 from headrace.testing.sim.history import History
 from headrace.testing.sim.loop import SimLoop
@@ -13,6 +14,7 @@ from headrace.testing.sim.transport import Place, SimTransport
 
 if TYPE_CHECKING:
     import asyncio
+    from ssl import SSLContext
 
 P = TypeVar("P")
 
@@ -74,8 +76,11 @@ class Machine:
     def listen_local(self, path: str, backlog: int = 0) -> None:
         """Take nothing: whoever administrates is on no simulated machine."""
 
-    async def connect(self, made: Callable[[], P], host: str, port: int) -> P:
+    async def connect(
+        self, made: Callable[[], P], host: str, port: int, tls: "SSLContext | None" = None
+    ) -> P:
         """Connect to a port of the machine `host`; hangs where the way there is cut."""
+        invariant(tls is None, "simulated machines speak plain text")
         own = Place(self._name, self._network.free_port())
         transport = await self._network.connect(own, Place(host, port))
         if self._off:
