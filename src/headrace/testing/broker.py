@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -16,6 +17,7 @@ from headrace.config.broker import load
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.server.assembly import Server
 from headrace.server.real_world import RealWorld
+from headrace.testing.guard import ClientSettings, Guard
 from headrace.testing.records import StoredRecord, stored
 
 T = TypeVar("T")
@@ -40,12 +42,20 @@ class BrokerThread:
         *,
         directory: str | None = None,
         memory: bool = False,
+        security: str | None = None,
+        mechanism: str = "SCRAM-SHA-512",
     ) -> None:
         """`config`: Kafka's names, over `listeners=PLAINTEXT://127.0.0.1:0`.
 
         `directory`: the log directory, kept afterwards; without one a temporary one is removed.
         `memory`: the temporary one lies in memory (/dev/shm) where there is room for that.
+        `security`: SASL_SSL, SASL_PLAINTEXT (by `mechanism`: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512)
+        or SSL, by certificates of clients; `clients` then says how they come in. What has TLS
+        needs the extra `tls`.
         """
+        self._security = None if security is None else (security, mechanism)
+        self._keys: tempfile.TemporaryDirectory[str] | None = None
+        self._guard: Guard | None = None
         self._memory = memory
         self._given = dict(config or {})
         self._temporary = directory is None
@@ -69,8 +79,20 @@ class BrokerThread:
         """What clients take as bootstrap.servers."""
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def clients(self) -> ClientSettings:
+        """What clients of each kind take to come to it."""
+        return ClientSettings(self.bootstrap, self._guard)
+
     def start(self) -> Self:
         """Start and wait until it listens; raises what kept it from that."""
+        if self._security is not None and self._guard is None:
+            self._keys = tempfile.TemporaryDirectory(prefix="headrace-test-keys-")
+            try:
+                self._guard = Guard(*self._security, Path(self._keys.name))
+            except BaseException:
+                self._forget_keys()
+                raise
         if self._temporary and not self.directory:
             where = _MEMORY if self._memory and _has_room(_MEMORY) else None
             self.directory = tempfile.mkdtemp(prefix="headrace-test-", dir=where)
@@ -83,8 +105,14 @@ class BrokerThread:
         failed = self._take_failure()
         if failed is not None:
             self._join()
+            self._forget_keys()
             raise failed
         return self
+
+    def _forget_keys(self) -> None:
+        keys, self._keys, self._guard = self._keys, None, None
+        if keys is not None:
+            keys.cleanup()
 
     def stop(self) -> None:
         """Stop cleanly and remove the directory if it is a temporary one."""
@@ -95,6 +123,7 @@ class BrokerThread:
         if self._temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
             self.directory = ""
+        self._forget_keys()
         failed = self._take_failure()
         if failed is not None:
             raise failed
@@ -183,6 +212,7 @@ class BrokerThread:
             "log.dirs": self.directory,
             "group.initial.rebalance.delay.ms": "0",
             "offsets.topic.num.partitions": "2",
+            **({} if self._guard is None else self._guard.broker_settings()),
             **self._given,
         }
         config, _ = load(flags=given)
@@ -194,6 +224,8 @@ class BrokerThread:
 
         self.server = Server(config, RealWorld(config), fatal)
         await self.server.start()
+        if self._guard is not None:
+            await self._guard.let_in(self.server)
         self._started.set()
         await self._end.wait()
         await self.server.stop()

@@ -9,6 +9,10 @@
   temporary directory. A new one for each test; `headrace_broker_scope = module` (or class, package,
   session) in pytest's configuration keeps one longer.
 * `kafka_bootstrap_servers`: its address, as clients take it.
+* `headrace_clients`: what clients take to come to it: `.librdkafka`, `.java`, `.kafka_python`,
+  `.aiokafka`, `.spark`, whatever the broker asks of them.
+* `headrace_security`: override it to return SASL_SSL, SSL or SASL_PLAINTEXT: the broker then asks
+  who connects, by certificates and a password of its own.
 * `headrace_settings`: override it to return the broker's settings, by Kafka's names.
 * `@pytest.mark.headrace_topics(*names, partitions=1, config={…})`: topics that are there, empty,
   when the test begins, whatever the scope. The mark can be given several times.
@@ -27,6 +31,7 @@ import pytest
 
 if TYPE_CHECKING:
     from headrace.testing.broker import BrokerThread
+    from headrace.testing.guard import ClientSettings
 
 MARK = "headrace_topics"
 SCOPE = "headrace_broker_scope"
@@ -63,12 +68,20 @@ def headrace_settings() -> Mapping[str, str]:
     return {}
 
 
+@pytest.fixture(scope="session")
+def headrace_security() -> str | None:
+    """Return what the broker asks of who connects, None: nothing; for test suites to override."""
+    return None
+
+
 @pytest.fixture(scope=_scope)
-def headrace_broker(headrace_settings: Mapping[str, str]) -> "Iterator[BrokerThread]":
+def headrace_broker(
+    headrace_settings: Mapping[str, str], headrace_security: str | None
+) -> "Iterator[BrokerThread]":
     """Yield a running broker: `bootstrap`, `create_topics`, `records` and more."""
     from headrace.testing.broker import BrokerThread
 
-    with BrokerThread(headrace_settings, memory=True) as broker:
+    with BrokerThread(headrace_settings, memory=True, security=headrace_security) as broker:
         yield broker
 
 
@@ -76,6 +89,12 @@ def headrace_broker(headrace_settings: Mapping[str, str]) -> "Iterator[BrokerThr
 def kafka_bootstrap_servers(headrace_broker: "BrokerThread") -> str:
     """Return what clients take as bootstrap.servers."""
     return headrace_broker.bootstrap
+
+
+@pytest.fixture(scope=_scope)
+def headrace_clients(headrace_broker: "BrokerThread") -> "ClientSettings":
+    """Return what clients of each kind take to come to the broker."""
+    return headrace_broker.clients
 
 
 @pytest.fixture(autouse=True)

@@ -11,10 +11,10 @@ from cyclopts import Parameter
 
 from headrace.cli.log.copying import Copier, Way
 from headrace.cli.log.tools import broker_runs_on, existing, progress, sums
-from headrace.cli.shared.broker_options import pairs
+from headrace.cli.shared.broker_options import COMMAND_CONFIG, BrokerOptions, pairs
 from headrace.cli.shared.failure import EXIT_FAILED, CommandError, UsageError
 from headrace.cli.shared.output import note, print_line
-from headrace.client.sync import connect, run
+from headrace.client.sync import run
 from headrace.log import file_names, text_files
 from headrace.log.directory.meta_properties import read_identity
 from headrace.logtools.transfer import Transfer, TransferError, check_room, empty_partitions
@@ -60,9 +60,26 @@ class TransferOptions:
             help="Ask the target's brokers (host:port) for the topics' ids.",
         ),
     ] = None
+    profile: Annotated[
+        str | None,
+        Parameter(name="--profile", help="The same of a profile's brokers (headrace profile)."),
+    ] = None
+    command_config: Annotated[
+        Path | None,
+        Parameter(
+            name="--command-config",
+            env_var=COMMAND_CONFIG,
+            help="A properties file with the settings by which to ask the brokers.",
+        ),
+    ] = None
     reflink: Annotated[
         bool, Parameter(negative=(), help="Share the bytes (btrfs, XFS); same file system only.")
     ] = False
+
+    @property
+    def asks(self) -> bool:
+        """Whether the target's brokers are asked."""
+        return self.bootstrap is not None or self.profile is not None
 
 
 def import_(
@@ -129,7 +146,7 @@ def export(
     chosen = _chosen(disk, where, options, transactions=False)
     with _target(target, where) as into:
         _check_room(disk, chosen, into)
-        asked = None if options.bootstrap is None else _ask(options.bootstrap)
+        asked = _ask(options) if options.asks else None
         ids = dict(_ids(options, asked))
         empty = empty_partitions(disk, str(into))
         for place, topic_id in empty.items():
@@ -206,13 +223,14 @@ def _ids(options: TransferOptions, asked: Mapping[str, tuple[bytes, int]] | None
     return topic_ids
 
 
-def _ask(bootstrap: str) -> dict[str, tuple[bytes, int]]:
+def _ask(options: TransferOptions) -> dict[str, tuple[bytes, int]]:
     """Ask the target's brokers for topic ids and numbers of partitions."""
-    try:
-        client = connect(bootstrap, client_id="headrace-cli", request_timeout_seconds=15)
-    except ValueError as error:
-        raise UsageError(f"--bootstrap: {error}") from None
-    with client:
+    brokers = BrokerOptions(
+        bootstrap=options.bootstrap,
+        profile=options.profile,
+        command_config=options.command_config,
+    )
+    with brokers.client() as client:
         topics = run(client.metadata()).topics
     return {
         name: (description.topic_id, len(description.partitions))
@@ -333,7 +351,7 @@ def _tell_import(target: Path, chosen: Places, *, clean: bool) -> None:
 
 def _tell_export(target: Path, chosen: Places, options: TransferOptions) -> None:
     print_line(f"{len(chosen)} partitions are in {target}. What next:")
-    if options.bootstrap is not None and not (target / file_names.META_PROPERTIES).exists():
+    if options.asks and not (target / file_names.META_PROPERTIES).exists():
         print_line("  stop the Kafka broker that leads these partitions, move the directories of")
         print_line(f"  {target} into its log.dirs in place of its empty ones, and start it again")
     else:

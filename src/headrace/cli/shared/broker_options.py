@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WAIT_SECONDS_MAX = 86_400.0
 _BOOTSTRAP = "HEADRACE_BOOTSTRAP"
-_COMMAND_CONFIG = "HEADRACE_COMMAND_CONFIG"
+COMMAND_CONFIG = "HEADRACE_COMMAND_CONFIG"
 _NAMES_OF_BOOTSTRAP = frozenset({"brokers", "bootstrap.servers", "metadata.broker.list"})
 
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Answer in JSON, for scripts.")]
@@ -70,7 +70,7 @@ class BrokerOptions:
         Path | None,
         Parameter(
             name="--command-config",
-            env_var=_COMMAND_CONFIG,
+            env_var=COMMAND_CONFIG,
             help="A properties file with the client's settings, as Kafka's tools take it:"
             " security.protocol, ssl.truststore.location, sasl.jaas.config and others.",
         ),
@@ -115,7 +115,7 @@ class BrokerOptions:
                 raise UsageError("--profile and --bootstrap-server: one of them at most")
             profile = self.profile, profiles().named(self.profile)
             bootstrap = profile[1].bootstrap
-            if profile[1].settings and str(file) == os.environ.get(_COMMAND_CONFIG):
+            if profile[1].settings and str(file) == os.environ.get(COMMAND_CONFIG):
                 file = None
         given = client_settings(file)
         if bootstrap is None:
