@@ -44,7 +44,7 @@ AS_BOB = {"principal_type": "User", "principal_name": "bob"}
 
 def tell(place: Path, story: Any, **settings: str) -> None:
     async def run() -> None:
-        given = {"delegation_token_secret_key": SECRET, **settings}
+        given: dict[str, Any] = {"delegation_token_secret_key": SECRET, **settings}
         async with room(place, SimDisk(), **given) as here:
             await story(here)
 
@@ -120,7 +120,7 @@ def test_tokens_are_there_after_a_restart(tmp_path: Path) -> None:
     disk = SimDisk()
 
     async def story() -> None:
-        given = {"delegation_token_secret_key": SECRET}
+        given: dict[str, Any] = {"delegation_token_secret_key": SECRET}
         async with room(tmp_path, disk, **given) as here:
             made = await created(here)
         async with room(tmp_path, disk, **given) as here:
@@ -140,6 +140,7 @@ def test_what_is_wrong_is_answered_as_by_kafka(tmp_path: Path) -> None:
             return code(await ask(here, who, key, version, **values))
 
         group = {"principal_type": "Group", "principal_name": "bob"}
+        values: dict[str, Any]
         for values in (
             {"renewers": [group]},
             {"renewers": [], "owner_principal_type": "Group", "owner_principal_name": "x"},
