@@ -13,6 +13,7 @@ from tests.support.authorisation_values import (
     OFFSETS,
     SECOND,
     SHARED,
+    TOKEN,
     TOPIC,
     TRANSACTION,
     Case,
@@ -182,6 +183,15 @@ CASES: dict[ApiKey, list[Case]] = {
     ApiKey.DELETE_ACLS: [
         case(3, {"filters": [{"resource_type_filter": 1, "pattern_type_filter": 3}]},
              auth.ALTER_CLUSTER, ("filter_results.error_code", CLUSTER)),
+    ],
+    ApiKey.CREATE_DELEGATION_TOKEN: [
+        case(3, {"renewers": [], "max_lifetime": SECOND, "owner_principal_type": "User",
+                 "owner_principal_name": "bob"}, auth.CREATE_TOKENS, ("error_code", TOKEN)),
+    ],
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: [
+        case(version, {"owners": None}, (auth.DESCRIBE_TOKEN, auth.DESCRIBE_TOKENS),
+             left_out=lambda answer: not answer.tokens)
+        for version in (1, 3)
     ],
     ApiKey.DESCRIBE_CONFIGS: [
         case(4, settings(kind, name), ask, ("results.error_code", code))

@@ -15,13 +15,14 @@ from headrace.security.identity import Identity, Principal
 from headrace.wire.kafka.api import ApiKey
 from tests.support.broker import Room
 
-TOPIC, GROUP, CLUSTER, TRANSACTION = 29, 30, 31, 53
+TOPIC, GROUP, CLUSTER, TRANSACTION, TOKEN = 29, 30, 31, 53, 65
 NOT_ATTEMPTED = 55
 FEW: dict[str, Any] = {
     "offsets_topic_num_partitions": "1",
     "transaction_state_log_num_partitions": "1",
     "share_coordinator_state_topic_num_partitions": "1",
     "group_initial_rebalance_delay_ms": "0",
+    "delegation_token_secret_key": "of all brokers",
 }
 ALICE = Identity("10.0.0.1", "PLAINTEXT", Principal("User", "alice"))
 BOB = Identity("10.0.0.2", "PLAINTEXT", Principal("User", "bob"))

@@ -97,6 +97,13 @@ app.command(
     " user create alice",
 )
 app.command(
+    "headrace.cli.token:app",
+    name="token",
+    alias="tokens",
+    help="Create, list, renew and expire delegation tokens.\n\nFor example: headrace token create"
+    " job.properties --hours 12",
+)
+app.command(
     "headrace.cli.quota:app",
     name="quota",
     alias="quotas",

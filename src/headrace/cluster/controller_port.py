@@ -12,7 +12,7 @@ may have to cross brokers is a coroutine; only what each broker knows of itself 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headrace.broker.metadata_image import TopicInfo
 from headrace.cluster.decisions.events import ElectionType
@@ -23,6 +23,10 @@ from headrace.config.descriptions import Change, ConfigEntry
 from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.security.acl import AclBinding, AclFilter
+from headrace.security.identity import Principal
+
+if TYPE_CHECKING:
+    from headrace.security.delegation_tokens import DelegationToken, DelegationTokens
 
 Spend = Callable[[int], None]
 """Told how many partitions are about to be created or deleted; ApiError refuses (a quota).
@@ -83,6 +87,29 @@ class UserSettingsPort(Protocol):
         """Change credentials, each user for itself; the outcome by user."""
 
 
+class TokenSettingsPort(Protocol):
+    """Delegation tokens, as this broker knows them and has them written."""
+
+    @property
+    def tokens(self) -> "DelegationTokens":
+        """All there are."""
+
+    async def create(
+        self,
+        owner: Principal,
+        requester: Principal,
+        renewers: tuple[Principal, ...],
+        lifetime_ms: int,
+    ) -> "DelegationToken":
+        """Make a token; ApiError."""
+
+    async def renew(self, by: Principal, hmac: bytes, period_ms: int) -> "DelegationToken":
+        """Have a token hold longer; ApiError."""
+
+    async def expire(self, by: Principal, hmac: bytes, period_ms: int) -> int:
+        """Have a token end in `period_ms`, less than 0: now; returns when. ApiError."""
+
+
 class SettingsPort(Protocol):
     """Settings, as this broker knows them and has them written."""
 
@@ -105,6 +132,10 @@ class SettingsPort(Protocol):
     @property
     def users(self) -> UserSettingsPort:
         """SCRAM credentials."""
+
+    @property
+    def tokens(self) -> TokenSettingsPort | None:
+        """Delegation tokens; None: there are none."""
 
     def describe_topic(self, name: str) -> list[ConfigEntry]:
         """Return all settings of a topic; ApiError UNKNOWN_TOPIC_OR_PARTITION."""

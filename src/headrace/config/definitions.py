@@ -17,6 +17,7 @@ from headrace.config.keys.replication import FollowerKeys, ThrottleKeys
 from headrace.config.keys.sasl import JAAS, SaslKeys
 from headrace.config.keys.share import ShareKeys
 from headrace.config.keys.tls import TlsKeys
+from headrace.config.keys.tokens import DelegationTokenKeys
 from headrace.config.keys.topic import OF_REPLICAS, WITHOUT_EFFECT
 from headrace.config.keys.transactions import TransactionKeys
 from headrace.config.keys.unused import unused_definition
@@ -40,6 +41,7 @@ class BrokerKeys(
     AuthorizationKeys,
     SaslKeys,
     OAuthBearerKeys,
+    DelegationTokenKeys,
 ):
     """Every key of the broker as an attribute."""
 

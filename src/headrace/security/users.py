@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.ports.clock import Random
+    from headrace.security.delegation_tokens import DelegationTokens
     from headrace.security.sasl import Mechanism
     from headrace.security.scram import Credential
     from headrace.security.token_verifier import TokenVerifier
@@ -21,6 +22,8 @@ class Users:
         self._credentials: dict[str, Mapping[Mechanism, Credential]] = {}
         self.verifiers: dict[str, TokenVerifier] = {}
         """Who checks the tokens of OAUTHBEARER, by listener; filled when those are opened."""
+        self.delegation_tokens: DelegationTokens | None = None
+        """None where there are none (delegation.token.secret.key)."""
 
     def disguise(self, random: "Random") -> bytes:
         """Return the key by which unknown users are shown a salt like everybody's."""

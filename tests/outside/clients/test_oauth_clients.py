@@ -179,7 +179,8 @@ def test_librdkafka_brings_newer_tokens_to_the_same_connection(broker: BrokerThr
     producer = Producer({**common, "message.timeout.ms": 20_000})
     consumer = Consumer({**common, "group.id": "long", "auto.offset.reset": "earliest"})
     consumer.subscribe(["long"])
-    found, sent, until = [], 0, time.monotonic() + 8
+    found: list[int] = []
+    sent, until = 0, time.monotonic() + 8
     while time.monotonic() < until or (len(found) < sent and time.monotonic() < until + 15):
         if time.monotonic() < until:
             producer.produce("long", str(sent).encode())

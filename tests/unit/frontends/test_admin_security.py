@@ -1,5 +1,6 @@
 """What who would administer security, or move replicas, is told by one broker without either."""
 
+from dataclasses import fields as dataclass_fields
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,11 @@ from headrace.frontends.kafka.security import (
     sasl_authenticate,
     sasl_handshake,
 )
+from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import VERSIONS
 from tests.support.admin import MINUTE, ask, codes, nested, tell, versions
+from tests.support.authorisation import call, open_session
+from tests.support.authorisation_values import ALICE
 from tests.support.broker import Room
 from tests.support.served import served
 
@@ -111,6 +115,29 @@ def test_nobody_is_given_a_delegation_token(tmp_path: Path, api: Api, version: i
         if api == served(create_delegation_token):
             assert (answer.principal_type, answer.principal_name) == ("User", "ANONYMOUS")
             assert (answer.token_id, answer.hmac) == ("", b"")
+
+    tell(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("api", "version"),
+    pairs(
+        create_delegation_token, renew_delegation_token, expire_delegation_token,
+        describe_delegation_token,
+    ),
+)  # fmt: skip
+def test_where_there_are_no_tokens_who_has_authenticated_is_told_so(
+    tmp_path: Path, api: Api, version: int
+) -> None:
+    fields: dict[str, Any] = {"hmac": b"x", "owners": None, "renewers": [], "max_lifetime": MINUTE}
+
+    async def story(here: Room) -> None:
+        dispatcher, session = open_session(here, ALICE)
+        known = {field.name for field in dataclass_fields(kio_codec.request_type(api.key, version))}
+        values = {name: value for name, value in fields.items() if name in known}
+        answer = await call(here, session, api.key, version, values)
+        assert codes([answer]) == ["DELEGATION_TOKEN_AUTH_DISABLED"]
+        await dispatcher.stop()
 
     tell(tmp_path, story)
 

@@ -23,6 +23,7 @@ from tests.support.authorisation_cases import CASES
 from tests.support.authorisation_values import (
     ALICE,
     BEGINS,
+    BOB,
     CLUSTER,
     FEW,
     FURNISHED,
@@ -60,6 +61,9 @@ async def furnish(here: Room) -> None:
     opens = added_by(made.producer_id, made.producer_epoch)
     assert errors(await call(here, session, ApiKey.ADD_PARTITIONS_TO_TXN, 3, opens)) == set()
     await dispatcher.stop()
+    tokens = here.controller.settings.tokens
+    assert tokens is not None
+    await tokens.create(BOB.principal, BOB.principal, (), -1)
 
 
 def in_room(tmp_path: Path, test: Callable[[Room], Any]) -> None:

@@ -1,6 +1,7 @@
 """Who asks: before authentication, after it, and what is kept apart by it."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -174,7 +175,10 @@ def test_who_asks_for_a_delegation_token_is_told_to_be_who_he_is(tmp_path: Path)
         key = ApiKey.CREATE_DELEGATION_TOKEN
         context = here.context(key, 3)
         context.identity = Identity("10.0.0.1", "SECURE", ALICE)
-        answer = create_delegation_token.handle(context, SimpleNamespace(owner_principal_name=""))
+        asked = SimpleNamespace(
+            owner_principal_name="", renewers=(), max_lifetime=timedelta(minutes=1)
+        )
+        answer = await create_delegation_token.handle(context, asked)
         assert (answer.principal_type, answer.principal_name) == ALICE
         kio_codec.encode_body(answer)
 

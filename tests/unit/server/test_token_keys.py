@@ -250,8 +250,7 @@ def test_an_unknown_key_has_them_fetched_but_not_for_each_token(issuer: Issuer) 
         for _ in range(20):
             with pytest.raises(UnknownKey):
                 verifiers["SASL"].check(signer("EdDSA").token(claims(time.time())))
-        assert source._reading
-        await until(lambda: not source._reading)
+        await until(lambda: len(issuer.asked) == 2)
         keys.close()
 
     asyncio.run(asyncio.wait_for(story(), 60))

@@ -136,6 +136,7 @@ class Controller:
             await self._look_back()
         registration = self._registration
         self.applier.broker_epoch = await registration.announce(endpoints, self._doubts.doubts)
+        self._unwatch.append(self.settings.stop)
         await self.settings.load()
         if self._store.shared:
             for path in (znodes.CONTROLLER, znodes.BROKER_IDS):

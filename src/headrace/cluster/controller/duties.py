@@ -17,10 +17,11 @@ from headrace.cluster.store.catalog import Catalog
 
 if TYPE_CHECKING:
     from headrace.cluster.settings.acl_settings import AclChanges
+    from headrace.cluster.settings.token_settings import TokenChanges
 
 
 class Duties:
-    """Settings and ACLs that others alter, failed directories; the controller's: tools' wishes."""
+    """What others alter: settings, ACLs, tokens; failed directories; the controller's: tools."""
 
     def __init__(
         self,
@@ -42,18 +43,27 @@ class Duties:
             from headrace.cluster.settings import acl_settings
 
             self._acls = acl_settings.AclChanges(broker, catalog.store, settings.acls, change)
+        self._tokens: TokenChanges | None = None
+        if settings.tokens is not None:
+            from headrace.cluster.settings import token_settings
+
+            self._tokens = token_settings.TokenChanges(
+                broker, catalog.store, settings.tokens, change
+            )
 
     def start(self) -> None:
         """Begin: the broker is registered."""
         self._settings.start()
         if self._acls is not None:
             self._acls.start()
+        if self._tokens is not None:
+            self._tokens.start()
         self._tools.start()
         self._failures.start()
 
     def stop(self) -> None:
         """End them."""
-        for part in (self._settings, self._acls, self._tools, self._failures):
+        for part in (self._settings, self._acls, self._tokens, self._tools, self._failures):
             if part is not None:
                 part.stop()
 

@@ -29,10 +29,12 @@ from headrace.config.log_config import LogConfig
 from headrace.config.topic_settings import topic_log_config
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.nouns import INTERNAL_TOPICS, TopicPartition
+from headrace.model.secret import Secret
 from headrace.ports.store import NoNode, StoreError
 
 if TYPE_CHECKING:
     from headrace.cluster.settings.acl_settings import AclSettings
+    from headrace.cluster.settings.token_settings import TokenSettings
 
 _logger = logging.getLogger(__name__)
 
@@ -65,6 +67,22 @@ class Settings:
 
         return AclSettings(self._broker, self._catalog.store, self._change)
 
+    @cached_property
+    def tokens(self) -> "TokenSettings | None":
+        """Delegation tokens; None where there are none, and their code is not loaded."""
+        config = self._broker.config
+        secret = config.delegation_token_secret_key or config.delegation_token_master_key
+        if not secret:
+            return None
+        from headrace.cluster.settings.token_settings import TokenSettings
+
+        return TokenSettings(self._broker, self._catalog.store, self._change, Secret(secret))
+
+    def stop(self) -> None:
+        """Change nothing any more by the clock."""
+        if self.tokens is not None:
+            self.tokens.stop()
+
     async def load(self) -> None:
         """Take up what the store holds for brokers, groups and clients."""
         await self._read_broker()
@@ -72,6 +90,8 @@ class Settings:
         await self.client_metrics.load()
         if not self._broker.authorizer.allows_all:
             await self.acls.load()
+        if self.tokens is not None:
+            await self.tokens.load()
         found = await self._catalog.configs.quotas()
         of_users = {entity_of(path): config for path, config in found.items()}
         self.quotas.take_all(of_users)

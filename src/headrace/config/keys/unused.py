@@ -61,8 +61,7 @@ zookeeper.ssl.truststore.type
 """
 
 _LOG = """
-cordoned.log.dirs delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms
-delegation.token.master.key delegation.token.max.lifetime.ms delegation.token.secret.key
+cordoned.log.dirs
 delete.records.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
 log.cleaner.threads log.dir.failure.timeout.ms
 log.initial.task.delay.ms log.local.retention.bytes log.local.retention.ms

@@ -23,7 +23,7 @@ from headrace.security.identity import USER, Identity, Principal
 from headrace.security.plain import PlainServer
 from headrace.security.sasl import Mechanism, SaslRefused, SaslServer
 from headrace.security.scram import encode64
-from headrace.security.scram_exchange import ScramServer
+from headrace.security.scram_exchange import FindDelegated, ScramServer
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -128,7 +128,15 @@ class Authentication:
             lambda user: users.of(user).get(mechanism),
             encode64(random.uuid() + random.uuid()),
             users.disguise(random),
+            self._delegated(mechanism),
         )
+
+    def _delegated(self, mechanism: Mechanism) -> FindDelegated | None:
+        """Return how SCRAM finds delegation tokens; None: there are none."""
+        tokens, clock = self._broker.users.delegation_tokens, self._broker.clock
+        if tokens is None:
+            return None
+        return lambda token_id: tokens.credential(token_id, mechanism, clock.wall_ms())
 
     def respond(self, token: bytes) -> Outcome:
         """Take the client's next token."""

@@ -52,6 +52,9 @@ DESCRIBE_CLUSTER = Ask(Operation.DESCRIBE, ResourceType.CLUSTER)
 CLUSTER_ACTION = Ask(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 DESCRIBE_CLUSTER_CONFIGS = Ask(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
 ALTER_CLUSTER_CONFIGS = Ask(Operation.ALTER_CONFIGS, ResourceType.CLUSTER)
+DESCRIBE_TOKEN = Ask(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN)
+CREATE_TOKENS = Ask(Operation.CREATE_TOKENS, ResourceType.USER)
+DESCRIBE_TOKENS = Ask(Operation.DESCRIBE_TOKENS, ResourceType.USER)
 IDEMPOTENT_WRITE = Ask(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
 
 ASKED: dict[ApiKey, tuple[Ask, ...]] = {
@@ -93,6 +96,10 @@ ASKED: dict[ApiKey, tuple[Ask, ...]] = {
     ApiKey.DESCRIBE_ACLS: (DESCRIBE_CLUSTER,),
     ApiKey.CREATE_ACLS: (ALTER_CLUSTER,),
     ApiKey.DELETE_ACLS: (ALTER_CLUSTER,),
+    # For another's token only (KIP-373); the user is named as User:NAME.
+    ApiKey.CREATE_DELEGATION_TOKEN: (CREATE_TOKENS,),
+    # Either shows a token to who neither owns it, had it made nor may renew it.
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: (DESCRIBE_TOKEN, DESCRIBE_TOKENS),
     # By the type of what has the settings.
     ApiKey.DESCRIBE_CONFIGS: (
         DESCRIBE_TOPIC_CONFIGS, DESCRIBE_GROUP_CONFIGS, DESCRIBE_CLUSTER_CONFIGS,
@@ -154,10 +161,8 @@ NOT_ASKED: dict[ApiKey, str] = {
     ApiKey.SASL_AUTHENTICATE: "it leads to authentication: nobody is known yet",
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "every client may push what it is asked for (KIP-714)",
     ApiKey.PUSH_TELEMETRY: "every client may push what it is asked for (KIP-714)",
-    ApiKey.CREATE_DELEGATION_TOKEN: "it is refused to everybody: there are no tokens",
-    ApiKey.RENEW_DELEGATION_TOKEN: "it is refused to everybody: there are no tokens",
-    ApiKey.EXPIRE_DELEGATION_TOKEN: "it is refused to everybody: there are no tokens",
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: "it is refused to everybody: there are no tokens",
+    ApiKey.RENEW_DELEGATION_TOKEN: "its owner and who it names may, and nobody else",
+    ApiKey.EXPIRE_DELEGATION_TOKEN: "its owner and who it names may, and nobody else",
 }
 """The APIs that ask nothing, each with its reason."""
 
@@ -165,6 +170,7 @@ _FAILED = {
     ResourceType.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic"),
     ResourceType.GROUP: (ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group"),
     ResourceType.CLUSTER: (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster"),
+    ResourceType.USER: (ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, "Delegation Token"),
     ResourceType.TRANSACTIONAL_ID: (
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactional Id",
     ),

@@ -1,27 +1,74 @@
-"""CreateDelegationToken (key 38, v1-v3): refused, since nobody here has authenticated.
+"""CreateDelegationToken (key 38, v1-v3): a token for who asks, or for another (KIP-48).
 
 v2 flexible · v3 the owner may be another than who asks (KIP-373)
 """
 
+from headrace.frontends.kafka.connection.authorisation import CREATE_TOKENS, require
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
-from headrace.frontends.kafka.security.security_disabled import NO_TIME, NO_TOKENS
+from headrace.frontends.kafka.security.token_requests import (
+    NO_TIME,
+    check_may_ask,
+    milliseconds_in,
+    time_of,
+    tokens_of,
+)
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.security.delegation_tokens import check_principals
+from headrace.security.identity import Principal
 
 
-def handle(context: RequestContext, request: Entity) -> Entity:
-    """Refuse it, and tell for whom the token would have been."""
-    kind, name = context.identity.principal
-    owner = getattr(request, "owner_principal_name", None)
+async def handle(context: RequestContext, request: Entity) -> Entity:
+    """Answer with the token, or one error and for whom it would have been."""
+    requester, owner = context.identity.principal, _owner(context, request)
+    made: dict[str, object] = {
+        "error_code": ErrorCode.NONE,
+        "issue_timestamp": NO_TIME,
+        "expiry_timestamp": NO_TIME,
+        "max_timestamp": NO_TIME,
+        "token_id": "",
+        "hmac": b"",
+    }
+    try:
+        made |= await _create(context, request, owner)
+    except ApiError as error:
+        made["error_code"] = error.code
     return maker(context)(
         None,
-        error_code=NO_TOKENS,
-        principal_type=(owner and request.owner_principal_type) or kind,
-        principal_name=owner or name,
-        token_requester_principal_type=kind,
-        token_requester_principal_name=name,
-        issue_timestamp=NO_TIME,
-        expiry_timestamp=NO_TIME,
-        max_timestamp=NO_TIME,
-        token_id="",
-        hmac=b"",
+        **made,
+        principal_type=owner.kind,
+        principal_name=owner.name,
+        token_requester_principal_type=requester.kind,
+        token_requester_principal_name=requester.name,
     )
+
+
+def _owner(context: RequestContext, request: Entity) -> Principal:
+    name = getattr(request, "owner_principal_name", None)
+    if not name:
+        return context.identity.principal
+    return Principal(str(request.owner_principal_type or ""), str(name))
+
+
+async def _create(context: RequestContext, request: Entity, owner: Principal) -> dict[str, object]:
+    requester = context.identity.principal
+    check_may_ask(context)
+    if owner != requester:
+        require(context, CREATE_TOKENS, str(owner))
+    renewers = tuple(
+        Principal(str(renewer.principal_type), str(renewer.principal_name))
+        for renewer in request.renewers
+    )
+    check_principals(owner, renewers)
+    settings = tokens_of(context)
+    token = await settings.create(owner, requester, renewers, milliseconds_in(request.max_lifetime))
+    context.broker.audit.changed(
+        context.identity, "created delegation token", token=token.token_id, owner=owner
+    )
+    return {
+        "issue_timestamp": time_of(token.issued_ms),
+        "expiry_timestamp": time_of(token.expires_ms),
+        "max_timestamp": time_of(token.max_ms),
+        "token_id": token.token_id,
+        "hmac": settings.tokens.hmac(token.token_id),
+    }

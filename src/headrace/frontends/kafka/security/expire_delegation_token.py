@@ -1,10 +1,32 @@
-"""ExpireDelegationToken (key 40, v1-v2): refused, since nobody here has authenticated."""
+"""ExpireDelegationToken (key 40, v1-v2): it ends at once, or earlier than it would (KIP-48).
+
+v2 flexible
+"""
 
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
-from headrace.frontends.kafka.security.security_disabled import NO_TIME, NO_TOKENS
+from headrace.frontends.kafka.security.token_requests import (
+    NO_TIME,
+    check_may_ask,
+    milliseconds_in,
+    time_of,
+    tokens_of,
+)
+from headrace.model.errors import ApiError, ErrorCode
 
 
-def handle(context: RequestContext, request: Entity) -> Entity:
-    """Refuse it."""
-    return maker(context)(None, error_code=NO_TOKENS, expiry_timestamp=NO_TIME)
+async def handle(context: RequestContext, request: Entity) -> Entity:
+    """Answer with the time of its end, or an error."""
+    make, by = maker(context), context.identity.principal
+    try:
+        check_may_ask(context)
+        settings = tokens_of(context)
+        hmac = bytes(request.hmac)
+        token = settings.tokens.of_hmac(hmac)
+        ends_ms = await settings.expire(by, hmac, milliseconds_in(request.expiry_time_period))
+    except ApiError as error:
+        return make(None, error_code=error.code, expiry_timestamp=NO_TIME)
+    context.broker.audit.changed(
+        context.identity, "ended delegation token", token=token.token_id, owner=token.owner
+    )
+    return make(None, error_code=ErrorCode.NONE, expiry_timestamp=time_of(ends_ms))

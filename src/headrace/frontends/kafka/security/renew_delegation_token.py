@@ -1,10 +1,30 @@
-"""RenewDelegationToken (key 39, v1-v2): refused, since nobody here has authenticated."""
+"""RenewDelegationToken (key 39, v1-v2): by its owner or who it names, until its last end (KIP-48).
+
+v2 flexible
+"""
 
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
-from headrace.frontends.kafka.security.security_disabled import NO_TIME, NO_TOKENS
+from headrace.frontends.kafka.security.token_requests import (
+    NO_TIME,
+    check_may_ask,
+    milliseconds_in,
+    time_of,
+    tokens_of,
+)
+from headrace.model.errors import ApiError, ErrorCode
 
 
-def handle(context: RequestContext, request: Entity) -> Entity:
-    """Refuse it."""
-    return maker(context)(None, error_code=NO_TOKENS, expiry_timestamp=NO_TIME)
+async def handle(context: RequestContext, request: Entity) -> Entity:
+    """Answer with the time until when it holds now, or an error."""
+    make, by = maker(context), context.identity.principal
+    try:
+        check_may_ask(context)
+        period_ms = milliseconds_in(request.renew_period)
+        token = await tokens_of(context).renew(by, bytes(request.hmac), period_ms)
+    except ApiError as error:
+        return make(None, error_code=error.code, expiry_timestamp=NO_TIME)
+    context.broker.audit.changed(
+        context.identity, "renewed delegation token", token=token.token_id, owner=token.owner
+    )
+    return make(None, error_code=ErrorCode.NONE, expiry_timestamp=time_of(token.expires_ms))

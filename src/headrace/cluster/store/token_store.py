@@ -1,0 +1,165 @@
+"""Delegation tokens in the store: a node each, and the notices of their changes.
+
+As Kafka 3.9 with ZooKeeper keeps them: JSON of version 3, principals escaped as names of nodes
+are, and no HMAC, which brokers make themselves.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from headrace.cluster.store.config_store import ATTEMPTS_MAX
+from headrace.cluster.store.znodes import NONSENSE, BadPayload, quote_entity, unquote_entity
+from headrace.ports.store import (
+    ANY_VERSION,
+    BadVersion,
+    Create,
+    Delete,
+    Node,
+    NodeExists,
+    NoNode,
+    Operation,
+    Set,
+    Store,
+)
+from headrace.security.delegation_tokens import DelegationToken
+from headrace.security.identity import Principal
+
+_logger = logging.getLogger(__name__)
+
+TOKENS = "/delegation_token/tokens"
+CHANGES = "/delegation_token/token_changes"
+NOTICE = f"{CHANGES}/token_change_"
+"""What the paths of notices begin with."""
+_VERSION = 3
+_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+Change = Callable[[DelegationToken | None], DelegationToken | None]
+"""Makes of a token what it shall be; None: there is none."""
+
+
+def path_of(token_id: str) -> str:
+    """Return where a token lies."""
+    return f"{TOKENS}/{token_id}"
+
+
+def encode_token(token: DelegationToken) -> bytes:
+    """Encode a token's node."""
+    payload = {
+        "version": _VERSION,
+        "owner": quote_entity(str(token.owner)),
+        "tokenRequester": quote_entity(str(token.requester)),
+        "renewers": [quote_entity(str(renewer)) for renewer in token.renewers],
+        "issueTimestamp": token.issued_ms,
+        "maxTimestamp": token.max_ms,
+        "expiryTimestamp": token.expires_ms,
+        "tokenId": token.token_id,
+    }
+    return json.dumps(payload, separators=(",", ":")).encode()
+
+
+def decode_token(path: str, value: bytes) -> DelegationToken:
+    """Decode a token's node of version 1 to 3; BadPayload."""
+    try:
+        payload = json.loads(value)
+        version = payload["version"]
+        if not 1 <= version <= _VERSION:
+            raise ValueError("its version is not known")
+        owner = _principal(payload["owner"])
+        token_id = str(payload["tokenId"])
+        if path != path_of(token_id):
+            raise ValueError("it is the token of another node")
+        return DelegationToken(
+            token_id,
+            owner,
+            _principal(payload["tokenRequester"]) if version >= _VERSION else owner,
+            tuple(_principal(renewer) for renewer in payload["renewers"]),
+            int(payload["issueTimestamp"]),
+            int(payload["expiryTimestamp"]),
+            int(payload["maxTimestamp"]),
+        )
+    except NONSENSE as error:
+        raise BadPayload(f"{path}: {error!r} in {value[:200]!r}") from error
+
+
+def decode_notice(value: bytes) -> str | None:
+    """Return the id of the token that was changed; None: it says nothing known."""
+    text = value.decode("ascii", "replace")
+    return text if _ID.fullmatch(text) else None
+
+
+def _principal(text: str) -> Principal:
+    kind, separator, name = unquote_entity(text).partition(":")
+    if not (kind and separator and name):
+        raise ValueError(f"{text!r} is no principal")
+    return Principal(kind, name)
+
+
+class TokenStore:
+    """The tree below `/delegation_token`."""
+
+    def __init__(self, store: Store) -> None:
+        """Use an open store."""
+        self.store = store
+
+    async def prepare(self) -> None:
+        """Make the paths that are missing."""
+        for path in ("/delegation_token", TOKENS, CHANGES):
+            with suppress(NodeExists):
+                await self.store.create(path, b"")
+
+    async def all(self) -> dict[str, DelegationToken | None]:
+        """Return every token by its id, as `of`. The paths are there."""
+        return await self.of(await self.store.children(TOKENS))
+
+    async def of(self, token_ids: Iterable[str]) -> dict[str, DelegationToken | None]:
+        """Return some tokens by their ids; None: there is none, or its node is logged as none."""
+        paths = {token_id: path_of(token_id) for token_id in token_ids}
+        nodes = await self.store.get_all(list(paths.values()))
+        return {
+            token_id: _readable(path, node)
+            for (token_id, path), node in zip(paths.items(), nodes, strict=True)
+        }
+
+    async def change(self, token_id: str, change: Change) -> DelegationToken | None:
+        """Write what `change` makes of a token, and tell all brokers; returns it.
+
+        Made anew of what is there by then where another broker was faster. BadVersion: it keeps
+        changing. BadPayload: what is there is no token, and is left alone.
+        """
+        path = path_of(token_id)
+        for _ in range(ATTEMPTS_MAX):
+            (node,) = await self.store.get_all([path])
+            before = None if node is None else decode_token(path, node.value)
+            wanted = change(before)
+            if wanted == before:
+                return before
+            operations = [_operation(path, wanted, node)]
+            if self.store.shared:
+                operations.append(Create(NOTICE, token_id.encode(), sequential=True))
+            with suppress(BadVersion, NodeExists, NoNode):
+                await self.store.multi(operations)
+                return wanted
+        raise BadVersion(path)
+
+
+def _operation(path: str, wanted: DelegationToken | None, node: Node | None) -> Operation:
+    if wanted is None:
+        return Delete(path, ANY_VERSION if node is None else node.version)
+    if node is None:
+        return Create(path, encode_token(wanted))
+    return Set(path, encode_token(wanted), node.version)
+
+
+def _readable(path: str, node: Node | None) -> DelegationToken | None:
+    if node is None:
+        return None
+    try:
+        return decode_token(path, node.value)
+    except BadPayload as error:
+        _logger.error(
+            "a delegation token is ignored, nobody is let in by it: delete its node: %s", error
+        )
+        return None
