@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
+from headrace.security.handle_owners import HandleOwners
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,6 +61,8 @@ class Coordinators:
         self._broker = broker
         self._others = others
         self._new_producer_id = new_producer_id
+        self.member_owners = HandleOwners()
+        """Who the members of groups are."""
         self._begun = False
         self._led: dict[str, Callable[[], LedShards[Any]]] = {
             OFFSETS_TOPIC: lambda: self.groups.led,

@@ -56,6 +56,8 @@ class ConsumerGroup(ModernGroup[Partitions, OwnChange]):
         self.regexes_structure = -1
         self.regex_topics: frozenset[str] | None = None
         """The topics there were when all regular expressions were last matched."""
+        self.regexes_permissions: int | None = None
+        """The version of the rules that they were matched under; None: everybody saw all."""
         self.regexes_at = float("-inf")
         """Monotonic seconds of the last matching of all regular expressions."""
         self._topic_members: Counter[str] = Counter()

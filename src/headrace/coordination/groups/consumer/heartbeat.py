@@ -66,7 +66,8 @@ def _beat(request: HeartbeatRequest, turn: Turn[ConsumerGroup]) -> HeartbeatAnsw
         validate.check_epoch(present, request.epoch, request.owned)
     before = present.subscription if present is not None else None
     after = subscriptions.updated(before or Subscription(), request)
-    changed = subscriptions.take(turn, member_id, before, after)
+    changed = subscriptions.take(turn, member_id, before, after, request.permissions)
+    changed = subscriptions.refresh_regexes(turn, request.permissions) or changed
     subscriptions.refresh(turn, changed)
     target_assignment.update(turn)
     was_assigned = None if present is None else present.standing.assigned

@@ -1,10 +1,20 @@
 """ConsumerGroupHeartbeat and ConsumerGroupDescribe, free of any version of the wire."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from headrace.coordination.groups.assignors.spec import Partitions
 from headrace.model.errors import ErrorCode
+
+
+class Permissions(NamedTuple):
+    """What a member may see of topics, where not everybody may see all."""
+
+    version: int
+    """Grows when anybody's may have changed."""
+    may_see: Callable[[str], bool]
+    """Whether a topic may be described to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +35,8 @@ class HeartbeatRequest:
     owned: Partitions | None = None
     needs_member_id: bool = True
     """v1+: clients make their ids themselves."""
+    permissions: Permissions | None = None
+    """What regular expressions may stand for; None: everybody may see every topic."""
 
     @property
     def is_full(self) -> bool:

@@ -3,7 +3,7 @@
 from headrace.broker.metadata_image import MetadataImage
 from headrace.coordination.groups.consumer import regex
 from headrace.coordination.groups.consumer.group import ConsumerGroup
-from headrace.coordination.groups.consumer.messages import HeartbeatRequest
+from headrace.coordination.groups.consumer.messages import HeartbeatRequest, Permissions
 from headrace.coordination.groups.consumer.model import (
     LegacyTopics,
     Member,
@@ -39,7 +39,11 @@ def updated(present: Subscription, request: HeartbeatRequest) -> Subscription:
 
 
 def take(
-    turn: Turn[ConsumerGroup], member_id: str, before: Subscription | None, after: Subscription
+    turn: Turn[ConsumerGroup],
+    member_id: str,
+    before: Subscription | None,
+    after: Subscription,
+    permissions: Permissions | None = None,
 ) -> bool:
     """Let the member want `after`; whether the topics it subscribes to may have changed."""
     if after == before:
@@ -49,7 +53,7 @@ def take(
     if old != after.regex:
         forget_regex(turn, old)
         if after.regex and after.regex not in turn.group.regexes:
-            _resolve(turn, after.regex)
+            _resolve(turn, after.regex, permissions)
         return True
     return before is None or before.topics != after.topics
 
@@ -61,7 +65,7 @@ def forget_regex(turn: Turn[ConsumerGroup], expression: str) -> None:
         turn.change(RegexTopics(expression, None))
 
 
-def _resolve(turn: Turn[ConsumerGroup], expression: str) -> None:
+def _resolve(turn: Turn[ConsumerGroup], expression: str, permissions: Permissions | None) -> None:
     """Find the topics of an expression that is new to the group. ApiError: it has too many."""
     limit = turn.shard.limits.regexes_max
     if len(turn.group.regex_members) > limit:
@@ -69,8 +73,16 @@ def _resolve(turn: Turn[ConsumerGroup], expression: str) -> None:
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"The group subscribes by {limit} regular expressions already.",
         )
-    image = turn.shard.image()
-    _stands_for(turn, expression, regex.matching(expression, _visible(image)))
+    topics = _matching(expression, _visible(turn.shard.image()), permissions)
+    _stands_for(turn, expression, topics)
+
+
+def _matching(
+    expression: str, names: frozenset[str], permissions: Permissions | None
+) -> frozenset[str]:
+    """Return the topics that match, those that the member may see."""
+    matching = regex.matching(expression, names)
+    return matching if permissions is None else frozenset(filter(permissions.may_see, matching))
 
 
 def _stands_for(turn: Turn[ConsumerGroup], expression: str, topics: frozenset[str]) -> None:
@@ -83,20 +95,28 @@ def _visible(image: MetadataImage) -> frozenset[str]:
 
 
 def refresh(turn: Turn[ConsumerGroup], changed: bool) -> None:
-    """Let the group's epoch grow if its subscriptions (`changed`) or their topics did."""
+    """Let the group's epoch grow if its subscriptions (`changed`) did."""
     group = turn.group
-    changed = _refresh_regexes(turn, turn.shard.image()) or changed or group.epoch <= INITIAL_EPOCH
+    changed = changed or group.epoch <= INITIAL_EPOCH
     if epochs.refresh(turn, changed=changed) and group.has_legacy_topics:
         turn.change(LegacyTopics(False))
 
 
-def _refresh_regexes(turn: Turn[ConsumerGroup], image: MetadataImage) -> bool:
-    shard, group = turn.shard, turn.group
+def refresh_regexes(turn: Turn[ConsumerGroup], permissions: Permissions | None) -> bool:
+    """Match the group's expressions anew where topics came or went, or rules changed; whether any
+    stands for others now.
+
+    What they stand for is shared by all who subscribe by them: it is what the one may see whose
+    heartbeat it is (as in Kafka).
+    """
+    shard, group, image = turn.shard, turn.group, turn.shard.image()
     if not group.regex_members:
         return False
     now = shard.clock.monotonic()
     age = now - group.regexes_at
-    outdated = group.regexes_structure != image.structure
+    rules = None if permissions is None else permissions.version
+    other_rules = group.regexes_permissions != rules
+    outdated = group.regexes_structure != image.structure or other_rules
     if age < REGEX_REFRESH_SECONDS_MIN or not (
         outdated or age * 1000 >= shard.limits.consumer_regex_refresh_ms
     ):
@@ -105,16 +125,18 @@ def _refresh_regexes(turn: Turn[ConsumerGroup], image: MetadataImage) -> bool:
     before, group.regex_topics = group.regex_topics, names
     seen, group.regexes_structure = group.regexes_structure, image.structure
     group.regexes_at = now
+    former, group.regexes_permissions = group.regexes_permissions, rules
+    turn.also(lambda: setattr(group, "regexes_permissions", former))
     turn.also(lambda: setattr(group, "regexes_structure", seen))
     turn.also(lambda: setattr(group, "regex_topics", before))
     others = False
     for expression in list(group.regex_members):
         known = group.regexes.get(expression)
-        if known is None or before is None:
-            topics = regex.matching(expression, names)
+        if known is None or before is None or other_rules:
+            topics = _matching(expression, names, permissions)
         else:
             # Names do not change: only those that came have to be looked at.
-            topics = known.topics & names | regex.matching(expression, names - before)
+            topics = known.topics & names | _matching(expression, names - before, permissions)
         if known is None or known.topics != topics:
             _stands_for(turn, expression, topics)
             others = True

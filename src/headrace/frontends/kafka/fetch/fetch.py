@@ -45,15 +45,15 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
 
             if near_fetch.is_wanted(context.broker.config, request.rack_id):
                 kind = near_fetch.NearFetch
-    sessions = context.shared.fetch_sessions
+    sessions, owner = context.shared.fetch_sessions, context.identity.principal
     session: FetchSession | None = None
     if request.session_epoch == FINAL_EPOCH:
-        sessions.close(request.session_id, request.replica_id)
+        sessions.close(request.session_id, request.replica_id, owner)
     elif request.session_epoch == INITIAL_EPOCH:
-        session = sessions.open(version, request)
+        session = sessions.open(version, request, owner)
     else:
         try:
-            session = sessions.resume(version, request)
+            session = sessions.resume(version, request, owner)
         except ApiError as error:
             return encode_response(version, FetchResponse(error_code=error.code))
     wanted = wanted_of(version, request) if session is None else session.wanted

@@ -8,15 +8,21 @@ v1 member ids made by clients, subscriptions by regular expression
 import uuid
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from functools import partial
 
 from headrace.coordination.groups.assignors.spec import Partitions
-from headrace.coordination.groups.consumer.messages import HeartbeatRequest
-from headrace.coordination.groups.consumer.model import OwnedPartitions
+from headrace.coordination.groups.consumer.messages import HeartbeatRequest, Permissions
+from headrace.coordination.groups.consumer.model import LEAVE_EPOCH, OwnedPartitions
 from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
-from headrace.frontends.kafka.connection.authorisation import DESCRIBE_TOPIC, READ_GROUP, refusal
+from headrace.frontends.kafka.connection.authorisation import (
+    DESCRIBE_TOPIC,
+    READ_GROUP,
+    permits,
+    refusal,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
+from headrace.frontends.kafka.groups import member_owners
+from headrace.model.errors import ErrorCode
 from headrace.net.pending import Pending
 from headrace.wire.kafka import kio_codec
 
@@ -34,6 +40,9 @@ def handle(context: RequestContext, request: Entity) -> Pending:
     if forbidden is not None:
         _answer(context, pending, HeartbeatAnswer(forbidden.code, forbidden.message))
         return pending
+    if member_owners.is_anothers(context, request.group_id, request.member_id):
+        _answer(context, pending, HeartbeatAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
+        return pending
     heartbeat = HeartbeatRequest(
         group_id=request.group_id,
         member_id=request.member_id,
@@ -48,9 +57,28 @@ def handle(context: RequestContext, request: Entity) -> Pending:
         assignor=request.server_assignor,
         owned=_owned(request.topic_partitions),
         needs_member_id=context.version >= _CLIENT_IDS_SINCE,
+        permissions=_permissions(context),
     )
-    context.coordinators.groups.consumer_heartbeat(heartbeat, partial(_answer, context, pending))
+
+    def beaten(answer: HeartbeatAnswer[OwnedPartitions]) -> None:
+        if answer.error is ErrorCode.NONE:
+            owns = (
+                member_owners.forget if request.member_epoch == LEAVE_EPOCH else member_owners.learn
+            )
+            owns(context, request.group_id, answer.member_id or request.member_id)
+        _answer(context, pending, answer)
+
+    context.coordinators.groups.consumer_heartbeat(heartbeat, beaten)
     return pending
+
+
+def _permissions(context: RequestContext) -> Permissions | None:
+    authorizer = context.broker.authorizer
+    if authorizer.allows_all:
+        return None
+    return Permissions(
+        authorizer.version, lambda topic: permits(context, DESCRIBE_TOPIC, topic, told=False)
+    )
 
 
 def _owned(topics: Iterable[Entity] | None) -> Partitions | None:

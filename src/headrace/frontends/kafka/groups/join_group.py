@@ -7,12 +7,12 @@ v7 protocol type, nullable protocol name · v8 reasons (KIP-800) · v9 skip assi
 """
 
 from datetime import timedelta
-from functools import partial
 
 from headrace.coordination.groups.messages import JoinAnswer, JoinRequest
 from headrace.frontends.kafka.connection.authorisation import READ_GROUP, permits
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
+from headrace.frontends.kafka.groups import member_owners
 from headrace.model.errors import ErrorCode
 from headrace.net.pending import Pending
 from headrace.wire.kafka import kio_codec
@@ -20,6 +20,7 @@ from headrace.wire.kafka import kio_codec
 _NEEDS_MEMBER_ID_SINCE = 4
 _NULLABLE_PROTOCOL_SINCE = 7
 _SKIPS_ASSIGNMENT_SINCE = 9
+_KNOWN_BY_ID = frozenset({ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED})
 
 
 def _milliseconds(duration: timedelta) -> int:
@@ -31,6 +32,9 @@ def handle(context: RequestContext, request: Entity) -> Pending:
     pending = Pending()
     if not permits(context, READ_GROUP, request.group_id):
         _answer(context, pending, JoinAnswer(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return pending
+    if member_owners.is_anothers(context, request.group_id, request.member_id):
+        _answer(context, pending, JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
         return pending
     session_ms = _milliseconds(request.session_timeout)
     # v0 knows one timeout, which serves for both.
@@ -49,7 +53,13 @@ def handle(context: RequestContext, request: Entity) -> Pending:
         skips_assignment=context.version >= _SKIPS_ASSIGNMENT_SINCE,
         reason=getattr(request, "reason", None) or "",
     )
-    context.coordinators.groups.join(join, partial(_answer, context, pending))
+
+    def joined(answer: JoinAnswer) -> None:
+        if answer.error in _KNOWN_BY_ID:
+            member_owners.learn(context, request.group_id, answer.member_id)
+        _answer(context, pending, answer)
+
+    context.coordinators.groups.join(join, joined)
     return pending
 
 

@@ -3,10 +3,16 @@
 v1 throttle · v3 several members, by instance id too (KIP-345) · v4 flexible · v5 reasons (KIP-800)
 """
 
-from headrace.coordination.groups.messages import Leaver
-from headrace.frontends.kafka.connection.authorisation import READ_GROUP, require
+from headrace.coordination.groups.messages import Leaver, Left
+from headrace.frontends.kafka.connection.authorisation import (
+    DELETE_GROUP,
+    READ_GROUP,
+    permits,
+    require,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
+from headrace.frontends.kafka.groups import member_owners
 from headrace.model.errors import ApiError, ErrorCode
 
 _SEVERAL_SINCE = 3
@@ -25,7 +31,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     error = ErrorCode.NONE
     try:
         require(context, READ_GROUP, request.group_id)
-        left = context.coordinators.groups.leave(request.group_id, leavers)
+        left = _leave(context, request.group_id, leavers)
     except ApiError as refused:
         left, error = [], refused.code
     make = maker(context)
@@ -47,3 +53,22 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         error_code=error,
         members=members,
     )
+
+
+def _leave(context: RequestContext, group_id: str, leavers: list[Leaver]) -> list[Left]:
+    """Take out those who are who asks, or whom he may take out: who may delete the group."""
+    others = [member_owners.is_anothers(context, group_id, leaver.member_id) for leaver in leavers]
+    if any(others) and permits(context, DELETE_GROUP, group_id, told=False):
+        others = [False] * len(leavers)
+    wanted = [leaver for leaver, refused in zip(leavers, others, strict=True) if not refused]
+    done = iter(context.coordinators.groups.leave(group_id, wanted))
+    left: list[Left] = []
+    for leaver, refused in zip(leavers, others, strict=True):
+        if refused:
+            unknown = ErrorCode.UNKNOWN_MEMBER_ID
+            left.append(Left(leaver.member_id, leaver.instance_id, unknown))
+            continue
+        left.append(next(done))
+        if left[-1].error is ErrorCode.NONE:
+            member_owners.forget(context, group_id, leaver.member_id)
+    return left

@@ -13,6 +13,7 @@ from headrace.broker.metadata_image import MetadataImage, TopicInfo
 from headrace.coordination.groups.messages import CommitRequest, OffsetToCommit
 from headrace.frontends.kafka.connection.authorisation import READ_GROUP, READ_TOPIC, permits
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
+from headrace.frontends.kafka.groups import member_owners
 from headrace.frontends.kafka.groups.offset_commit_pattern import encode_answer, pattern_of
 from headrace.model.errors import ErrorCode
 from headrace.net.pending import Pending
@@ -38,6 +39,8 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     if not context.broker.authorizer.allows_all:
         if not permits(context, READ_GROUP, request.group_id):
             return encode_answer(version, request, {}, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if member_owners.is_anothers(context, request.group_id, request.member_id):
+            return encode_answer(version, request, {}, ErrorCode.UNKNOWN_MEMBER_ID)
         may_read = partial(permits, context, READ_TOPIC)
     offsets, refused = _sorted(request, image, version, limits.offset_metadata_max_bytes, may_read)
     if not offsets and _TOO_LARGE not in refused.values():

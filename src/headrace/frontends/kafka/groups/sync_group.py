@@ -10,6 +10,7 @@ from headrace.coordination.groups.messages import SyncAnswer, SyncRequest
 from headrace.frontends.kafka.connection.authorisation import READ_GROUP, permits
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
+from headrace.frontends.kafka.groups import member_owners
 from headrace.model.errors import ErrorCode
 from headrace.net.pending import Pending
 from headrace.wire.kafka import kio_codec
@@ -22,6 +23,9 @@ def handle(context: RequestContext, request: Entity) -> Pending:
     pending = Pending()
     if not permits(context, READ_GROUP, request.group_id):
         _answer(context, pending, SyncAnswer(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return pending
+    if member_owners.is_anothers(context, request.group_id, request.member_id):
+        _answer(context, pending, SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
         return pending
     sync = SyncRequest(
         group_id=request.group_id,

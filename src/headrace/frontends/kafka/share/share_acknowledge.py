@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.coordination.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, TopicPart
 from headrace.frontends.kafka.connection.authorisation import READ_GROUP, require
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
+from headrace.frontends.kafka.groups import member_owners
 from headrace.frontends.kafka.share.share_answers import reading_check, session_key, settle
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.net.pending import Pending
@@ -34,6 +35,8 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     try:
         key = session_key(request.group_id, request.member_id)
         require(context, READ_GROUP, key.group)
+        if member_owners.is_anothers(context, *key):
+            raise ApiError(ErrorCode.SHARE_SESSION_NOT_FOUND)
         if request.session_epoch == INITIAL_EPOCH:
             raise ApiError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         session = service.sessions.resume(key, request.session_epoch)

@@ -23,6 +23,7 @@ from headrace.coordination.share.sessions import (
 )
 from headrace.frontends.kafka.connection.authorisation import READ_GROUP, require
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
+from headrace.frontends.kafka.groups import member_owners
 from headrace.frontends.kafka.share.share_answers import reading_check, session_key, settle
 from headrace.frontends.kafka.share.share_reading import Fetched, ShareReading
 from headrace.model.errors import ApiError, ErrorCode
@@ -54,6 +55,8 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     try:
         key = session_key(request.group_id, request.member_id)
         require(context, READ_GROUP, key.group)
+        if member_owners.is_anothers(context, *key):
+            raise ApiError(ErrorCode.SHARE_SESSION_NOT_FOUND)
         _check_renewal(request)
         session = _session(context, key, request)
     except ApiError as error:

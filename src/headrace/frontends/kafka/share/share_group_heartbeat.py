@@ -18,8 +18,9 @@ from headrace.frontends.kafka.connection.response_entities import (
     milliseconds,
     uuid_of,
 )
+from headrace.frontends.kafka.groups import member_owners
 from headrace.frontends.kafka.share import share_topics
-from headrace.model.errors import ApiError
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.posix.awaiting import called_back
 
 
@@ -31,6 +32,8 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         forbidden = forbidden or refusal(context, DESCRIBE_TOPIC, name)
     if forbidden is not None:
         return _answer(context, HeartbeatAnswer(forbidden.code, forbidden.message))
+    if member_owners.is_anothers(context, request.group_id, request.member_id):
+        return _answer(context, HeartbeatAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
     heartbeat = Heartbeat(
         request.group_id,
         request.member_id,
@@ -47,7 +50,11 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
             return _answer(context, HeartbeatAnswer(error.code, error.message))
 
     ask = partial(context.coordinators.share.heartbeat, heartbeat)
-    return _answer(context, await called_back(ask))
+    answer = await called_back(ask)
+    if answer.error is ErrorCode.NONE:
+        owns = member_owners.forget if heartbeat.epoch < JOIN_EPOCH else member_owners.learn
+        owns(context, request.group_id, answer.member_id or request.member_id)
+    return _answer(context, answer)
 
 
 def _answer(context: RequestContext, answer: HeartbeatAnswer[Assigned]) -> Entity:

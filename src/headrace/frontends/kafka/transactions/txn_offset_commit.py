@@ -18,6 +18,7 @@ from headrace.frontends.kafka.connection.authorisation import (
 )
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
+from headrace.frontends.kafka.groups import member_owners
 from headrace.frontends.kafka.transactions.transactional import producer_of, resolve
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
@@ -44,6 +45,9 @@ def handle(context: RequestContext, request: Entity) -> Pending:
     forbidden = forbidden or refusal(context, READ_GROUP, request.group_id)
     if forbidden is not None:
         _answer(context, request, pending, {}, forbidden.code)
+        return pending
+    if member_owners.is_anothers(context, request.group_id, getattr(request, "member_id", "")):
+        _answer(context, request, pending, {}, ErrorCode.UNKNOWN_MEMBER_ID)
         return pending
     if not offsets:
         done(ErrorCode.NONE)

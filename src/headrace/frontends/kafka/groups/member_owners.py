@@ -1,0 +1,30 @@
+"""Members of groups speak for themselves: another principal that names a member's id is refused.
+
+He is told that there is no such member. Without an authorizer nobody is told from others.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.frontends.kafka.connection.handler import RequestContext
+
+
+def is_anothers(context: "RequestContext", group_id: str, member_id: str | None) -> bool:
+    """Tell whether the member is somebody else."""
+    if not member_id or context.broker.authorizer.allows_all:
+        return False
+    owners = context.coordinators.member_owners
+    return owners.is_anothers((group_id, member_id), context.identity.principal)
+
+
+def learn(context: "RequestContext", group_id: str, member_id: str) -> None:
+    """Note that the coordinator knows who asks by this id."""
+    if member_id and not context.broker.authorizer.allows_all:
+        owners = context.coordinators.member_owners
+        owners.learn((group_id, member_id), context.identity.principal)
+
+
+def forget(context: "RequestContext", group_id: str, member_id: str) -> None:
+    """Note that the member has left."""
+    if not context.broker.authorizer.allows_all:
+        context.coordinators.member_owners.forget((group_id, member_id))
