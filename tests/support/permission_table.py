@@ -119,7 +119,9 @@ def wrong(question: Question, role: Role, wanted: Answer, answer: Any) -> str | 
             return f"refused by {sorted(found)}"
         return "left out" if silent else None
     if role is Role.DENIED and wanted is Answer.REFUSED:
-        return None if found == case.errors and silent == bool(case.left_out) else f"{sorted(found)}"
+        return (
+            None if found == case.errors and silent == bool(case.left_out) else f"{sorted(found)}"
+        )
     # Who may do nothing may be refused by an earlier question of the same API than this row's.
     possible = {code for other in CASES[question.key] for _, code in other.errors}
     if {code for _, code in found} - possible:
@@ -137,7 +139,7 @@ class Table:
     def furnish(self) -> None:
         """Have what requests are about: topic t, groups g, k, s, and transactional id x."""
         broker, way = self.house.broker, Way(Door.SASL_PLAINTEXT, Role.SUPER)
-        broker.call(_alone)
+        broker.call(alone)
         broker.delete_topics("new")
         self.make_topic()
         for key, version, values in FURNISHED:
@@ -188,7 +190,7 @@ class Table:
         return self.house.broker.run(_state)
 
 
-def _alone(server: Server) -> None:
+def alone(server: Server) -> None:
     """Take back the broker that is there while a follower's fetch is played."""
     broker = server.broker
     own = [one for one in broker.image.brokers.values() if one.broker_id == broker.broker_id]
@@ -208,9 +210,7 @@ def print_table() -> str:
     for question in questions():
         letters = sorted({FAILED[code] for _, code in question.case.errors})
         shown = "".join(letters) or "left out"
-        cells = [
-            "yes" if expected(question, role) is Answer.ALLOWED else shown for role in Role
-        ]
+        cells = ["yes" if expected(question, role) is Answer.ALLOWED else shown for role in Role]
         lines.append(f"| {question} | no | {' | '.join(cells)} |")
     for key in NOT_ASKED:
         nobody = "yes" if key in BEFORE_AUTHENTICATION else "no"

@@ -129,7 +129,7 @@ def load(
                 f"{name}: a key of Kafka's that Headrace does not use; it has no effect"
             )
         else:
-            problems.append(_unknown(name, text))
+            problems.append(_unknown(name))
     if problems:
         try:
             BrokerConfig(values, sources, overrides)
@@ -159,6 +159,7 @@ def _from_environment(
     return given
 
 
-def _unknown(name: str, text: str) -> str:
+def _unknown(name: str) -> str:
+    # Its value is not shown: a mistyped key may be that of a password.
     near = nearest_broker_key(name)
-    return problem_line(name, text, "no such key" + (f"; did you mean {near}?" if near else ""))
+    return f"{name}: no such key" + (f"; did you mean {near}?" if near else "")

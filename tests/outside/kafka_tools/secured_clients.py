@@ -158,7 +158,9 @@ class Matrix:
         names = (way.title,) if refusal else program.scenarios
         file = self.place / "client.properties"
         with open(file, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
-            out.writelines(f"{key}={value}\n" for key, value in program.settings(way.security).items())
+            out.writelines(
+                f"{key}={value}\n" for key, value in program.settings(way.security).items()
+            )
         done = subprocess.run(
             [*command, self.bootstrap(way), *names],
             env={**os.environ, "CLIENT_PROPERTIES": str(file)}, stdin=subprocess.DEVNULL,
@@ -219,7 +221,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     matrix.play_program(client, program)
         print(f"\nclients by how they come to a listener, {time.monotonic() - began:.0f} s")
         print(matrix.table())
-        failed = any(cell.startswith("FAILED") for row in matrix.rows.values() for cell in row.values())
+        failed = any(
+            cell.startswith("FAILED") for row in matrix.rows.values() for cell in row.values()
+        )
     return int(failed or not matrix.rows)
 
 
