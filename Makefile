@@ -71,6 +71,7 @@ compat: setup-dev ## Kafka's own tools against us and Kafka; Java, Go and Node c
 	$(PY) -m tests.outside.kafka_tools.clients || failed=1; \
 	$(PY) -m tests.outside.kafka_tools.clients --cluster || failed=1; \
 	$(PY) -m tests.outside.kafka_tools.on_cluster || failed=1; \
+	$(PY) -m tests.outside.kafka_tools.secured_clients || failed=1; \
 	$(PY) -m tests.outside.kafka_tools.streams || failed=1; \
 	$(PY) -m tests.outside.kafka_tools $(ARGS) || failed=1; \
 	exit $$failed
@@ -90,6 +91,12 @@ spark-test: setup-dev ## All tests of the Spark side on a real Spark, drivers ki
 .PHONY: spark-compat
 spark-compat: setup-dev ## Spark's own Kafka connector, in the newest Spark its jars are for, against our broker (Maven)
 	@$(PY) -m tests.outside.spark_connector $(ARGS)
+
+.PHONY: security-test
+security-test: setup-dev ## Every door, question and role; every key before authentication; secrets, fuzzed handshakes, clients over TLS
+	@HEADRACE_LONG=1 $(PYTEST) tests/security tests/unit/security tests/unit/frontends/test_authorisation.py tests/unit/frontends/test_authentication.py tests/unit/frontends/test_scram_credentials.py tests/unit/net/test_tls.py tests/property/test_acl_rules.py $(ARGS)
+	@$(PY) -m tests.outside.kafka_tools.secured_clients --python
+	@$(PY) -m tests.security.write_table --check
 
 .PHONY: soak
 soak: setup-dev ## Everything at once for ten minutes (SOAK_SECONDS=): nothing lost, nothing that grows

@@ -17,7 +17,7 @@ from headrace.frontends.kafka.connection.authorisation import ASKED, NOT_ASKED, 
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.security.acl import ANY_NAME
 from headrace.security.authorizer import CLUSTER_NAME, Resource, ResourceType
-from headrace.security.identity import ANONYMOUS, Identity, Principal
+from headrace.security.identity import Identity, Principal
 from headrace.security.rules import Reach, RuleAuthorizer, Ruling
 from headrace.wire.kafka.api import VERSIONS, ApiKey
 from headrace.wire.kafka.frame import request_head
@@ -265,7 +265,7 @@ def test_a_door_with_rules_of_its_own_is_bound_by_kafkas_as_well(role: Role, tag
         door = MadeUpDoor(both)
         answer = door.ask(player, f"{ask.operation.name} {ask.kind.name} {name}")
         assert answer == ("done" if may(ask, role, tagged=tagged) else "refused"), (ask, role)
-        nobody = player._replace(principal=ANONYMOUS, tags=frozenset(), host="192.0.2.1")
+        nobody = player._replace(principal=Principal("User", "stranger"), tags=frozenset())
         assert door.ask(nobody, f"{ask.operation.name} {ask.kind.name} {name}") == "refused"
         assert len(door.done) == (answer == "done")
 

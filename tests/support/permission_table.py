@@ -139,7 +139,7 @@ class Table:
     def furnish(self) -> None:
         """Have what requests are about: topic t, groups g, k, s, and transactional id x."""
         broker, way = self.house.broker, Way(Door.SASL_PLAINTEXT, Role.SUPER)
-        broker.call(_alone)
+        broker.call(alone)
         broker.delete_topics("new")
         self.make_topic()
         for key, version, values in FURNISHED:
@@ -190,7 +190,7 @@ class Table:
         return self.house.broker.run(_state)
 
 
-def _alone(server: Server) -> None:
+def alone(server: Server) -> None:
     """Take back the broker that is there while a follower's fetch is played."""
     broker = server.broker
     own = [one for one in broker.image.brokers.values() if one.broker_id == broker.broker_id]

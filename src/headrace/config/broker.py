@@ -130,7 +130,7 @@ def load(
                 f"{name}: a key of Kafka's that Headrace does not use; it has no effect"
             )
         else:
-            problems.append(_unknown(name, text))
+            problems.append(_unknown(name))
     if Source.DEFAULT not in (sources[INTER_BROKER], sources[INTER_BROKER_PROTOCOL]):
         text = str(values[INTER_BROKER_PROTOCOL])
         problems.append(problem_line(INTER_BROKER_PROTOCOL, text, _ONE_OF_TWO))
@@ -163,6 +163,7 @@ def _from_environment(
     return given
 
 
-def _unknown(name: str, text: str) -> str:
+def _unknown(name: str) -> str:
+    # Its value is not shown: a mistyped key may be that of a password.
     near = nearest_broker_key(name)
-    return problem_line(name, text, "no such key" + (f"; did you mean {near}?" if near else ""))
+    return f"{name}: no such key" + (f"; did you mean {near}?" if near else "")

@@ -246,7 +246,7 @@ def check_broker_config(
     for name, text in config.items():
         definition = broker_definition(name)
         if definition is None:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{name}={text}: no such broker key")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{name}: no such broker key")
         if definition.mode is Mode.READ_ONLY:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} cannot be altered at run time")
         if shared and definition.mode is Mode.PER_BROKER:
