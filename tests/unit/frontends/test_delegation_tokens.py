@@ -235,10 +235,13 @@ def test_one_token_too_many_is_refused_and_changes_are_in_the_audit_log(
         assert code(await ask(here, ALICE, CREATE.key, 3, **values)) == "POLICY_VIOLATION"
         await ask(here, ALICE, RENEW.key, 2, hmac=made.hmac, renew_period=MS * 50_000)
         await ask(here, ALICE, EXPIRE.key, 2, hmac=made.hmac, expiry_time_period=-MS)
-        for verb in ("created", "renewed", "ended"):
-            (line,) = [line for line in caplog.messages if f"{verb} delegation token" in line]
+        for by in ("CREATE", "RENEW", "EXPIRE"):
+            told = [line for line in caplog.messages if f"by={by}_DELEGATION_TOKEN" in line]
+            (line,) = [line for line in told if line.startswith("changed ")]
             assert "User:alice" in line
             assert made.token_id in line
+            refused = by == "CREATE"
+            assert any("result=POLICY_VIOLATION" in line for line in told) == refused
         for secret in (SECRET, base64.b64encode(made.hmac).decode(), made.hmac.hex()):
             assert secret not in caplog.text
 

@@ -10,6 +10,7 @@ from headrace.frontends.kafka.security.token_requests import (
     NO_TIME,
     check_may_ask,
     milliseconds_in,
+    tell,
     time_of,
     tokens_of,
 )
@@ -32,6 +33,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     try:
         made |= await _create(context, request, owner)
     except ApiError as error:
+        tell(context, error)
         made["error_code"] = error.code
     return maker(context)(
         None,
@@ -62,9 +64,7 @@ async def _create(context: RequestContext, request: Entity, owner: Principal) ->
     check_principals(owner, renewers)
     settings = tokens_of(context)
     token = await settings.create(owner, requester, renewers, milliseconds_in(request.max_lifetime))
-    context.broker.audit.changed(
-        context.identity, "created delegation token", token=token.token_id, owner=owner
-    )
+    tell(context, token)
     return {
         "issue_timestamp": time_of(token.issued_ms),
         "expiry_timestamp": time_of(token.expires_ms),

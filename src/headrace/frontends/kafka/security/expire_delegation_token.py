@@ -9,6 +9,7 @@ from headrace.frontends.kafka.security.token_requests import (
     NO_TIME,
     check_may_ask,
     milliseconds_in,
+    tell,
     time_of,
     tokens_of,
 )
@@ -25,8 +26,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         token = settings.tokens.of_hmac(hmac)
         ends_ms = await settings.expire(by, hmac, milliseconds_in(request.expiry_time_period))
     except ApiError as error:
+        tell(context, error)
         return make(None, error_code=error.code, expiry_timestamp=NO_TIME)
-    context.broker.audit.changed(
-        context.identity, "ended delegation token", token=token.token_id, owner=token.owner
-    )
+    tell(context, token)
     return make(None, error_code=ErrorCode.NONE, expiry_timestamp=time_of(ends_ms))

@@ -9,6 +9,7 @@ from headrace.frontends.kafka.security.token_requests import (
     NO_TIME,
     check_may_ask,
     milliseconds_in,
+    tell,
     time_of,
     tokens_of,
 )
@@ -23,8 +24,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         period_ms = milliseconds_in(request.renew_period)
         token = await tokens_of(context).renew(by, bytes(request.hmac), period_ms)
     except ApiError as error:
+        tell(context, error)
         return make(None, error_code=error.code, expiry_timestamp=NO_TIME)
-    context.broker.audit.changed(
-        context.identity, "renewed delegation token", token=token.token_id, owner=token.owner
-    )
+    tell(context, token)
     return make(None, error_code=ErrorCode.NONE, expiry_timestamp=time_of(token.expires_ms))

@@ -3,12 +3,14 @@
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from headrace.frontends.kafka.connection.changes import Change, tell_one
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.security.identity import ANONYMOUS
 
 if TYPE_CHECKING:
     from headrace.cluster.controller_port import TokenSettingsPort
+    from headrace.security.delegation_tokens import DelegationToken
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 NO_TIME = _EPOCH
@@ -29,6 +31,17 @@ def tokens_of(context: RequestContext) -> "TokenSettingsPort":
     if tokens is None:
         raise ApiError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     return tokens
+
+
+def tell(context: RequestContext, changed: "DelegationToken | ApiError") -> None:
+    """Have the audit log tell of a token that was made or altered, or why it was not.
+
+    Not told from request and answer, as others are (`changes`): those have the token's secret alone.
+    """
+    if isinstance(changed, ApiError):
+        tell_one(context, Change(changed.code, {}))
+    else:
+        tell_one(context, Change(0, {"token": changed.token_id, "owner": changed.owner}))
 
 
 def time_of(ms: int) -> datetime:
