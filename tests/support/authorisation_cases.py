@@ -18,6 +18,7 @@ from tests.support.authorisation_values import (
     TRANSACTION,
     Case,
     altered,
+    asked_by_follower,
     case,
     fetched,
     followed,
@@ -52,6 +53,8 @@ CASES: dict[ApiKey, list[Case]] = {
         case(11, {"replica_id": -1, "topics": [{"name": "t", "partitions": [
             {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}]}]},
             auth.DESCRIBE_TOPIC, ("topics.partitions.error_code", TOPIC)),
+        case(11, asked_by_follower, (auth.DESCRIBE_TOPIC, auth.CLUSTER_ACTION),
+             ("topics.partitions.error_code", TOPIC)),
     ],
     ApiKey.METADATA: [
         case(12, {"topics": [{"name": "t"}]}, auth.DESCRIBE_TOPIC,

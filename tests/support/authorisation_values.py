@@ -102,6 +102,13 @@ def followed(here: Room) -> Values:
     return {**fetched(12)(here), "replica_id": 99}
 
 
+def asked_by_follower(here: Room) -> Values:
+    """Another broker's question where a log ends."""
+    followed(here)
+    part = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
+    return {"replica_id": 99, "topics": [{"name": "t", "partitions": [part]}]}
+
+
 COMMITTED = [{"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1}]
 OFFSETS = {
     "group_id": "g", "generation_id_or_member_epoch": -1,

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from headrace.frontends.kafka.connection.authorisation import CLUSTER_ACTION, DESCRIBE_TOPIC
 from headrace.frontends.kafka.fetch import list_offsets
 from headrace.model.errors import ErrorCode
 from headrace.net.pending import Pending
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import list_offsets as wire
+from tests.support.authorisation import Rules
 from tests.support.broker import Room, append, until
 from tests.support.followed import EPOCH, TOPIC, A, Asking, dispatcher, is_flushed, lead, led, tell
 
@@ -73,5 +75,21 @@ def test_a_follower_is_told_where_the_leaders_log_ends(tmp_path: Path) -> None:
         assert await told(here, wire.EARLIEST, replica_id=A) == (ErrorCode.NONE, 0)
         partition.role.resign()
         assert (await told(here, wire.LATEST, replica_id=A))[0] is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    tell(tmp_path, story)
+
+
+def test_a_follower_needs_no_permission_for_topics_beside_the_one_to_act_for_the_cluster(
+    tmp_path: Path,
+) -> None:
+    async def story(here: Room) -> None:
+        partition = await led(here, A)
+        append(partition)
+        here.broker.authorizer = Rules(DESCRIBE_TOPIC)
+        assert await told(here, wire.LATEST, replica_id=A) == (ErrorCode.NONE, 1)
+        refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert (await told(here, wire.LATEST))[0] is refused
+        here.broker.authorizer = Rules(DESCRIBE_TOPIC, CLUSTER_ACTION)
+        assert (await told(here, wire.LATEST, replica_id=A))[0] is refused
 
     tell(tmp_path, story)

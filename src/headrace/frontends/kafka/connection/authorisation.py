@@ -62,7 +62,8 @@ ASKED: dict[ApiKey, tuple[Ask, ...]] = {
     ApiKey.PRODUCE: (WRITE_TOPIC, WRITE_TRANSACTION),
     # A follower's asks CLUSTER_ACTION, and nothing of its topics.
     ApiKey.FETCH: (READ_TOPIC, CLUSTER_ACTION),
-    ApiKey.LIST_OFFSETS: (DESCRIBE_TOPIC,),
+    # A follower's CLUSTER_ACTION is enough: brokers need no ACL of topics.
+    ApiKey.LIST_OFFSETS: (DESCRIBE_TOPIC, CLUSTER_ACTION),
     # CREATE where it makes topics, for the whole cluster or for each.
     ApiKey.METADATA: (DESCRIBE_TOPIC, CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CLUSTER),
     ApiKey.OFFSET_COMMIT: (READ_GROUP, READ_TOPIC),

@@ -56,7 +56,8 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         for asked in topic.partitions:
             answer: PartitionResponse | None
             try:
-                require(context, DESCRIBE_TOPIC, topic.name)
+                if not for_replica:
+                    require(context, DESCRIBE_TOPIC, topic.name)
                 partition = context.broker.partition(topic.name, asked.partition)
                 partition.check_epoch(asked.current_leader_epoch)
                 if for_replica and asked.timestamp == wire.LATEST:
