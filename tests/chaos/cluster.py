@@ -72,7 +72,7 @@ class SmallDisk:
     def close(self) -> None:
         """Take it away, and leave what was on it in its place."""
         left = self.place.with_name("left")
-        shutil.copytree(self.place, left)
+        shutil.copytree(self.place, left, ignore=shutil.ignore_patterns("*.sock"))
         subprocess.run(["umount", str(self.place)], check=True)
         self.place.rmdir()
         left.rename(self.place)

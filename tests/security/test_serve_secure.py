@@ -214,6 +214,34 @@ def test_a_second_start_and_one_after_a_kill_go_on_with_everything(
         assert command(["topic", "list", *mine]) == 3
 
 
+def test_one_in_the_background_is_stopped_by_the_file_it_was_started_with(tmp_path: Path) -> None:
+    settings = tmp_path / "server.properties"
+    settings.write_text(f"listeners=SASL_SSL://127.0.0.1:0\nlog.dirs={tmp_path}/data\n")
+
+    def done(*words: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [str(HEADRACE), *words], capture_output=True, text=True, timeout=60, check=False
+        )
+
+    started = done("serve", str(settings), "--secure", "--daemon")
+    try:
+        assert started.returncode == 0, started.stderr
+        assert "locked: TLS, SCRAM and ACLs; the first user is admin" in started.stdout
+        bootstrap = [
+            line.partition("=")[2]
+            for line in (tmp_path / "data/headrace-secure/client-librdkafka.properties")
+            .read_text()
+            .splitlines()
+            if line.startswith("bootstrap.servers=")
+        ]
+        assert f"bootstrap.servers={bootstrap[0]}\n" in started.stdout
+        assert not bootstrap[0].endswith(":0")
+    finally:
+        stopped = done("stop", str(settings))
+    assert stopped.returncode == 0, stopped.stderr
+    assert not (tmp_path / "data" / "admin.sock").exists()
+
+
 def test_a_user_who_was_there_before_is_not_taken_over(tmp_path: Path) -> None:
     data, port = tmp_path / "data", free_port()
     with locked(data, port) as first:

@@ -185,7 +185,7 @@ KAFKAS: list[type[Broker]] = [Kafka4, Kafka3]
 
 def copied(log: Path, target: Path) -> Path:
     """A copy of a log directory, with the ZooKeeper that belongs to it."""
-    shutil.copytree(log, target, symlinks=True)
+    shutil.copytree(log, target, symlinks=True, ignore=shutil.ignore_patterns("*.sock"))
     tree = log.with_name(log.name + ".zookeeper")
     if tree.exists():
         shutil.copytree(tree, target.with_name(target.name + ".zookeeper"))

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +13,21 @@ from headrace.cli.broker.pidfile import default_pid_path, holder
 from headrace.cli.broker.start import load_config
 from headrace.cli.shared.failure import EXIT_FAILED, EXIT_NOT_FOUND, CommandError
 from headrace.cli.shared.output import print_line
+from headrace.config.broker import BrokerConfig
+from headrace.model.errors import ConfigError
 
 _POLL_SECONDS = 0.05
+
+
+def _config(properties: Path | None, flags: Mapping[str, str]) -> BrokerConfig:
+    """Return what a broker was started with, as far as its directories go. ConfigError."""
+    # Its listeners are none of our affair here, so they need no permission.
+    flags = {**flags, "insecure.listeners": "true"}
+    try:
+        return load_config(properties, flags)[0]
+    except ConfigError:
+        # With --secure it has a certificate that no setting names.
+        return load_config(properties, {**flags, "ssl.keystore.location": "made by --secure"})[0]
 
 
 def stop(
@@ -31,9 +45,7 @@ def stop(
     path = pid_file
     if path is None:
         flags = {} if log_dirs is None else {"log.dirs": log_dirs}
-        # Its listeners are none of our affair here, so they need no permission.
-        config, _ = load_config(properties, {**flags, "insecure.listeners": "true"})
-        path = default_pid_path(config.log_dirs)
+        path = default_pid_path(_config(properties, flags).log_dirs)
     pid = holder(path)
     if pid is None:
         raise CommandError(f"no broker runs with {path}", EXIT_NOT_FOUND)

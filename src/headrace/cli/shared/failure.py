@@ -39,6 +39,8 @@ _BY_SOCKET = (
 
 _ADVICE = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _BY_SOCKET,
+    ErrorCode.NOT_CONTROLLER: "a Unix socket (-b unix:…) reaches no broker but its own: ask on"
+    " the controller's machine",
     ErrorCode.TOPIC_ALREADY_EXISTS: "use --if-not-exists to accept that",
     ErrorCode.NON_EMPTY_GROUP: "the group has members; stop them first",
     ErrorCode.MESSAGE_TOO_LARGE: "raise the topic's max.message.bytes or send less",

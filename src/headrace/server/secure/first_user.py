@@ -119,7 +119,7 @@ class SecureServer(Server):
             try:
                 # The listener takes a file that has changed up by itself.
                 await called_back(partial(self.disk.run, partial(self._secured.look, now)))
-            except HeadraceError as error:
+            except (HeadraceError, OSError) as error:
                 log.error("certificates could not be renewed: %s", error)
 
 
