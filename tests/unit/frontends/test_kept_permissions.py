@@ -18,6 +18,7 @@ from headrace.frontends.kafka.connection.authorisation import (
     Ask,
 )
 from headrace.frontends.kafka.connection.dispatch import KafkaSession
+from headrace.model.errors import ErrorCode
 from headrace.net.pending import Pending
 from headrace.record.batch import Record, build
 from headrace.security.authorizer import AllowsAll, Authorizer
@@ -279,15 +280,14 @@ def test_a_fetch_session_serves_nobody_who_may_not_read_however_quiet_it_is(
         assert opened.session_id
         refused = {("responses.partitions.error_code", TOPIC)}
         here.broker.authorizer = Rules(READ_TOPIC, to=BOB)
-        for epoch, (identity, found) in enumerate(
-            [(ALICE, set()), (BOB, refused), (ALICE, set())], start=1
-        ):
+        not_his = {("error_code", ErrorCode.FETCH_SESSION_ID_NOT_FOUND)}
+        for epoch, identity, found in ((1, ALICE, set()), (2, BOB, not_his), (2, ALICE, set())):
             session.authenticated(identity)
             asked = fetch(here, opened.session_id, epoch, no_wait)
             assert errors(await call(here, session, ApiKey.FETCH, 17, asked)) == found
         here.broker.authorizer.to = None
         here.broker.authorizer.change(READ_TOPIC)
-        asked = fetch(here, opened.session_id, 4, no_wait)
+        asked = fetch(here, opened.session_id, 3, no_wait)
         assert errors(await call(here, session, ApiKey.FETCH, 17, asked)) == refused
         await dispatcher.stop()
 
