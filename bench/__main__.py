@@ -17,6 +17,7 @@ from bench.memory import touch_memory
 from bench.report import Figure, between_versions, print_table
 from bench.rows import Figures, Row
 from bench.sections import Section, all_sections, within
+from bench.secured_sections import secured_sections
 from bench.subjects import KAFKA, OURS, Broker, Subject, another, in_turn
 from bench.table_rows import all_rows, warming_rows
 
@@ -164,7 +165,8 @@ def main() -> int:
     checkout = any(peer.checkout for peer in peers)
     beside_kafka = KAFKA in peers
     rows = [row for row in all_rows(beside_kafka, given.scale) if chosen(row.title)]
-    every = [*all_sections(given.scale), *cluster_sections(given.scale)]
+    scale = given.scale
+    every = [*all_sections(scale), *secured_sections(scale), *cluster_sections(scale)]
     sections = [one for one in every if chosen(one.title)]
     if given.list:
         for row in rows:

@@ -1,9 +1,13 @@
 """Produce and consume through librdkafka, as most Python and C++ programs do."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+NOTHING_MORE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ def produce(
     partitions: int,
     batch_bytes: int = 1_000_000,
     queue_kilobytes: int = 262_144,
+    settings: Mapping[str, str] = NOTHING_MORE,
 ) -> Moved:
     """Produce for about `seconds`; the clock stops when the last record is acknowledged.
 
@@ -52,6 +57,7 @@ def produce(
             "delivery.report.only.error": True,
             "error_cb": lambda error: failed.append(error),
             "on_delivery": lambda error, _: failed.append(error),
+            **settings,
         }
     )
     value = bytes(range(256)) * (record_bytes // 256 + 1)
@@ -72,7 +78,13 @@ def produce(
 
 
 def consume(
-    bootstrap: str, topic: str, *, records: int, record_bytes: int, partitions: int
+    bootstrap: str,
+    topic: str,
+    *,
+    records: int,
+    record_bytes: int,
+    partitions: int,
+    settings: Mapping[str, str] = NOTHING_MORE,
 ) -> Moved:
     """Read `records` from the start of the topic; the clock starts with the first one."""
     consumer = Consumer(
@@ -89,6 +101,7 @@ def consume(
             "fetch.queue.backoff.ms": 1,
             "check.crcs": False,
             "log_level": 0,
+            **settings,
         }
     )
     try:

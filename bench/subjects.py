@@ -44,6 +44,8 @@ class Broker(ABC):
     """Whether a write is on disk before it is acknowledged; else the page cache is enough."""
     settings: str = ""
     """Lines of its configuration beside those that every measurement needs."""
+    tls_port: int = 0
+    """Where it speaks TLS beside its own listener, by the keystore in its settings; 0: nowhere."""
     name: str = field(init=False)
     port: int = field(init=False, default=0)
     started: float = field(init=False, default=0.0)
@@ -53,6 +55,12 @@ class Broker(ABC):
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def listeners(self) -> str:
+        """Its own listener, and that by TLS."""
+        own = f"PLAINTEXT://{self.bootstrap}"
+        return f"{own},SSL://127.0.0.1:{self.tls_port}" if self.tls_port else own
 
     def __enter__(self) -> "Broker":
         self.place()
@@ -185,7 +193,7 @@ class Headrace(Broker):
         # As pip leaves an installed package: a start is not to be measured with a compiler in it.
         compileall.compile_dir(self.checkout.root / "src", quiet=2)
         (self.directory / "server.properties").write_text(
-            f"listeners=PLAINTEXT://127.0.0.1:{self.port}\n"
+            f"listeners={self.listeners}\n"
             f"log.dirs={self.directory / 'log'}\n"
             f"log.flush.on.ack={str(self.durable).lower()}\n"
             "group.initial.rebalance.delay.ms=0\n"
@@ -218,9 +226,9 @@ class Kafka(Broker):
         (self.directory / "server.properties").write_text(
             f"process.roles=broker,controller\nnode.id={number}\n"
             f"controller.quorum.voters={voters}\n"
-            f"listeners=PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}\n"
+            f"listeners={self.listeners},CONTROLLER://127.0.0.1:{controller}\n"
             "controller.listener.names=CONTROLLER\n"
-            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n"
+            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT\n"
             f"log.dirs={self.directory / 'log'}\n"
             "offsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\n"
             "transaction.state.log.min.isr=1\ngroup.initial.rebalance.delay.ms=0\n"

@@ -32,7 +32,10 @@ SETTINGS = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 CHANGES = st.lists(
-    st.tuples(st.sampled_from(["flip", "cut", "insert", "double"]), st.floats(0, 0.999), st.binary(max_size=8)),
+    st.tuples(
+        st.sampled_from(["flip", "cut", "insert", "double"]), st.floats(0, 0.999),
+        st.binary(max_size=8),
+    ),
     min_size=1, max_size=6,
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What went wrong in others and has no test elsewhere; and that README's list names tests there are.
+"""What went wrong in others and has no test elsewhere; README's list names tests there are.
 
 The list is in tests/security/README.md.
 """
@@ -133,12 +133,12 @@ def test_no_name_that_leads_elsewhere_becomes_a_directory(tmp_path: Path, name: 
             asked = {"topics": [{"name": name}], "allow_auto_topic_creation": True}
             connection.ask_values(ApiKey.METADATA, 12, asked)
         assert broker.topics() == []
-    assert [path for path in directory.rglob("*-0")] == []
+    assert list(directory.rglob("*-0")) == []
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
 
 GUESSES = [
-    ("admin", "admin"), ("admin", "admin-secret"), ("guest", "guest"), ("kafka", "kafka"), ("root", ""),
+    ("admin", "admin"), ("admin", "admin-secret"), ("guest", "guest"), ("kafka", "kafka"),
     ("alice", "alice-secret"), ("ANONYMOUS", "ANONYMOUS"), ("User:admin", "admin"),
 ]  # fmt: skip
 

@@ -9,7 +9,7 @@ import hashlib
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pytest
 
@@ -26,12 +26,14 @@ from headrace.wire.kafka.api import VERSIONS, ApiKey
 from tests.support.authorisation import all_nodes
 from tests.support.authorisation_cases import CASES
 from tests.support.authorisation_values import FEW
-from tests.support.broker import Room
 from tests.support.certificates import Authority
 from tests.support.doors import raw
 from tests.support.permission_table import alone
 from tests.support.process import BrokerProcess, free_port
 from tests.support.sasl_kit import Knocking, client_of
+
+if TYPE_CHECKING:
+    from tests.support.broker import Room
 
 PLAIN = "planted-plain-5a1"
 KEY_PASSWORD = "planted-key-5a2"

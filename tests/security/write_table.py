@@ -1,7 +1,8 @@
 """Print the permission table, and write it into tests/security/README.md.
 
-python -m tests.security.write_table [--check]: `--check` prints only, with status 1 where README has
-another one.
+    python -m tests.security.write_table [--check]
+
+`--check` prints only, with status 1 where README has another one.
 """
 
 import re

@@ -7,7 +7,7 @@ API asks is `ASKED`; one that is in no table fails `test_permission_table`.
 import time
 from collections.abc import Iterator
 from enum import Enum
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from headrace.broker.metadata_image import ImageDelta
 from headrace.frontends.kafka.connection.authorisation import (
@@ -16,7 +16,6 @@ from headrace.frontends.kafka.connection.authorisation import (
     NOT_ASKED,
 )
 from headrace.frontends.kafka.connection.registry import APIS
-from headrace.ports.store import Store
 from headrace.server.assembly import Server
 from headrace.wire.kafka.api import ApiKey
 from tests.support.authorisation import all_state, errors
@@ -34,9 +33,12 @@ from tests.support.authorisation_values import (
     added_by,
     share_fetched,
 )
-from tests.support.broker import Room
 from tests.support.doors import Door, House, Role, Way
 from tests.support.sasl_kit import WAIT_SECONDS
+
+if TYPE_CHECKING:
+    from headrace.ports.store import Store
+    from tests.support.broker import Room
 
 FAILED = {TOPIC: "T", GROUP: "G", CLUSTER: "C", TRANSACTION: "X", 65: "D"}
 """The errors of a refusal, by the letter that stands for each in the printed table."""

@@ -168,9 +168,9 @@ def aiokafka(bootstrap: str, security: Security, topic: str) -> list[bytes]:
                 await producer.send_and_wait(topic, value)
         finally:
             await producer.stop()
-        async with AIOKafkaProducer(transactional_id=topic, **common) as transactional:
-            async with transactional.transaction():
-                await transactional.send_and_wait(topic, b"4")
+        transactional = AIOKafkaProducer(transactional_id=topic, **common)
+        async with transactional, transactional.transaction():
+            await transactional.send_and_wait(topic, b"4")
         consumer = AIOKafkaConsumer(topic, group_id=topic, auto_offset_reset="earliest", **common)
         await consumer.start()
         try:

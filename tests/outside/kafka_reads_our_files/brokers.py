@@ -77,6 +77,8 @@ class Broker(StartsAndStops):
         self.place = place
         self.log = log
         self.port = free_port()
+        self.listeners = f"PLAINTEXT://{self.bootstrap}"
+        """The first one is that of clients."""
         self.settings = COMMON | {name.replace("_", "."): value for name, value in settings.items()}
         self.process = Process(place, self.name)
 
@@ -86,7 +88,7 @@ class Broker(StartsAndStops):
 
     def write_properties(self, **more: object) -> Path:
         found = {
-            "listeners": f"PLAINTEXT://{self.bootstrap}",
+            "listeners": self.listeners,
             "log.dirs": self.log,
             **self.settings,
             **{name.replace("_", "."): value for name, value in more.items()},
@@ -129,9 +131,10 @@ class Kafka4(Broker):
             process_roles="broker,controller",
             node_id=1,
             controller_quorum_voters=f"1@127.0.0.1:{controller}",
-            listeners=f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller}",
+            listeners=f"{self.listeners},CONTROLLER://127.0.0.1:{controller}",
             controller_listener_names="CONTROLLER",
-            listener_security_protocol_map="PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            listener_security_protocol_map="PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,"
+            "CONTROLLER:PLAINTEXT",
         )
         if not (self.log / "meta.properties").exists():
             formatting = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(path)]

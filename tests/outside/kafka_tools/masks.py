@@ -18,6 +18,7 @@ MASKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )
 _SPACES = re.compile(r"[ \t]+")
+_THREAD = re.compile(r"^\[[\w |-]+\] (?=ERROR|WARN)")
 _RATES = re.compile(r"\b\d+\.\d+\b")
 
 Mask = Callable[[list[str]], list[str]]
@@ -105,6 +106,11 @@ def consumed(found: list[str]) -> list[str]:
 def without_warnings(found: list[str]) -> list[str]:
     """How often a client found nobody there, or had to wait, is a matter of time."""
     return [line for line in found if " WARN " not in line]
+
+
+def without_threads(found: list[str]) -> list[str]:
+    """Which of a client's threads says something is a matter of time."""
+    return [_THREAD.sub("", line) for line in found]
 
 
 def events(found: list[str]) -> list[str]:

@@ -11,6 +11,7 @@ from bench.__main__ import Table
 from bench.checkouts import HERE, Checkout, NotThereError
 from bench.cluster_sections import cluster_sections
 from bench.report import Figure, Goal, between_versions, print_table
+from bench.secured_sections import secured_sections
 from bench.sections import Section, all_sections, within
 from bench.spark_table import OF_PARQUET, OVER_EMPTY
 from bench.spark_table import all_sections as spark_sections
@@ -54,7 +55,8 @@ def test_rows_of_spark_differ_are_bounded_and_judged() -> None:
 
 
 def test_all_titles_differ_and_all_have_a_bound() -> None:
-    rows, sections = all_rows(True), [*all_sections(1.0), *cluster_sections(1.0)]
+    rows = all_rows(True)
+    sections = [*all_sections(1.0), *secured_sections(1.0), *cluster_sections(1.0)]
     titles = [row.title for row in rows] + [one.title for one in sections]
     assert len(set(titles)) == len(titles)
     bounds = [row.seconds_max for row in rows] + [one.seconds_max for one in sections]
