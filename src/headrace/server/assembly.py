@@ -31,7 +31,6 @@ from headrace.ports.world import World
 from headrace.posix.awaiting import called_back
 from headrace.security.authorizer import Authorizer
 from headrace.security.configured import default_authorizer
-from headrace.security.identity import LOCAL_LISTENER
 from headrace.server import identity
 from headrace.server.compaction import ProcessWorker, compaction_worker
 from headrace.server.doors import Doors
@@ -212,9 +211,7 @@ class Server:
         self.broker.reconfigured.append(self._take_limits)
         self.doors.bind(config, self.table, self.world, self.broker.users.verifiers)
         self.broker.reconfigured.append(self.doors.reconfigure)
-        if self.doors.local_path is not None:
-            socket = Endpoint(LOCAL_LISTENER, f"unix:{self.doors.local_path}", 0)
-            self.broker.image.local = (self.broker.broker_id, socket)
+        self.broker.image.local = self.doors.local_of(self.broker.broker_id)
 
     def _take_limits(self, config: BrokerConfig) -> None:
         self.table.limits = Limits(config, config.connection_limits)

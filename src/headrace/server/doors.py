@@ -8,14 +8,17 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.broker.metadata_image import Endpoint
 from headrace.config.broker import BrokerConfig
 from headrace.config.listeners import TLS_PROTOCOLS
 from headrace.log import file_names
 from headrace.model.errors import ConfigError
+from headrace.model.nouns import BrokerId
 from headrace.net.listener import Address, Listener
 from headrace.net.local import LocalConnection
 from headrace.net.table import ConnectionTable
 from headrace.ports.network import Listening, ListenOptions
+from headrace.security.identity import LOCAL_LISTENER
 
 if TYPE_CHECKING:
     from headrace.ports.world import World
@@ -90,6 +93,12 @@ class Doors:
             log.warning("%s; there is no local administration (admin.socket names a path)", reason)
         else:
             self.local_path = None if self._local is None else os.path.abspath(path)
+
+    def local_of(self, broker_id: BrokerId) -> tuple[BrokerId, Endpoint] | None:
+        """Return where who came by the socket for administration finds this broker, or None."""
+        if self.local_path is None:
+            return None
+        return broker_id, Endpoint(LOCAL_LISTENER, f"unix:{self.local_path}", 0)
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Follow altered settings."""

@@ -3,17 +3,30 @@
 import asyncio
 import ssl
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from headrace.config.broker import BrokerConfig, load
 from headrace.model.errors import ConfigError
+from headrace.net.limits import Limits
+from headrace.net.table import ConnectionTable
 from headrace.posix.clock import RealClock
 from headrace.posix.network import RealNetwork
 from headrace.server.tls_listeners import TlsListeners
 from headrace.server.ways_to_listeners import WaysToListeners
 from tests.support.broker import until
 from tests.support.certificates import Authority
+
+
+def listeners(config: BrokerConfig, clock: RealClock) -> TlsListeners:
+    """Of a broker that nobody comes to."""
+    limits = Limits(config, config.connection_limits)
+    return TlsListeners(config, clock, ConnectionTable(clock, limits, nobody, nobody))
+
+
+def nobody(_: object) -> NoReturn:
+    raise AssertionError
 
 
 def configured(authority: Authority, store: Path, **changed: str) -> BrokerConfig:
@@ -45,7 +58,7 @@ def test_connections_to_others_have_the_new_certificate_and_a_broken_file_change
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        tls = TlsListeners(configured(authority, store), RealClock(loop))
+        tls = listeners(configured(authority, store), RealClock(loop))
         try:
             before = connecting(tls)
             store.write_text(second.both.read_text()[:-200])
@@ -67,7 +80,7 @@ def test_other_brokers_are_verified_by_the_truststore_and_their_host(tmp_path: P
 
     async def context(**changed: str) -> ssl.SSLContext:
         loop = asyncio.get_running_loop()
-        tls = TlsListeners(configured(authority, store, **changed), RealClock(loop))
+        tls = listeners(configured(authority, store, **changed), RealClock(loop))
         tls.close()
         return connecting(tls)
 

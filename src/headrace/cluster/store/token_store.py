@@ -10,20 +10,9 @@ import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from headrace.cluster.store.config_store import ATTEMPTS_MAX
+from headrace.cluster.store.changed_node import KEEP, Unchanged, change_node
 from headrace.cluster.store.znodes import NONSENSE, BadPayload, quote_entity, unquote_entity
-from headrace.ports.store import (
-    ANY_VERSION,
-    BadVersion,
-    Create,
-    Delete,
-    Node,
-    NodeExists,
-    NoNode,
-    Operation,
-    Set,
-    Store,
-)
+from headrace.ports.store import Create, Node, NodeExists, Store
 from headrace.security.delegation_tokens import DelegationToken
 from headrace.security.identity import Principal
 
@@ -130,27 +119,19 @@ class TokenStore:
         changing. BadPayload: what is there is no token, and is left alone.
         """
         path = path_of(token_id)
-        for _ in range(ATTEMPTS_MAX):
-            (node,) = await self.store.get_all([path])
-            before = None if node is None else decode_token(path, node.value)
+        wanted: DelegationToken | None = None
+
+        def changed(value: bytes | None) -> bytes | Unchanged | None:
+            nonlocal wanted
+            before = None if value is None else decode_token(path, value)
             wanted = change(before)
             if wanted == before:
-                return before
-            operations = [_operation(path, wanted, node)]
-            if self.store.shared:
-                operations.append(Create(NOTICE, token_id.encode(), sequential=True))
-            with suppress(BadVersion, NodeExists, NoNode):
-                await self.store.multi(operations)
-                return wanted
-        raise BadVersion(path)
+                return KEEP
+            return None if wanted is None else encode_token(wanted)
 
-
-def _operation(path: str, wanted: DelegationToken | None, node: Node | None) -> Operation:
-    if wanted is None:
-        return Delete(path, ANY_VERSION if node is None else node.version)
-    if node is None:
-        return Create(path, encode_token(wanted))
-    return Set(path, encode_token(wanted), node.version)
+        notice = Create(NOTICE, token_id.encode(), sequential=True)
+        await change_node(self.store, path, changed, notice)
+        return wanted
 
 
 def _readable(path: str, node: Node | None) -> DelegationToken | None:

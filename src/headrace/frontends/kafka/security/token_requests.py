@@ -36,7 +36,7 @@ def tokens_of(context: RequestContext) -> "TokenSettingsPort":
 def tell(context: RequestContext, changed: "DelegationToken | ApiError") -> None:
     """Have the audit log tell of a token that was made or altered, or why it was not.
 
-    Not told from request and answer, as others are (`changes`): those have the token's secret alone.
+    Not told from request and answer, as others are (`changes`): those have its secret alone.
     """
     if isinstance(changed, ApiError):
         tell_one(context, Change(changed.code, {}))
