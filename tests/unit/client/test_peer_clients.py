@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import uvloop
@@ -26,7 +27,6 @@ from headrace.client.sync import run
 from headrace.client.transport import Address, ClientError, ConnectionLost, Untrusted
 from headrace.config.listeners import Listener
 from headrace.config.tls_settings import tls_settings
-from headrace.config.value_types import Value
 from headrace.model.secret import Secret
 from headrace.posix.network import RealNetwork
 from headrace.posix.tls import peer_context
@@ -35,6 +35,9 @@ from headrace.testing.broker import BrokerThread
 from tests.support.certificates import OPEN, Authority
 from tests.support.config_values import defaults
 from tests.support.sasl_kit import PASSWORD, USER, add_scram_users, guarded
+
+if TYPE_CHECKING:
+    from headrace.config.value_types import Value
 
 PEER, OTHER = Address("h", 1), Address("h", 2)
 REFUSED = AuthenticationFailed("user broker: no")
