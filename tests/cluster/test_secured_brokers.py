@@ -26,9 +26,11 @@ from tests.support.load import Load, kept
 from tests.support.secured_cluster import (
     ALICE,
     ALICES_PASSWORD,
+    BROKER,
     BROKERS_PASSWORD,
     JAAS,
     SecuredCluster,
+    add_user,
     jaas,
 )
 from tests.support.zookeeper import ZooKeeper
@@ -64,11 +66,18 @@ def make_alice(secured: SecuredCluster, number: int = 0) -> None:
     new = UserScramCredentialUpsertion(ALICE, info, ALICES_PASSWORD.encode())
     for outcome in admin.alter_user_scram_credentials([new]).values():
         outcome.result(30)
-    for outcome in admin.create_acls([
-        AclBinding(kind, "*", ResourcePatternType.LITERAL, f"User:{ALICE}", "*",
-                   AclOperation.ALL, AclPermissionType.ALLOW)
-        for kind in (ResourceType.TOPIC, ResourceType.GROUP)
-    ]).values():  # fmt: skip
+    for kind in (ResourceType.TOPIC, ResourceType.GROUP):
+        grant(admin, kind, "*", f"User:{ALICE}", AclOperation.ALL)
+
+
+def grant(
+    admin: AdminClient, kind: ResourceType, name: str, principal: str, operation: AclOperation
+) -> None:
+    """Add one ACL."""
+    binding = AclBinding(
+        kind, name, ResourcePatternType.LITERAL, principal, "*", operation, AclPermissionType.ALLOW
+    )
+    for outcome in admin.create_acls([binding]).values():
         outcome.result(30)
 
 
@@ -186,7 +195,7 @@ def test_a_broker_with_a_wrong_password_is_told_and_harms_nobody(
         secured.brokers.kill()
 
 
-def test_brokers_know_each_other_by_their_certificates_alone(
+def test_brokers_know_each_other_by_their_certificates_and_may_act_by_one_acl(
     tmp_path: Path, zookeeper: ZooKeeper
 ) -> None:
     secured = SecuredCluster(
@@ -194,5 +203,21 @@ def test_brokers_know_each_other_by_their_certificates_alone(
         each=lambda number: {"listener.name.brokers.ssl.client.auth": "required"},
         offsets_topic_replication_factor=1,
     )  # fmt: skip
-    with secured.brokers as brokers:
+    brokers = secured.brokers
+    for broker in brokers.brokers:
+        broker.settings["super.users"] = "User:ANONYMOUS"  # not themselves
+    try:
+        brokers.brokers[0].start()
+        brokers.until_all_are_here()
+        grant(brokers.admin(), ResourceType.BROKER, "kafka-cluster", "User:CN=broker",
+              AclOperation.CLUSTER_ACTION)  # fmt: skip
+        brokers.brokers[1].start()
+        brokers.until_all_are_here()
         brokers.create("mutual", replicas=2)
+    finally:
+        brokers.kill()
+
+
+def test_the_brokers_user_is_made_once(running: SecuredCluster) -> None:
+    with pytest.raises(AssertionError, match="there is a user broker already"):
+        add_user(running.brokers.connect, BROKER, "another")

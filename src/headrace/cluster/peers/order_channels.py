@@ -131,7 +131,7 @@ class OrderChannel:
 
     async def _asked(self, call: PeerCall[Failed]) -> Failed:
         """Ask until there is an answer. ApiError: it refuses, or does not know such requests."""
-        backoff, refused = BACKOFF_SECONDS_MIN, False
+        backoff, refused, said = BACKOFF_SECONDS_MIN, False, ""
         while True:
             endpoint = self.broker.endpoint(self._teller.listener)
             if endpoint is None:
@@ -141,7 +141,9 @@ class OrderChannel:
                 link = await self._client.link_to(Address(endpoint.host, endpoint.port))
                 return await self._client.ask(link, call)
             except ClientError as error:
-                _logger.info("orders for broker %d: %s", self.broker.broker_id, error)
+                if str(error) != said:
+                    said = str(error)
+                    _logger.info("orders for broker %d: %s", self.broker.broker_id, said)
             except ApiError as error:  # its store may fail, or it has not heard of us yet
                 if error.code in _FINAL:
                     raise
