@@ -75,6 +75,12 @@ def test_both_names_of_credentials_are_taken_by_source_and_sink() -> None:
             assert credentials.mechanism == "SCRAM-SHA-512"
 
 
+def test_plain_text_said_in_words_is_what_nothing_said_is() -> None:
+    plain = {"kafka.security.protocol": "plaintext", "kafka.sasl.mechanism": "PLAIN"}
+    assert source(**plain).fetching.security == security.NO_SECURITY
+    assert not sink(**plain).security.guarded
+
+
 def test_a_file_alone_says_it_all_and_is_read_anew(tmp_path: Path) -> None:
     settings = {key.removeprefix("kafka."): value for key, value in SASL.items()}
     name = file_of(tmp_path, **settings, **{"bootstrap.servers": "h:7", "acks": "1"})

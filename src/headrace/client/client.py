@@ -194,9 +194,10 @@ class Client:
                     raise
                 failure: HeadraceError = error
                 outage_began = self.transport.now()
+            except Refused:  # whoever is patient waits for brokers, not for another password
+                raise
             except (CannotConnect, ConnectionLost, TimedOut) as error:
-                hopeless = isinstance(error, Refused) or not self.patient
-                if isinstance(error, CannotConnect) and hopeless:
+                if isinstance(error, CannotConnect) and not self.patient:
                     raise
                 if outage_over():
                     raise

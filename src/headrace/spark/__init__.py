@@ -21,6 +21,7 @@ that registers the format with this Python, and makes streaming queries show as 
     cluster.py        what the driver asks of the brokers
     tasks.py, read.py what a task is and does: fetch, decode, hand over
     connections.py    connections that a worker keeps between tasks
+    security.py       by which settings each process connects: options, or a file it reads
     register.py       the format made known to a session, and the Python it runs in
     listener.py       attach(): offsets of every batch, the last one too, committed to the group
     python.py         the Python of Spark's processes; worker_daemon.py forks its workers

@@ -182,3 +182,22 @@ def test_a_temporary_directory_goes_when_the_broker_stops_and_a_given_one_stays(
     assert own.directory == ""
     assert (tmp_path / "log" / "meta.properties").exists()
     assert given.directory == str(tmp_path / "log")
+
+
+def test_a_suite_asks_for_a_broker_that_asks_who_connects(run: Run) -> None:
+    found = run(
+        """
+        @pytest.fixture(scope="session")
+        def headrace_security():
+            return "SASL_SSL"
+
+        @pytest.mark.headrace_topics("t")
+        def test_guarded(headrace_broker, headrace_clients):
+            assert headrace_clients.librdkafka["security.protocol"] == "SASL_SSL"
+            producer = Producer(headrace_clients.librdkafka)
+            producer.produce("t", "v")
+            assert producer.flush(20) == 0
+            assert [record.value for record in headrace_broker.records("t")] == [b"v"]
+        """
+    )
+    found.assert_outcomes(passed=1)
