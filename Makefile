@@ -74,6 +74,7 @@ compat: setup-dev ## Kafka's own tools against us and Kafka; Java, Go and Node c
 	$(PY) -m tests.outside.kafka_tools.on_guarded || failed=1; \
 	$(PY) -m tests.outside.kafka_tools.secured_clients || failed=1; \
 	$(PY) -m tests.outside.kafka_tools.streams || failed=1; \
+	$(PY) -m tests.outside.kafka_tools.tokens || failed=1; \
 	$(PY) -m tests.outside.kafka_tools $(ARGS) || failed=1; \
 	exit $$failed
 

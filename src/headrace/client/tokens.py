@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from headrace.client.calls import ColdCall, Maker, check
@@ -121,7 +121,7 @@ def _change(key: ApiKey, token: Token, field: str, period_ms: int) -> ColdCall[i
     return ColdCall(key, build, parse)
 
 
-def _ms(time: Any) -> int:  # noqa: ANN401 - kio's entity
+def _ms(time: datetime) -> int:
     return round(time.timestamp() * 1000)
 
 

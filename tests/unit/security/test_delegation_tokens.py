@@ -83,7 +83,7 @@ def test_only_its_owner_and_its_renewers_change_a_token() -> None:
 
 
 @pytest.mark.parametrize("ends", [{}, {"max_ms": 5100, "expires_ms": 9000}], ids=["usual", "last"])
-def test_a_token_holds_to_the_millisecond_of_its_end_and_not_behind(ends: dict[str, int]) -> None:
+def test_a_token_holds_to_the_millisecond_of_its_end_and_not_behind(ends: dict[str, Any]) -> None:
     token = TOKEN._replace(**ends)
     assert not token.expired(5100)
     assert token.expired(5101)

@@ -34,6 +34,8 @@ def test_a_signature_by_each_algorithm_is_verified_and_no_other_is(algorithm: st
     assert not verifies(key, algorithm, b"said", signature + b"\0")
     assert not verifies(key, algorithm, b"said", b"")
     assert not verifies(key, algorithm, b"said", signature[:-1] + bytes([signature[-1] ^ 1]))
+    half = len(signature) // 2
+    assert not verifies(key, algorithm, b"said", signature[:half] + b"\0" + signature[half:])
     other = parse_jwks(jwks(Signer(algorithm, "other")))["other", algorithm]
     assert not verifies(other, algorithm, b"said", signature)
 
