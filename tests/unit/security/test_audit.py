@@ -5,7 +5,13 @@ import logging
 import pytest
 
 from headrace.security import audit
-from headrace.security.audit import LINES_OF_ALL, LINES_OF_ONE, PERIOD_SECONDS, Audit
+from headrace.security.audit import (
+    CHANGES_OF_ONE,
+    LINES_OF_ALL,
+    LINES_OF_ONE,
+    PERIOD_SECONDS,
+    Audit,
+)
 from headrace.security.authorizer import Operation, Resource, ResourceType
 from headrace.security.identity import Identity, Principal
 from headrace.testing.clock import SimClock
@@ -65,3 +71,22 @@ def test_a_change_says_who_did_it_and_what(lines: pytest.LogCaptureFixture) -> N
         "changed principal=User:alice host=10.0.0.1 listener=SECURE by=CREATE_ACLS"
         ' acl="ALLOW User:bob READ" result=NONE'
     ]
+
+
+def test_who_changes_very_much_has_so_many_lines_and_the_rest_is_counted(
+    lines: pytest.LogCaptureFixture,
+) -> None:
+    clock = SimClock()
+    log = Audit(clock)
+    for number in range(CHANGES_OF_ONE + 5):
+        log.changed(ALICE, by="CREATE_TOPICS", topic=f"t{number}", result="NONE", done=True)
+    assert len(lines.messages) == CHANGES_OF_ONE
+    bob = ALICE._replace(principal=Principal("User", "bob"))
+    log.changed(bob, by="DELETE_TOPICS", topic="t", id=None, result="NONE", done=False)
+    assert lines.messages[-1] == (
+        "not changed principal=User:bob host=10.0.0.1 listener=SECURE by=DELETE_TOPICS topic=t"
+        " result=NONE"
+    )
+    clock.advance(PERIOD_SECONDS)
+    assert lines.messages[-1] == "5 more changes of the last 60 s have no line of their own"
+    assert not log._changes

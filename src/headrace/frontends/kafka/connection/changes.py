@@ -111,7 +111,7 @@ def _created_topics(request: Entity, answer: Entity) -> Iterator[Change]:
         if wanted is not None:
             assigned = len(wanted.assignments)
             detail["partitions"] = assigned or wanted.num_partitions
-            detail["configs"] = _configs(2, ((one.name, one.value) for one in wanted.configs))
+            detail["configs"] = _configs(2, wanted.configs)
         yield Change(topic.error_code, detail)
 
 
@@ -131,12 +131,17 @@ def _created_partitions(request: Entity, answer: Entity) -> Iterator[Change]:
 def _deleted_records(request: Entity, answer: Entity) -> Iterator[Change]:
     for topic in answer.topics:
         for code, partitions in _by_result(topic.partitions).items():
-            below = ",".join(f"{one.partition_index}:{one.low_watermark}" for one in partitions)
+            below = ",".join(
+                f"{partition.partition_index}:{partition.low_watermark}" for partition in partitions
+            )
             yield Change(code, {"topic": topic.name, "below": _short(below)})
 
 
 def _altered_configs(request: Entity, answer: Entity) -> Iterator[Change]:
-    asked = {(one.resource_type, one.resource_name): one.configs for one in request.resources}
+    asked = {
+        (resource.resource_type, resource.resource_name): resource.configs
+        for resource in request.resources
+    }
     for outcome in answer.responses:
         kind, name = outcome.resource_type, outcome.resource_name
         configs = asked.get((kind, name), ())
@@ -154,8 +159,10 @@ def _operation(kind: int, config: Entity) -> str:
     return f"{config.name}{verb or '='}{shown}"
 
 
-def _configs(kind: int, configs: Iterable[tuple[str, str | None]]) -> str | None:
-    return _short(",".join(f"{name}={_shown(kind, name, value)}" for name, value in configs))
+def _configs(kind: int, configs: Iterable[Entity]) -> str | None:
+    return _short(
+        ",".join(f"{config.name}={_shown(kind, config.name, config.value)}" for config in configs)
+    )
 
 
 def _shown(kind: int, name: str, value: str | None) -> str | None:
@@ -176,10 +183,10 @@ def _moved_logs(request: Entity, answer: Entity) -> Iterator[Change]:
         for partition in topic.partitions
     }
     for topic in answer.results:
-        for one in topic.partitions:
-            path = paths.get((topic.topic_name, one.partition_index))
-            partition = f"{topic.topic_name}-{one.partition_index}"
-            yield Change(one.error_code, {"partition": partition, "to": path})
+        for partition in topic.partitions:
+            path = paths.get((topic.topic_name, partition.partition_index))
+            name = f"{topic.topic_name}-{partition.partition_index}"
+            yield Change(partition.error_code, {"partition": name, "to": path})
 
 
 def _created_acls(request: Entity, answer: Entity) -> Iterator[Change]:
@@ -227,7 +234,7 @@ def _elected(request: Entity, answer: Entity) -> Iterator[Change]:
         return
     for topic in answer.replica_election_results:
         for code, partitions in _by_result(topic.partition_result).items():
-            numbers = ",".join(str(one.partition_id) for one in partitions)
+            numbers = ",".join(str(partition.partition_id) for partition in partitions)
             detail: Detail = {"topic": topic.topic, "partitions": _short(numbers)}
             yield Change(code, {**detail, "election": kind})
 
@@ -237,16 +244,16 @@ def _reassigned(request: Entity, answer: Entity) -> Iterator[Change]:
         yield Change(answer.error_code, {})
         return
     wanted = {
-        (topic.name, one.partition_index): one.replicas
+        (topic.name, partition.partition_index): partition.replicas
         for topic in request.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
     for topic in answer.responses:
-        for one in topic.partitions:
-            replicas = wanted.get((topic.name, one.partition_index))
+        for partition in topic.partitions:
+            replicas = wanted.get((topic.name, partition.partition_index))
             shown = "CANCELLED" if replicas is None else ",".join(map(str, replicas))
-            partition = f"{topic.name}-{one.partition_index}"
-            yield Change(one.error_code, {"partition": partition, "replicas": _short(shown)})
+            name = f"{topic.name}-{partition.partition_index}"
+            yield Change(partition.error_code, {"partition": name, "replicas": _short(shown)})
 
 
 def _altered_quotas(request: Entity, answer: Entity) -> Iterator[Change]:
@@ -256,17 +263,19 @@ def _altered_quotas(request: Entity, answer: Entity) -> Iterator[Change]:
             for part in entry.entity
         )
         quotas = ",".join(
-            f"{one.key} DELETE" if one.remove else f"{one.key}={one.value:g}" for one in entry.ops
+            f"{quota.key} DELETE" if quota.remove else f"{quota.key}={quota.value:g}"
+            for quota in entry.ops
         )
         yield Change(outcome.error_code, {"entity": whose, "quotas": _short(quotas)})
 
 
 def _altered_users(request: Entity, answer: Entity) -> Iterator[Change]:
     done: dict[str, list[str]] = {}
-    for one in request.deletions:
-        done.setdefault(one.name, []).append(f"{_mechanism(one)} DELETE")
-    for one in request.upsertions:
-        done.setdefault(one.name, []).append(f"{_mechanism(one)} iterations={one.iterations}")
+    for deletion in request.deletions:
+        done.setdefault(deletion.name, []).append(f"{_mechanism(deletion)} DELETE")
+    for made in request.upsertions:
+        said = f"{_mechanism(made)} iterations={made.iterations}"
+        done.setdefault(made.name, []).append(said)
     for outcome in answer.results:
         credentials = ",".join(done.get(outcome.user, ()))
         yield Change(outcome.error_code, {"user": outcome.user, "credentials": credentials})
@@ -292,7 +301,7 @@ def _deleted_share_offsets(request: Entity, answer: Entity) -> Iterator[Change]:
 
 
 def _ended_transactions(request: Entity, answer: Entity) -> Iterator[Change]:
-    ends = {one.producer_id: one.transaction_result for one in request.markers}
+    ends = {marker.producer_id: marker.transaction_result for marker in request.markers}
     for marker in answer.markers:
         end = "COMMIT" if ends.get(marker.producer_id) else "ABORT"
         yield from _of_partitions(marker.topics, producer=marker.producer_id, end=end)
@@ -303,7 +312,7 @@ def _of_partitions(topics: Iterable[Entity], **detail: object) -> Iterator[Chang
     for topic in topics:
         name = getattr(topic, "name", None) or getattr(topic, "topic_name", None)
         for code, partitions in _by_result(topic.partitions).items():
-            numbers = ",".join(str(one.partition_index) for one in partitions)
+            numbers = ",".join(str(partition.partition_index) for partition in partitions)
             yield Change(code, {**detail, "topic": name, "partitions": _short(numbers)})
 
 
