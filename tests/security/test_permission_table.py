@@ -6,11 +6,9 @@ fails here. `make security-test` plays all; `make test` one door with a name and
 
 import contextlib
 import os
-import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -275,22 +273,3 @@ def may(ask: Ask, role: Role, *, tagged: bool) -> bool:
         return False
     by_rule = role in (Role.RULED, Role.SUPER)
     return by_rule or tagged or (role is Role.BROKER and ask.operation.name == "CLUSTER_ACTION")
-
-
-def test_a_listener_has_no_other_door_than_those_of_the_table(table: Table) -> None:
-    def ports(_: Any) -> set[int]:
-        server = table.house.broker.server
-        http = {server.http.address[1]} if server.http is not None else set()
-        return {listener.port for listener in server.listeners} | http
-
-    listening = set()
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        _, local, _, state, *_ = line.split()
-        if state == "0A":
-            listening.add(int(local.rpartition(":")[2], 16))
-    own = table.house.broker.call(ports)
-    assert own <= listening
-    with socket.socket() as probe:
-        probe.settimeout(5)
-        for port in own:
-            assert port != 0

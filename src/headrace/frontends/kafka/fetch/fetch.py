@@ -48,12 +48,12 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     sessions = context.shared.fetch_sessions
     session: FetchSession | None = None
     if request.session_epoch == FINAL_EPOCH:
-        sessions.close(request.session_id, request.replica_id)
+        sessions.close(request.session_id, request.replica_id, context.identity.principal)
     elif request.session_epoch == INITIAL_EPOCH:
-        session = sessions.open(version, request)
+        session = sessions.open(version, request, context.identity.principal)
     else:
         try:
-            session = sessions.resume(version, request)
+            session = sessions.resume(version, request, context.identity.principal)
         except ApiError as error:
             return encode_response(version, FetchResponse(error_code=error.code))
     wanted = wanted_of(version, request) if session is None else session.wanted

@@ -14,6 +14,7 @@ from headrace.frontends.kafka.fetch.wanted_partitions import WantedPartitions
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId
 from headrace.ports.clock import Clock, Random
+from headrace.security.identity import ANONYMOUS, Principal
 from headrace.wire.kafka.hot.fetch import FetchRequest
 
 FINAL_EPOCH = -1
@@ -29,11 +30,16 @@ class FetchSession:
     """The partitions one client reads, in the order in which they have their turn."""
 
     __slots__ = (
-        "by_id", "created", "epoch", "replica_epoch", "replica_id", "session_id", "used", "wanted",
+        "by_id", "created", "epoch", "owner", "replica_epoch", "replica_id", "session_id", "used",
+        "wanted",
     )  # fmt: skip
 
-    def __init__(self, session_id: int, by_id: bool, now: float, request: FetchRequest) -> None:
+    def __init__(
+        self, session_id: int, by_id: bool, now: float, request: FetchRequest, owner: Principal
+    ) -> None:
         self.session_id = session_id
+        self.owner = owner
+        """Nobody else resumes or ends it, whichever connection he comes by."""
         self.replica_id = request.replica_id
         self.replica_epoch = request.replica_epoch
         self.by_id = by_id
@@ -69,12 +75,14 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions) + len(self._followers)
 
-    def open(self, version: int, request: FetchRequest) -> FetchSession | None:
+    def open(
+        self, version: int, request: FetchRequest, owner: Principal = ANONYMOUS
+    ) -> FetchSession | None:
         """Open the session a full fetch asks for; None where there is no place for one.
 
         Ends the session the client had before.
         """
-        self.close(request.session_id, request.replica_id)
+        self.close(request.session_id, request.replica_id, owner)
         partitions = sum(len(topic.partitions) for topic in request.topics)
         if not partitions:
             return None
@@ -82,20 +90,23 @@ class FetchSessions:
             self._close_former(request)
         elif not self._place_for(partitions):
             return None
-        session = FetchSession(self._new_id(), version >= TOPIC_IDS_FROM, self._now(), request)
+        by_id = version >= TOPIC_IDS_FROM
+        session = FetchSession(self._new_id(), by_id, self._now(), request, owner)
         session.update(request)
         self._of(request.replica_id)[session.session_id] = session
         return session
 
-    def resume(self, version: int, request: FetchRequest) -> FetchSession:
+    def resume(
+        self, version: int, request: FetchRequest, owner: Principal = ANONYMOUS
+    ) -> FetchSession:
         """Resume the session of an incremental fetch, taken to its next epoch.
 
-        ApiError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
+        ApiError: FETCH_SESSION_ID_NOT_FOUND (another's, too), INVALID_FETCH_SESSION_EPOCH,
         FETCH_SESSION_TOPIC_ID_ERROR (names before, ids now, or the other way round).
         """
         sessions = self._of(request.replica_id)
         session = sessions.get(request.session_id)
-        if session is None or session.replica_id != request.replica_id:
+        if session is None or (session.replica_id, session.owner) != (request.replica_id, owner):
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != request.session_epoch:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
@@ -107,13 +118,15 @@ class FetchSessions:
         sessions.move_to_end(session.session_id)
         return session
 
-    def close(self, session_id: int, replica_id: int = -1) -> None:
-        """Forget a session of a client, or of that follower; an unknown one is ignored."""
-        sessions = self._of(replica_id)
-        session = sessions.get(session_id)
-        if session is not None and session.replica_id == replica_id:
-            del sessions[session_id]
-            session.wanted.close()
+    def close(self, session_id: int, replica_id: int = -1, owner: Principal = ANONYMOUS) -> None:
+        """Forget `owner`'s session, or that of his follower; an unknown one is ignored."""
+        session = self._of(replica_id).get(session_id)
+        if session is not None and (session.replica_id, session.owner) == (replica_id, owner):
+            self._forget(session)
+
+    def _forget(self, session: FetchSession) -> None:
+        del self._of(session.replica_id)[session.session_id]
+        session.wanted.close()
 
     def _of(self, replica_id: int) -> OrderedDict[int, FetchSession]:
         return self._sessions if replica_id < 0 else self._followers
@@ -125,7 +138,7 @@ class FetchSessions:
             if session.replica_id == request.replica_id and (
                 session.replica_epoch != request.replica_epoch or session.used < used_before
             ):
-                self.close(session.session_id, session.replica_id)
+                self._forget(session)
 
     def _new_id(self) -> int:
         while True:
@@ -154,7 +167,7 @@ class FetchSessions:
 
     def _evict(self, session: FetchSession) -> None:
         self.evicted += 1
-        self.close(session.session_id)
+        self._forget(session)
 
 
 def _nothing_wanted(request: FetchRequest, *, kept: bool) -> WantedPartitions:
