@@ -20,7 +20,7 @@ from headrace.security.identity import Identity, Principal
 from headrace.security.rules import Reach, RuleAuthorizer, Ruling
 from headrace.wire.kafka.api import VERSIONS, ApiKey
 from headrace.wire.kafka.frame import request_head
-from tests.support.authorisation import frame_of
+from tests.support.authorisation import errors, frame_of
 from tests.support.authorisation_cases import CASES
 from tests.support.doors import Door, House, Role, Way, authorizer_of, raw
 from tests.support.permission_table import (
@@ -29,7 +29,6 @@ from tests.support.permission_table import (
     Answer,
     Question,
     Table,
-    errors,
     expected,
     of_nobody,
     of_open_listeners,

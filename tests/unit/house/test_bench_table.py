@@ -11,8 +11,8 @@ from bench.__main__ import Table
 from bench.checkouts import HERE, Checkout, NotThereError
 from bench.cluster_sections import cluster_sections
 from bench.report import Figure, Goal, between_versions, print_table
-from bench.secured_sections import secured_sections
 from bench.sections import Section, all_sections, within
+from bench.secured_sections import secured_sections
 from bench.spark_table import OF_PARQUET, OVER_EMPTY
 from bench.spark_table import all_sections as spark_sections
 from bench.subjects import KAFKA, OURS, Subject, in_turn
