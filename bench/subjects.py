@@ -44,7 +44,7 @@ class Broker(ABC):
     """Whether a write is on disk before it is acknowledged; else the page cache is enough."""
     settings: str = ""
     """Lines of its configuration beside those that every measurement needs."""
-    tls_port: int = 0
+    tls_port: int = field(default=0, kw_only=True)
     """Where it speaks TLS beside its own listener, by the keystore in its settings; 0: nowhere."""
     name: str = field(init=False)
     port: int = field(init=False, default=0)

@@ -6,11 +6,9 @@ fails here. `make security-test` plays all; `make test` one door with a name and
 
 import contextlib
 import os
-import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +20,7 @@ from headrace.security.identity import Identity, Principal
 from headrace.security.rules import Reach, RuleAuthorizer, Ruling
 from headrace.wire.kafka.api import VERSIONS, ApiKey
 from headrace.wire.kafka.frame import request_head
-from tests.support.authorisation import frame_of
+from tests.support.authorisation import errors, frame_of
 from tests.support.authorisation_cases import CASES
 from tests.support.doors import Door, House, Role, Way, authorizer_of, raw
 from tests.support.permission_table import (
@@ -31,7 +29,6 @@ from tests.support.permission_table import (
     Answer,
     Question,
     Table,
-    errors,
     expected,
     of_nobody,
     of_open_listeners,
@@ -275,22 +272,3 @@ def may(ask: Ask, role: Role, *, tagged: bool) -> bool:
         return False
     by_rule = role in (Role.RULED, Role.SUPER)
     return by_rule or tagged or (role is Role.BROKER and ask.operation.name == "CLUSTER_ACTION")
-
-
-def test_a_listener_has_no_other_door_than_those_of_the_table(table: Table) -> None:
-    def ports(_: Any) -> set[int]:
-        server = table.house.broker.server
-        http = {server.http.address[1]} if server.http is not None else set()
-        return {listener.port for listener in server.listeners} | http
-
-    listening = set()
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        _, local, _, state, *_ = line.split()
-        if state == "0A":
-            listening.add(int(local.rpartition(":")[2], 16))
-    own = table.house.broker.call(ports)
-    assert own <= listening
-    with socket.socket() as probe:
-        probe.settimeout(5)
-        for port in own:
-            assert port != 0

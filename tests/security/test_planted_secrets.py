@@ -7,9 +7,10 @@ and the command line of a process.
 import base64
 import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -31,9 +32,6 @@ from tests.support.doors import raw
 from tests.support.permission_table import alone
 from tests.support.process import BrokerProcess, free_port
 from tests.support.sasl_kit import Knocking, client_of
-
-if TYPE_CHECKING:
-    from tests.support.broker import Room
 
 PLAIN = "planted-plain-5a1"
 KEY_PASSWORD = "planted-key-5a2"
@@ -154,10 +152,7 @@ def test_no_answer_of_any_api_has_a_secret_in_it(planted: Planted) -> None:
             with Knocking(planted.broker) as connection:
                 values: Any = {} if case is None else case.values
                 if callable(values):
-                    made = values
-                    values = planted.broker.call(
-                        lambda server, made=made: made(cast("Room", server))
-                    )
+                    values = planted.broker.call(partial(_made, values))
                 version = VERSIONS[key][1] if case is None else case.version
                 answer = connection.ask_values(key, version, values)
                 assert not planted.of(str(answer)), key.name
@@ -198,6 +193,10 @@ def test_what_is_stored_of_secrets_is_in_the_users_own_znode_and_in_no_path(
                 TYPED,
             }  # as in Kafka without password.encoder.secret: the broker's own node
         assert set(planted.of(value)) <= allowed, path
+
+
+def _made(values: Callable[[Any], Any], server: Server) -> Any:
+    return values(server)
 
 
 async def _nodes(server: Server) -> list[tuple[str, str]]:

@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -121,9 +122,9 @@ class Matrix:
         """Play all cells of a client of Python."""
         for way in self.ways():
             topic = f"{client}-{way.title}".lower().replace(" ", "-").replace("_", "-")
-            self.judge(client, way, lambda way=way, topic=topic: self._works(story, way, topic))
+            self.judge(client, way, partial(self._works, story, way, topic))
         for way in self.refusals():
-            self.judge(client, way, lambda way=way: self._refused(story, way))
+            self.judge(client, way, partial(self._refused, story, way))
 
     def _works(self, story: Story, way: Way, topic: str) -> str:
         found = story(self.bootstrap(way), way.security, topic)
@@ -149,9 +150,9 @@ class Matrix:
         """Play all cells of a client of another language."""
         command = program.prepare()
         for way in self.ways():
-            self.judge(client, way, lambda way=way: self._ran(command, program, way))
+            self.judge(client, way, partial(self._ran, command, program, way))
         for way in self.refusals():
-            self.judge(client, way, lambda way=way: self._ran(command, program, way))
+            self.judge(client, way, partial(self._ran, command, program, way))
 
     def _ran(self, command: list[str], program: Program, way: Way) -> str:
         refusal = way.title in REFUSALS

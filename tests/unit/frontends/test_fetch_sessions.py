@@ -5,6 +5,7 @@ import pytest
 from headrace.frontends.kafka.fetch.fetch_sessions import EVICTION_SECONDS, FetchSessions
 from headrace.frontends.kafka.fetch.wanted_partitions import WantedPartition
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.security.identity import Principal
 from headrace.wire.kafka.hot.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from tests.support.groups_kit import CountingRandom, HandClock
 
@@ -145,3 +146,19 @@ def test_a_larger_session_takes_the_place_of_the_smallest_that_has_lived_two_min
     assert kept.evicted == int(taken)
     left = [len(session.wanted.by_key) for session in kept._sessions.values()]
     assert sorted(left) == ([1, 4, 5] if taken else [1, 3, 5])
+
+
+def test_a_session_is_its_owners_and_nobody_else_resumes_or_ends_it() -> None:
+    alice, eve = Principal("User", "alice"), Principal("User", "eve")
+    kept, _ = sessions()
+    session = kept.open(BY_NAME, asks(2), alice)
+    assert session is not None
+    with pytest.raises(ApiError) as refused:
+        kept.resume(BY_NAME, asks(0, session=session.session_id, epoch=1), eve)
+    assert refused.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    kept.close(session.session_id, -1, eve)
+    assert kept.open(BY_NAME, asks(1, session=session.session_id), eve) is not session
+    assert kept.resume(BY_NAME, asks(0, session=session.session_id, epoch=1), alice) is session
+    kept.close(session.session_id, -1, alice)
+    with pytest.raises(ApiError):
+        kept.resume(BY_NAME, asks(0, session=session.session_id, epoch=2), alice)

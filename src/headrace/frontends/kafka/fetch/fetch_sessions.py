@@ -101,7 +101,7 @@ class FetchSessions:
     ) -> FetchSession:
         """Resume the session of an incremental fetch, taken to its next epoch.
 
-        ApiError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
+        ApiError: FETCH_SESSION_ID_NOT_FOUND (another's, too), INVALID_FETCH_SESSION_EPOCH,
         FETCH_SESSION_TOPIC_ID_ERROR (names before, ids now, or the other way round).
         """
         sessions = self._of(request.replica_id)
