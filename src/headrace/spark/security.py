@@ -142,7 +142,10 @@ def given_client(given: GivenOptions) -> GivenClient:
     security = Security(tuple(sorted(options.items())), given.text(CONFIG_FILE) or None)
     in_file = read_config_file(security.config_file)
     security.check({key: value for key, value in in_file.items() if is_security(key)})
-    if security.config_file is None and options.get(PROTOCOL, "").strip().upper() == "PLAINTEXT":
+    if (
+        security.config_file is None
+        and options.get(CLIENT_PROTOCOL, "").strip().upper() == "PLAINTEXT"
+    ):
         security = NO_SECURITY  # said in words; the listener needs to know of nothing
     bootstrap = given.text(_KAFKA + _BOOTSTRAP) or given.text(_BOOTSTRAP) or in_file.get(_BOOTSTRAP)
     others = [key for key in in_file if key != _BOOTSTRAP and not is_security(key)]

@@ -23,6 +23,7 @@ from tests.support.authorisation_values import (
     GROUP,
     NOT_ATTEMPTED,
     SECOND,
+    TOKEN,
     TOPIC,
     TRANSACTION,
     fetched,
@@ -31,14 +32,15 @@ from tests.support.broker import Room
 from tests.support.runs import answered
 from tests.unit.frontends.test_authorisation import in_room, open_share_session, values_of
 
-FAILED = {TOPIC, GROUP, CLUSTER, TRANSACTION}
+FAILED = {TOPIC, GROUP, CLUSTER, TRANSACTION, TOKEN}
 NOBODY = ALICE._replace(principal=Principal("User", "nobody"))
 KINDS = (
     ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID,
+    ResourceType.DELEGATION_TOKEN, ResourceType.USER,
 )  # fmt: skip
 SILENT = {
     ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS, ApiKey.DESCRIBE_CLUSTER,
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS, ApiKey.DESCRIBE_DELEGATION_TOKEN,
 }  # fmt: skip
 """Where who may not see something is told of nothing, and of no error."""
 

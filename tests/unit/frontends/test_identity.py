@@ -59,6 +59,7 @@ def open_session(here: Room, *, authenticates: bool) -> tuple[KafkaSession, Any]
         waits=False,
         authenticated=True,
     )
+    connection.known = lambda: setattr(connection, "authenticated", True)
     peer: Any = connection
     return KafkaSession(dispatcher, peer), connection
 
