@@ -9,7 +9,9 @@ import pytest
 
 from headrace.client.groups import committed
 from headrace.client.sync import run
+from headrace.client.transport import Refused
 from headrace.config.jaas import SCRAM_MODULE
+from headrace.model.errors import HeadraceError
 from headrace.model.nouns import TopicPartition
 from headrace.spark import security
 from headrace.spark.connections import FetchConnections
@@ -272,6 +274,7 @@ def test_a_broker_that_wants_a_certificate_is_not_asked_again(tmp_path: Path) ->
         "ssl.client.auth": "required",
     }
     stranger = Authority(tmp_path, "stranger")
+    told: list[HeadraceError] = []
     with BrokerThread(settings) as broker:
         for trusted, complaint in (
             (authority, "wants a certificate that it believes"),
@@ -287,11 +290,13 @@ def test_a_broker_that_wants_a_certificate_is_not_asked_again(tmp_path: Path) ->
                     broker.bootstrap,
                     client_id="c",
                     request_timeout_seconds=30.0,
-                    retry_seconds=3600.0,
+                    retry_seconds=10.0,
                 ) as client,
                 pytest.raises(Exception, match=complaint),
             ):
+                client.on_retry = told.append
                 run(client.metadata())
+    assert not [error for error in told if isinstance(error, Refused)]
 
 
 def test_the_listener_knows_the_file_by_its_name_in_the_offsets() -> None:
