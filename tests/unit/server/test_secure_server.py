@@ -18,6 +18,11 @@ from headrace.server.secure.preparation import Secured
 from tests.support.net import until
 
 
+def broken(invariant: Exception) -> None:
+    """An invariant does not hold."""
+    raise invariant
+
+
 @pytest.fixture(autouse=True)
 def mask() -> Iterator[None]:
     before = os.umask(0o022)
@@ -42,7 +47,7 @@ def test_certificates_are_looked_at_each_day_and_again_after_a_failure(
     config, _, secured = prepare("", given)
 
     async def main() -> None:
-        server = SecureServer(config, RealWorld(config), pytest.fail, secured)
+        server = SecureServer(config, RealWorld(config), broken, secured)
         await server.start()
         assert secured.user_made
         await until(lambda: len(looks) >= 3)
@@ -67,7 +72,7 @@ def test_a_renewed_certificate_is_shown_without_a_restart(
     config, _, secured = prepare("", given)
 
     async def main() -> None:
-        server = SecureServer(config, RealWorld(config), pytest.fail, secured)
+        server = SecureServer(config, RealWorld(config), broken, secured)
         await server.start()
         assert server.doors.tls is not None
         (listener,) = server.doors.tls._listeners.values()
