@@ -152,12 +152,17 @@ def _write_carol(side: Side) -> None:
     write_client(side, "carol", "SCRAM-SHA-512", module, "carol-512")
 
 
+def _mallory(name: str, tool: str, words: str, *mask: Mask, **more: object) -> Step:
+    return _as("mallory", name, tool, words, *mask, **more)
+
+
 def refused() -> list[Step]:
     """Who may do nothing, by every tool."""
+    return [*_refused_settings(), *_refused_data(), *_refused_rest()]
 
-    def mallory(name: str, tool: str, words: str, *mask: Mask, **more: object) -> Step:
-        return _as("mallory", name, tool, words, *mask, **more)
 
+def _refused_settings() -> list[Step]:
+    mallory = _mallory
     return [
         mallory("topics list", TOPICS, "--list"),
         mallory("topics describe all", TOPICS, "--describe"),
@@ -187,6 +192,12 @@ def refused() -> list[Step]:
         mallory("configs describe clients", CONFIGS, "--describe --entity-type clients"),
         mallory("configs describe a group", CONFIGS,
                 "--describe --entity-type groups --entity-name g1"),
+    ]  # fmt: skip
+
+
+def _refused_data() -> list[Step]:
+    mallory = _mallory
+    return [
         mallory("console-producer", PRODUCER, "--topic one --sync", stdin="x\n",
                 expected=("TopicAuthorizationException",)),
         mallory("console-producer, idempotent not", PRODUCER,
@@ -207,6 +218,12 @@ def refused() -> list[Step]:
         mallory("consumer-groups delete offsets", GROUPS,
                 "--delete-offsets --group g1 --topic one"),
         mallory("get-offsets", OFFSETS, "--topic-partitions one --time latest"),
+    ]  # fmt: skip
+
+
+def _refused_rest() -> list[Step]:
+    mallory = _mallory
+    return [
         mallory("acls list", ACLS, "--list", expected=("ClusterAuthorizationException",)),
         mallory("acls add", ACLS,
                 "--add --allow-principal User:mallory --operation All --topic *"),
