@@ -84,12 +84,28 @@ def new_authority(key: bytes, now: datetime.datetime, former: Authority | None =
 
 def server_certificate(authority: Authority, names: Iterable[str], now: datetime.datetime) -> bytes:
     """Return a new key and its certificate for a server that is reached by these names."""
-    private = ec.generate_private_key(ec.SECP256R1())
     wanted = list(dict.fromkeys(names))
-    common = wanted[0][:_COMMON_NAME_CHARS_MAX]
+    alternatives = x509.SubjectAlternativeName(map(_general_name, wanted))
+    return _signed(authority, wanted[0], ExtendedKeyUsageOID.SERVER_AUTH, now, alternatives)
+
+
+def client_certificate(authority: Authority, common_name: str, now: datetime.datetime) -> bytes:
+    """Return a new key and its certificate for a client of this name."""
+    return _signed(authority, common_name, ExtendedKeyUsageOID.CLIENT_AUTH, now)
+
+
+def _signed(
+    authority: Authority,
+    common_name: str,
+    purpose: x509.ObjectIdentifier,
+    now: datetime.datetime,
+    alternatives: x509.SubjectAlternativeName | None = None,
+) -> bytes:
+    private = ec.generate_private_key(ec.SECP256R1())
+    common = common_name[:_COMMON_NAME_CHARS_MAX]
     issuer = authority.certificate
     until = min(now + datetime.timedelta(days=SERVER_DAYS), issuer.not_valid_after_utc)
-    certificate = (
+    builder = (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)]))
         .issuer_name(issuer.subject)
@@ -99,14 +115,15 @@ def server_certificate(authority: Authority, names: Iterable[str], now: datetime
         .not_valid_after(until)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName(map(_general_name, wanted)), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()),
             critical=False,
         )
-        .sign(authority.key, hashes.SHA256())
     )
+    if alternatives is not None:
+        builder = builder.add_extension(alternatives, critical=False)
+    certificate = builder.sign(authority.key, hashes.SHA256())
     return _pem_of(private) + certificate.public_bytes(serialization.Encoding.PEM)
 
 

@@ -3,6 +3,7 @@
 Certificates, a user and his password are made for one broker and end with it.
 """
 
+import datetime
 import secrets
 import ssl
 from collections.abc import Mapping
@@ -150,7 +151,7 @@ class Guard:
 
     def _make_certificates(self) -> None:
         try:
-            from headrace.testing.certificates import ThrowawayAuthority
+            from headrace.posix import certificates
         except ModuleNotFoundError as error:
             if error.name is None or error.name.partition(".")[0] != "cryptography":
                 raise
@@ -158,11 +159,19 @@ class Guard:
                 'certificates are made by cryptography: pip install "headrace[tls]"',
                 name=error.name,
             ) from None
-        authority = ThrowawayAuthority(self._directory)
-        self.authority = authority.certificate
-        self._server = authority.sign("localhost", _HOSTS)
+        now = datetime.datetime.now(datetime.UTC)
+        authority = certificates.new_authority(certificates.new_key(), now)
+        self.authority = self._keep("ca.pem", authority.pem)
+        server = certificates.server_certificate(authority, _HOSTS, now)
+        self._server = self._keep("server.pem", server)
         if not self.by_password:
-            self.certificate = authority.sign(USER)
+            client = certificates.client_certificate(authority, USER, now)
+            self.certificate = self._keep("client.pem", client)
+
+    def _keep(self, name: str, pem: bytes) -> Path:
+        path = self._directory / name
+        path.write_bytes(pem)
+        return path
 
     def broker_settings(self) -> dict[str, str]:
         """Return the broker's settings: one listener on the loopback, one user who may do all."""

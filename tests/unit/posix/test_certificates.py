@@ -6,6 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from headrace.posix import certificates
 from headrace.posix.certificates import Authority
@@ -52,6 +53,21 @@ def test_an_authority_signs_certificates_of_servers_and_no_authorities(
 
     assert basic(authority.certificate) == x509.BasicConstraints(ca=True, path_length=0)
     assert basic(x509.load_pem_x509_certificate(server)).ca is False
+
+
+def test_a_clients_certificate_is_for_clients_and_a_servers_for_servers(
+    authority: Authority, server: bytes
+) -> None:
+    def purposes(pem: bytes) -> list[x509.ObjectIdentifier]:
+        made = x509.load_pem_x509_certificate(pem)
+        return list(made.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+
+    client = certificates.client_certificate(authority, "carol", NOW)
+    assert purposes(client) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    assert purposes(server) == [ExtendedKeyUsageOID.SERVER_AUTH]
+    made = x509.load_pem_x509_certificate(client)
+    assert made.subject.rfc4514_string() == "CN=carol"
+    made.verify_directly_issued_by(authority.certificate)
 
 
 def test_a_certificate_is_renewed_thirty_days_before_its_end_and_not_earlier(
