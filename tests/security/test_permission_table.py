@@ -40,6 +40,7 @@ from tests.support.permission_table import (
 LONG = bool(os.environ.get("HEADRACE_LONG"))
 DOORS = list(Door) if LONG else [Door.PLAINTEXT, Door.SASL_PLAINTEXT]
 ACLS = {"authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+OF_TRANSACTIONS = {ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.LIST_TRANSACTIONS}
 SERVED = {api.key for api in APIS}
 README = Path(__file__).parent / "README.md"
 
@@ -83,7 +84,7 @@ def test_each_role_behind_each_door_is_answered_as_the_table_says(
     table: Table, key: ApiKey
 ) -> None:
     table.furnish()
-    if key is ApiKey.DESCRIBE_TRANSACTIONS:
+    if key in OF_TRANSACTIONS:
         table.open_transaction()
     rows = [question for question in questions() if question.key is key]
     cells = [(question, role) for question in rows for role in Role]
@@ -102,8 +103,9 @@ def play(table: Table, question: Question, role: Role) -> list[str]:
     wanted, found = expected(question, role), []
     table.house.rule(ASKED[question.key], question.case.refused, role)
     for door in DOORS:
-        answer = table.ask(Way(door, role), question)
-        problem = wrong(question, role, wanted, answer)
+        way = Way(door, role)
+        answer = table.ask(way, question)
+        problem = wrong(question, way, wanted, answer)
         if problem:
             found.append(f"{question}: {role.value} by {door.value}: {problem}: {answer}")
         if wanted is Answer.ALLOWED and question.case.acts:
@@ -173,6 +175,8 @@ def test_without_an_authorizer_plain_text_on_the_loopback_is_open_and_no_other_d
     unguarded: Table, key: ApiKey
 ) -> None:
     unguarded.furnish()
+    if key in OF_TRANSACTIONS:
+        unguarded.open_transaction()
     question = Question(key, 0)
     before = unguarded.state()
     ways = [Way(door, role) for door in DOORS for role in (Role.UNRULED, Role.BROKER, Role.SUPER)]
@@ -180,7 +184,7 @@ def test_without_an_authorizer_plain_text_on_the_loopback_is_open_and_no_other_d
         for way in ways:
             if of_open_listeners(*way) is wanted:
                 answer = unguarded.ask(way, question)
-                assert wrong(question, way.role, wanted, answer) is None, (question, way, answer)
+                assert wrong(question, way, wanted, answer) is None, (question, way, answer)
                 if wanted is Answer.ALLOWED and question.case.acts:
                     unguarded.furnish()
         assert wanted is Answer.ALLOWED or unguarded.state() == before

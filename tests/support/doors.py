@@ -99,6 +99,9 @@ class House:
                 "listener.name.ssl.ssl.client.auth": "required",
                 "ssl.principal.mapping.rules": "RULE:^CN=(.*)$/$1/",
                 "auto.create.topics.enable": "true",
+                "delegation.token.secret.key": "kept-by-the-broker",
+                # All come from one address, many with something wrong.
+                "connection.failed.authentication.delay.max.ms": "100",
                 "super.users": f"User:{Role.SUPER.user}",
                 **given,
             },

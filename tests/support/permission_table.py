@@ -16,6 +16,7 @@ from headrace.frontends.kafka.connection.authorisation import (
     NOT_ASKED,
 )
 from headrace.frontends.kafka.connection.registry import APIS
+from headrace.model.errors import ErrorCode
 from headrace.server.assembly import Server
 from headrace.wire.kafka.api import ApiKey
 from tests.support.authorisation import all_state, errors
@@ -26,6 +27,7 @@ from tests.support.authorisation_values import (
     FURNISHED,
     GROUP,
     NOT_ATTEMPTED,
+    SECOND,
     TOPIC,
     TRANSACTION,
     Case,
@@ -48,6 +50,14 @@ SILENT = {
 }  # fmt: skip
 """Where who may not see something is told of nothing, and of no error."""
 BEFORE_AUTHENTICATION = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
+
+
+OF_SHARE_SESSIONS = {ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE}
+OF_TOKENS = {
+    ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+}  # fmt: skip
+"""What nobody is answered who has not shown who he is, whatever he may."""
 
 
 class Answer(Enum):
@@ -107,12 +117,15 @@ def of_open_listeners(door: Door, role: Role) -> Answer:
     return Answer.ALLOWED if door is Door.PLAINTEXT or role is Role.SUPER else Answer.REFUSED
 
 
-def wrong(question: Question, role: Role, wanted: Answer, answer: Any) -> str | None:
+def wrong(question: Question, way: Way, wanted: Answer, answer: Any) -> str | None:
     """Return what is wrong with an answer, None where it is as wanted."""
-    case = question.case
+    case, role = question.case, way.role
     if answer is None:
         return "the connection was closed"
     found = {error for error in errors(answer) if error[1] != NOT_ATTEMPTED}
+    if question.key in OF_TOKENS and way.door is Door.PLAINTEXT:
+        asked = {("error_code", ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)}
+        return None if found == asked else f"{sorted(found)}"
     refused = {code for _, code in found} & FAILED.keys()
     silent = case.left_out is not None and case.left_out(answer)
     if wanted is Answer.ALLOWED:
@@ -137,6 +150,7 @@ class Table:
     def __init__(self, house: House) -> None:
         self.house = house
         self.played = 0
+        self._has_token = False
 
     def furnish(self) -> None:
         """Have what requests are about: topic t, groups g, k, s, and transactional id x."""
@@ -146,6 +160,11 @@ class Table:
         self.make_topic()
         for key, version, values in FURNISHED:
             self.ask_until_done(way, key, version, values)
+        if not self._has_token:
+            self.ask_until_done(
+                way, ApiKey.CREATE_DELEGATION_TOKEN, 3, {"max_lifetime": SECOND * 900}
+            )
+            self._has_token = True
 
     def open_transaction(self) -> None:
         """Have x be in the middle of a transaction with topic t."""
@@ -183,13 +202,20 @@ class Table:
         self.played += 1
         if question.key is ApiKey.SHARE_ACKNOWLEDGE:  # it needs a session, which ShareFetch opens
             opened = self.house.broker.call(lambda server: share_fetched(cast("Room", server)))
-            self.house.ask(way, ApiKey.SHARE_FETCH, 2, opened)
-        case = question.case
-        return self.house.ask(way, question.key, case.version, self.values(case))
+            self.house.ask(way, ApiKey.SHARE_FETCH, 2, {**opened, **_own(way)})
+        case, values = question.case, self.values(question.case)
+        if question.key in OF_SHARE_SESSIONS:
+            values = {**values, **_own(way)}
+        return self.house.ask(way, question.key, case.version, values)
 
     def state(self) -> tuple[Any, ...]:
         """Return what a request could have changed, but for what groups write by themselves."""
         return self.house.broker.run(_state)
+
+
+def _own(way: Way) -> Values:
+    """Return the member that a client is, which is nobody else."""
+    return {"member_id": f"{way.door.name}-{way.role.name}"}
 
 
 def alone(server: Server) -> None:

@@ -58,9 +58,12 @@ class Refusals:
             told = now
             _logger.error(
                 "broker at %s: %s: %s; tried again every %g s",
-                address, error, self._remedies[type(error)], REST_SECONDS_MAX,
+                address, error, self._remedy(error), REST_SECONDS_MAX,
             )  # fmt: skip
         self._known[address] = _Refusal(error, rest_seconds, now + rest_seconds, told)
+
+    def _remedy(self, error: ClientError) -> str:
+        return next(text for kind, text in self._remedies.items() if isinstance(error, kind))
 
     def believed(self, address: Address) -> None:
         """Take note that the peer and we believe each other."""

@@ -204,8 +204,9 @@ class ConnectionTable:
     def leave(self, connection: Connection) -> None:
         """Forget a connection that is gone."""
         self._connections.pop(connection, None)
-        if connection.place is not None:
-            connection.place.leave()
+        place, connection.place = connection.place, None  # each holds the other
+        if place is not None:
+            place.leave()
         self._offer_memory()
 
     def send_soon(self, answers: Answers) -> None:

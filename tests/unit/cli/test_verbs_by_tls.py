@@ -32,7 +32,8 @@ WORDS = [
     "quota delete producer_byte_rate --user carol",
     f"acl create {ACL}", "acl list", f"acl delete {ACL} --yes",
     "query 'select count(*) from t'", "perf produce made --records 10", "disk",
-    "perf consume made --timeout 1", "topic delete made --yes",
+    "perf consume made --timeout 1", "token create {place}/token.properties", "token list",
+    "token renew none", "token expire none", "topic delete made --yes",
 ]  # fmt: skip
 NOT_RUN = {
     "trace": "its --follow goes on until Ctrl-C, by the same client",
@@ -57,7 +58,10 @@ def asking() -> list[tuple[str, set[str]]]:
 @pytest.fixture(scope="module")
 def broker() -> Iterator[BrokerThread]:
     """One that asks who connects, and has ACLs."""
-    config = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+    config = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "delegation.token.secret.key": "kept-by-the-broker",
+    }
     with BrokerThread(config, security="SASL_SSL", memory=True) as started:
         yield started
 
