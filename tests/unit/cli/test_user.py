@@ -1,5 +1,6 @@
 """`headrace user`, and commands of somebody who must say who he is."""
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,6 +100,17 @@ def test_who_was_created_is_let_in_with_a_file_of_settings(
     assert "wrong-secret-78" not in told + caplog.text
     assert SECRET not in caplog.text
     assert says("topic", "list")[0] == 3  # without saying who one is
+
+
+def test_a_password_comes_by_standard_input_too(
+    guarded_broker: BrokerThread, asked: Asked, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{SECRET}\nand more\n"))
+    assert asked("user create", "alice", "--password-file", "-")[0] == 0
+    says = sayer(guarded_broker.bootstrap, capsys)
+    file = properties(tmp_path, "SCRAM-SHA-256")
+    assert says("topic", "list", "--command-config", file)[0] == 0
 
 
 @pytest.mark.parametrize(

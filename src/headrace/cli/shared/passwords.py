@@ -15,6 +15,7 @@ PasswordFile = Annotated[
     Path | None,
     Parameter(
         name="--password-file",
+        allow_leading_hyphen=True,
         help="Where the password is, one line; - for standard input. Without it, it is asked for.",
     ),
 ]
