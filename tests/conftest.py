@@ -5,8 +5,12 @@
 import asyncio
 import signal
 
-import hypothesis  # noqa: F401
+import hypothesis
 import pytest
+
+# How long an example takes says more of what else the machine does.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 # A suite that was started in the background ignores Ctrl-C, and so would all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

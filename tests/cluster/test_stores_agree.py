@@ -274,7 +274,7 @@ def test_the_simulated_store_and_sqlite_do_as_zookeeper_does(
     run_state_machine_as_test(
         Agreement,
         settings=settings(
-            max_examples=40, stateful_step_count=25, deadline=None,
+            max_examples=40, stateful_step_count=25,
             suppress_health_check=list(HealthCheck),
         ),
     )  # fmt: skip

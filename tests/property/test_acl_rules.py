@@ -84,7 +84,7 @@ def model_any(
     return False
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(changes)
 def test_rules_are_the_set_that_is_left_whatever_came_and_went(
     told: list[tuple[bool, AclBinding]],

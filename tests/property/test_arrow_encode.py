@@ -72,7 +72,7 @@ def expected(row: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(rows, st.sampled_from(Codec), st.sampled_from(["numba", "python"]), st.integers(0, 5))
 def test_each_row_arrives_once_in_its_partition_and_in_order(
     made: list[dict[str, Any]], codec: Codec, kind: str, cut: int

@@ -119,7 +119,7 @@ def test_kernel_and_twin_fill_the_same_buffers(
 damage = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=4)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(record_lists(), sizes, column_choices, damage, st.integers(-40, 40), st.integers(-3, 3))
 def test_damaged_bytes_end_alike_and_never_leave_the_buffers(
     records: list[Record],
@@ -139,7 +139,7 @@ def test_damaged_bytes_end_alike_and_never_leave_the_buffers(
     assert run(KERNEL, source, slots, sizes, columns) == run(TWIN, source, slots, sizes, columns)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=60), st.integers(0, 9), st.integers(-2, 70))
 def test_noise_ends_alike(noise: bytes, count: int, end: int) -> None:
     slots = [0, end, count, 2**63 - 5, 2**31 - 1, -1, 0, 0, 0, INT64_MAX]
@@ -219,7 +219,7 @@ def test_decoded_rows_are_the_records_written(
     assert all((row["topic"], row["partition"]) == ("orders", 3) for row in rows)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(record_lists(), min_size=1, max_size=3), st.sampled_from(list(Codec)), damage,
     st.booleans(),

@@ -179,5 +179,5 @@ class PartitionModel(RuleBasedStateMachine):
         self.directory.close(clean=False)
 
 
-PartitionModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+PartitionModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestPartitionAgainstModel = PartitionModel.TestCase

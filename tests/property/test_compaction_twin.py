@@ -91,7 +91,7 @@ def comparable(span: Span, kept: Filtered) -> Filtered:
     st.lists(spans(), min_size=1, max_size=4),
     st.integers(0, 20), st.integers(-1, 70), st.booleans(), st.integers(1, 12),
 )  # fmt: skip
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_kernel_and_twin_say_the_same(
     fed: list[Span], start: int, latest: int, keep: bool, keys: int
 ) -> None:
@@ -114,7 +114,7 @@ def test_a_batch_larger_than_the_kernels_room_is_compacted_as_the_twin_does() ->
 
 
 @given(st.lists(pairs, min_size=1, max_size=5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_map_is_a_dictionary_of_last_offsets(
     batches: list[list[tuple[bytes | None, bytes | None]]],
 ) -> None:
@@ -185,7 +185,7 @@ def act(world: World, log: Log, model: Model, sequences: dict[int, int], action:
 
 
 @given(actions)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_compacted_log_holds_what_a_dictionary_would(
     todo: list[Any],
 ) -> None:
@@ -224,7 +224,7 @@ def undecided(model: Model, row: Row) -> bool:
 
 
 @given(actions)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_compactions_by_kernel_and_by_twin_are_equal_byte_for_byte(
     todo: list[Any],
 ) -> None:

@@ -257,7 +257,6 @@ def parts_of(member: Member) -> set[tuple[bytes, int]]:
 ConsumerGroupMachine.TestCase.settings = settings(
     max_examples=40,
     stateful_step_count=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestConsumerGroupMachine = ConsumerGroupMachine.TestCase

@@ -305,5 +305,5 @@ class CursorMachine(RuleBasedStateMachine):
             assert one.value != other.value
 
 
-CursorMachine.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+CursorMachine.TestCase.settings = settings(max_examples=120, stateful_step_count=40)
 TestCursor = CursorMachine.TestCase

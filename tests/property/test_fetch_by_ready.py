@@ -315,7 +315,7 @@ async def history(version: int, steps: list[Any]) -> Pair:
 
 
 @pytest.mark.parametrize("version", [12, 13])
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(steps=_steps)
 def test_what_looks_at_the_ready_answers_as_what_looks_at_all(
     version: int, steps: list[Any]

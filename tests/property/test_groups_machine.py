@@ -258,7 +258,6 @@ def assignments(group: ClassicGroup) -> dict[str, bytes]:
 GroupMachine.TestCase.settings = settings(
     max_examples=80,
     stateful_step_count=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
 TestGroup = GroupMachine.TestCase

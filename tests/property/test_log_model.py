@@ -317,7 +317,6 @@ def model_settings(examples: int) -> settings:
         max_examples=examples * 20 if long else examples,
         derandomize=not long,
         stateful_step_count=60 if long else 40,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
     )
 

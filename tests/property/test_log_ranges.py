@@ -84,7 +84,7 @@ def sent(data: BatchRange, size: int) -> bytes:
         os.close(writes)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     sizes=st.lists(st.integers(0, 2500), min_size=1, max_size=25),
     seed=st.integers(0, 1 << 30),

@@ -160,7 +160,7 @@ def alike(count: int, **given: Any) -> list[Commit]:
     return [Commit(offset=7 * at, epoch=at % 3, **given) for at in range(count)]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(_stretches)
 def test_a_stream_leads_to_the_same_in_runs_as_one_by_one(commits: list[Commit]) -> None:
     async def story() -> None:

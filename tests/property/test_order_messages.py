@@ -117,7 +117,7 @@ def view(image: MetadataImage) -> object:
     return topics, dict(image.brokers)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(cases(), st.booleans())
 def test_orders_mean_the_same_when_they_have_been_requests(
     case: tuple[ClusterFacts, Orders, frozenset[str]], newest: bool

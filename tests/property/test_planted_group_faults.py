@@ -15,7 +15,6 @@ from tests.property.test_groups_machine import GroupMachine
 LIVES = settings(
     max_examples=300,
     stateful_step_count=40,
-    deadline=None,
     derandomize=True,
     database=None,
     phases=[Phase.generate],

@@ -222,7 +222,7 @@ async def same(stretches: list[Stretch], fault: bool = False) -> Outcome:
     return await runs.same(lambda in_runs: play_one(stretches, in_runs, fault))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(_stretches)
 def test_a_stream_leads_to_the_same_in_runs_as_one_by_one(stretches: list[Stretch]) -> None:
     play(_checked(stretches))

@@ -329,7 +329,5 @@ class ProducerStatesMachine(RuleBasedStateMachine):
                 assert self.states.is_open(producer, rows[-1].epoch) == (first is not None)
 
 
-ProducerStatesMachine.TestCase.settings = settings(
-    max_examples=80, stateful_step_count=40, deadline=None
-)
+ProducerStatesMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=40)
 TestProducerStates = ProducerStatesMachine.TestCase

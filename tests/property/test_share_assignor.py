@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from headrace.coordination.groups.share.assignor import Part, assign
 
-common = settings(max_examples=150, deadline=None)
+common = settings(max_examples=150)
 names = st.sampled_from("abcdefghij")
 parts = st.builds(
     lambda topic, index: (bytes([topic]) * 16, index), st.integers(0, 2), st.integers(0, 5)

@@ -223,7 +223,7 @@ class Story:
         assert not missing
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(st.lists(lives, min_size=1, max_size=3))
 def test_nothing_settled_comes_again_and_nothing_is_lost(whole: list[Life]) -> None:
     with tempfile.TemporaryDirectory() as place:

@@ -300,6 +300,5 @@ TestTransactionMachine = TransactionMachine.TestCase
 TestTransactionMachine.settings = settings(
     max_examples=50,
     stateful_step_count=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

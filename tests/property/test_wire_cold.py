@@ -29,9 +29,7 @@ SERVED_COLD = [
     ApiKey.DELETE_GROUPS,
 ]
 HUGE = (2**27, 2**30, 2**31 - 1)
-quick = settings(
-    max_examples=4, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+quick = settings(max_examples=4, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize(("key", "version", "part"), HIGHEST)

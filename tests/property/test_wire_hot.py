@@ -147,7 +147,7 @@ def body_of(part: str, codec: ModuleType, version: int, message: Any) -> bytes:
 
 
 @pytest.mark.parametrize(("key", "version", "part"), CASES)
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_hot_codec_says_what_kio_says(
     key: ApiKey, version: int, part: str, data: st.DataObject
@@ -162,7 +162,7 @@ def test_hot_codec_says_what_kio_says(
 
 
 @pytest.mark.parametrize(("key", "version", "part"), CASES)
-@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_hot_codec_meets_damage_with_malformed_and_nothing_else(
     key: ApiKey, version: int, part: str, data: st.DataObject

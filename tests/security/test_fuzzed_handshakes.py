@@ -28,7 +28,6 @@ GROWTH_BYTES_MAX = 48 << 20
 QUIET_SECONDS = 0.3
 SETTINGS = settings(
     max_examples=EXAMPLES,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 CHANGES = st.lists(

@@ -274,7 +274,7 @@ def test_many_records_in_json_are_the_lines_of_each(
     assert pieces(records)[0] == expected + single(WHERE, records[-1])
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(st.lists(st.tuples(st.none() | st.text(max_size=4), st.text(max_size=9)), max_size=5))
 def test_texts_in_json_are_alike_alone_and_together(texts: list[tuple[str | None, str]]) -> None:
     records = [

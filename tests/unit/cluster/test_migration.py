@@ -160,7 +160,7 @@ def flat(operations: Sequence[Operation]) -> Iterator[Operation]:
         yield from batch
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(wanted=trees(), found=trees())
 def test_a_plan_makes_what_is_wanted_of_what_is_found(
     wanted: dict[str, bytes], found: dict[str, bytes]

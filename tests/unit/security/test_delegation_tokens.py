@@ -103,7 +103,7 @@ def test_owners_and_renewers_are_users_with_names() -> None:
         assert code(check_principals, ALICE, (Principal("User", name),)) == "INVALID_REQUEST"
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(TIMES, TIMES, st.integers(0, 1 << 50), st.integers(1, 1 << 60), st.integers(1, 1 << 60))
 def test_whatever_is_asked_a_token_ends_between_now_and_its_last_end(
     lifetime: int, period: int, now: int, longest: int, usual: int

@@ -92,7 +92,7 @@ def test_what_is_spoken_goes_up_to_the_newest() -> None:
 
 
 @pytest.mark.parametrize("case", GOLDEN[::2], ids=ident)
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=8, derandomize=True)
 @given(data=st.data())
 def test_a_message_that_was_cut_or_changed_is_malformed_or_another(
     case: dict[str, Any], data: st.DataObject
