@@ -38,7 +38,7 @@ def by_kafka_python(broker: BrokerThread) -> None:
 
 def by_aiokafka(broker: BrokerThread) -> None:
     async def story() -> None:
-        async with AIOKafkaProducer(**broker.clients.aiokafka) as producer:
+        async with AIOKafkaProducer(**broker.clients.aiokafka, acks="all") as producer:
             await producer.send_and_wait("t", b"aiokafka")
 
     asyncio.run(story())

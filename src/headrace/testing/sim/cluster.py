@@ -30,6 +30,8 @@ START_AGAIN_SECONDS = 1.0
 """How long after a start that was refused the next one is tried."""
 START_SECONDS_MAX = 60.0
 """How long a broker may be refused, for its session of before or for the store."""
+ELECTION_SECONDS_MAX = 60.0
+"""How long who asks for an election waits for its end."""
 LAG_SECONDS = 2.0
 """How long a follower may lag behind and stay in sync."""
 
@@ -133,15 +135,20 @@ class SimCluster:
     async def elect(self, topic: str, kind: ElectionType = ElectionType.PREFERRED) -> None:
         """Have the first replicas of a topic's partitions lead again, where they may.
 
-        UNCLEAN: have any lead that can, where nobody does.
+        UNCLEAN: have any lead that can, where nobody does. A controller whose process ends
+        meanwhile never answers.
         """
         for server in tuple(self.brokers.values()):
             image = server.broker.image
             if server.controller.is_controller and topic in image.topics:
                 count = len(image.topics[topic].partitions)
                 asked = [TopicPartition(topic, index) for index in range(count)]
-                with suppress(ApiError):
-                    await server.controller.carry_out(ElectionAsked(kind, asked))
+                election = server.controller.carry_out(ElectionAsked(kind, asked))
+                electing = asyncio.get_running_loop().create_task(election)
+                await asyncio.wait([electing], timeout=ELECTION_SECONDS_MAX)
+                if electing.done():
+                    with suppress(ApiError):
+                        electing.result()
 
     async def cut_power(self, number: int) -> None:
         """Cut a broker's power; its disk is left as such a cut may leave it.
