@@ -231,6 +231,8 @@ class ReplicaWatch:
                 )
             if index not in self.unclean_at or epoch == self._stored[index].leader_epoch:
                 self._committed[index] = max(self._committed[index], mark)
+            else:  # what a leader of before is asked until it hears of the next may be lost, too
+                self.unclean_at[index] = self._cluster.loop.time()
         self._check_in_sync(index)
 
     def _count_cuts(self, log: Log) -> None:
