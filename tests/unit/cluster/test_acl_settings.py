@@ -3,8 +3,6 @@
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 import pytest
 
@@ -17,7 +15,8 @@ from headrace.security.acl import AclBinding, AclEntry, AclFilter, Permission
 from headrace.security.authorizer import Operation, PatternType, Resource, ResourceType
 from headrace.server.assembly import Server
 from headrace.testing.sim.cluster import SimCluster
-from headrace.testing.sim.loop import SimLoop
+from tests.support import sim_cluster
+from tests.support.sim_cluster import Story, until
 
 SETTINGS = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
@@ -30,31 +29,9 @@ ALICE = AclEntry("User:alice", "*", Operation.READ, Permission.ALLOW)
 BOB = AclEntry("User:b\u00f6b", "10.0.0.1", Operation.DESCRIBE_CONFIGS, Permission.DENY)
 
 
-def play(
-    story: Callable[[SimCluster], Coroutine[Any, Any, None]],
-    seed: int = 1,
-    **settings: str,
-) -> None:
+def play(story: Story, seed: int = 1) -> None:
     """Run `story` with brokers 0 and 1."""
-    loop = SimLoop(seed)
-    cluster = SimCluster(loop, seed, SETTINGS)
-
-    async def whole() -> None:
-        await cluster.start(0)
-        await cluster.start(1)
-        await story(cluster)
-        for number in sorted(cluster.brokers):
-            await cluster.stop(number)
-
-    loop.play(whole())
-
-
-async def until(holds: Callable[[], object]) -> None:
-    for _ in range(3000):
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never is")
+    sim_cluster.play(story, 0, 1, seed=seed, settings=SETTINGS)
 
 
 def held(server: Server) -> list[AclBinding]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -14,7 +13,8 @@ from headrace.security.delegation_tokens import DelegationToken
 from headrace.security.identity import Principal
 from headrace.server.assembly import Server
 from headrace.testing.sim.cluster import SimCluster
-from headrace.testing.sim.loop import SimLoop
+from tests.support import sim_cluster
+from tests.support.sim_cluster import Story, dotted, until
 
 ALICE, BOB = Principal("User", "alice"), Principal("User", "b\u00f6 b,:")
 TOKEN = DelegationToken("AZ-_09", BOB, ALICE, (ALICE, BOB), 1, 2, 3)
@@ -31,28 +31,10 @@ AS_KAFKA = {
 PATH = "/delegation_token/tokens/AZ-_09"
 
 
-def play(story: Callable[[SimCluster], Coroutine[Any, Any, None]], **settings: str) -> None:
+def play(story: Story, **settings: str) -> None:
     """Run `story` with brokers 0 and 1."""
-    given = {name.replace("_", "."): text for name, text in settings.items()}
-    loop = SimLoop(1)
-    cluster = SimCluster(loop, 1, {"delegation.token.secret.key": "planted-4711", **given})
-
-    async def whole() -> None:
-        await cluster.start(0)
-        await cluster.start(1)
-        await story(cluster)
-        for number in sorted(cluster.brokers):
-            await cluster.stop(number)
-
-    loop.play(whole())
-
-
-async def until(holds: Callable[[], object]) -> None:
-    for _ in range(3000):
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never is")
+    given = {"delegation.token.secret.key": "planted-4711", **dotted(settings)}
+    sim_cluster.play(story, 0, 1, settings=given)
 
 
 def settings_of(server: Server) -> Any:

@@ -9,6 +9,7 @@ are shown of settings that are known and no secrets; credentials never.
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from headrace.config.client_settings import HIDDEN
 from headrace.config.definitions import TOPIC, broker_definition
 from headrace.config.keys.entities import CLIENT_METRICS, GROUP
 from headrace.frontends.kafka.connection.authorisation import CLUSTER_ACTION, permits
@@ -34,7 +35,6 @@ Tell = Callable[[Entity, Entity], Iterable[Change]]
 """Returns the changes of a request and its answer."""
 
 _SHOWN_CHARACTERS = 200
-_HIDDEN = "***"
 _KINDS = {2: "TOPIC", 4: "BROKER", 8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
 _OPERATIONS = ("SET", "DELETE", "APPEND", "SUBTRACT")
 _RESOURCES = ("UNKNOWN", "ANY", "TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "TOKEN", "USER")
@@ -172,7 +172,7 @@ def _shown(kind: int, name: str, value: str | None) -> str | None:
     definition = {2: TOPIC, 16: CLIENT_METRICS, 32: GROUP}.get(kind, {}).get(name)
     if kind == 4:
         definition = broker_definition(name)
-    return _HIDDEN if definition is None or definition.sensitive else value
+    return HIDDEN if definition is None or definition.sensitive else value
 
 
 def _moved_logs(request: Entity, answer: Entity) -> Iterator[Change]:
