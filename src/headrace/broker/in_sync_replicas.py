@@ -103,8 +103,9 @@ class InSyncReplicas:
 
     @property
     def alone(self) -> bool:
-        """Whether nobody but the leader may be in the ISR."""
-        return len(self.maximal) == 1
+        """Whether the committed ISR is the leader alone: whoever else is asked for to join may be
+        passed over by an unclean election, as long as that is not written."""
+        return len(self.in_sync) == 1
 
     def progress(self, replica: BrokerId) -> Progress | None:
         """Return how far a follower has come; None of a broker that holds no replica."""

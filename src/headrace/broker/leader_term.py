@@ -100,8 +100,8 @@ class LeaderTerm(Watched):
     def committed_end(self) -> Offset:
         """Return how far the high watermark may go now; 0 where it is to stand still.
 
-        It stands still while the committed ISR is too small, and where the leader is alone in the
-        maximal ISR while its lease is in doubt: another may lead by then.
+        It stands still while the committed ISR is too small, and where the leader is alone in it
+        while its lease is in doubt: another may lead by then.
         """
         isr, led = self._isr, self._led
         log, flushed = led.log, led.flushes_on_ack

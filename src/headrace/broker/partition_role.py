@@ -103,7 +103,7 @@ class PartitionRole:
         """Lead from the log's end on under `leader_epoch`, which no append may have used before.
 
         Asked again in the same epoch: only what is new of the ISR counts. `now`: monotonic seconds.
-        `may_commit`: whether the lease holds, asked where nobody else is in the maximal ISR.
+        `may_commit`: whether the lease holds, asked where nobody else is in the committed ISR.
         ApiError: FENCED_LEADER_EPOCH for an older epoch; why it is closed.
         """
         alone, log = len(replicas.assigned) == 1, self.log

@@ -38,6 +38,16 @@ def test_a_leader_without_replicas_is_alone() -> None:
     assert isr_of(ONE).alone
 
 
+def test_a_leader_is_alone_until_who_joins_is_written_into_the_isr() -> None:
+    """Seed 1423: cut off, it acknowledged with one who was to join, and neither was elected."""
+    isr = isr_of(ONE)
+    fetched(isr, TWO, 20, 20, 101.0)
+    assert isr.join(TWO, START, flushed=True) is not None
+    assert isr.alone
+    assert isr.committed((ONE, TWO), 6)
+    assert not isr.alone
+
+
 def test_the_lowest_end_is_that_of_the_slowest_in_sync_and_of_nobody_else() -> None:
     isr = isr_of(ONE, TWO)
     assert isr.lowest_end(Offset(20), flushed=False) == -1

@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headrace.broker.partition import Partition
+from headrace.cluster.membership.lease import LEASE_SHARE
 from headrace.cluster.store import znodes
 from headrace.log.log import Log
 from headrace.model.nouns import TopicPartition
 from headrace.record import batch as batches
 from headrace.testing.sim.cluster import SimCluster
+from headrace.testing.sim.ensemble import SESSION_SECONDS
 from headrace.testing.sim.history import Broken
 
 ONCE = b"once "
@@ -231,9 +233,18 @@ class ReplicaWatch:
                 )
             if index not in self.unclean_at or epoch == self._stored[index].leader_epoch:
                 self._committed[index] = max(self._committed[index], mark)
-            else:  # what a leader of before is asked until it hears of the next may be lost, too
-                self.unclean_at[index] = self._cluster.loop.time()
+            else:
+                self._told_by_a_former_leader(number, index)
         self._check_in_sync(index)
+
+    def _told_by_a_former_leader(self, number: int, index: int) -> None:
+        """Leave out what a leader of before was asked while its lease held, by the store's side.
+
+        One alone in sync, whose session ended though it was heard of, goes on until it has read who
+        leads.
+        """
+        if self._cluster.worlds[number].unheard_seconds() < LEASE_SHARE * SESSION_SECONDS:
+            self.unclean_at[index] = self._cluster.loop.time()
 
     def _count_cuts(self, log: Log) -> None:
         cuts, start = self._cuts.get(log, (0, 0))

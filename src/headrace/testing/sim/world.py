@@ -1,5 +1,6 @@
 """What one simulated broker stands on."""
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -132,6 +133,11 @@ class SimWorld:
         """End the broker's session of the store; it begins another."""
         for session in self._sessions:
             self._ensemble.expire(session)
+
+    def unheard_seconds(self) -> float:
+        """Return for how long the ensemble has not heard of the broker."""
+        now = asyncio.get_running_loop().time()
+        return now - max((session.last_heard() for session in self._sessions), default=now)
 
     def lose_touch(self) -> None:
         """Let the ensemble hear nothing of the broker, and the broker nothing of it."""
