@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.broker.rates import Rate
 from headrace.config.value_types import INT_MAX
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.security.identity import LOCAL_LISTENER
 
 if TYPE_CHECKING:
     from headrace.config.broker import BrokerConfig
@@ -257,7 +258,7 @@ class Quotas:
         """Take new settings of the broker."""
         self.connections_rate_max = config.max_connection_creation_rate
         self.listener_rates = config.connection_limits.rates
-        self.spared_listeners = config.connection_limits.for_brokers
+        self.spared_listeners = config.connection_limits.for_brokers | {LOCAL_LISTENER}
 
     def put(self, entity: Entity, limits: Limits) -> None:
         """Set exactly these limits for `entity` from now on."""

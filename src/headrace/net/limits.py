@@ -2,6 +2,7 @@
 
 from headrace.config.connection_limits import ConnectionLimits
 from headrace.config.keys.network import NetworkKeys
+from headrace.security.identity import LOCAL_LISTENER
 
 _NOTHING_ALTERED = ConnectionLimits()
 
@@ -18,8 +19,8 @@ class Limits:
         self.connections_per_address_max = config.max_connections_per_ip
         self.address_connections_max = single.of_addresses
         self.listener_connections_max = single.of_listeners
-        self.spared_listeners = single.for_brokers
-        """Those that `connections_max` keeps nobody out of."""
+        self.spared_listeners = single.for_brokers | {LOCAL_LISTENER}
+        """Brokers and local administrators come by them: `connections_max` keeps none out."""
         self.begin_unknown = single.begin_unknown
         """The listeners whose connections are strangers until they have shown who they are."""
         self.strangers_percent_max = config.max_connections_unauthenticated_percent

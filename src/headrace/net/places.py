@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.net.limits import STRANGERS_MIN, Limits
+from headrace.security.identity import LOCAL_LISTENER
 
 if TYPE_CHECKING:
     from headrace.ports.clock import Clock
@@ -154,20 +155,21 @@ class Places:
             own = ".overrides" if address in limits.address_connections_max else ""
             key = f"max.connections.per.ip{own}"
             return f"{address_max} from there are open, as many as {key} allows"
-        if len(self) >= limits.connections_max and not self._make_room_for_broker(listener):
+        if len(self) >= limits.connections_max and not self._make_room_for_spared(listener):
             return f"{limits.connections_max} are open, as many as max.connections allows"
         return None
 
-    def _make_room_for_broker(self, listener: str) -> bool:
-        """End who was silent longest elsewhere, for a connection between brokers."""
+    def _make_room_for_spared(self, listener: str) -> bool:
+        """End who was silent longest elsewhere, for another broker or a local administrator."""
         spared = self._limits().spared_listeners
         if listener not in spared:
             return False
         others = (place for place in self._taken if place.listener not in spared)
         silent = min(others, key=lambda place: place.holder.last_moved, default=None)
         if silent is not None:
-            self._end(silent, "as many are open as max.connections allows, and a broker comes")
-        return True  # without others too: brokers are not kept out
+            who = "an administrator" if listener == LOCAL_LISTENER else "a broker"
+            self._end(silent, f"as many are open as max.connections allows, and {who} comes")
+        return True  # without others too: these are not kept out
 
     def _make_room_for_stranger(self, address: str) -> str | None:
         """End strangers where there are too many; returns why there is no room all the same."""

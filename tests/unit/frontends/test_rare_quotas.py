@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from headrace.broker.quotas import Entity, QuotaKey, Quotas
+from headrace.config.broker import load
 from headrace.frontends.kafka.admin import create_partitions, create_topics, delete_topics
 from headrace.frontends.kafka.admin.delete_topics import BY_ID_SINCE
 from headrace.frontends.kafka.connection.api import Api
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.security.identity import LOCAL_LISTENER
 from headrace.testing import BrokerThread
 from headrace.testing.clock import SimClock
 from headrace.wire.kafka import kio_codec
@@ -285,6 +287,13 @@ def test_a_listener_may_have_a_rate_of_its_own_and_brokers_are_spared_that_of_al
     assert [quotas.connecting("C") for _ in range(20)] == [0.0] * 20
     assert quotas.connecting("C") > 0
     assert [quotas.connecting("B") for _ in range(50)] == [0.0] * 50
+
+
+def test_a_local_administrator_is_spared_the_rate_of_all() -> None:
+    config, _ = load("", {}, {"max.connection.creation.rate": "1"})
+    quotas = Quotas.configured(config, SimClock().monotonic)
+    assert [quotas.connecting(LOCAL_LISTENER) for _ in range(50)] == [0.0] * 50
+    assert max(quotas.connecting("PLAINTEXT") for _ in range(50)) > 0
 
 
 def test_connections_beyond_the_brokers_rate_are_served_a_little_later() -> None:

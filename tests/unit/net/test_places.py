@@ -5,6 +5,7 @@ import pytest
 from headrace.config.connection_limits import ConnectionLimits
 from headrace.config.value_types import INT_MAX
 from headrace.net.places import Place, Places
+from headrace.security.identity import LOCAL_LISTENER
 from tests.support.connections import Client, Room
 from tests.support.groups_kit import HandClock
 from tests.support.net import framed, limits_with
@@ -180,6 +181,15 @@ def test_a_broker_finds_a_place_where_clients_have_taken_all_and_the_most_silent
     for _ in range(3):
         scene.take(listener="AMONG")
     assert gone(among, *clients) == [False, True, True]
+
+
+def test_a_local_administrator_finds_a_place_where_clients_have_taken_all() -> None:
+    scene = Scene(max_connections=2)
+    clients = [scene.take(listener="B") for _ in range(2)]
+    clients[0][1].last_moved += 10
+    scene.take("local", listener=LOCAL_LISTENER)
+    assert gone(*clients) == [False, True]
+    assert "max.connections allows" in scene.refusal(listener="B")
 
 
 def test_a_connection_that_authenticates_is_no_stranger_any_more() -> None:
