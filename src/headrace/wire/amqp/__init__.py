@@ -1,5 +1,10 @@
 """AMQP 0-9-1 with RabbitMQ's extensions: bytes to messages and back, without I/O.
 
-content        a message: its content header as it came, its body
-reply_codes    the codes and exceptions by which a channel or a connection is closed
+frames          frames, and walks over those of a read
+methods         any method, by the table in control_methods and model_methods
+hot             what moves messages, by hand: publishes, deliveries, acks
+properties      a message's properties, read from its content header and spliced into it
+field_table     tables of many types: headers, arguments, client properties
+content         a message: its content header as it came, its body
+reply_codes     the codes and exceptions by which a channel or a connection is closed
 """
