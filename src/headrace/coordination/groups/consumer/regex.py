@@ -1,4 +1,4 @@
-"""Topics by a regular expression a client sent: RE2's syntax, matched against whole names.
+"""Names by a regular expression a client sent: RE2's syntax, matched against whole names.
 
 RE2 matches in time linear to the name, whatever the expression, and bounds the memory an expression
 may take; Python's own engine can be made to run for ever. Kafka uses the same language (RE2/J). The
@@ -23,6 +23,7 @@ _Engine = Any
 
 class _Pattern(Protocol):
     def fullmatch(self, text: str) -> object: ...
+    def search(self, text: str) -> object: ...
 
 
 @cache
@@ -75,3 +76,16 @@ def matcher(expression: str, field: str) -> Callable[[str], bool]:
     check(expression, field)
     pattern = _compiled(expression)
     return lambda name: pattern.fullmatch(name) is not None
+
+
+def searcher(expression: str, field: str) -> Callable[[str], bool]:
+    """Return a function that tells whether a part of a name matches. ApiError as `check`."""
+    check(expression, field)
+    pattern = _compiled(expression)
+    return lambda name: pattern.search(name) is not None
+
+
+def escaped(name: str) -> str:
+    """Return an expression that matches the name as it stands."""
+    literal: str = _engine().escape(name)
+    return literal

@@ -1,0 +1,229 @@
+"""RabbitMQ's permissions: who may configure, write to and read what, by regular expressions.
+
+What each method needs (RabbitMQ's table of access control):
+
+| method | configure | write | read |
+|---|---|---|---|
+| exchange.declare, exchange.delete | the exchange | | |
+| exchange.declare with an alternate exchange | the exchange | the alternate | the exchange |
+| queue.declare, queue.delete | the queue | | |
+| queue.declare with a dead letter exchange | the queue | the dead letter exchange | the queue |
+| exchange.bind, exchange.unbind | | the destination | the source |
+| queue.bind, queue.unbind | | the queue | the exchange |
+| basic.publish | | the exchange | |
+| basic.get, basic.consume, queue.purge | | | the queue |
+
+`VirtualHost` asks for what declares, deletes and binds, in RabbitMQ's order among its other checks;
+`NEEDED` says what is asked for the rest. A passive declaration needs nothing.
+
+Expressions are RE2's, which matches in time linear to the name: what only RabbitMQ's engine knows
+(references back, looking around) is refused when it is set. In topic permissions `{username}` and
+`{vhost}` stand for those names literally; RabbitMQ would read them as expressions.
+
+A later step makes queues and exchanges resources of the one `Authorizer` in `security`: its rules
+ask `Permissions.allows` for these two types, and denials of other sources go first. Until then
+frontends ask here.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from headrace.coordination.groups.consumer import regex
+from headrace.coordination.queues.refusals import EXCHANGE, QUEUE, refused, resource_text
+from headrace.model.errors import ApiError, HeadraceError
+from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
+
+DEFAULT_EXCHANGE_NAME = "amq.default"
+"""What permissions call the exchange without a name."""
+ANSWERS_KEPT_MAX = 16_384
+_NOTHING = "^$"
+
+
+class Permission(Enum):
+    """What somebody wants to do with a queue or an exchange."""
+
+    CONFIGURE = "configure"
+    WRITE = "write"
+    READ = "read"
+
+
+NEEDED: dict[str, tuple[Permission, str]] = {
+    "basic.publish": (Permission.WRITE, EXCHANGE),
+    "basic.get": (Permission.READ, QUEUE),
+    "basic.consume": (Permission.READ, QUEUE),
+    "queue.purge": (Permission.READ, QUEUE),
+}
+"""What a method needs, and of which kind of resource."""
+
+
+class InvalidPermission(HeadraceError):
+    """Permissions that cannot be set."""
+
+
+class Resource(NamedTuple):
+    """A queue or an exchange."""
+
+    kind: str
+    name: str
+
+
+class Grant(NamedTuple):
+    """What a user may do in a vhost: for each permission an expression; empty: nothing."""
+
+    configure: str
+    write: str
+    read: str
+
+
+class TopicGrant(NamedTuple):
+    """Which routing keys a user may publish with to a topic exchange, and bind by from it."""
+
+    write: str
+    read: str
+
+
+class Access(Protocol):
+    """Says what one user may do in one vhost."""
+
+    def check(self, permission: Permission, kind: str, name: str) -> None:
+        """Raise ChannelClosing ACCESS_REFUSED where he may not."""
+
+    def check_topic(self, permission: Permission, exchange: str, routing_key: str) -> None:
+        """Raise ChannelClosing ACCESS_REFUSED where he may not use the key at a topic exchange."""
+
+
+class FullAccess:
+    """Permits everything. `Access`."""
+
+    def check(self, permission: Permission, kind: str, name: str) -> None:
+        """Permit it."""
+
+    def check_topic(self, permission: Permission, exchange: str, routing_key: str) -> None:
+        """Permit it."""
+
+
+FULL_ACCESS = FullAccess()
+
+_Matches = Callable[[str], bool]
+
+
+class Permissions:
+    """All users' permissions in all vhosts. Who has none in a vhost may do nothing there."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        """Grows with each change. Whoever keeps an answer keeps the version with it."""
+        self._grants: dict[tuple[str, str], dict[Permission, _Matches]] = {}
+        self._topics: dict[tuple[str, str, str], dict[Permission, _Matches]] = {}
+        self._kept: dict[tuple[str, str, Permission, str], bool] = {}
+
+    def set(self, user: str, vhost: str, grant: Grant) -> None:
+        """Set what a user may do in a vhost; InvalidPermission: an expression is not valid."""
+        self._grants[user, vhost] = {
+            Permission(name): _matcher(expression, f"the {name} permission of user '{user}'")
+            for name, expression in grant._asdict().items()
+        }
+        self._changed()
+
+    def clear(self, user: str, vhost: str) -> None:
+        """Take a user's permissions in a vhost; those of topics are left, as RabbitMQ does."""
+        self._grants.pop((user, vhost), None)
+        self._changed()
+
+    def set_topic(self, user: str, vhost: str, exchange: str, grant: TopicGrant) -> None:
+        """Set which routing keys a user may use at a topic exchange; InvalidPermission."""
+        self._topics[user, vhost, exchange] = {
+            Permission(name): _matcher(
+                _expanded(expression, user, vhost),
+                f"the topic's {name} permission of user '{user}'",
+            )
+            for name, expression in grant._asdict().items()
+        }
+        self._changed()
+
+    def clear_topic(self, user: str, vhost: str, exchange: str | None = None) -> None:
+        """Let a user use all routing keys again, at one exchange or at all of a vhost."""
+        for key in [key for key in self._topics if key[:2] == (user, vhost)]:
+            if exchange in {None, key[2]}:
+                del self._topics[key]
+        self._changed()
+
+    def check_vhost(self, user: str, vhost: str) -> None:
+        """Raise ConnectionClosing NOT_ALLOWED where a user has no permissions in a vhost."""
+        if (user, vhost) not in self._grants:
+            raise ConnectionClosing(
+                ReplyCode.NOT_ALLOWED, f"access to vhost '{vhost}' refused for user '{user}'"
+            )
+
+    def allows(self, user: str, vhost: str, name: str, permission: Permission) -> bool:
+        """Tell whether a user may do it to a queue or an exchange of that name."""
+        key = (user, vhost, permission, name)
+        kept = self._kept.get(key)
+        if kept is None:
+            grant = self._grants.get((user, vhost))
+            kept = grant is not None and grant[permission](name)
+            if len(self._kept) >= ANSWERS_KEPT_MAX:
+                self._kept.clear()
+            self._kept[key] = kept
+        return kept
+
+    def check(self, user: str, vhost: str, resource: Resource, permission: Permission) -> None:
+        """Raise ChannelClosing ACCESS_REFUSED where a user may not do it."""
+        name = resource.name
+        if resource.kind == EXCHANGE and not name:
+            name = DEFAULT_EXCHANGE_NAME
+        if not self.allows(user, vhost, name, permission):
+            raise refused(
+                f"{permission.value} access to {resource_text(resource.kind, name, vhost)}"
+                f" refused for user '{user}'"
+            )
+
+    def check_topic(
+        self, user: str, vhost: str, exchange: str, routing_key: str, permission: Permission
+    ) -> None:
+        """Raise ChannelClosing ACCESS_REFUSED where a user may not use a routing key."""
+        grant = self._topics.get((user, vhost, exchange))
+        if grant is not None and not grant[permission](routing_key):
+            raise refused(
+                f"{permission.value} access to topic '{routing_key}' in exchange '{exchange}'"
+                f" in vhost '{vhost}' refused for user '{user}'"
+            )
+
+    def of(self, user: str, vhost: str) -> "UserAccess":
+        """Return what one user may do in one vhost."""
+        return UserAccess(self, user, vhost)
+
+    def _changed(self) -> None:
+        self._kept.clear()
+        self.version += 1
+
+
+class UserAccess(NamedTuple):
+    """What one user may do in one vhost. `Access`."""
+
+    permissions: Permissions
+    user: str
+    vhost: str
+
+    def check(self, permission: Permission, kind: str, name: str) -> None:
+        """Raise ChannelClosing ACCESS_REFUSED where he may not."""
+        self.permissions.check(self.user, self.vhost, Resource(kind, name), permission)
+
+    def check_topic(self, permission: Permission, exchange: str, routing_key: str) -> None:
+        """Raise ChannelClosing ACCESS_REFUSED where he may not use the key."""
+        self.permissions.check_topic(self.user, self.vhost, exchange, routing_key, permission)
+
+
+def _matcher(expression: str, field: str) -> _Matches:
+    try:
+        return regex.searcher(expression or _NOTHING, field)
+    except ApiError as error:
+        raise InvalidPermission(str(error)) from error
+
+
+def _expanded(expression: str, user: str, vhost: str) -> str:
+    if "{" not in expression:
+        return expression
+    expanded = expression.replace("{username}", regex.escaped(user))
+    return expanded.replace("{vhost}", regex.escaped(vhost))

@@ -1,0 +1,84 @@
+"""Queues' topics: each queue is a topic, named by its vhost and its name, and no two by the same.
+
+A topic's name takes letters, digits, `.`, `_` and `-`, and 249 characters at most; a queue's takes
+any 255 bytes. So `_` is doubled, other bytes are `_` and two digits of base sixteen, and a name
+that becomes too long is a hash: then only what is stored of the queue tells its name.
+
+    __amqp.queue.orders             the queue `orders` of the vhost `/`
+    __amqp.vhost.shop.my__orders    the queue `my_orders` of the vhost `shop`
+    __amqp.hash.9f86d081...         a longer one
+
+Names by this prefix are closed to Kafka's CreateTopics. They need not heed its rule that `a.b` and
+`a_b` exclude each other. Exchanges hold no messages and have no topics.
+"""
+
+import re
+from hashlib import sha256
+from typing import NamedTuple
+
+from headrace.model.nouns import TOPIC_NAME_CHARS_MAX
+
+QUEUE_TOPIC_PREFIX = "__amqp."
+DEFAULT_VHOST = "/"
+_OF_DEFAULT_VHOST = f"{QUEUE_TOPIC_PREFIX}queue."
+_OF_VHOST = f"{QUEUE_TOPIC_PREFIX}vhost."
+_HASHED = f"{QUEUE_TOPIC_PREFIX}hash."
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-.")
+_ESCAPED = re.compile("__|_[0-9a-f]{2}")
+
+
+class QueueName(NamedTuple):
+    """A queue by its vhost and its name."""
+
+    vhost: str
+    queue: str
+
+
+def queue_topic(vhost: str, queue: str) -> str:
+    """Return the name of a queue's topic."""
+    if vhost == DEFAULT_VHOST:
+        topic = f"{_OF_DEFAULT_VHOST}{_encoded(queue)}"
+    else:
+        # The first dot ends the vhost, so one of its own must not be a dot.
+        topic = f"{_OF_VHOST}{_encoded(vhost).replace('.', '_2e')}.{_encoded(queue)}"
+    return topic if len(topic) <= TOPIC_NAME_CHARS_MAX else f"{_HASHED}{_digest(vhost, queue)}"
+
+
+def queue_of_topic(topic: str) -> QueueName | None:
+    """Return the queue a topic's name tells; None: it is no queue's, or a hash."""
+    name = None
+    if topic.startswith(_OF_DEFAULT_VHOST):
+        name = QueueName(DEFAULT_VHOST, _decoded(topic.removeprefix(_OF_DEFAULT_VHOST)))
+    elif topic.startswith(_OF_VHOST):
+        vhost, _, queue = topic.removeprefix(_OF_VHOST).partition(".")
+        name = QueueName(_decoded(vhost), _decoded(queue))
+    # What nobody would have encoded so names nothing: there is one name for each queue.
+    return name if name is not None and queue_topic(*name) == topic else None
+
+
+def is_queue_topic(topic: str) -> bool:
+    """Tell whether a name is kept for queues: Kafka's clients may not create such topics."""
+    return topic.startswith(QUEUE_TOPIC_PREFIX)
+
+
+def _encoded(name: str) -> str:
+    encoded = (
+        chr(byte) if byte in _PLAIN else "__" if byte == ord("_") else f"_{byte:02x}"
+        for byte in name.encode("utf-8", "surrogateescape")
+    )
+    return "".join(encoded)
+
+
+def _decoded(encoded: str) -> str:
+    plain = _ESCAPED.sub(_byte, encoded)
+    return plain.encode("latin-1", "replace").decode("utf-8", "surrogateescape")
+
+
+def _byte(escape: re.Match[str]) -> str:
+    return "_" if escape[0] == "__" else chr(int(escape[0][1:], 16))
+
+
+def _digest(vhost: str, queue: str) -> str:
+    first = vhost.encode("utf-8", "surrogateescape")
+    second = queue.encode("utf-8", "surrogateescape")
+    return sha256(b"%d:%b%b" % (len(first), first, second)).hexdigest()

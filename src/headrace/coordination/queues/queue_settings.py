@@ -1,0 +1,80 @@
+"""What a queue's and a consumer's arguments come to, once they have been checked."""
+
+from enum import Enum
+from typing import NamedTuple
+
+DELIVERY_LIMIT_DEFAULT = 20
+"""Of a quorum queue that names none, as in RabbitMQ 4.0."""
+
+
+class QueueType(Enum):
+    """The kinds of queues by the names `x-queue-type` takes."""
+
+    CLASSIC = "classic"
+    QUORUM = "quorum"
+    STREAM = "stream"
+
+    @property
+    def title(self) -> str:
+        """The name that RabbitMQ's texts give it."""
+        return f"rabbit_{self.value}_queue"
+
+
+class Overflow(Enum):
+    """What happens to a message that a full queue has no room for."""
+
+    DROP_HEAD = "drop-head"
+    REJECT_PUBLISH = "reject-publish"
+    REJECT_PUBLISH_DLX = "reject-publish-dlx"
+
+
+class QueueSettings(NamedTuple):
+    """What a queue is asked to do. None: no bound, or the broker's own."""
+
+    queue_type: QueueType = QueueType.CLASSIC
+    message_ttl_ms: int | None = None
+    expires_ms: int | None = None
+    """Deleted after so long without consumers, gets and declarations."""
+    length_max: int | None = None
+    length_bytes_max: int | None = None
+    overflow: Overflow = Overflow.DROP_HEAD
+    dead_letter_exchange: str | None = None
+    """The default exchange is the empty name; None: what is dead is dropped."""
+    dead_letter_routing_key: str | None = None
+    """None: a message keeps its own."""
+    dead_letter_at_least_once: bool = False
+    priority_max: int | None = None
+    single_active_consumer: bool = False
+    delivery_limit: int | None = None
+    consumer_timeout_ms: int | None = None
+    """How long a delivery may wait for its acknowledgement; 0: for ever."""
+    age_ms_max: int | None = None
+    """Of a stream's messages."""
+    segment_bytes_max: int | None = None
+    """Of a stream's segments."""
+
+
+class StreamStart(Enum):
+    """How `x-stream-offset` says where to begin."""
+
+    FIRST = "first"
+    LAST = "last"
+    NEXT = "next"
+    OFFSET = "offset"
+    TIMESTAMP = "timestamp"
+    AGE = "age"
+
+
+class StreamOffset(NamedTuple):
+    """Where a stream's consumer begins."""
+
+    start: StreamStart
+    value: int = 0
+    """The offset, milliseconds since 1970, or an age in milliseconds."""
+
+
+class ConsumerSettings(NamedTuple):
+    """What a consumer asked for by arguments."""
+
+    priority: int = 0
+    stream_offset: StreamOffset = StreamOffset(StreamStart.NEXT)
