@@ -160,7 +160,7 @@ def _settings(arguments: Arguments, queue_type: QueueType) -> QueueSettings:
     timeout_ms = _integer(arguments, "x-consumer-timeout")
     return QueueSettings(
         queue_type=queue_type,
-        message_ttl_ms=_integer(arguments, "x-message-ttl"),
+        ttl_ms=_integer(arguments, "x-message-ttl"),
         expires_ms=_integer(arguments, "x-expires"),
         length_max=_integer(arguments, "x-max-length"),
         length_bytes_max=_integer(arguments, "x-max-length-bytes"),

@@ -1,7 +1,9 @@
-"""What a queue's and a consumer's arguments come to, once they have been checked."""
+"""What a queue's and a consumer's arguments come to once checked, and a message as published."""
 
 from enum import Enum
 from typing import NamedTuple
+
+from headrace.wire.amqp.content import Message
 
 DELIVERY_LIMIT_DEFAULT = 20
 """Of a quorum queue that names none, as in RabbitMQ 4.0."""
@@ -32,7 +34,8 @@ class QueueSettings(NamedTuple):
     """What a queue is asked to do. None: no bound, or the broker's own."""
 
     queue_type: QueueType = QueueType.CLASSIC
-    message_ttl_ms: int | None = None
+    ttl_ms: int | None = None
+    """Of every message; its own expiration counts where it is less."""
     expires_ms: int | None = None
     """Deleted after so long without consumers, gets and declarations."""
     length_max: int | None = None
@@ -52,6 +55,20 @@ class QueueSettings(NamedTuple):
     """Of a stream's messages."""
     segment_bytes_max: int | None = None
     """Of a stream's segments."""
+
+    @property
+    def dead_letters(self) -> bool:
+        """Whether what dies is given out, not dropped."""
+        return self.dead_letter_exchange is not None
+
+
+class Published(NamedTuple):
+    """A message with what queues need of its properties: read once, however many queues."""
+
+    message: Message
+    priority: int = 0
+    expiration_ms: int | None = None
+    persistent: bool = False
 
 
 class StreamStart(Enum):

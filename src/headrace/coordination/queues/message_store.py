@@ -1,0 +1,64 @@
+"""The port behind which a queue's messages are kept: in memory, or as records of a log.
+
+A store keeps messages at positions: integers that rise, not always by one. It knows which of them
+are settled. The queue knows in which order those that are not go out, and who holds them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from headrace.coordination.queues.queue_settings import Published
+from headrace.wire.amqp.content import Message
+
+
+class Kept(NamedTuple):
+    """What a store holds when a queue begins with it."""
+
+    start: int = 0
+    """The lowest position that is not settled."""
+    ready: int = 0
+    """Messages that are not settled, from `start` on."""
+    ready_bytes: int = 0
+    """The bytes of their bodies."""
+    handed_out: int = 0
+    """What lies below was perhaps handed out before: `redelivered` is true for it."""
+    returns: Mapping[int, int] = {}
+    """How often a position was given back, where that is kept."""
+    expiring: bool = False
+    """One of the messages has an expiry."""
+
+
+class MessageStore(Protocol):
+    """Keeps the messages of one level of one queue."""
+
+    @property
+    def end(self) -> int:
+        """The position above all that are kept."""
+
+    def kept(self) -> Kept:
+        """Return what there is before the queue does anything."""
+
+    def append(self, published: Published, expires_at: float | None) -> int:
+        """Keep a message until `settle`; returns its position. `expires_at`: monotonic seconds.
+
+        Raises what keeps it from being kept: then nobody has it.
+        """
+
+    def read(self, position: int, count: int) -> tuple[Sequence[int], Sequence[Message]]:
+        """Return positions and messages, the lowest unsettled from `position` on, at most `count`.
+
+        Only what may be delivered (what is committed) and is at hand. Fewer, or none: whoever
+        drives the queue is told by the store when `deliver` is worth another call.
+        """
+
+    def settle(self, positions: Sequence[int]) -> None:
+        """Forget messages, the lowest first; a `range` may name positions that have none."""
+
+    def expires_at(self, position: int) -> float | None:
+        """Return when a message expires, monotonic seconds; None: never."""
+
+    def note_handed_out(self, below: int) -> None:
+        """Note that what lies below `below` may have been handed out."""
+
+    def note_returned(self, position: int, count: int) -> None:
+        """Note that a message has been given back `count` times by now."""

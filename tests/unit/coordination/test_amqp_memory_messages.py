@@ -1,0 +1,209 @@
+"""Messages in memory, and a queue that begins with what a store has kept."""
+
+from collections.abc import Hashable, Sequence
+
+import pytest
+
+from headrace.coordination.queues.memory_messages import (
+    MESSAGE_BYTES,
+    MemoryFull,
+    MemoryMessages,
+)
+from headrace.coordination.queues.message_store import Kept
+from headrace.coordination.queues.queue_settings import Published
+from headrace.wire.amqp.content import Message
+from tests.support.amqp_queues import QueueKit, message_of, settings
+
+
+def filled(count: int, **bounds: int) -> MemoryMessages:
+    """A store with `count` messages whose bodies are their positions."""
+    store = MemoryMessages(**bounds)
+    for position in range(count):
+        assert store.append(Published(message_of(str(position))), None) == position
+    return store
+
+
+def read(store: MemoryMessages, position: int, count: int) -> list[int]:
+    """The positions read, each held to its message."""
+    positions, messages = store.read(position, count)
+    assert [message.body.decode() for message in messages] == [str(each) for each in positions]
+    return list(positions)
+
+
+def test_messages_are_read_in_order_around_what_is_settled() -> None:
+    store = filled(6)
+    assert read(store, 1, 3) == [1, 2, 3]
+    store.settle([2])
+    assert read(store, 1, 3) == [1, 3, 4]
+    store.settle([0, 1])
+    assert read(store, 0, 9) == [3, 4, 5]
+    store.settle(range(9)[:6])
+    assert (read(store, 0, 9), store.bytes, store.end) == ([], 0, 6)
+
+
+def test_positions_stay_when_the_places_of_settled_messages_are_given_back() -> None:
+    store = filled(5000)
+    store.settle(range(4000))
+    assert len(store._slots) == 1000
+    assert read(store, 0, 2) == [4000, 4001]
+    store.settle([1, 4001])
+    assert read(store, 4000, 2) == [4000, 4002]
+    assert store.append(Published(message_of("5000")), None) == 5000
+    assert store.end == 5001
+
+
+def test_one_that_is_settled_twice_counts_once() -> None:
+    store = filled(2)
+    store.settle([0])
+    store.settle([0])
+    assert store.bytes == MESSAGE_BYTES + 1
+
+
+def test_a_store_at_its_bound_takes_what_fits_to_the_byte_and_refuses_the_next() -> None:
+    store = filled(2, bytes_max=2 * (MESSAGE_BYTES + 1))
+    with pytest.raises(MemoryFull, match="declare it durable"):
+        store.append(Published(message_of("2")), None)
+    store.settle([0])
+    assert store.append(Published(message_of("2")), None) == 2
+
+
+def test_a_refused_message_is_nowhere_in_the_queue() -> None:
+    store = MemoryMessages(bytes_max=MESSAGE_BYTES)
+    kit = QueueKit(kept={0: store})
+    with pytest.raises(MemoryFull):
+        kit.publish("a")
+    assert (kit.queue.ready, kit.queue.ready_bytes) == (0, 0)
+    kit.consume()
+    assert kit.deliver() == []
+
+
+class PlannedSpill:
+    """A spill in a dictionary; what is `away` is not at hand."""
+
+    def __init__(self) -> None:
+        self.kept: dict[Hashable, Message] = {}
+        self.away: set[Hashable] = set()
+        self.keys = 0
+
+    def put(self, message: Message) -> Hashable:
+        self.keys += 1
+        self.kept[self.keys] = message
+        return self.keys
+
+    def get(self, key: Hashable) -> Message | None:
+        return None if key in self.away else self.kept[key]
+
+    def drop(self, key: Hashable) -> None:
+        del self.kept[key]
+
+
+def test_above_the_bound_messages_are_spilled_and_keep_their_order() -> None:
+    spill = PlannedSpill()
+    store = MemoryMessages(bytes_max=MESSAGE_BYTES + 1, spill=spill)
+    kit = QueueKit(kept={0: store})
+    kit.publish("a", "b", "c")
+    assert len(spill.kept) == 2
+    assert store.bytes == MESSAGE_BYTES + 1
+    spill.away = {2}
+    kit.consume()
+    assert kit.deliver() == ["c:a", "c:b"]
+    assert kit.deliver() == []
+    assert kit.queue.ready == 1
+    spill.away.clear()
+    assert kit.deliver() == ["c:c"]
+    kit.channel.ack(3, multiple=True)
+    assert (spill.kept, store.bytes) == ({}, 0)
+
+
+def test_a_dead_letter_that_is_not_at_hand_is_given_out_when_it_is() -> None:
+    spill = PlannedSpill()
+    store = MemoryMessages(bytes_max=0, spill=spill)
+    kit = QueueKit(settings(dead_letters=True), kept={0: store})
+    kit.publish("a")
+    kit.get()
+    kit.channel.nack(1, requeue=False)
+    spill.away = {1}
+    assert kit.died() == []
+    spill.away.clear()
+    assert kit.died() == ["a rejected"]
+    assert spill.kept == {}
+
+
+def test_what_came_back_and_is_not_at_hand_holds_up_what_is_behind_it() -> None:
+    spill = PlannedSpill()
+    store = MemoryMessages(bytes_max=0, spill=spill)
+    kit = QueueKit(kept={0: store})
+    kit.publish("a", "b")
+    kit.get()
+    kit.channel.nack(1)
+    spill.away = {1}
+    assert kit.get() is None
+    spill.away.clear()
+    assert [kit.get(), kit.get()] == [":a again", ":b"]
+
+
+class KeptMessages(MemoryMessages):
+    """A store that was there before its queue, and notes what it is told."""
+
+    __slots__ = ("kept_before", "told")
+
+    def __init__(self, kept: Kept, count: int, settled: Sequence[int] = ()) -> None:
+        super().__init__()
+        for position in range(count):
+            self.append(Published(message_of(str(position))), None)
+        self.settle(settled)
+        self.kept_before = kept
+        self.told: list[tuple[str, int, int]] = []
+
+    def kept(self) -> Kept:
+        return self.kept_before
+
+    def note_handed_out(self, below: int) -> None:
+        self.told.append(("out", below, 0))
+
+    def note_returned(self, position: int, count: int) -> None:
+        self.told.append(("returned", position, count))
+
+
+def test_after_a_restart_all_that_was_perhaps_handed_out_is_redelivered_and_no_more() -> None:
+    store = KeptMessages(Kept(start=1, ready=3, ready_bytes=3, handed_out=4), 5, settled=[0, 2])
+    kit = QueueKit(kept={0: store})
+    assert (kit.queue.ready, kit.queue.ready_bytes) == (3, 3)
+    kit.publish("5")
+    kit.consume()
+    assert kit.deliver() == ["c:1 again", "c:3 again", "c:4", "c:5"]
+    assert store.told[-1] == ("out", 6, 0)
+
+
+def test_a_store_is_told_how_far_was_handed_out_with_each_batch() -> None:
+    store = KeptMessages(Kept(ready=3, ready_bytes=3), 3)
+    kit = QueueKit(kept={0: store})
+    kit.consume(prefetch=2)
+    assert kit.deliver() == ["c:0", "c:1"]
+    assert store.told == [("out", 2, 0)]
+
+
+def test_how_often_a_message_came_back_is_told_and_goes_on_counting_after_a_restart() -> None:
+    store = KeptMessages(Kept(ready=1, ready_bytes=1, handed_out=1, returns={0: 2}), 1)
+    kit = QueueKit(settings(delivery_limit=3, dead_letters=True), kept={0: store})
+    for count in (2, 3):
+        delivery = kit.queue.get(kit.channel, kit.now)
+        assert delivery is not None
+        assert delivery[3:] == (True, count)
+        kit.channel.nack(delivery[1])
+    assert [each for each in store.told if each[0] == "returned"] == [
+        ("returned", 0, 3),
+        ("returned", 0, 4),
+    ]
+    assert kit.died() == ["0 delivery_limit"]
+
+
+def test_levels_that_were_kept_are_served_by_priority() -> None:
+    high = KeptMessages(Kept(ready=1, ready_bytes=1), 1)
+    low = KeptMessages(Kept(ready=2, ready_bytes=2, expiring=True), 2)
+    low._expiries[0] = 50.0
+    kit = QueueKit(settings(priority_max=9), kept={1: low, 7: high})
+    assert kit.get() == ":0"
+    assert kit.queue.next_deadline() == 50
+    assert kit.get() == ":1"
+    assert kit.queue.ready == 0
