@@ -24,6 +24,16 @@ from tests.support.amqp_messages import content_frames, methods
 
 KNOWN = [kind for ids, kind in METHODS.items() if ids.class_id != 30]
 """Methods that pamqp has: all but the class `access`."""
+pytestmark = pytest.mark.filterwarnings("ignore:This command is deprecated:DeprecationWarning")
+OUTDATED = {
+    "ticket": 0,
+    "capabilities": "",
+    "known_hosts": "",
+    "out_of_band": "0",
+    "channel_id": "0",
+    "cluster_id": "",
+}
+"""Fields of no meaning, for which pamqp writes nothing else."""
 THEIR_NAMES = {"type": "exchange_type"}
 FEW = settings(max_examples=15)
 """There are a hundred tests of them."""
@@ -37,9 +47,14 @@ def theirs_of(wire: bytes) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as both sides tell it: long strings are bytes here and text there."""
+    """Return a value as both sides tell it.
+
+    Long strings are bytes here and text there, and pamqp takes delivery tags for signed.
+    """
     if isinstance(value, bytes):
         return value.decode("latin-1")
+    if isinstance(value, int):
+        return value % (1 << 64)
     return value
 
 
@@ -66,8 +81,10 @@ def test_pamqp_reads_a_method_as_it_was_meant(kind: type, data: st.DataObject) -
 @FEW
 @given(data=st.data())
 def test_a_method_written_by_pamqp_is_read_as_it_was_meant(kind: type, data: st.DataObject) -> None:
-    method = data.draw(methods(kind))
+    method = data.draw(methods(kind, st.text("abc", max_size=9)))
     frame = theirs_of(encode_method(3, method))
+    for name in kind.__annotations__.keys() & OUTDATED:
+        setattr(frame, name, OUTDATED[name])
     wire = pamqp.frame.marshal(frame, 3)
     back = decode_method(wire[7:-1])
     assert type(back) is kind

@@ -25,9 +25,12 @@ FIELDS: dict[str, st.SearchStrategy[object]] = {
 }
 
 
-def methods(kind: type) -> st.SearchStrategy[Method]:
+def methods(
+    kind: type, short_strings: st.SearchStrategy[str] = SHORT_STRINGS
+) -> st.SearchStrategy[Method]:
     """Draw methods of a kind."""
-    fields = (FIELDS[annotated.__metadata__[0]] for annotated in kind.__annotations__.values())
+    drawn = {**FIELDS, "shortstr": short_strings}
+    fields = (drawn[annotated.__metadata__[0]] for annotated in kind.__annotations__.values())
     return st.builds(kind, *fields)
 
 
