@@ -1,4 +1,4 @@
-"""Dead letters as messages: their headers tell of the death, and what goes out is as clients expect.
+"""Dead letters as messages: their headers tell of the death, and go out as clients expect them.
 
 Whether `x-death` is the broker's or a client's own must be known for as long as a message is kept.
 The content header has two bytes that must be zero in what clients send (its weight): of a message

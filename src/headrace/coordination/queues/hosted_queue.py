@@ -8,6 +8,7 @@ from headrace.coordination.queues.declarations import Queue
 from headrace.coordination.queues.memory_messages import MemoryMessages
 from headrace.coordination.queues.message_queue import MessageQueue
 from headrace.coordination.queues.message_store import MessageStore
+from headrace.coordination.queues.queue_settings import Overflow
 from headrace.ports.deadlines import Deadlines
 
 StoredDone = Callable[[bool], None]
@@ -51,6 +52,11 @@ class HostedQueue(MessageQueue):
         self.timed = queue.settings.ttl_ms is not None or queue.settings.expires_ms is not None
         """Whether time alone may change it."""
         super().__init__(title, queue.settings, self._new_store, self._clock.monotonic())
+
+    @property
+    def refuses(self) -> bool:
+        """Whether it was declared to refuse what it has no room for."""
+        return self.settings.overflow is not Overflow.DROP_HEAD
 
     def arm(self) -> None:
         """Set the timer to when time alone changes something."""

@@ -1,4 +1,4 @@
-"""What a broker goes by of a publish: read from its content header, and refused as RabbitMQ does."""
+"""What a broker goes by of a publish: read from its content header, refused as RabbitMQ does."""
 
 import re
 from collections.abc import Callable

@@ -93,7 +93,9 @@ class AmqpConnection:
         broker: Broker,
         send: Callable[[bytes], None],
         now: float,
+        takes_more: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`takes_more` tells whether there is room for deliveries; `room` says when again."""
         self.state = State.HEADER
         self.ended = False
         self.principal: Principal | None = None
@@ -106,6 +108,7 @@ class AmqpConnection:
         self._peer = peer
         self._broker = broker
         self._send_bytes = send
+        self._takes_more = takes_more
         self._now = self._received_at = self._sent_at = now
         self._deadline: float | None = now + HANDSHAKE_S_MAX
         self._tuned = Tuned(settings.channel_max, FIRST_FRAMES_BYTES_MAX, 0)
@@ -235,6 +238,11 @@ class AmqpConnection:
             case ConnectionCloseOk():
                 self._end()
 
+    def room(self) -> None:
+        """Deliver again: `takes_more` has said no, and would not now."""
+        if self._channels is not None:
+            self._channels.room()
+
     # who it is, and where it wants to
 
     def _login(self, credentials: Credentials) -> None:
@@ -274,6 +282,7 @@ class AmqpConnection:
             self._settings.message_bytes_max,
             self._send,
             self._fail,
+            self._takes_more,
         )
         self._answer(ConnectionOpenOk())
         self.state = State.RUNNING

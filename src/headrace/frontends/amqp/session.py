@@ -42,6 +42,7 @@ class AmqpSession:
             frontend.broker,
             self._stream.push,
             self._clock.monotonic(),
+            self._stream.takes_more,
         )
         self._arm()
 
@@ -56,10 +57,12 @@ class AmqpSession:
         return self.amqp.need(bytes(view[at : min(filled, at + FRAME_HEADER_BYTES)]), 0)
 
     def room(self) -> None:
-        """Go on with what was not pushed: nothing yet asks whether there is room."""
+        """Go on delivering."""
+        self.amqp.room()
 
     def pass_done(self) -> "Pending | None":
-        """End the pass: nothing waits for its writes."""
+        """End the pass: confirms and deliveries leave with it."""
+        self._frontend.broker.pass_done()
         return None
 
     def closed(self) -> None:
