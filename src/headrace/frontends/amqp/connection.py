@@ -173,7 +173,7 @@ class AmqpConnection:
             if negotiation.says_http(header):
                 self.reason = "a client speaks HTTP to a listener of AMQP: check the port"
             self._send(PROTOCOL_HEADER)
-            self._end()
+            self.lost()
             return
         self._answer(negotiation.start(self._settings, self._peer))
         self.state = State.STARTING
@@ -233,7 +233,7 @@ class AmqpConnection:
             case ConnectionClose():
                 self._answer(ConnectionCloseOk())
             case ConnectionCloseOk():
-                self._end()
+                self.lost()
 
     # who it is, and where it wants to
 
@@ -327,14 +327,14 @@ class AmqpConnection:
         if self._deadline is not None and now >= self._deadline:
             if self.state not in (State.CLOSED, State.REFUSED):
                 self.reason = f"not open after {HANDSHAKE_S_MAX:g} s, in state {self.state.value}"
-            self._end()
+            self.lost()
             return
         interval = self._tuned.heartbeat_s
         if not interval or self.state is not State.RUNNING:
             return
         if now >= self._received_at + 2 * interval and not self.holds_publishes:
             self.reason = f"missed heartbeats from client, timeout: {interval}s"
-            self._end()
+            self.lost()
         elif now >= self._sent_at + interval / 2:
             self._send(HEARTBEAT)
 
@@ -345,11 +345,12 @@ class AmqpConnection:
         if self.state is State.RUNNING:
             self._fail(ConnectionClosing(ReplyCode.CONNECTION_FORCED, text), _NO_METHOD)
         elif self.state is not State.CLOSED:
-            self._end()
+            self.lost()
 
     def lost(self) -> None:
         """Forget all: the socket is gone."""
-        self._end()
+        self._close_channels()
+        self.ended = True
 
     def _fail(self, error: AmqpError, ids: MethodId) -> None:
         """Close the connection for an error, in the way of its state."""
@@ -387,10 +388,6 @@ class AmqpConnection:
         channels, self._channels = self._channels, None
         if channels is not None:
             channels.close()
-
-    def _end(self) -> None:
-        self._close_channels()
-        self.ended = True
 
     def _answer(self, method: Method) -> None:
         self._send(encode_method(0, method))

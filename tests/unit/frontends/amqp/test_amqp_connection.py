@@ -155,6 +155,22 @@ def test_both_sides_close_a_channel_at_once() -> None:
     assert client.say(ChannelOpen(), channel=1) == [ChannelOpenOk()]
 
 
+def test_an_error_amid_a_content_keeps_nothing_of_it() -> None:
+    client = opened()
+    channel = client.channel()
+    wire = publish_frames(1, message(bytes(5000)), frame_bytes_max=4096)
+    client.raw(wire[:-1000])
+    held = client.connection._channels
+    assert held is not None
+    channel.outlet.fail(NO_QUEUE, IDS[QueueDeclare])
+    assert held._channels[1].contents._parts is None
+    client.raw(wire[-1000:])
+    assert client.heard() == [TOLD_NO_QUEUE]
+    assert channel.runs == []
+    client.say(ChannelCloseOk(), channel=1)
+    assert client.say(ChannelOpen(), channel=1) == [ChannelOpenOk()]
+
+
 def test_an_error_that_is_known_later_closes_the_channel_then() -> None:
     client = opened()
     channel = client.channel()

@@ -2,8 +2,10 @@
 
 import pytest
 
+from headrace.config.keys.amqp import AmqpKeys
 from headrace.frontends.amqp.connection import HANDSHAKE_S_MAX, SILENT_CLOSE_S, State
-from headrace.frontends.amqp.negotiation import CAPABILITIES
+from headrace.frontends.amqp.negotiation import CAPABILITIES, Settings, settings_of
+from headrace.frontends.amqp.ports import LoginRefused
 from headrace.security.identity import Principal
 from headrace.wire.amqp.control_methods import (
     ChannelOpen,
@@ -169,6 +171,17 @@ def test_a_login_known_after_the_end_changes_nothing() -> None:
     assert client.heard() == []
 
 
+def test_a_refusal_known_after_the_end_sends_nothing() -> None:
+    client = Client()
+    client.broker.answers_late = True
+    client.log_in()
+    client.wait(HANDSHAKE_S_MAX)
+    reason = client.connection.reason
+    assert client.broker.late is not None
+    client.broker.late(LoginRefused("wrong password"))
+    assert client.connection.reason == reason == "not open after 10 s, in state securing"
+
+
 @pytest.mark.parametrize(
     ("tuned", "text"),
     [
@@ -236,3 +249,20 @@ def test_a_large_frame_before_the_login_ends_the_connection_without_a_word() -> 
     assert client.heard() == []
     client.wait(SILENT_CLOSE_S)
     assert client.connection.ended
+
+
+def test_what_is_proposed_is_what_the_broker_is_configured_to() -> None:
+    config = AmqpKeys(
+        amqp_advertised_version="3.13.7",
+        amqp_channel_max=100_000,
+        amqp_frame_max_bytes=8192,
+        amqp_heartbeat_seconds=0,
+    )
+    client = Client(**settings_of(config, "cluster")._asdict())
+    (start,) = client.begin()
+    assert isinstance(start, ConnectionStart)
+    assert start.server_properties["version"] == "3.13.7"
+    assert start.server_properties["cluster_name"] == "cluster"
+    said = client.say(ConnectionStartOk({}, "PLAIN", b"\0guest\0secret", "en_US"))
+    assert said == [ConnectionTune(65535, 8192, 0)]
+    assert settings_of(AmqpKeys(), "headrace") == Settings()
