@@ -241,7 +241,7 @@ class AmqpConnection:
         self.state = State.SECURING
 
         def done(outcome: Principal | LoginRefused) -> None:
-            if self.state is not State.SECURING:
+            if self.ended or self.state is not State.SECURING:
                 return  # Its time was over, or its client is gone.
             if isinstance(outcome, LoginRefused):
                 self._refuse(credentials.mechanism, outcome)

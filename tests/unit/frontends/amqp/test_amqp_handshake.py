@@ -94,7 +94,7 @@ def test_another_header_is_answered_with_ours_and_the_end(header: bytes) -> None
     client = Client()
     client.raw(header)
     assert client.sent == PROTOCOL_HEADER
-    assert client.connection.ended
+    assert client.over()
     assert client.connection.reason
 
 
@@ -112,19 +112,19 @@ def test_a_wrong_password_is_told_as_rabbitmq_does_and_the_connection_ends_after
     )
     assert client.log_in("wrong") == [ConnectionClose(403, text, 0, 0)]
     client.wait(SILENT_CLOSE_S - 0.1)
-    assert not client.connection.ended
+    assert not client.over()
     assert client.say(ConnectionCloseOk()) == []
     client.wait(0.1)
-    assert client.connection.ended
+    assert client.over()
     assert client.connection.reason == "PLAIN login refused: wrong password"
 
 
 def test_who_does_not_understand_a_refusal_hears_nothing() -> None:
     client = Client()
     assert client.log_in("wrong", {}) == []
-    assert not client.connection.ended
+    assert not client.over()
     client.wait(SILENT_CLOSE_S)
-    assert client.connection.ended
+    assert client.over()
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_what_is_no_login_ends_the_connection_without_a_word(
     assert client.say(ConnectionStartOk({}, mechanism, response, "en_US")) == []
     assert client.connection.state is State.REFUSED
     client.wait(SILENT_CLOSE_S)
-    assert client.connection.ended
+    assert client.over()
     assert client.broker.credentials == []
 
 
@@ -165,7 +165,7 @@ def test_a_login_known_after_the_end_changes_nothing() -> None:
     client.broker.answers_late = True
     client.log_in()
     client.wait(HANDSHAKE_S_MAX)
-    assert client.connection.ended
+    assert client.over()
     assert client.broker.late is not None
     client.broker.late(Principal("User", "guest"))
     assert client.heard() == []
@@ -222,7 +222,7 @@ def test_an_unknown_virtual_host_closes_the_connection() -> None:
     said = client.say(ConnectionOpen("/no"))
     assert said == [ConnectionClose(530, "NOT_ALLOWED - vhost /no not found", 10, 40)]
     client.say(ConnectionCloseOk())
-    assert client.connection.ended
+    assert client.over()
 
 
 def test_a_channel_before_the_connection_is_open_is_an_unexpected_frame() -> None:
@@ -237,9 +237,9 @@ def test_who_does_not_come_to_an_end_of_the_handshake_is_ended() -> None:
     client = Client()
     client.begin()
     client.wait(HANDSHAKE_S_MAX - 0.1)
-    assert not client.connection.ended
+    assert not client.over()
     client.wait(0.1)
-    assert client.connection.ended
+    assert client.over()
 
 
 def test_a_large_frame_before_the_login_ends_the_connection_without_a_word() -> None:
@@ -248,7 +248,7 @@ def test_a_large_frame_before_the_login_ends_the_connection_without_a_word() -> 
     client.raw(b"\x01\x00\x00\x7f\xff\xff\xff")
     assert client.heard() == []
     client.wait(SILENT_CLOSE_S)
-    assert client.connection.ended
+    assert client.over()
 
 
 def test_what_is_proposed_is_what_the_broker_is_configured_to() -> None:
