@@ -1,5 +1,7 @@
 """A connection that is cut anywhere behaves as one that is not, and hostile bytes only end it."""
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,7 +44,7 @@ def test_where_the_bytes_are_cut_changes_nothing(cuts: list[int]) -> None:
     whole, cut = opened(), opened()
     whole.raw(SCRIPT)
     edges = sorted({0, len(SCRIPT), *cuts})
-    for begin, end in zip(edges, edges[1:], strict=False):
+    for begin, end in itertools.pairwise(edges):
         cut.raw(SCRIPT[begin:end])
     assert told(cut) == told(whole)
     assert cut.sent == whole.sent

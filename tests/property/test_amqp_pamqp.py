@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from headrace.wire.amqp import hot
 from headrace.wire.amqp.content import Message
-from headrace.wire.amqp.field_table import Timestamp, decode_table, encode_table
+from headrace.wire.amqp.field_table import FieldTable, Timestamp, decode_table, encode_table
 from headrace.wire.amqp.frames import FRAME_HEADER, encode_frame
 from headrace.wire.amqp.methods import METHODS, decode_method, encode_method
 from headrace.wire.amqp.properties import Properties, make_header, read_properties
@@ -126,7 +126,7 @@ def test_a_content_header_written_by_pamqp_is_read_as_it_was_meant(properties: P
 
 
 def test_pamqp_reads_every_kind_of_field() -> None:
-    table = {
+    table: FieldTable = {
         "text": "größe",
         "flag": True,
         "whole": 7,

@@ -157,6 +157,14 @@ class Client:
             self.connection.tick(self.now)
         self.now = until
 
+    def over(self) -> bool:
+        """Tell whether the connection has ended."""
+        return self.connection.ended
+
+    def held(self) -> bool:
+        """Tell whether no more is to be read of it."""
+        return self.connection.holds_publishes
+
     def begin(self) -> list[Method]:
         """Send the protocol's header."""
         self.raw(PROTOCOL_HEADER)

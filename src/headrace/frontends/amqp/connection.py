@@ -176,7 +176,7 @@ class AmqpConnection:
             if negotiation.says_http(header):
                 self.reason = "a client speaks HTTP to a listener of AMQP: check the port"
             self._send(PROTOCOL_HEADER)
-            self._end()
+            self.lost()
             return
         self._answer(negotiation.start(self._settings, self._peer))
         self.state = State.STARTING
@@ -236,7 +236,7 @@ class AmqpConnection:
             case ConnectionClose():
                 self._answer(ConnectionCloseOk())
             case ConnectionCloseOk():
-                self._end()
+                self.lost()
 
     def room(self) -> None:
         """Deliver again: `takes_more` has said no, and would not now."""
@@ -249,7 +249,7 @@ class AmqpConnection:
         self.state = State.SECURING
 
         def done(outcome: Principal | LoginRefused) -> None:
-            if self.state is not State.SECURING:
+            if self.ended or self.state is not State.SECURING:
                 return  # Its time was over, or its client is gone.
             if isinstance(outcome, LoginRefused):
                 self._refuse(credentials.mechanism, outcome)
@@ -336,14 +336,14 @@ class AmqpConnection:
         if self._deadline is not None and now >= self._deadline:
             if self.state not in (State.CLOSED, State.REFUSED):
                 self.reason = f"not open after {HANDSHAKE_S_MAX:g} s, in state {self.state.value}"
-            self._end()
+            self.lost()
             return
         interval = self._tuned.heartbeat_s
         if not interval or self.state is not State.RUNNING:
             return
         if now >= self._received_at + 2 * interval and not self.holds_publishes:
             self.reason = f"missed heartbeats from client, timeout: {interval}s"
-            self._end()
+            self.lost()
         elif now >= self._sent_at + interval / 2:
             self._send(HEARTBEAT)
 
@@ -354,11 +354,12 @@ class AmqpConnection:
         if self.state is State.RUNNING:
             self._fail(ConnectionClosing(ReplyCode.CONNECTION_FORCED, text), _NO_METHOD)
         elif self.state is not State.CLOSED:
-            self._end()
+            self.lost()
 
     def lost(self) -> None:
         """Forget all: the socket is gone."""
-        self._end()
+        self._close_channels()
+        self.ended = True
 
     def _fail(self, error: AmqpError, ids: MethodId) -> None:
         """Close the connection for an error, in the way of its state."""
@@ -396,10 +397,6 @@ class AmqpConnection:
         channels, self._channels = self._channels, None
         if channels is not None:
             channels.close()
-
-    def _end(self) -> None:
-        self._close_channels()
-        self.ended = True
 
     def _answer(self, method: Method) -> None:
         self._send(encode_method(0, method))

@@ -3,6 +3,7 @@
 import re
 from typing import NamedTuple
 
+from headrace.config.keys.amqp import AmqpKeys
 from headrace.frontends.amqp.ports import Credentials, Peer
 from headrace.model.errors import Malformed
 from headrace.model.secret import Secret
@@ -26,6 +27,7 @@ CAPABILITIES = (
     "direct_reply_to",
 )
 _CHANNEL_MAX_MIN = 1
+_SHORT_MAX = (1 << 16) - 1
 
 
 class Settings(NamedTuple):
@@ -39,6 +41,17 @@ class Settings(NamedTuple):
     heartbeat_s: int = 60
     message_bytes_max: int = 16 << 20
     """The largest body of a message."""
+
+
+def settings_of(config: AmqpKeys, cluster_name: str) -> Settings:
+    """Return what a broker's configuration says."""
+    return Settings(
+        version=config.amqp_advertised_version,
+        cluster_name=cluster_name,
+        channel_max=min(config.amqp_channel_max, _SHORT_MAX),
+        frame_bytes_max=config.amqp_frame_max_bytes,
+        heartbeat_s=min(config.amqp_heartbeat_seconds, _SHORT_MAX),
+    )
 
 
 class Tuned(NamedTuple):

@@ -2,8 +2,10 @@
 
 import pytest
 
+from headrace.config.keys.amqp import AmqpKeys
 from headrace.frontends.amqp.connection import HANDSHAKE_S_MAX, SILENT_CLOSE_S, State
-from headrace.frontends.amqp.negotiation import CAPABILITIES
+from headrace.frontends.amqp.negotiation import CAPABILITIES, Settings, settings_of
+from headrace.frontends.amqp.ports import LoginRefused
 from headrace.security.identity import Principal
 from headrace.wire.amqp.control_methods import (
     ChannelOpen,
@@ -92,7 +94,7 @@ def test_another_header_is_answered_with_ours_and_the_end(header: bytes) -> None
     client = Client()
     client.raw(header)
     assert client.sent == PROTOCOL_HEADER
-    assert client.connection.ended
+    assert client.over()
     assert client.connection.reason
 
 
@@ -110,19 +112,19 @@ def test_a_wrong_password_is_told_as_rabbitmq_does_and_the_connection_ends_after
     )
     assert client.log_in("wrong") == [ConnectionClose(403, text, 0, 0)]
     client.wait(SILENT_CLOSE_S - 0.1)
-    assert not client.connection.ended
+    assert not client.over()
     assert client.say(ConnectionCloseOk()) == []
     client.wait(0.1)
-    assert client.connection.ended
+    assert client.over()
     assert client.connection.reason == "PLAIN login refused: wrong password"
 
 
 def test_who_does_not_understand_a_refusal_hears_nothing() -> None:
     client = Client()
     assert client.log_in("wrong", {}) == []
-    assert not client.connection.ended
+    assert not client.over()
     client.wait(SILENT_CLOSE_S)
-    assert client.connection.ended
+    assert client.over()
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,7 @@ def test_what_is_no_login_ends_the_connection_without_a_word(
     assert client.say(ConnectionStartOk({}, mechanism, response, "en_US")) == []
     assert client.connection.state is State.REFUSED
     client.wait(SILENT_CLOSE_S)
-    assert client.connection.ended
+    assert client.over()
     assert client.broker.credentials == []
 
 
@@ -163,10 +165,21 @@ def test_a_login_known_after_the_end_changes_nothing() -> None:
     client.broker.answers_late = True
     client.log_in()
     client.wait(HANDSHAKE_S_MAX)
-    assert client.connection.ended
+    assert client.over()
     assert client.broker.late is not None
     client.broker.late(Principal("User", "guest"))
     assert client.heard() == []
+
+
+def test_a_refusal_known_after_the_end_sends_nothing() -> None:
+    client = Client()
+    client.broker.answers_late = True
+    client.log_in()
+    client.wait(HANDSHAKE_S_MAX)
+    reason = client.connection.reason
+    assert client.broker.late is not None
+    client.broker.late(LoginRefused("wrong password"))
+    assert client.connection.reason == reason == "not open after 10 s, in state securing"
 
 
 @pytest.mark.parametrize(
@@ -209,7 +222,7 @@ def test_an_unknown_virtual_host_closes_the_connection() -> None:
     said = client.say(ConnectionOpen("/no"))
     assert said == [ConnectionClose(530, "NOT_ALLOWED - vhost /no not found", 10, 40)]
     client.say(ConnectionCloseOk())
-    assert client.connection.ended
+    assert client.over()
 
 
 def test_a_channel_before_the_connection_is_open_is_an_unexpected_frame() -> None:
@@ -224,9 +237,9 @@ def test_who_does_not_come_to_an_end_of_the_handshake_is_ended() -> None:
     client = Client()
     client.begin()
     client.wait(HANDSHAKE_S_MAX - 0.1)
-    assert not client.connection.ended
+    assert not client.over()
     client.wait(0.1)
-    assert client.connection.ended
+    assert client.over()
 
 
 def test_a_large_frame_before_the_login_ends_the_connection_without_a_word() -> None:
@@ -235,4 +248,21 @@ def test_a_large_frame_before_the_login_ends_the_connection_without_a_word() -> 
     client.raw(b"\x01\x00\x00\x7f\xff\xff\xff")
     assert client.heard() == []
     client.wait(SILENT_CLOSE_S)
-    assert client.connection.ended
+    assert client.over()
+
+
+def test_what_is_proposed_is_what_the_broker_is_configured_to() -> None:
+    config = AmqpKeys(
+        amqp_advertised_version="3.13.7",
+        amqp_channel_max=100_000,
+        amqp_frame_max_bytes=8192,
+        amqp_heartbeat_seconds=0,
+    )
+    client = Client(**settings_of(config, "cluster")._asdict())
+    (start,) = client.begin()
+    assert isinstance(start, ConnectionStart)
+    assert start.server_properties["version"] == "3.13.7"
+    assert start.server_properties["cluster_name"] == "cluster"
+    said = client.say(ConnectionStartOk({}, "PLAIN", b"\0guest\0secret", "en_US"))
+    assert said == [ConnectionTune(65535, 8192, 0)]
+    assert settings_of(AmqpKeys(), "headrace") == Settings()
