@@ -31,7 +31,7 @@ class AmqpKeys(Keys):
         Kind.BOOLEAN,
         False,
         "Let the user guest with the password guest in, from this machine alone, as a fresh"
-        " RabbitMQ does. For trying out: who runs anything on this machine may then use every queue.",
+        " RabbitMQ does. For trying out: whoever runs anything on this machine is then let in.",
     )
     amqp_heartbeat_seconds = key(
         Kind.INT,
