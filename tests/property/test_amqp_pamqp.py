@@ -107,6 +107,8 @@ PROPERTIES = st.builds(
     expiration=st.none() | st.integers(0, 10**6).map(str),
     timestamp=st.none() | st.integers(0, 10**9),
     user_id=st.none() | st.text("abc", max_size=9),
+    type=st.none(),
+    cluster_id=st.none(),
 )
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -197,7 +198,7 @@ def test_a_flipped_content_header_is_malformed_or_another_header(
     header = bytearray(make_header(3, properties))
     header[data.draw(st.integers(0, len(header) - 1))] = data.draw(st.integers(0, 255))
     wire = bytes(header)
-    readings: list[partial[object]] = [
+    readings: list[partial[Any]] = [
         partial(read_essentials, wire),
         partial(read_properties, wire),
         partial(with_header, wire, "x-death", ["again"]),
