@@ -126,7 +126,10 @@ def test_pamqp_reads_a_content_header_as_it_was_meant(properties: Properties, si
 @given(PROPERTIES)
 def test_a_content_header_written_by_pamqp_is_read_as_it_was_meant(properties: Properties) -> None:
     # An empty text is none to pamqp.
-    properties = Properties(*(None if value == "" else value for value in properties))
+    empty: dict[str, Any] = {
+        name: None for name, value in properties._asdict().items() if value == ""
+    }
+    properties = properties._replace(**empty)
     values = {name: value for name, value in properties._asdict().items() if value is not None}
     if "timestamp" in values:
         values["timestamp"] = datetime.fromtimestamp(values["timestamp"], UTC)
