@@ -25,11 +25,9 @@ FIELDS: dict[str, st.SearchStrategy[object]] = {
 }
 
 
-def methods(
-    kind: type, short_strings: st.SearchStrategy[str] = SHORT_STRINGS
-) -> st.SearchStrategy[Method]:
-    """Draw methods of a kind."""
-    drawn = {**FIELDS, "shortstr": short_strings}
+def methods(kind: type, **others: st.SearchStrategy[object]) -> st.SearchStrategy[Method]:
+    """Draw methods of a kind; `others`: what else fields are drawn from, by their kinds."""
+    drawn = FIELDS | others
     fields = (drawn[annotated.__metadata__[0]] for annotated in kind.__annotations__.values())
     return st.builds(kind, *fields)
 

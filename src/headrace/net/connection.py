@@ -242,7 +242,7 @@ class Connection(BufferedProtocol):
             answers.refuse(problem)
         elif answers.blocked and not self._must_wait():
             answers.make_dirty()  # it took all: the others have their turn, then this one goes on
-        elif answers.ending or (answers.awaits_room and answers.has_room):
+        elif stream is not None and stream.has_more:
             answers.make_dirty()
 
     def _hand_over(self, stream: Stream) -> int:

@@ -152,6 +152,12 @@ class Stream:
             return not self._answers.has_room
         return False
 
+    @property
+    def has_more(self) -> bool:
+        """Whether the connection's end, or word of room, is to follow what was sent."""
+        answers = self._answers
+        return answers.ending or (answers.awaits_room and answers.has_room)
+
     def hand_over(self, view: memoryview, filled: int, frame_bytes_max: int) -> int:
         """Hand over what has come; return where the first byte left over lies. Malformed."""
         self._left_for_room, self.need = False, 0
