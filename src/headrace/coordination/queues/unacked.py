@@ -22,8 +22,8 @@ class HeldQueue(Protocol):
     def acknowledge(self, level: MessageLevel, positions: Sequence[int]) -> None:
         """Settle messages that are held."""
 
-    def requeue(self, level: MessageLevel, positions: Sequence[int], size: int) -> None:
-        """Put messages that are held, `size` bytes of bodies, back to their places."""
+    def requeue(self, level: MessageLevel, positions: Sequence[int], sizes: Sequence[int]) -> None:
+        """Put messages that are held, of bodies of `sizes` bytes, back to their places."""
 
     def reject(self, level: MessageLevel, positions: Sequence[int]) -> None:
         """Let messages that are held die."""
@@ -140,8 +140,8 @@ class ChannelUnacked:
     def requeue(self, taken: Iterable[Held]) -> None:
         """Put what `take` gave back to its place."""
         for holder, level, held in _runs(taken):
-            size = sum([size for _, _, _, size in held])
-            holder.queue.requeue(level, [position for _, _, position, _ in held], size)
+            _, _, positions, sizes = zip(*held, strict=True)
+            holder.queue.requeue(level, positions, sizes)
             self.woken[holder.queue] = None
             self._free(holder, len(held))
 
