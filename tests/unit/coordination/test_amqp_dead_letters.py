@@ -109,7 +109,9 @@ def test_the_same_queue_for_another_reason_is_another_death() -> None:
     assert kinds_of(headers) == [("a", "maxlen", 1), ("a", "rejected", 1)]
 
 
-@pytest.mark.parametrize("x_death", ["text", [1], [{"queue": "a", "reason": "rejected"}]])
+@pytest.mark.parametrize(
+    "x_death", ["text", [1], [{"queue": "a", "reason": "rejected", "count": 5}]]
+)
 def test_what_a_client_wrote_as_x_death_is_no_history(x_death: object) -> None:
     headers = die({"x-death": x_death, "mine": 1}, "a", DeathReason.REJECTED)
     assert kinds_of(headers) == [("a", "rejected", 1)]
