@@ -207,7 +207,7 @@ def test_a_deleted_queue_takes_its_bindings_along() -> None:
     bind(host, to_queue("e", "q", "a"), to_queue("amq.topic", "q", "#"))
     assert host.router.route("e", "a") == ("q",)
     removed = host.delete_queue("q", ME, QueueCounts())
-    assert set(binding.source for binding in removed.bindings) == {"e", "amq.topic"}
+    assert {binding.source for binding in removed.bindings} == {"e", "amq.topic"}
     assert host.router.route("e", "a") == ()
     queue(host, "q")
     assert host.router.route("amq.topic", "a") == ()
