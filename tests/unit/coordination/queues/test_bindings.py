@@ -1,6 +1,7 @@
 """Binding and unbinding: what is asked first, what is refused, what two bindings are."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_both_ends_must_be_there_the_source_first() -> None:
         (to_exchange("amq.direct", "none"), "exchange 'none'"),
     ):
         text = f"NOT_FOUND - no {missing} in vhost '/'"
-        assert told(lambda of=binding: bind(host, of)) == text
+        assert told(partial(bind, host, binding)) == text
 
 
 def test_to_unbind_what_is_not_there_is_fine() -> None:
@@ -114,8 +115,9 @@ def test_permissions_are_asked_among_the_other_checks() -> None:
             f"read access to topic 'b' in exchange 'amq.topic' {end}",
         ),
     ):
-        for change in (host.bind, host.unbind):
-            assert told(lambda c=change, b=binding: c(b, ME, access)) == f"ACCESS_REFUSED - {text}"
+        changes: tuple[Callable[..., object], ...] = (host.bind, host.unbind)
+        for change in changes:
+            assert told(partial(change, binding, ME, access)) == f"ACCESS_REFUSED - {text}"
     assert host.bind(to_queue("amq.topic", "q", "a"), ME, access)
 
 

@@ -1,6 +1,7 @@
 """Declaring and deleting exchanges: RabbitMQ's checks, with its codes and texts."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -47,7 +48,7 @@ def test_names_that_begin_with_amq_are_taken() -> None:
         "ACCESS_REFUSED - exchange name 'amq.foo' contains reserved prefix 'amq.*'"
     )
     for name in ("amq.direct", "amq.zzz"):
-        assert told(lambda name=name: host.delete_exchange(name)) == (
+        assert told(partial(host.delete_exchange, name)) == (
             f"ACCESS_REFUSED - deletion of system exchange '{name}' in vhost '/' not allowed"
         )
 

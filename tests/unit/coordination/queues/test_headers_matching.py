@@ -57,7 +57,7 @@ def test_a_mode_that_is_none_is_refused() -> None:
     for mode in ("all", "any", "all-with-x", "any-with-x"):
         check_match_argument({"x-match": mode})
     check_match_argument({})
-    for mode, told in (
+    wrong: tuple[tuple[object, str], ...] = (
         (
             "foo",
             'Invalid x-match field value <<"foo">>; expected all, any, all-with-x, or any-with-x',
@@ -65,7 +65,8 @@ def test_a_mode_that_is_none_is_refused() -> None:
         (5, "Invalid x-match field type signedint (value 5); expected longstr"),
         ([1], "Invalid x-match field type array (value [{signedint,1}]); expected longstr"),
         (None, "Invalid x-match field type void (value undefined); expected longstr"),
-    ):
+    )
+    for asked, told in wrong:
         with pytest.raises(ChannelClosing) as refused:
-            check_match_argument({"x-match": mode})
+            check_match_argument({"x-match": asked})
         assert str(refused.value) == f"PRECONDITION_FAILED - {told}"

@@ -1,6 +1,7 @@
 """Declaring, using and deleting queues: RabbitMQ's checks, with its codes and texts."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -62,7 +63,7 @@ def test_arguments_are_compared_by_value_and_not_by_kind() -> None:
         ({"x-message-ttl": True}, "'true'"),
     ):
         text = inequivalent("x-message-ttl", received, "'10'")
-        assert told(lambda of=arguments: queue(host, "q", of)) == text
+        assert told(partial(queue, host, "q", arguments)) == text
     assert told(lambda: queue(host, "q")) == inequivalent(
         "x-message-ttl", "none", "the value '10' of type 'signedint'"
     )
@@ -118,7 +119,7 @@ def test_a_queue_without_a_name_is_given_one() -> None:
     assert first == "amq.gen-AAAAAAAAAAAAAAAAAAAAAA"
     assert second != first
     for arguments, kind in ((QUORUM, "quorum"), (STREAM, "stream")):
-        assert told(lambda of=arguments: queue(host, "", of, durable=True)) == (
+        assert told(partial(queue, host, "", arguments, durable=True)) == (
             "PRECONDITION_FAILED - Cannot declare a server-named queue for type"
             f" rabbit_{kind}_queue"
         )
@@ -141,13 +142,14 @@ def test_a_queue_that_is_not_there_is_not_found() -> None:
 def test_quorum_queues_and_streams_are_durable_and_shared() -> None:
     host = virtual_host()
     for arguments in (QUORUM, STREAM):
-        for flags, what in (
-            ({}, "non-durable"),
-            ({"durable": True, "auto_delete": True}, "auto-delete"),
-            ({"durable": True, "exclusive": True}, "exclusive-owner"),
-            ({"auto_delete": True, "exclusive": True}, "auto-delete"),
+        declare = partial(queue, host, "q", arguments)
+        for refused, what in (
+            (declare, "non-durable"),
+            (partial(declare, durable=True, auto_delete=True), "auto-delete"),
+            (partial(declare, durable=True, exclusive=True), "exclusive-owner"),
+            (partial(declare, auto_delete=True, exclusive=True), "auto-delete"),
         ):
-            assert told(lambda of=arguments, by=flags: queue(host, "q", of, **by)) == (
+            assert told(refused) == (
                 f"PRECONDITION_FAILED - invalid property '{what}' for queue 'q' in vhost '/'"
             )
     assert host.queues == {}
@@ -188,9 +190,9 @@ def test_a_queue_is_deleted_where_its_conditions_hold() -> None:
 def test_conditions_of_a_quorum_queue_close_the_connection_and_a_streams_say_nothing() -> None:
     host = virtual_host()
     queue(host, "q", QUORUM, durable=True)
-    for flags, name in (({"if_unused": True}, "if-unused"), ({"if_empty": True}, "if-empty")):
+    for unused, name in ((True, "if-unused"), (False, "if-empty")):
         with pytest.raises(ConnectionClosing) as refused:
-            host.delete_queue("q", ME, QueueCounts(), **flags)
+            host.delete_queue("q", ME, QueueCounts(), if_unused=unused, if_empty=not unused)
         assert str(refused.value) == (
             "NOT_IMPLEMENTED - cannot delete queue 'q' in vhost '/'. queue.delete operations with"
             f" {name} flag set are not supported by quorum queues"

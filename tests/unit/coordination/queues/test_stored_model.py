@@ -1,5 +1,7 @@
 """What of a vhost is stored, and what comes back from it."""
 
+from typing import Any
+
 import pytest
 
 from headrace.coordination.queues.stored_model import (
@@ -75,7 +77,8 @@ def test_a_record_is_a_plain_dictionary_and_back() -> None:
     for record in durable_records(furnished()):
         stored = to_store(record)
         assert type(stored["arguments"]) is dict
-        assert from_store(type(record), stored) == record
+        kind: Any = type(record)
+        assert from_store(kind, stored) == record
     stored = to_store(QueueRecord("q", auto_delete=False, arguments={}))
     with pytest.raises(Malformed, match="a stored ExchangeRecord has the fields arguments, auto_"):
         from_store(ExchangeRecord, stored)
