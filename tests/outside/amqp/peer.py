@@ -30,7 +30,8 @@ _NOTHING_STARTS = "#!/bin/sh\nexit 101\n"
 """policy-rc.d: what a package's installation must not do."""
 _ENTER = """
 mount -t proc proc "$ROOT/proc" && mount --rbind /dev "$ROOT/dev" || exit 1
-exec chroot "$ROOT" setpriv --reuid rabbitmq --regid rabbitmq --clear-groups --pdeathsig KILL sh -c '
+WHO="--reuid rabbitmq --regid rabbitmq --clear-groups"
+exec chroot "$ROOT" setpriv $WHO --pdeathsig KILL sh -c '
 epmd -address 127.0.0.1 -port $ERL_EPMD_PORT -daemon
 cd "$PLACE" && exec /usr/lib/rabbitmq/bin/rabbitmq-server'
 """

@@ -72,6 +72,11 @@ def _handshakes() -> list[Case]:
             HELLO,
             _start_ok(mechanism="AMQPLAIN", response=_amqplain("guest", "guest")),
         ),
+    ]
+
+
+def _openings() -> list[Case]:
+    return [
         _handshake("connection.open: in place of start-ok", HELLO, _open("/")),
         _handshake("queue.declare: in place of start-ok", HELLO, ask(Queue.Declare(queue="q"))),
         _handshake("connection.open: no such vhost", HELLO, _start_ok(), _tune_ok(), _open("none")),
@@ -92,65 +97,35 @@ def _handshakes() -> list[Case]:
             _tune_ok(),
             ask(Channel.Open()),
         ),
+    ]
+
+
+def _limits() -> list[Case]:
+    tuned = {
+        "frame_max too small": {"frame_max": 100},
+        "frame_max of 4096": {"frame_max": 4096},
+        "frame_max too large": {"frame_max": FRAME_MAX + 1},
+        "frame_max without a bound": {"frame_max": 0},
+        "channel_max too large": {"channel_max": 2048},
+        "channel_max without a bound": {"channel_max": 0},
+    }
+    found = [
         _handshake(
-            "connection.tune-ok: frame_max too small",
-            HELLO,
-            _start_ok(),
-            _tune_ok(frame_max=100),
-            _open("/"),
-        ),
-        _handshake(
-            "connection.tune-ok: frame_max of 4096",
-            HELLO,
-            _start_ok(),
-            _tune_ok(frame_max=4096),
-            _open("/"),
-        ),
-        _handshake(
-            "connection.tune-ok: frame_max too large",
-            HELLO,
-            _start_ok(),
-            _tune_ok(frame_max=FRAME_MAX + 1),
-            _open("/"),
-        ),
-        _handshake(
-            "connection.tune-ok: frame_max without a bound",
-            HELLO,
-            _start_ok(),
-            _tune_ok(frame_max=0),
-            _open("/"),
-        ),
-        _handshake(
-            "connection.tune-ok: channel_max too large",
-            HELLO,
-            _start_ok(),
-            _tune_ok(channel_max=2048),
-            _open("/"),
-        ),
-        _handshake(
-            "connection.tune-ok: channel_max without a bound",
-            HELLO,
-            _start_ok(),
-            _tune_ok(channel_max=0),
-            _open("/"),
-        ),
-        _handshake(
-            "channel.open: above channel_max",
-            HELLO,
-            _start_ok(),
-            _tune_ok(channel_max=10),
-            _open("/"),
-            ask(Channel.Open(), channel=11),
-        ),
-        _handshake(
-            "channel.open: one more than channel_max",
-            HELLO,
-            _start_ok(),
-            _tune_ok(channel_max=1),
-            _open("/"),
-            ask(Channel.Open()),
-            ask(Channel.Open(), channel=2),
-        ),
+            f"connection.tune-ok: {name}", HELLO, _start_ok(), _tune_ok(**fields), _open("/")
+        )
+        for name, fields in tuned.items()
+    ]
+    above = [_tune_ok(channel_max=10), _open("/"), ask(Channel.Open(), channel=11)]
+    many = [
+        _tune_ok(channel_max=1),
+        _open("/"),
+        ask(Channel.Open()),
+        ask(Channel.Open(), channel=2),
+    ]
+    return [
+        *found,
+        _handshake("channel.open: above channel_max", HELLO, _start_ok(), *above),
+        _handshake("channel.open: one more than channel_max", HELLO, _start_ok(), *many),
     ]
 
 
@@ -230,4 +205,4 @@ def _places() -> list[Case]:
     ]
 
 
-CASES = [*_handshakes(), *_frames(), *_places()]
+CASES = [*_handshakes(), *_openings(), *_limits(), *_frames(), *_places()]

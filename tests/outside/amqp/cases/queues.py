@@ -58,7 +58,7 @@ def _equivalence() -> list[Case]:
         if one != other
     ]
     for key, (value, other) in EQUIVALENCE.items():
-        durable = {"durable": True}
+        durable: dict[str, Any] = {"durable": True}
         first = declare(arguments={key: value}, **durable)
         found += [
             Case(
@@ -133,6 +133,12 @@ def _kinds() -> list[Case]:
             "queue.declare: a dead-letter key without an exchange",
             [declare(arguments={"x-dead-letter-routing-key": "key"})],
         ),
+    ]
+
+
+def _streams() -> list[Case]:
+    quorum, stream = {"x-queue-type": "quorum"}, {"x-queue-type": "stream"}
+    return [
         Case(
             "basic.get: from a stream",
             [declare(durable=True, arguments=stream), ask(Basic.Get(queue="q"))],
@@ -265,4 +271,4 @@ def _bind(queue: str, exchange: str) -> Step:
     return ask(Queue.Bind(queue=queue, exchange=exchange, routing_key="a"))
 
 
-CASES = [*_equivalence(), *_arguments(), *_kinds(), *_locks(), *_names()]
+CASES = [*_equivalence(), *_arguments(), *_kinds(), *_streams(), *_locks(), *_names()]

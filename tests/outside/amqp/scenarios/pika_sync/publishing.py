@@ -138,8 +138,9 @@ def without_confirms_a_mandatory_message_comes_back_too(address: Address) -> Non
 def many_confirms_come_for_all_and_in_order(address: Address) -> None:
     """With a channel below the blocking one: that confirms each message by itself."""
     count = 2000
-    open_tags, back = set(range(1, count + 1)), []
-    connection = pika.SelectConnection(
+    queue = unused()
+    open_tags = set(range(1, count + 1))
+    connection: Any = pika.SelectConnection(
         parameters(address),
         on_open_callback=lambda _: _opened(),
         on_close_callback=lambda *_: connection.ioloop.stop(),
@@ -149,7 +150,6 @@ def many_confirms_come_for_all_and_in_order(address: Address) -> None:
         connection.channel(on_open_callback=_ready)
 
     def _ready(opened: Any) -> None:
-        opened.add_on_return_callback(lambda _, method, *__: back.append(len(open_tags)))
         opened.queue_declare(queue, exclusive=True, callback=lambda _: _publish(opened))
 
     def _publish(opened: Any) -> None:
@@ -170,7 +170,6 @@ def many_confirms_come_for_all_and_in_order(address: Address) -> None:
         if not open_tags:
             connection.close()
 
-    queue = unused()
     connection.ioloop.call_later(WAIT_SECONDS_MAX, connection.ioloop.stop)
     connection.ioloop.start()
     assert not open_tags, f"{len(open_tags)} of {count} are not confirmed"
