@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import aio_pika
@@ -24,7 +24,7 @@ from tests.outside.amqp.scenarios.scenario import (
     raises,
 )
 
-scenario = Scenarios("aio-pika")
+scenario = Scenarios("aio-pika", "as used")
 Body = Callable[[Address], Awaitable[None]]
 
 
@@ -53,12 +53,14 @@ def _message(body: str, **properties: Any) -> Any:
     return aio_pika.Message(body.encode(), **properties)
 
 
-async def _got(queue: Any, **options: Any) -> Any:
-    """A message; waits until there is one."""
-    return await queue.get(timeout=WAIT_SECONDS_MAX, **options)
+async def _ready(channel: Any, queue: Any) -> int:
+    """How many messages wait. Declared passively: names the broker gave are refused else."""
+    found = await channel.declare_queue(queue.name, passive=True)
+    return int(found.declaration_result.message_count)
 
 
 async def _arrived(queue: Any) -> Any:
+    """A message; waits until there is one."""
     deadline = asyncio.get_running_loop().time() + WAIT_SECONDS_MAX
     while (message := await queue.get(fail=False)) is None:
         assert asyncio.get_running_loop().time() < deadline, "no message came"
@@ -77,7 +79,7 @@ async def a_message_goes_through_an_exchange_and_is_acknowledged(address: Addres
         message = await _arrived(queue)
         assert (message.body, message.headers) == (b"hello", {"a": 1})
         await message.ack()
-        assert (await queue.declare()).message_count == 0
+        assert await _ready(channel, queue) == 0
 
 
 @_plays
@@ -104,7 +106,7 @@ async def many_are_published_at_once_and_each_is_confirmed(address: Address) -> 
         publish = channel.default_exchange.publish
         done = await asyncio.gather(*(publish(_message(str(n)), queue.name) for n in range(300)))
         assert len({confirmed.delivery_tag for confirmed in done}) > 0
-        assert (await queue.declare()).message_count == 300
+        assert await _ready(channel, queue) == 300
 
 
 @_plays
@@ -183,7 +185,7 @@ async def a_transaction_is_committed_and_another_rolled_back(address: Address) -
             async with channel.transaction():
                 await publish(_message("never"), queue.name)
                 raise ZeroDivisionError
-        assert (await queue.declare()).message_count == 1
+        assert await _ready(channel, queue) == 1
 
 
 @_plays
@@ -204,29 +206,65 @@ async def procedures_are_called_over_queues(address: Address) -> None:
 
 @_plays
 async def a_robust_connection_declares_all_again(address: Address) -> None:
-    connection = await aio_pika.connect_robust(address.url, reconnect_interval=0.1)
-    async with connection:
-        channel = await connection.channel()
-        got: asyncio.Queue[bytes] = asyncio.Queue()
-        name = unused()
-        queue = await channel.declare_queue(name, auto_delete=True)
+    async with _cut_at_will(address) as (port, cut):
+        url = address._replace(port=port).url
+        connection = await aio_pika.connect_robust(url, reconnect_interval=0.1)
+        async with connection:
+            await _consume_through_a_cut(connection, cut, address)
 
-        async def _take(message: Any) -> None:
-            await message.ack()
-            await got.put(message.body)
 
-        await queue.consume(_take)
-        # The socket is gone, as where a cable is pulled.
-        connection.transport.connection.transport.abort()
-        await connection.reconnected.wait()
-        async with _channel(address) as other:
-            for _ in range(100):
-                await other.default_exchange.publish(_message("again"), name)
-                try:
-                    assert await asyncio.wait_for(got.get(), 0.2) == b"again"
-                except TimeoutError:
-                    continue
-                return
+@asynccontextmanager
+async def _cut_at_will(address: Address) -> AsyncIterator[tuple[int, Callable[[], None]]]:
+    """A way to the broker over a port of its own, and what cuts all connections on it."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(address.host, address.port)
+        writers.extend((writer, back))
+        await asyncio.gather(_carry(reader, back), _carry(there, writer))
+
+    def _cut() -> None:
+        for writer in writers:
+            writer.transport.abort()
+        writers.clear()
+
+    server = await asyncio.start_server(_serve, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1], _cut
+    finally:
+        server.close()
+        _cut()
+
+
+async def _consume_through_a_cut(
+    connection: Any, cut: Callable[[], None], address: Address
+) -> None:
+    channel = await connection.channel()
+    got: asyncio.Queue[bytes] = asyncio.Queue()
+    name = unused()
+    queue = await channel.declare_queue(name, auto_delete=True)
+
+    async def _take(message: Any) -> None:
+        await message.ack()
+        await got.put(message.body)
+
+    await queue.consume(_take)
+    cut()
+    async with _channel(address) as other:
+        for _ in range(100):
+            await other.default_exchange.publish(_message("again"), name)
+            try:
+                assert await asyncio.wait_for(got.get(), 0.2) == b"again"
+            except TimeoutError:
+                continue
+            return
     raise AssertionError("its consumer never came back")
 
 

@@ -5,7 +5,9 @@ from contextlib import suppress
 from typing import Any
 
 import kombu
-from kombu.pools import connections, producers
+from kombu.pidbox import Mailbox
+from kombu.pools import connections, producers, reset
+from kombu.utils.uuid import uuid
 
 from amqp.exceptions import (
     AMQPNotImplementedError,
@@ -22,7 +24,7 @@ from tests.outside.amqp.scenarios.scenario import (
     raises,
 )
 
-scenario = Scenarios("kombu")
+scenario = Scenarios("kombu", "as used")
 
 
 def _connection(address: Address, **options: Any) -> Any:
@@ -146,13 +148,13 @@ def a_broadcast_reaches_every_listener(address: Address) -> None:
 @scenario
 def a_remote_control_answers(address: Address) -> None:
     """As Celery's: transient queues that are shared, and expire."""
-    mailbox = kombu.pidbox.Mailbox(unused("box"), type="direct", accept=["json"])
+    mailbox = Mailbox(unused("box"), type="direct", accept=["json"])
     with _connection(address) as here, _connection(address) as there:
         node = mailbox(there).Node("node", channel=there.default_channel)
         node.handlers["ping"] = lambda _, n: {"pong": n}
         consumer = node.listen()
         asking = mailbox(here)
-        ticket = kombu.utils.uuid()
+        ticket = uuid()
         replies = asking.get_reply_queue()(here.default_channel)
         replies.declare()
         asking._publish(
@@ -172,7 +174,7 @@ def connections_and_producers_come_from_pools(address: Address) -> None:
         producer.publish("pooled", routing_key=queue.name, declare=[queue])
     with connections[connection].acquire(block=True, timeout=WAIT_SECONDS_MAX) as pooled:
         assert _take(pooled, queue, 1) == ["pooled"]
-    kombu.pools.reset()
+    reset()
 
 
 @scenario
@@ -192,7 +194,8 @@ def immediate_is_not_implemented_in_these_very_words(address: Address) -> None:
     with _connection(address) as connection:
         channel = connection.default_channel
         with raises(AMQPNotImplementedError) as refused:
-            channel.basic_publish(channel.prepare_message("x"), routing_key="q", immediate=True)
+            message = channel.prepare_message("x", content_encoding="utf-8")
+            channel.basic_publish(message, routing_key="q", immediate=True)
             connection.drain_events(timeout=WAIT_SECONDS_MAX)
         error = refused.error
         assert error.reply_code == 540

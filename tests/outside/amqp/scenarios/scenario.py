@@ -23,13 +23,14 @@ class Scenario(NamedTuple):
 class Scenarios(list[Scenario]):
     """A client's scenarios, in the order of their files; decorates the functions that play them."""
 
-    def __init__(self, client: str) -> None:
+    def __init__(self, client: str, topic: str | None = None) -> None:
         super().__init__()
         self.client = client
+        self._topic = topic
 
     def __call__(self, play: Play) -> Play:
-        """Add a function, under the name of its file."""
-        topic = play.__module__.rpartition(".")[2]
+        """Add a function, under the topic or the name of its file."""
+        topic = self._topic or play.__module__.rpartition(".")[2]
         self.append(Scenario(self.client, topic, play.__name__.replace("_", " "), play))
         return play
 
