@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.coordination.queues.arguments import consumer_settings
 from headrace.coordination.queues.dead_messages import WEIGHT_AT, as_delivered
+from headrace.coordination.queues.queue_settings import QueueType
 from headrace.coordination.queues.refusals import precondition_failed
 from headrace.frontends.amqp import direct_replies
 from headrace.frontends.amqp.channel_consumer import ChannelConsumer
@@ -39,6 +40,10 @@ def consume(channel: "QueueChannel", method: BasicConsume) -> None:
     queue = channel.readable_queue(method.queue, "basic.consume")
     queue_type = queue.settings.queue_type
     settings = consumer_settings(method.arguments, queue_type, queue.title)
+    if channel.unacked.prefetch and queue_type is QueueType.QUORUM:
+        raise ConnectionClosing(
+            ReplyCode.NOT_IMPLEMENTED, f"{queue.title} does not support global qos"
+        )
     consumer = ChannelConsumer(
         channel,
         queue,
