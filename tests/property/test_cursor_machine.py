@@ -43,6 +43,12 @@ class Known(NamedTuple):
     ready_at: float | None = None
 
 
+class FoldingCursor(Cursor):
+    """Keeps few offsets listed."""
+
+    FOLDED_FROM = 4
+
+
 class CursorMachine(RuleBasedStateMachine):
     """Every offset by itself, looked at one by one."""
 
@@ -52,14 +58,16 @@ class CursorMachine(RuleBasedStateMachine):
         window=st.sampled_from([None, 5, 20]),
         dead_letters=st.booleans(),
         ahead=st.sampled_from([None, 1, 8, 40]),
+        kind=st.sampled_from([Cursor, FoldingCursor]),
     )
     def begin(
-        self, start: int, tries: int | None, window: int | None, dead_letters: bool,
-        ahead: int | None,
+        self, kind: type[Cursor], start: int, tries: int | None, window: int | None,
+        dead_letters: bool, ahead: int | None,
     ) -> None:  # fmt: skip
+        self.kind = kind
         self.tries, self.window, self.dead_letters, self.ahead = tries, window, dead_letters, ahead
         self.now = 100.0
-        self.cursor = Cursor(start, **self.told_rules())
+        self.cursor = self.kind(start, **self.told_rules())
         self.durable = self.told = start
         self.delivered: set[int] = set()
         """Ever handed out, before restarts too."""
@@ -259,7 +267,6 @@ class CursorMachine(RuleBasedStateMachine):
             return
         offset = data.draw(st.sampled_from(sorted(waiting)))
         outcome = Outcome.REJECT if stored else Outcome.RELEASE
-        self.dead.discard(offset)
         self.take_dead()
         self.cursor.settle(DEAD_LETTERS, offset, offset, outcome)
         self.become(offset, outcome)
@@ -317,7 +324,7 @@ class CursorMachine(RuleBasedStateMachine):
         }
 
     def begin_again(self, state: CursorState) -> None:
-        self.cursor = Cursor.restored(state, **self.told_rules())
+        self.cursor = self.kind.restored(state, **self.told_rules())
         self.noted, self.dead = {}, set()
         self.durable = self.told = max(state.handed_out, state.start)
         for offset, known in list(self.model.items()):

@@ -44,13 +44,14 @@ from headrace.coordination.delivery.record_states import (
 )
 from headrace.coordination.delivery.rules import Rules
 
-_FOLDED_FROM = 8192
-"""Offsets listed one by one before those left behind are folded into runs, if few are out."""
 _new = tuple.__new__
 
 
 class Cursor:
     """What is wanted of one partition, by everybody who shares it."""
+
+    FOLDED_FROM = 8192
+    """Offsets listed one by one before those left behind are folded into runs, if few are out."""
 
     def __init__(self, start: int, **rules: Unpack[Rules]) -> None:
         """Want everything from `start` on."""
@@ -145,8 +146,8 @@ class Cursor:
         last = min(last, self._changes.durable_below - 1)
         taken = self._runs.ready_within(first, min(last, self.end - 1), left)
         left -= sum(run.last - run.first + 1 for run in taken)
-        if last >= self.end and left > 0 and self.room > 0:
-            fresh = max(first, self.end)
+        fresh = max(first, self.end)
+        if last >= fresh and left > 0 and self.room > 0:
             upto = min(last, fresh + left - 1)
             self._runs.assign(self.end, upto, NEVER_OUT)
             taken.append(Run(fresh, upto, NEVER_OUT))
@@ -186,9 +187,9 @@ class Cursor:
             self._runs.assign(first, last, slot)
         self.end = last + 1
         self.out += size
-        if len(listed) > _FOLDED_FROM and len(listed) > 4 * self.out:
+        if len(listed) > self.FOLDED_FROM and len(listed) > 4 * self.out:
             self._runs.clear_below(self.start)
-            self._runs.fold(self.end - _FOLDED_FROM // 2)
+            self._runs.fold(self.end - self.FOLDED_FROM // 2)
         acquired: Acquired = _new(Acquired, (first, last, 1))
         return [acquired]
 

@@ -74,6 +74,8 @@ class RecentRuns(Generic[V]):
         Equal neighbours are one, wherever they are kept.
         """
         first = max(first, self.start)
+        if last < first:
+            return []
         if not self.listed or last < self.base:
             return self._runs.between(first, last)
         found = self._runs.between(first, self.base - 1) if first < self.base else []
