@@ -1,7 +1,6 @@
 """The cursor with holes against a dict of single offsets, with restarts in between."""
 
 from itertools import pairwise
-from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -19,6 +18,7 @@ from headrace.coordination.delivery.record_states import (
     RecordState,
 )
 from headrace.coordination.delivery.rules import Rules
+from tests.support.cursor_model import FoldingCursor, Kept, Known, in_time, said
 
 AVAILABLE, ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
 ACKNOWLEDGED, ARCHIVED = RecordState.ACKNOWLEDGED, RecordState.ARCHIVED
@@ -27,26 +27,6 @@ holders = st.sampled_from(["a", "b", "c"])
 DEAD = str(DEAD_LETTERS)
 lengths = st.integers(1, 12)
 steps = st.integers(-6, 30)
-
-
-Kept = tuple[RecordState, int, float | None]
-"""State, tries, and when it is ready."""
-
-
-class Known(NamedTuple):
-    """One offset in the model."""
-
-    state: RecordState
-    tries: int = 0
-    holder: str | None = None
-    deadline: float | None = None
-    ready_at: float | None = None
-
-
-class FoldingCursor(Cursor):
-    """Keeps few offsets listed."""
-
-    FOLDED_FROM = 4
 
 
 class CursorMachine(RuleBasedStateMachine):
@@ -302,26 +282,7 @@ class CursorMachine(RuleBasedStateMachine):
         self.kept_model |= noted
         self.kept_model = {at: one for at, one in self.kept_model.items() if at >= self.start}
         self.noted = {}
-        assert self.said(self.kept.state()) == self.in_time(self.kept_model)
-
-    def said(self, state: CursorState) -> dict[int, Kept]:
-        """What a state says of single offsets, delays that are over aside."""
-        ready = {
-            offset: delay.ready_at
-            for delay in state.delays
-            for offset in range(delay.first, delay.last + 1)
-        }
-        return self.in_time({
-            offset: (one.state, one.tries, ready.get(offset))
-            for one in state.batches
-            for offset in range(one.first, one.last + 1)
-        })  # fmt: skip
-
-    def in_time(self, kept: dict[int, Kept]) -> dict[int, Kept]:
-        return {
-            at: (state, tries, None if ready is None or ready <= self.now else ready)
-            for at, (state, tries, ready) in kept.items()
-        }
+        assert said(self.kept.state(), self.now) == in_time(self.kept_model, self.now)
 
     def begin_again(self, state: CursorState) -> None:
         self.cursor = self.kind.restored(state, **self.told_rules())
@@ -361,7 +322,7 @@ class CursorMachine(RuleBasedStateMachine):
         whole = self.cursor.state()
         assert whole.start == self.start
         assert whole.settled == sum(state in SETTLED for state, _, _ in expected.values())
-        assert self.said(whole) == self.in_time(expected)
+        assert said(whole, self.now) == in_time(expected, self.now)
         self.kept, self.kept_model, self.kept_start = StateMap(whole), expected, self.start
         # What was never out at the end need not be known of.
         self.end = max(expected, default=self.start - 1) + 1

@@ -81,7 +81,7 @@ def test_nothing_is_handed_out_before_a_durable_state_tells_of_it() -> None:
     assert cursor.room == 0
     cursor.kept(change)
     assert cursor.room == 10
-    assert [one[:2] for one in cursor.acquire(5, 99, "a", now=0.0)] == [(5, 14)]
+    assert [one[:2] for one in cursor.acquire(5, 15, "a", now=0.0)] == [(5, 14)]
 
 
 def test_the_next_change_is_due_while_half_of_what_was_told_is_left() -> None:

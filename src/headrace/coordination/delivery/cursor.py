@@ -190,8 +190,7 @@ class Cursor:
         if len(listed) > self.FOLDED_FROM and len(listed) > 4 * self.out:
             self._runs.clear_below(self.start)
             self._runs.fold(self.end - self.FOLDED_FROM // 2)
-        acquired: Acquired = _new(Acquired, (first, last, 1))
-        return [acquired]
+        return [Acquired(first, last, 1)]
 
     # What holders say
 
@@ -290,10 +289,9 @@ class Cursor:
             self._bury(run, cause)
 
     def take_dead(self) -> list[DeadLetter]:
-        """Take what was given up since this was asked last: it is out with DEAD_LETTERS.
+        """Take what was given up since this was asked last, to be settled as DEAD_LETTERS.
 
-        `settle` it as that, once its dead letters are stored: REJECT archives it, RELEASE has it
-        handed out again, whatever its tries.
+        REJECT archives it; RELEASE has it handed out again, whatever its tries.
         """
         dead, self._dead = self._dead, []
         return dead

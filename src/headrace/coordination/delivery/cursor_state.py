@@ -111,7 +111,7 @@ class StateMap:
         self._lay_delays(change)
 
     def _lay_delays(self, change: CursorState) -> None:
-        """A delay is a batch's: what came back later, or is settled, has none, or another."""
+        """Take in delays: what came back later, or is settled, has none, or another."""
         if change.delays or len(self._delays):
             for batch in change.batches:
                 self._delays.clear(batch.first, batch.last)
