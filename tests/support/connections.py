@@ -7,7 +7,8 @@ from headrace.config.connection_limits import ConnectionLimits
 from headrace.config.value_types import Value
 from headrace.net.connection import Connection
 from headrace.net.pending import Body, Pending
-from headrace.net.session import CloseConnection, Run
+from headrace.net.session import CloseConnection, Run, Session
+from headrace.net.stream import StreamSession
 from headrace.net.table import ConnectionTable
 from tests.support.groups_kit import HandClock
 from tests.support.net import framed, limits_with
@@ -25,6 +26,7 @@ class HandTransport(asyncio.Transport):
         super().__init__()
         self.address = address
         self.written = b""
+        self.write_calls = 0
         self.reads = True
         self.ended = ""
         self.high = -1
@@ -54,6 +56,7 @@ class HandTransport(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Take all of it."""
+        self.write_calls += 1
         self.written += bytes(data)
 
     def close(self) -> None:
@@ -170,7 +173,7 @@ class Room:
     def _delay(self, listener: str) -> float:
         return self._delays.pop(0) if self._delays else 0.0
 
-    def _open(self, connection: Connection) -> Echo:
+    def _open(self, connection: Connection) -> Session | StreamSession:
         self.sessions.append(Echo())
         connection.authenticated = connection.listener not in self.table.limits.begin_unknown
         return self.sessions[-1]

@@ -6,10 +6,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from headrace.config.listener_keys import ListenerValues
-from headrace.config.listeners import Listener
+from headrace.config.listeners import LISTENER_PROTOCOLS, Listener
 from headrace.config.value_types import Value
 
-_UNKNOWN_AT_FIRST = frozenset({"SSL", "SASL_PLAINTEXT", "SASL_SSL"})
+_UNKNOWN_AT_FIRST = frozenset(LISTENER_PROTOCOLS) - {"PLAINTEXT"}
 _MAX, _RATE = "max.connections", "max.connection.creation.rate"
 
 

@@ -10,7 +10,12 @@ from typing import NamedTuple
 from headrace.config.keys import network, tls
 from headrace.config.keys.oauthbearer import HANDLER
 from headrace.config.keys.sasl import MECHANISMS, OAUTHBEARER, OF_A_LISTENER, OF_A_MECHANISM
-from headrace.config.listeners import LISTENER_PREFIX, PROTOCOLS, SASL_PROTOCOLS, TLS_PROTOCOLS
+from headrace.config.listeners import (
+    LISTENER_PREFIX,
+    LISTENER_PROTOCOLS,
+    SASL_PROTOCOLS,
+    TLS_PROTOCOLS,
+)
 from headrace.config.value_types import Value
 
 _LOWER = {mechanism.lower(): mechanism for mechanism in MECHANISMS}
@@ -36,7 +41,7 @@ class ListenerKey(NamedTuple):
     def protocols(self) -> frozenset[str]:
         """The protocols whose listeners heed it."""
         if self.key in network.UNDER_A_LISTENER:
-            return frozenset(PROTOCOLS)
+            return frozenset(LISTENER_PROTOCOLS)
         return TLS_PROTOCOLS if self.key in tls.UNDER_A_LISTENER else SASL_PROTOCOLS
 
 

@@ -9,7 +9,11 @@ from headrace.model.errors import ConfigError
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """In the order that the protocol numbers them."""
-TLS_PROTOCOLS = frozenset({"SSL", "SASL_SSL"})
+AMQP_PORTS = {"AMQP": 5672, "AMQPS": 5671}
+"""What RabbitMQ's clients speak, not encrypted and encrypted, and the port where none is said."""
+LISTENER_PROTOCOLS = (*PROTOCOLS, *AMQP_PORTS)
+"""All that listeners may speak."""
+TLS_PROTOCOLS = frozenset({"SSL", "SASL_SSL", "AMQPS"})
 SASL_PROTOCOLS = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
 CLIENT_PROTOCOL = "security.protocol"
 """The client's key that names one of them."""
@@ -30,13 +34,21 @@ _REFUSED_TO_ANYBODY = (
     "open to other machines without authentication; set ssl.client.auth=required, or"
     f" {_TO_LOCK}; {_TO_ALLOW}"
 )
+_REFUSED_AMQP = (
+    "open to other machines without encryption: who listens on the way can read passwords; let it"
+    f" speak AMQPS; {_TO_ALLOW}"
+)
+_NO_KAFKA = (
+    "none of them speaks Kafka's protocol, by which a broker is administered: add"
+    " PLAINTEXT://127.0.0.1:9092"
+)
 _REFUSED_UNENCRYPTED = (
     "open to other machines without encryption: who listens on the way can take connections over,"
     f" and read PLAIN's passwords; {_TO_LOCK}; {_TO_ALLOW}"
 )
 _FORM = re.compile(
     r"(?P<name>[A-Za-z0-9_-]+)://"
-    r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:\[\]/ ]*)):(?P<port>[0-9]+)"
+    r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:\[\]/ ]*))(?::(?P<port>[0-9]+))?"
 )
 
 
@@ -53,6 +65,11 @@ class Listener(NamedTuple):
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.name}://{host}:{self.port}"
+
+    @property
+    def kafka(self) -> bool:
+        """Whether Kafka's protocol is spoken there: clients and brokers are told of no others."""
+        return self.protocol in PROTOCOLS
 
     @property
     def everywhere(self) -> bool:
@@ -75,7 +92,7 @@ class Configured(NamedTuple):
 
     listeners: tuple[Listener, ...]
     advertised: tuple[Listener, ...]
-    """One for each of them, in their order."""
+    """One for each of them that speaks Kafka's protocol, in their order."""
     wrong: list[tuple[str, str, str]]
     """What is wrong: the key, what it says, and why not."""
 
@@ -100,9 +117,12 @@ def configured(
         protocols = parse_protocols(given[PROTOCOL_MAP])
         name = LISTENERS
         listeners = parse_listeners(_without(given[LISTENERS], skipped), protocols)
+        of_kafka = [listener for listener in listeners if listener.kafka]
+        if not of_kafka:
+            raise ValueError(_NO_KAFKA)
         name = ADVERTISED
         entries = _without(given[ADVERTISED], skipped)
-        advertised = _advertised(listeners, parse_listeners(entries, protocols) if entries else ())
+        advertised = _advertised(of_kafka, parse_listeners(entries, protocols) if entries else ())
     except ValueError as error:
         wrong.append((name, ",".join(given[name]), str(error)))
     for listener in listeners:
@@ -120,6 +140,8 @@ def _advertised(listeners: Sequence[Listener], given: Sequence[Listener]) -> tup
     """Return what clients are told of each listener; ValueError."""
     by_name = {advertised.name: advertised for advertised in given}
     for advertised in by_name.values():
+        if not advertised.kafka:
+            raise ValueError(f"{advertised}: clients of AMQP are told no addresses; leave it out")
         if advertised.name not in {listener.name for listener in listeners}:
             raise ValueError(f"there is no listener named {advertised.name}")
         if advertised.everywhere:
@@ -134,8 +156,10 @@ def _refusal(
     listener: Listener, insecure: bool, requires_certificate: Callable[[Listener], bool]
 ) -> str | None:
     """Tell why `listener` must not be opened, or None."""
-    if insecure or listener.loopback or listener.protocol == "SASL_SSL":
+    if insecure or listener.loopback or listener.protocol in {"SASL_SSL", "AMQPS"}:
         return None
+    if listener.protocol == "AMQP":
+        return _REFUSED_AMQP
     if listener.protocol == "SSL":
         return None if requires_certificate(listener) else _REFUSED_TO_ANYBODY
     if listener.protocol == "SASL_PLAINTEXT":
@@ -165,7 +189,7 @@ def among_brokers(
 
     `name` unset: the listener named as `protocol`, else the first that speaks it, else the first.
     """
-    names = [listener.name for listener in listeners]
+    names = [listener.name for listener in listeners if listener.kafka]
     speaking = [listener.name for listener in listeners if listener.protocol == protocol]
     wanted = protocol if protocol in names else (speaking or names or [""])[0]
     wrong: list[tuple[str, str, str]] = []
@@ -195,12 +219,16 @@ def client_protocol(settings: Mapping[str, str]) -> str:
 
 
 def parse_protocols(entries: Sequence[str]) -> dict[str, str]:
-    """Parse `listener.security.protocol.map` by listener name; ValueError."""
-    protocols: dict[str, str] = {}
+    """Parse `listener.security.protocol.map` by listener name; ValueError.
+
+    AMQP and AMQPS speak what they are named after where nothing else is said.
+    """
+    protocols: dict[str, str] = {name: name for name in AMQP_PORTS}
     for entry in entries:
         name, _, protocol = (part.strip() for part in entry.partition(":"))
-        if not name or protocol.upper() not in PROTOCOLS:
-            raise ValueError(f"{entry!r} is not NAME:PROTOCOL, one of {', '.join(PROTOCOLS)}")
+        if not name or protocol.upper() not in LISTENER_PROTOCOLS:
+            allowed = ", ".join(LISTENER_PROTOCOLS)
+            raise ValueError(f"{entry!r} is not NAME:PROTOCOL, one of {allowed}")
         protocols[name.upper()] = protocol.upper()
     return protocols
 
@@ -225,7 +253,10 @@ def _parse(entry: str, protocols: Mapping[str, str]) -> Listener:
     form = _FORM.fullmatch(entry)
     if form is None:
         raise ValueError(f"{entry!r} is not NAME://host:port")
-    name, port = form["name"].upper(), int(form["port"])
+    name = form["name"].upper()
+    port = int(form["port"] or AMQP_PORTS.get(protocols.get(name, ""), -1))
+    if port < 0:
+        raise ValueError(f"{entry!r} is not NAME://host:port")
     if port > 65535:
         raise ValueError(f"{entry!r}: a port is at most 65535")
     if name not in protocols:

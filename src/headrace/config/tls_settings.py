@@ -50,7 +50,7 @@ def tls_settings(values: Mapping[str, Value], listener: Listener) -> TlsSettings
     own = ListenerValues(values)
     text, words = partial(own.text, listener.name), partial(own.words, listener.name)
     client_auth = text("ssl.client.auth") or "none"
-    if listener.protocol == "SASL_SSL":
+    if listener.protocol in {"SASL_SSL", "AMQPS"}:
         # As in Kafka: a certificate is asked for beside a password only where a listener says so.
         client_auth = str(own.own(listener.name, "ssl.client.auth") or "none")
     return TlsSettings(

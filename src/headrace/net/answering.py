@@ -42,9 +42,9 @@ class Answers:
     """What one connection sends. `pending.Waiter` and `outlet.Owner`."""
 
     __slots__ = (
-        "_dirty", "_handle_more", "_outlet", "_ranged", "_turns", "address", "blocked", "closing",
-        "held", "in_pass", "last_moved", "listener", "out", "transport", "unwritten", "waiting",
-        "write_blocked_since",
+        "_dirty", "_handle_more", "_outlet", "_ranged", "_turns", "address", "awaits_room",
+        "blocked", "closing", "ending", "held", "in_pass", "last_moved", "last_sent", "listener",
+        "on_room", "out", "transport", "unwritten", "waiting", "write_blocked_since",
     )  # fmt: skip
 
     def __init__(self, turns: Turns, listener: str, handle_more: "Callable[[], None]") -> None:
@@ -52,8 +52,8 @@ class Answers:
         self.listener = listener
         self.address = ""
         """The peer's address as text, without port."""
-        self.last_moved = turns.now()
-        """When something was last received or sent."""
+        self.last_moved = self.last_sent = turns.now()
+        """When something was last received or sent; and when it was last sent."""
         self.write_blocked_since: float | None = None
         """Since when the client has left too many answers unread."""
         self.transport: Transport | None = None
@@ -71,6 +71,12 @@ class Answers:
         self.blocked = False
         """Whether requests are held back: too many wait, or too much is unsent."""
         self.closing = False
+        self.ending = False
+        """Whether the connection ends once all that is ready is handed over."""
+        self.awaits_room = False
+        """Whether `on_room` is called once there is room."""
+        self.on_room = _nothing
+        """Has a session that pushes go on with that."""
         self._turns = turns
         self._handle_more = handle_more
         self._ranged = False
@@ -130,8 +136,13 @@ class Answers:
             self._outlet.pump()
         self.collect_answered()
         self.send()
+        if self.ending and self.unwritten is None:
+            self.close()
         if self.blocked:
             self._handle_more()
+        if self.awaits_room and self.has_room:
+            self.awaits_room = False
+            self.on_room()
 
     def collect_answered(self) -> None:
         """Take out of the queue what is there and next in order."""
@@ -161,7 +172,7 @@ class Answers:
         ranged, self._ranged = self._ranged, False
         if self.transport is None or self.closing:
             return
-        self.last_moved = self._turns.now()
+        self.last_moved = self.last_sent = self._turns.now()
         if ranged or (self._outlet is not None and self._outlet.busy):
             self._send_by_outlet(self.transport, out)
             return
@@ -198,8 +209,17 @@ class Answers:
 
     def _reads_again(self) -> None:
         self.write_blocked_since = None
-        if self.blocked:
+        if self.blocked or self.awaits_room:
             self.make_dirty()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the client reads, and what is not handed over yet is within the bound."""
+        return (
+            self.write_blocked_since is None
+            and self.unwritten is None
+            and self.held <= self._turns.limits.write_buffer_bytes_high
+        )
 
     def go_on(self) -> None:
         """Give the others their turn, then send on."""
@@ -244,7 +264,8 @@ class Answers:
     def lose(self) -> None:
         """Drop all answers: the connection is gone."""
         self.transport = None
-        self._handle_more = _nothing  # the connection is freed without the garbage collector
+        # the connection is freed without the garbage collector
+        self._handle_more = self.on_room = _nothing
         waiting, self.waiting = self.waiting, deque()
         for answer in waiting:
             if isinstance(answer, Pending):

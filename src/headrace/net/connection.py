@@ -4,58 +4,28 @@ What receives is here: frames, whether they may be handled now, the connection's
 is sent is in `answering`.
 """
 
-import struct
 from asyncio import BaseTransport, BufferedProtocol, Transport
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from headrace.model.invariant import InvariantError
-from headrace.net.answering import Answers, Turns
-from headrace.net.buffers import BufferPool
-from headrace.net.inbox import LENGTH_BYTES, Inbox, no_frame
+from headrace.net.answering import Answers
+from headrace.net.inbox import Inbox
 from headrace.net.limits import AUTHENTICATION_FRAME_BYTES_MAX
 from headrace.net.pending import Pending
-from headrace.net.session import CloseConnection, InTurn, Session
-from headrace.ports.clock import Timer
+from headrace.net.requests import handle_requests, need_of_request
+from headrace.net.session import CloseConnection, Session
+from headrace.net.stream import Stream, StreamSession
 from headrace.security.identity import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
+    from headrace.net.admission import Admission
     from headrace.net.places import Place
-
-_unpack_length = struct.Struct(">i").unpack_from
-
-
-class Admission(Turns, Protocol):
-    """What a connection asks of who keeps them all. `table.ConnectionTable`."""
-
-    scratch: memoryview
-    pool: BufferPool
-    blocked: int
-    """How often a connection's requests were held back."""
-
-    def call_later(self, seconds: float, callback: Callable[[], None], /) -> Timer:
-        """Call `callback` in so many seconds."""
-
-    def queues(self, connection: "Connection", /) -> bool:
-        """Say whether a new connection must wait for its turn: `let_in` is called then."""
-
-    def holds_off(self, connection: "Connection", /) -> bool:
-        """Say whether a new connection comes too soon after others: it is ended in a while."""
-
-    def admit(self, connection: "Connection", /) -> Session | None:
-        """Return a session for a new connection, or None where a limit refuses it."""
-
-    def leave(self, connection: "Connection", /) -> None:
-        """Forget a connection that is gone."""
-
-    def wait_for_memory(self, connection: "Connection", /) -> None:
-        """Call the connection's `memory_freed` when large frames may be received again."""
 
 
 class Connection(BufferedProtocol):
     """Receives frames, hands them to its session, has the answers sent in the requests' order."""
 
-    def __init__(self, table: Admission, listener: str) -> None:
+    def __init__(self, table: "Admission[Connection]", listener: str) -> None:
         self._table = table
         self.listener = listener
         self.answers = Answers(table, listener, self._unblock)
@@ -70,19 +40,24 @@ class Connection(BufferedProtocol):
         """Its place among all; TLS brings the one that its handshake had."""
         self.frames = 0
         """Whole frames handled so far."""
-        self.opened = self.answers.last_moved
+        self.opened = self.last_received = self.answers.last_moved
+        self.idle_seconds_max: float | None = None
+        """How long nothing may happen on it; None: as connections.max.idle.ms says. Infinite where
+        its session has other ways to know that its client is gone."""
         self.frame_since: float | None = None
         """When the frame being received began, for its deadline."""
         self.authenticated = True
         """False from its session's making until it is known who is at the other end, where that
         must be known: narrower limits hold until then."""
         self._inbox = Inbox(table.scratch, table.pool)
-        self._session: Session | None = None
-        self._in_turn = False
+        self._session: Session | StreamSession | None = None
+        self._stream: Stream | None = None
+        """None where its session answers requests, in their order."""
+        self.in_turn = False
         """Whether the next frame is taken once nothing waits any more."""
         self._queued = False
         """Whether it waits to be let in."""
-        self._muted = False
+        self.muted = False
         self._muted_until = 0.0
         self._needs_memory = False
         self._large_idle = False
@@ -136,7 +111,7 @@ class Connection(BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Free everything held for this client, and tell its session."""
-        session, self._session = self._session, None
+        session, self._session, self._stream = self._session, None, None
         self.answers.lose()
         if not self.answers.in_pass:
             self._inbox.release()
@@ -150,10 +125,8 @@ class Connection(BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Handle all whole frames that have come, `nbytes` more with this read."""
-        inbox = self._inbox
-        inbox.filled += nbytes
-        self.answers.last_moved = self._table.now()
-        if inbox.whole_frame_possible():
+        self.answers.last_moved = self.last_received = self._table.now()
+        if self._inbox.received(nbytes):
             self._pass()
 
     def pause_writing(self) -> None:
@@ -169,6 +142,12 @@ class Connection(BufferedProtocol):
         return False
 
     @property
+    def frame_bytes_max(self) -> int:
+        """The longest frame that is taken now."""
+        frame_max = self._table.limits.frame_bytes_max
+        return frame_max if self.authenticated else min(frame_max, AUTHENTICATION_FRAME_BYTES_MAX)
+
+    @property
     def waits(self) -> bool:
         """Whether an answer is still waited for, of those to the requests handed over."""
         return bool(self.answers.waiting)
@@ -177,6 +156,21 @@ class Connection(BufferedProtocol):
     def last_moved(self) -> float:
         """When anything was last received or sent."""
         return self.answers.last_moved
+
+    @property
+    def last_sent(self) -> float:
+        """When anything was last handed over to be sent."""
+        return self.answers.last_sent
+
+    def stream(self, session: StreamSession) -> Stream:
+        """Return the way out for what `session` pushes; it is handed all frames of a read.
+
+        Called while the session is made, by itself.
+        """
+        self._inbox.reads_ahead = True
+        self._stream = Stream(session, self.answers, self._table.limits, self.block)
+        self.answers.on_room = self._tell_of_room
+        return self._stream
 
     def known(self) -> None:
         """Lift the limits of who has not authenticated."""
@@ -200,9 +194,12 @@ class Connection(BufferedProtocol):
 
     # requests
 
-    def _pass(self) -> None:
-        """Handle the whole frames, send their answers, keep the bytes of the unfinished frame."""
-        session, answers = self._session, self.answers
+    def _pass(self, *, of_frames: bool = True) -> None:
+        """Handle the whole frames, send their answers, keep the bytes of the unfinished frame.
+
+        Not `of_frames`: the session of a stream is told that there is room for what it pushes.
+        """
+        session, answers, stream = self._session, self.answers, self._stream
         if session is None or answers.closing or self.quiet:
             if self._queued:
                 self._inbox.keep(0, 0)  # for when it is let in; no more is read until then
@@ -212,7 +209,13 @@ class Connection(BufferedProtocol):
         reached = 0
         answers.in_pass = True
         try:
-            reached = self._handle_frames(session)
+            if stream is None:
+                inbox, limits = self._inbox, self._table.limits
+                reached = handle_requests(self, session, inbox.view, inbox.filled, limits)  # type: ignore[arg-type]  # no stream
+            elif of_frames:
+                reached = self._hand_over(stream)
+            else:
+                stream.tell_of_room()
         except InvariantError as broken:
             self._table.fatal(broken)
             return
@@ -229,68 +232,40 @@ class Connection(BufferedProtocol):
             return
         if answers.unwritten is not None:
             answers.unwritten.wait_in(answers)
-            self._block()
+            self.block()
         if answers.waiting:
             answers.collect_answered()
-        if problem is None:
+        if problem is None and of_frames:
             self._keep_from(reached)
         answers.send()
         if problem is not None:
             answers.refuse(problem)
         elif answers.blocked and not self._must_wait():
             answers.make_dirty()  # it took all: the others have their turn, then this one goes on
+        elif stream is not None and stream.has_more:
+            answers.make_dirty()
 
-    def _handle_frames(self, session: Session) -> int:
-        """Hand over whole frames; return where the first unhandled one begins."""
-        at = 0
-        view, filled = self._inbox.view, self._inbox.filled
-        limits, answers = self._table.limits, self.answers
-        frame_max, waiting_max = limits.frame_bytes_max, limits.waiting_answers_max
-        if not self.authenticated:
-            frame_max = min(frame_max, AUTHENTICATION_FRAME_BYTES_MAX)
-        held_max = limits.write_buffer_bytes_high
-        waiting, out, handle = answers.waiting, answers.out, session.frame
-        while filled - at >= LENGTH_BYTES:
-            (size,) = _unpack_length(view, at)
-            if not 0 < size <= frame_max:
-                raise no_frame(size, frame_max)
-            end = at + LENGTH_BYTES + size
-            if end > filled:
-                break
-            if (
-                self._muted
-                or answers.write_blocked_since is not None
-                or answers.held > held_max
-                or (waiting and (len(waiting) >= waiting_max or self._one_alone()))
-            ):
-                self._block()
-                break
-            run = session.run(view, at, filled) if end + LENGTH_BYTES < filled else None
-            if run is None:
-                try:
-                    answer = handle(view[at + LENGTH_BYTES : end])
-                except InTurn:
-                    self._in_turn = True
-                    self._block()
-                    break
-                at = end
-                self.frames += 1
-            else:
-                at, frames, answer = run
-                self.frames += frames
-            if type(answer) is bytes and not waiting:
-                answers.held += len(answer)
-                out.append(answer)
-            elif answer is not None:
-                answers.queue(answer)
+    def _hand_over(self, stream: Stream) -> int:
+        """Hand over all that has come; return where the first byte that was not taken lies."""
+        if self.muted or stream.must_wait:
+            self.block()
+            return 0
+        inbox = self._inbox
+        at = stream.hand_over(inbox.view, inbox.filled, self.frame_bytes_max)
+        self.frames += at > 0
         return at
 
+    def _tell_of_room(self) -> None:
+        self._pass(of_frames=False)
+
     def _keep_from(self, at: int) -> None:
-        inbox = self._inbox
+        inbox, stream = self._inbox, self._stream
         rest = inbox.filled - at
         need = 0
-        if rest >= LENGTH_BYTES:
-            need = LENGTH_BYTES + _unpack_length(inbox.view, at)[0]
+        if stream is not None:
+            need = stream.need
+        elif rest:
+            need = need_of_request(inbox.view, at, inbox.filled)
         if rest == 0 or self.answers.blocked:
             self.frame_since = None
         elif self.frame_since is None or at:
@@ -313,16 +288,21 @@ class Connection(BufferedProtocol):
 
     # whether requests are handled
 
+    def note_taken(self, now: float) -> None:
+        """Look what a client that leaves much unread has taken since the last look."""
+        if self._stream is not None:
+            self._stream.note_taken(now)
+
     def mute(self, seconds: float) -> None:
         """Handle no more requests for `seconds`; answers go out all the same (KIP-219)."""
         until = self._table.now() + seconds
         if until <= self._muted_until:
             return
         self._muted_until = until
-        self._block()
+        self.block()
         self.frame_since = None  # it is us who do not read
-        if not self._muted:
-            self._muted = True
+        if not self.muted:
+            self.muted = True
             self._table.call_later(seconds, self._unmute)
 
     def _unmute(self) -> None:
@@ -330,19 +310,19 @@ class Connection(BufferedProtocol):
         if left > 0:
             self._table.call_later(left, self._unmute)
             return
-        self._muted = False
+        self.muted = False
         self.answers.last_moved = self._table.now()
         if self.answers.blocked and self.answers.transport is not None and not self.answers.in_pass:
             self._unblock()
 
-    def _block(self) -> None:
+    def block(self) -> None:
         """Hold back the requests that are left: too many wait, or too much is unsent."""
         if not self.answers.blocked:
             self.answers.blocked = True
             self._table.blocked += 1
             self._pause_reading()
 
-    def _one_alone(self) -> bool:
+    def one_alone(self) -> bool:
         """Tell whether nothing is handled behind the last request, whose answer waits."""
         last = self.answers.waiting[-1]
         return isinstance(last, Pending) and last.alone
@@ -350,8 +330,10 @@ class Connection(BufferedProtocol):
     def _must_wait(self) -> bool:
         """Tell whether the requests held back stay where they are."""
         limits, waiting = self._table.limits, self.answers.waiting
-        if self._muted or self.answers.unwritten is not None:
+        if self.muted or self.answers.unwritten is not None:
             return True
+        if self._stream is not None:
+            return self._stream.must_wait
         if (
             self.answers.write_blocked_since is not None
             or self.answers.held > limits.write_buffer_bytes_high
@@ -359,14 +341,14 @@ class Connection(BufferedProtocol):
             return True
         if not waiting:
             return False
-        if self._in_turn or len(waiting) > limits.waiting_answers_max // 2:
+        if self.in_turn or len(waiting) > limits.waiting_answers_max // 2:
             return True
-        return self._one_alone()
+        return self.one_alone()
 
     def _unblock(self) -> None:
         if self._must_wait():
             return
-        self.answers.blocked = self._in_turn = False
+        self.answers.blocked = self.in_turn = False
         self._pass()
         if not self.answers.blocked:
             self._resume_reading()

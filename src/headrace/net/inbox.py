@@ -20,9 +20,14 @@ class Inbox:
     is left of an unfinished frame is carried over into an own buffer that comes to hold all of
     it; a buffer larger than the shared one is kept for the next frames, so that a stream of large
     frames is received in place: the bytes are copied once, by the kernel.
+
+    One that `reads_ahead` is for small frames: what is left of one is put before the next bytes in
+    the shared buffer, so that each read brings as many whole frames as there are.
     """
 
-    __slots__ = ("_need", "_own", "_pool", "_reach", "_scratch", "filled", "view")
+    __slots__ = (
+        "_carried", "_need", "_own", "_pool", "_reach", "_scratch", "filled", "reads_ahead", "view",
+    )  # fmt: skip
 
     def __init__(self, scratch: memoryview, pool: BufferPool) -> None:
         self._scratch = scratch
@@ -30,6 +35,9 @@ class Inbox:
         self._own: bytearray | None = None
         self._need = 0  # bytes that make the unfinished frame whole, 0 while that is unknown
         self._reach = 0  # how far the own buffer is filled by one read: the last large frame's end
+        self._carried = False  # whether what is in the own buffer is put before the next bytes
+        self.reads_ahead = False
+        """Whether more than the rest of an unfinished frame is received at once."""
         self.view: memoryview = scratch
         """The bytes received and not yet handled: `view[:filled]`."""
         self.filled = 0
@@ -44,7 +52,27 @@ class Inbox:
         if self._own is None:
             return self._scratch
         filled = self.filled
+        if self._carried:
+            self._scratch[:filled] = self.view[:filled]
+            return self._scratch[filled:]
         return self.view[filled : max(self._reach, filled + LENGTH_BYTES)]
+
+    def received(self, nbytes: int) -> bool:
+        """Count `nbytes` that have come into `space`; tell whether a look is worth it."""
+        if self._carried:
+            return self._received_ahead(nbytes)
+        self.filled = filled = self.filled + nbytes
+        return filled >= self._need or filled >= self._reach > 0
+
+    def _received_ahead(self, nbytes: int) -> bool:
+        filled, need = self.filled, self._need
+        self.view = self._scratch
+        if filled + nbytes >= need:
+            self.release()
+            self.filled = filled + nbytes
+            return True
+        self._carry(0, filled + nbytes, need)  # the shared buffer is others' next
+        return False
 
     def whole_frame_possible(self) -> bool:
         """Tell whether a look is worth it.
@@ -66,6 +94,10 @@ class Inbox:
             if not self.holds_large:
                 self.release()
             return True
+        if self.reads_ahead and max(need, rest) < len(self._scratch):
+            self._carry(at, rest, need)
+            return True
+        self._carried = False
         size = _room(need, rest)
         if self._own is not None and len(self._own) >= size + LENGTH_BYTES:
             if at > 0:
@@ -90,8 +122,14 @@ class Inbox:
         own, self._own = self._own, None
         self.view = self._scratch
         self.filled = self._need = self._reach = 0
+        self._carried = False
         if own is not None:
             self._pool.give(own)
+
+    def _carry(self, at: int, rest: int, need: int) -> None:
+        """Keep `rest` bytes of `view` from `at` on, to be put before the next."""
+        self._move(at, rest, need, rest)
+        self._carried = True
 
     def _fits(self, need: int) -> bool:
         given_back = 0 if self._own is None else len(self._own)

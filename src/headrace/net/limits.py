@@ -40,6 +40,9 @@ AUTHENTICATION_FRAME_BYTES_MAX = 512 << 10
 """The longest frame of whoever has not authenticated yet, where he must; Kafka's
 sasl.server.max.receive.size."""
 
+UNREAD_FACTOR_MAX = 4
+"""How many times the bytes that a client may leave unread may be pushed to it all the same."""
+
 STRANGERS_MIN = 16
 """So many may authenticate at a time, however few connections there may be."""
 

@@ -17,11 +17,12 @@ from headrace.net.limits import (
 )
 from headrace.net.places import Holder, Place, Places
 from headrace.net.session import Session
+from headrace.net.stream import StreamSession
 from headrace.ports.clock import Clock, Timer
 
 log = logging.getLogger(__name__)
 
-SessionFactory = Callable[[Connection], Session]
+SessionFactory = Callable[[Connection], Session | StreamSession]
 """Called once per admitted connection; its `address` and `listener` are known by then."""
 
 _TRIM_EVERY_SWEEPS = 30
@@ -171,7 +172,7 @@ class ConnectionTable:
             return None
         return taken
 
-    def admit(self, connection: Connection) -> Session | None:
+    def admit(self, connection: Connection) -> Session | StreamSession | None:
         """Return a session for a new connection, or None where a limit refuses it.
 
         One that comes out of a TLS handshake has its place already.
@@ -260,11 +261,16 @@ class ConnectionTable:
         since = connection.frame_since
         if since is not None and now - since > limits.frame_seconds_max:
             return f"a request did not come whole within {limits.frame_seconds_max:g} s"
+        if connection.answers.write_blocked_since is not None:
+            connection.note_taken(now)
         since = connection.answers.write_blocked_since
         if since is not None and now - since > limits.slow_reader_seconds_max:
             return f"its client left answers unread for {limits.slow_reader_seconds_max:g} s"
-        if now - connection.answers.last_moved > limits.idle_seconds_max and connection.idle:
-            return f"idle for {limits.idle_seconds_max:g} s (connections.max.idle.ms)"
+        idle_max = connection.idle_seconds_max
+        if idle_max is None:
+            idle_max = limits.idle_seconds_max
+        if now - connection.answers.last_moved > idle_max and connection.idle:
+            return f"idle for {idle_max:g} s (connections.max.idle.ms)"
         return None
 
     def quiesce(self) -> None:

@@ -34,6 +34,7 @@ from headrace.security.configured import default_authorizer
 from headrace.server import identity
 from headrace.server.compaction import ProcessWorker, compaction_worker
 from headrace.server.doors import Doors
+from headrace.server.frontends import Frontends, Parts
 from headrace.server.stop_waits import FLUSH_SECONDS_MAX, SEND_SECONDS_MAX, StopWaits, until
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ class Server:
         self.coordinators: Coordinators
         self.producer_id_source: ProducerIdSource
         self.dispatcher: Dispatcher
+        self.frontends = Frontends(config)
+        """Who makes the sessions of each listener's connections."""
         self.table: ConnectionTable
         self.http: HttpEndpoint | None = None
         """The endpoint of metrics.listener, None where there is none."""
@@ -101,6 +104,7 @@ class Server:
         The address is listened on before the logs are loaded: clients that come early wait.
         """
         try:
+            self.frontends.check()
             await self._open_directories()
             self._make_cleaner()
             self._bind()
@@ -203,7 +207,7 @@ class Server:
         self.table = ConnectionTable(
             self.clock,
             Limits(config, config.connection_limits),
-            lambda connection: self.dispatcher.open(connection),
+            lambda connection: self.frontends.open(connection),
             self._fatal,
             self.broker.quotas.connected,
             self.broker.quotas.connecting,
@@ -259,26 +263,28 @@ class Server:
             self.producer_id_source.new_producer_id,
             None if self.among_brokers is None else self.among_brokers.replicating.others,
         )
+        writes = GatheredWrites(self.disk, self.directories)
         self.dispatcher = Dispatcher(
             self.broker,
             self.coordinators,
             self.controller,
             APIS,
             self.metrics,
-            GatheredWrites(self.disk, self.directories),
+            writes,
             None if self.among_brokers is None else self.among_brokers.service,
         )
+        self.frontends.make(self.dispatcher, Parts(self.broker, self.coordinators, writes))
         await self.controller.start(self.endpoints())
         self.coordinators.begin()
         if self.among_brokers is not None:
             self.among_brokers.mirror_groups(self.coordinators)
 
     def endpoints(self) -> list[Endpoint]:
-        """Return the endpoints that clients are told, listener by listener."""
+        """Return the endpoints that Kafka's clients are told, listener by listener."""
         return [
             self._endpoint(listener, advertised)
             for listener, advertised in zip(
-                self.listeners, self.config.advertised_listeners, strict=True
+                self.doors.of_kafka(self.config), self.config.advertised_listeners, strict=True
             )
         ]
 
@@ -307,12 +313,7 @@ class Server:
             self.broker, self.coordinators, self.table, self.cleaner, self.controller,
             self.among_brokers,
         )  # fmt: skip
-        self.metrics.gauge(
-            "headrace_passes_written_by_thread_total",
-            "Reads from clients whose appends a thread did, for the kernel held writers up",
-            lambda: self.disk.passes_handed_over,
-            counter=True,
-        )
+        numbers.register_disk(self.metrics, self.disk)
         self.http = HttpEndpoint(
             self.metrics,
             partial(gauges.healthy, self.broker),
@@ -350,7 +351,7 @@ class Server:
             await waits.within("answers to who reads metrics", self.http.close())
         self.table.quiesce()
         await waits.until("flushes under way", self._flushed, FLUSH_SECONDS_MAX)
-        await waits.within("requests being worked on", self.dispatcher.stop())
+        await waits.within("requests being worked on", self.frontends.stop())
         if among is not None:
             among.replicating.close()
         self.producer_id_source.close()

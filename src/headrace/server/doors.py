@@ -100,6 +100,11 @@ class Doors:
             return None
         return broker_id, Endpoint(LOCAL_LISTENER, f"unix:{self.local_path}", 0)
 
+    def of_kafka(self, config: BrokerConfig) -> list[Listener]:
+        """Return the listeners that Kafka's clients and brokers are told of, in their order."""
+        names = {listener.name for listener in config.listeners if listener.kafka}
+        return [listener for listener in self.listeners if listener.name in names]
+
     def reconfigure(self, config: BrokerConfig) -> None:
         """Follow altered settings."""
         if self.tls is not None:

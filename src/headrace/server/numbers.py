@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from headrace.coordination.coordinators import Coordinators
     from headrace.log.compaction.cleaner import LogCleaner
     from headrace.net.table import ConnectionTable
+    from headrace.observe.metrics import Metrics
+    from headrace.ports.disk import BrokerDisk
     from headrace.server.among_brokers import AmongBrokers
 
 
@@ -31,3 +33,13 @@ def register(
         replication_gauges.register_keeper(broker, among.isr_keeper)
         replication_gauges.register_cluster(broker, controller, among.replicating)
         replication_gauges.register_session(broker.metrics, among.session)
+
+
+def register_disk(metrics: "Metrics", disk: "BrokerDisk") -> None:
+    """Add what the disk tells of itself."""
+    metrics.gauge(
+        "headrace_passes_written_by_thread_total",
+        "Reads from clients whose appends a thread did, for the kernel held writers up",
+        lambda: disk.passes_handed_over,
+        counter=True,
+    )

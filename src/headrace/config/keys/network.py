@@ -31,8 +31,9 @@ class NetworkKeys(Keys):
         Kind.LIST,
         ("PLAINTEXT://127.0.0.1:9092",),
         "Where to listen: NAME://host:port, several with commas. An empty host or 0.0.0.0 means"
-        " all interfaces, port 0 any free port. Kafka's default is all interfaces; here nothing is"
-        " open to others unless it is said.",
+        " all interfaces, port 0 any free port. AMQP://host and AMQPS://host are for RabbitMQ's"
+        " clients, on ports 5672 and 5671 where none is said. Kafka's default is all interfaces;"
+        " here nothing is open to others unless it is said.",
     )
     advertised_listeners: tuple[Listener, ...] = combined(
         Kind.LIST,
@@ -43,7 +44,8 @@ class NetworkKeys(Keys):
     listener_security_protocol_map: tuple[str, ...] = key(
         Kind.LIST,
         ("PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT", "SASL_SSL:SASL_SSL"),
-        "Which security protocol each listener name speaks, as NAME:PROTOCOL.",
+        "Which security protocol each listener name speaks, as NAME:PROTOCOL. AMQP and AMQPS need"
+        " not be named.",
     )
     controller_listener_names: tuple[str, ...] = key(
         Kind.LIST,

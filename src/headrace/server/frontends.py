@@ -1,0 +1,82 @@
+"""Which frontend makes the sessions of a listener's connections: by what is spoken there."""
+
+import asyncio
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from headrace.config.broker import BrokerConfig
+from headrace.model.errors import ConfigError
+from headrace.net.connection import Connection
+from headrace.net.session import Session
+from headrace.net.stream import StreamSession
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.broker.gathered_writes import GatheredWrites
+    from headrace.coordination.coordinators import Coordinators
+
+FRONTENDS: dict[str, str] = {}
+"""Where what is not Kafka's protocol is spoken, by protocol: a module with `frontend(parts)`, which
+returns a `Frontend`. Protocols of one module have one frontend. Imported where a listener has it.
+"""
+
+
+class Parts(NamedTuple):
+    """What a frontend is made of."""
+
+    broker: "Broker"
+    coordinators: "Coordinators"
+    writes: "GatheredWrites"
+    """For its `net.write_pass.WritePass`."""
+
+
+class Frontend(Protocol):
+    """What clients of one kind of listener speak with."""
+
+    def open(self, connection: Connection, /) -> Session | StreamSession:
+        """Return a session for a new connection."""
+
+    async def stop(self) -> None:
+        """Take leave of all clients: no frame comes any more, what is pushed now still leaves."""
+
+
+class Frontends:
+    """All of one broker."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._modules: dict[str, str] = {}
+        """By the name of the listeners that speak something else than Kafka's protocol."""
+        self._config = config
+        self._by_listener: dict[str, Frontend] = {}
+        self._kafka: Frontend
+        self._all: list[Frontend] = []
+
+    def check(self) -> None:
+        """Raise ConfigError where a listener speaks what nobody here does."""
+        for listener in self._config.listeners:
+            if listener.kafka:
+                continue
+            if listener.protocol not in FRONTENDS:
+                raise ConfigError(
+                    f"listeners={listener}: {listener.protocol} is not served by this version:"
+                    " leave that listener out"
+                )
+            self._modules[listener.name] = FRONTENDS[listener.protocol]
+
+    def make(self, kafka: Frontend, parts: Parts) -> None:
+        """Make those that listeners ask for; `kafka` serves all other connections."""
+        self._kafka = kafka
+        made = {
+            module: import_module(module).frontend(parts)
+            for module in dict.fromkeys(self._modules.values())
+        }
+        self._by_listener = {name: made[module] for name, module in self._modules.items()}
+        self._all = [kafka, *made.values()]
+
+    def open(self, connection: Connection) -> Session | StreamSession:
+        """Return a session for a new connection, as its listener's protocol has them."""
+        return self._by_listener.get(connection.listener, self._kafka).open(connection)
+
+    async def stop(self) -> None:
+        """Have all take leave of their clients."""
+        await asyncio.gather(*(frontend.stop() for frontend in self._all))

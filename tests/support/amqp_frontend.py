@@ -1,0 +1,30 @@
+"""A frontend for listeners of AMQP that echoes frames: what `server.frontends` imports by name."""
+
+from headrace.net.connection import Connection
+from headrace.server.frontends import Parts
+from tests.support.amqp_echo import AmqpEcho, amqp_frame
+
+FAREWELL = amqp_frame(b"the broker stops")
+
+
+class EchoFrontend:
+    """`server.frontends.Frontend`."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.sessions: list[AmqpEcho] = []
+
+    def open(self, connection: Connection) -> AmqpEcho:
+        """Return a session that echoes."""
+        self.sessions.append(AmqpEcho(connection))
+        return self.sessions[-1]
+
+    async def stop(self) -> None:
+        """Say farewell."""
+        for session in self.sessions:
+            session.stream.push(FAREWELL)
+
+
+def frontend(parts: Parts) -> EchoFrontend:
+    """Make it."""
+    return EchoFrontend(parts)
