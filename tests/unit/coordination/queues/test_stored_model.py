@@ -1,0 +1,84 @@
+"""What of a vhost is stored, and what comes back from it."""
+
+from typing import Any
+
+import pytest
+
+from headrace.coordination.queues.stored_model import (
+    BindingRecord,
+    ExchangeRecord,
+    QueueRecord,
+    Record,
+    durable_records,
+    from_store,
+    restore,
+    to_store,
+)
+from headrace.coordination.queues.virtual_host import VirtualHost
+from headrace.model.errors import Malformed
+from tests.support.virtual_hosts import bind, exchange, queue, to_exchange, to_queue, virtual_host
+
+
+def furnished() -> VirtualHost:
+    host = virtual_host()
+    queue(host, "kept", {"x-max-length": 5}, durable=True)
+    queue(host, "gone")
+    queue(host, "mine", durable=True, exclusive=True)
+    queue(host, "", durable=True)
+    exchange(host, "e", "topic", {"alternate-exchange": "amq.fanout"}, durable=True)
+    exchange(host, "in", "headers", durable=True, internal=True, auto_delete=True)
+    exchange(host, "passing", "fanout")
+    bind(
+        host,
+        to_queue("e", "kept", "a.*", {"x": 1}),
+        to_queue("amq.fanout", "kept"),
+        to_queue("passing", "kept"),
+        to_queue("e", "gone", "#"),
+        to_queue("e", "mine", "#"),
+        to_exchange("e", "in", "#"),
+        to_exchange("e", "passing", "#"),
+    )
+    return host
+
+
+def test_what_is_durable_survives_with_the_bindings_between() -> None:
+    records = list(durable_records(furnished()))
+    host = virtual_host()
+    assert restore(host, records) == []
+    assert set(host.queues) == {"kept", "amq.gen-AAAAAAAAAAAAAAAAAAAAAA"}
+    assert host.queues["kept"].settings.length_max == 5
+    assert host.queues["kept"].durable
+    assert set(host.exchanges) == {*virtual_host().exchanges, "e", "in"}
+    inner = host.exchanges["in"]
+    assert (inner.internal, inner.auto_delete, inner.durable) == (True, True, True)
+    assert host.exchanges["e"].alternate == "amq.fanout"
+    assert host.router.route("e", "a.b") == ("kept",)
+    assert host.router.route("e", "other") == ()
+    assert list(durable_records(host)) == records
+
+
+def test_a_declaration_repeated_after_a_restart_is_the_same() -> None:
+    host = virtual_host()
+    restore(host, durable_records(furnished()))
+    assert not queue(host, "kept", {"x-max-length": 5}, durable=True).created
+    assert not exchange(host, "e", "topic", {"alternate-exchange": "amq.fanout"}, durable=True)
+
+
+def test_a_binding_without_an_end_is_told() -> None:
+    host = virtual_host()
+    lost: list[Record] = [
+        BindingRecord("amq.direct", "queue", "none", "k", {}),
+        BindingRecord("none", "exchange", "amq.direct", "k", {}),
+    ]
+    assert restore(host, lost) == lost
+
+
+def test_a_record_is_a_plain_dictionary_and_back() -> None:
+    for record in durable_records(furnished()):
+        stored = to_store(record)
+        assert type(stored["arguments"]) is dict
+        kind: Any = type(record)
+        assert from_store(kind, stored) == record
+    stored = to_store(QueueRecord("q", auto_delete=False, arguments={}))
+    with pytest.raises(Malformed, match="a stored ExchangeRecord has the fields arguments, auto_"):
+        from_store(ExchangeRecord, stored)
