@@ -15,9 +15,9 @@ from headrace.wire.amqp.content import Message
 from tests.support.amqp_queues import QueueKit, message_of, settings
 
 
-def filled(count: int, **bounds: int) -> MemoryMessages:
+def filled(count: int, bytes_max: int = 1 << 30) -> MemoryMessages:
     """A store with `count` messages whose bodies are their positions."""
-    store = MemoryMessages(**bounds)
+    store = MemoryMessages(bytes_max=bytes_max)
     for position in range(count):
         assert store.append(Published(message_of(str(position))), None) == position
     return store

@@ -199,6 +199,14 @@ def test_one_call_stops_after_so_many_bytes_but_gives_one_message_however_large(
     assert kit.deliver() == ["c:z"]
 
 
+def test_messages_that_fill_a_batch_to_the_byte_go_out_together() -> None:
+    kit = QueueKit()
+    kit.consume()
+    kit.publish("x" * (BATCH_BYTES_MAX - 1), "y", "z")
+    assert len(kit.deliver()) == 2
+    assert kit.deliver() == ["c:z"]
+
+
 def test_a_queue_that_lost_its_last_consumer_is_left_one_that_never_had_any_is_not() -> None:
     kit = QueueKit()
     assert not kit.queue.is_left

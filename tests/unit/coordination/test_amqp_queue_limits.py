@@ -3,10 +3,11 @@
 import pytest
 
 from headrace.coordination.queues.dead_letters import DeathReason
+from headrace.coordination.queues.memory_messages import MemoryMessages
 from headrace.coordination.queues.message_queue import EXPIRED_BATCH_MAX
-from headrace.coordination.queues.queue_settings import Overflow
+from headrace.coordination.queues.queue_settings import Overflow, Published
 from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
-from tests.support.amqp_queues import QueueKit, settings
+from tests.support.amqp_queues import QueueKit, message_of, settings
 
 
 def test_messages_expire_at_the_moment_they_are_of_age_and_the_queue_tells_when() -> None:
@@ -152,6 +153,17 @@ def test_what_arrives_without_publish_is_held_to_the_length() -> None:
     assert kit.died() == ["a maxlen"]
 
 
+def test_what_a_store_got_by_itself_expires_as_the_queue_says() -> None:
+    store = MemoryMessages()
+    kit = QueueKit(settings(ttl_ms=1000, dead_letters=True), kept={0: store})
+    store.append(Published(message_of("a")), kit.now + 1)
+    kit.queue.note_arrived(0, 1, 1, kit.now)
+    assert kit.queue.ready == 1
+    assert kit.queue.next_deadline() == 101
+    kit.queue.expire(101)
+    assert kit.died() == ["a expired"]
+
+
 def test_higher_priorities_go_out_first_and_each_level_keeps_its_order() -> None:
     kit = QueueKit(settings(priority_max=5))
     kit.publish("low", priority=1)
@@ -230,6 +242,17 @@ def test_a_purge_takes_what_waits_and_leaves_what_is_out() -> None:
     kit.publish("e")
     kit.channel.nack(2)
     assert kit.deliver() == ["c:b again", "c:e"]
+
+
+def test_what_was_out_during_a_purge_still_expires_when_it_is_put_back() -> None:
+    kit = QueueKit(settings(ttl_ms=1000, dead_letters=True))
+    kit.publish("a")
+    kit.get()
+    kit.queue.purge()
+    kit.channel.nack(1)
+    assert kit.queue.next_deadline() == 101
+    kit.queue.expire(101)
+    assert kit.died() == ["a expired"]
 
 
 def test_a_delete_is_refused_where_its_conditions_do_not_hold() -> None:

@@ -1,5 +1,15 @@
 """AMQP's model and its queues: who is routed to, what waits, and who holds it.
 
+    queue_settings    what a queue was declared with; a message as it is published to queues
+    message_store     the port behind which a queue's messages are kept
+    memory_messages   messages of transient and exclusive queues, up to a bound
+    message_level     the ready messages of one priority, in the order in which they go out
+    unacked           a channel's delivery tags: who holds which message of which queue
+    consumers         who may take, and whose turn it is
+    deliveries        messages become deliveries
+    dead_letters      why messages die, what their headers say of it, where they must not go
+    message_queue     one queue: all of these together
+
 Pure: time is handed in, nothing is read or written here.
 
 virtual_host        exchanges, queues and bindings of one vhost: RabbitMQ's checks, codes and texts

@@ -45,11 +45,10 @@ def give(consumer: Consumer, taken: Taken, given: list[Delivery], now: float) ->
         channel.next_tag = tag
         level.settle(positions)
         return 0
-    channel.note_given(now)
     held = channel.held
     for position, message, size, count in zip(positions, messages, sizes, counts, strict=True):
         given.append((consumer, tag, message, redelivered, count))
-        held[tag] = (consumer, level, position, size)
+        held[tag] = (consumer, level, position, size, now)
         tag += 1
     channel.next_tag = tag
     consumer.unacked += len(positions)

@@ -5,6 +5,8 @@ consumer, a channel's `woken`, a store that read or committed more. It takes wha
 `take_dead_letters`, and says with `dead_letters_stored` when others hold that. It calls `expire`
 when `next_deadline` has come. Times are monotonic seconds, the caller's.
 
+What is handed out to a channel that has closed since goes nowhere: it is back in the queue.
+
 Order is the order of positions in each level; what is put back is at its place again. Where a
 limit or a message's life of 0 asks who could take at that moment, messages are handed out at once
 and given out by the next `deliver`.
@@ -61,7 +63,7 @@ class MessageQueue:
         self.deleted = False
         self._make_store = make_store
         self._levels: dict[int, MessageLevel] = {}
-        self._expiring = False
+        self._expiring = settings.ttl_ms is not None
         """A message may have an expiry."""
         self._limited = settings.length_max is not None or settings.length_bytes_max is not None
         self._had_consumers = False
@@ -218,24 +220,23 @@ class MessageQueue:
             self.unacked -= len(positions)
             level.settle(positions)
 
-    def requeue(self, level: MessageLevel, positions: Sequence[int], size: int) -> None:
-        """Put held messages, `size` bytes of bodies, back; those tried too often die."""
+    def requeue(self, level: MessageLevel, positions: Sequence[int], sizes: Sequence[int]) -> None:
+        """Put held messages, of bodies of `sizes` bytes, back; those tried too often die."""
         if self.deleted:
             return
         self.unacked -= len(positions)
         limit = self.settings.delivery_limit
-        for position in positions:
+        for position, size in zip(positions, sizes, strict=True):
             if limit is not None:
                 count = level.returns.get(position, 0) + 1
                 level.returns[position] = count
                 level.store.note_returned(position, count)
                 if count > limit:
-                    size -= self._size_of(level, position)
                     self._die(level, (position,), DeathReason.DELIVERY_LIMIT)
                     continue
             heappush(level.returned, position)
             self.ready += 1
-        self.ready_bytes += size
+            self.ready_bytes += size
         self._trim()
 
     def reject(self, level: MessageLevel, positions: Sequence[int]) -> None:
@@ -351,7 +352,6 @@ class MessageQueue:
         for level in self._levels.values():
             level.clear()
         self.ready = self.ready_bytes = 0
-        self._expiring = False
         return count
 
     def delete(self, *, if_unused: bool = False, if_empty: bool = False) -> int:
@@ -386,7 +386,3 @@ class MessageQueue:
         self._levels[priority] = level
         self._levels = dict(sorted(self._levels.items(), reverse=True))
         return level
-
-    def _size_of(self, level: MessageLevel, position: int) -> int:
-        _, found = level.store.read(position, 1)
-        return len(found[0].body) if found else 0

@@ -5,10 +5,9 @@ messages those are and tells each queue once for each run of them. Which queues 
 hand out because of that is noted in `woken`.
 """
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from headrace.coordination.queues.message_level import MessageLevel
 from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
@@ -22,8 +21,8 @@ class HeldQueue(Protocol):
     def acknowledge(self, level: MessageLevel, positions: Sequence[int]) -> None:
         """Settle messages that are held."""
 
-    def requeue(self, level: MessageLevel, positions: Sequence[int], size: int) -> None:
-        """Put messages that are held, `size` bytes of bodies, back to their places."""
+    def requeue(self, level: MessageLevel, positions: Sequence[int], sizes: Sequence[int]) -> None:
+        """Put messages that are held, of bodies of `sizes` bytes, back to their places."""
 
     def reject(self, level: MessageLevel, positions: Sequence[int]) -> None:
         """Let messages that are held die."""
@@ -46,22 +45,16 @@ class Holder(Protocol):
         """Return how many messages may be given to it."""
 
 
-Held = tuple[Holder, MessageLevel, int, int]
-"""Holder, level, position, bytes of the body. A plain tuple: one is made for each delivery."""
-
-
-class _Given(NamedTuple):
-    """Tags from `first_tag` on were given at `given_at`, monotonic seconds."""
-
-    first_tag: int
-    given_at: float
+Held = tuple[Holder, MessageLevel, int, int, float]
+"""Holder, level, position, bytes of the body, when it was given (monotonic seconds). A plain tuple:
+one is made for each delivery."""
 
 
 class ChannelUnacked:
     """The deliveries of one channel."""
 
     __slots__ = (
-        "_given", "_lowest", "held", "next_tag", "number", "parked", "paused", "prefetch",
+        "_lowest", "held", "next_tag", "number", "parked", "paused", "prefetch",
         "unacked", "woken",
     )  # fmt: skip
 
@@ -79,7 +72,6 @@ class ChannelUnacked:
         self.woken: dict[HeldQueue, None] = {}
         """Queues to call `deliver` of; whoever does takes them out."""
         self._lowest = 1
-        self._given: deque[_Given] = deque()
 
     # What the client says
 
@@ -91,7 +83,7 @@ class ChannelUnacked:
         held = self.held.pop(tag, None)
         if held is None:
             raise _unknown(tag)
-        holder, level, position, _ = held
+        holder, level, position, _, _ = held
         holder.queue.acknowledge(level, (position,))
         self._free(holder, 1)
 
@@ -134,21 +126,21 @@ class ChannelUnacked:
     def acknowledge(self, taken: Iterable[Held]) -> None:
         """Settle what `take` gave."""
         for holder, level, held in _runs(taken):
-            holder.queue.acknowledge(level, [position for _, _, position, _ in held])
+            holder.queue.acknowledge(level, [position for _, _, position, _, _ in held])
             self._free(holder, len(held))
 
     def requeue(self, taken: Iterable[Held]) -> None:
         """Put what `take` gave back to its place."""
         for holder, level, held in _runs(taken):
-            size = sum([size for _, _, _, size in held])
-            holder.queue.requeue(level, [position for _, _, position, _ in held], size)
+            _, _, positions, sizes, _ = zip(*held, strict=True)
+            holder.queue.requeue(level, positions, sizes)
             self.woken[holder.queue] = None
             self._free(holder, len(held))
 
     def reject(self, taken: Iterable[Held]) -> None:
         """Let what `take` gave die."""
         for holder, level, held in _runs(taken):
-            holder.queue.reject(level, [position for _, _, position, _ in held])
+            holder.queue.reject(level, [position for _, _, position, _, _ in held])
             self._free(holder, len(held))
 
     # Credit
@@ -200,13 +192,6 @@ class ChannelUnacked:
 
     # Time
 
-    def note_given(self, now: float) -> None:
-        """Note that what gets the next tags is given at `now`."""
-        given = self._given
-        if not given or given[-1].given_at != now:
-            self._forget_given()
-            given.append(_Given(self.next_tag, now))
-
     def next_deadline(self) -> float | None:
         """Return when the oldest delivery is unacknowledged for too long, None: never.
 
@@ -216,8 +201,7 @@ class ChannelUnacked:
         held = self.held.get(self._oldest())
         if held is None or held[0].queue.consumer_timeout_ms is None:
             return None
-        self._forget_given()
-        return self._given[0].given_at + held[0].queue.consumer_timeout_ms / 1000
+        return held[4] + held[0].queue.consumer_timeout_ms / 1000
 
     def expire(self, now: float) -> None:
         """Raise ChannelClosing, 406, when the oldest delivery's time is up."""
@@ -240,11 +224,6 @@ class ChannelUnacked:
             lowest += 1
         self._lowest = lowest
         return lowest
-
-    def _forget_given(self) -> None:
-        given, oldest = self._given, self._oldest()
-        while len(given) > 1 and given[1].first_tag <= oldest:
-            given.popleft()
 
 
 def _runs(taken: Iterable[Held]) -> Iterator[tuple[Holder, MessageLevel, list[Held]]]:
