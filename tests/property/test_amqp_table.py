@@ -1,7 +1,8 @@
 """Field tables and content headers: there and back, edited by splices, cut and flipped."""
 
 import contextlib
-import itertools
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -197,13 +198,13 @@ def test_a_flipped_content_header_is_malformed_or_another_header(
     header = bytearray(make_header(3, properties))
     header[data.draw(st.integers(0, len(header) - 1))] = data.draw(st.integers(0, 255))
     wire = bytes(header)
-    readings = (
-        lambda: read_essentials(wire),
-        lambda: read_properties(wire),
-        lambda: with_header(wire, "x-death", ["again"]),
-        lambda: without_header(wire, "CC"),
-    )
-    names = (lambda name=name: property_of(wire, name) for name in Properties._fields)
-    for reading in itertools.chain(readings, names):
+    readings: list[partial[Any]] = [
+        partial(read_essentials, wire),
+        partial(read_properties, wire),
+        partial(with_header, wire, "x-death", ["again"]),
+        partial(without_header, wire, "CC"),
+        *(partial(property_of, wire, name) for name in Properties._fields),
+    ]
+    for reading in readings:
         with contextlib.suppress(Malformed):
             reading()

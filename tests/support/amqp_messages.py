@@ -25,9 +25,10 @@ FIELDS: dict[str, st.SearchStrategy[object]] = {
 }
 
 
-def methods(kind: type) -> st.SearchStrategy[Method]:
-    """Draw methods of a kind."""
-    fields = (FIELDS[annotated.__metadata__[0]] for annotated in kind.__annotations__.values())
+def methods(kind: type, **others: st.SearchStrategy[object]) -> st.SearchStrategy[Method]:
+    """Draw methods of a kind; `others`: what else fields are drawn from, by their kinds."""
+    drawn = FIELDS | others
+    fields = (drawn[annotated.__metadata__[0]] for annotated in kind.__annotations__.values())
     return st.builds(kind, *fields)
 
 

@@ -7,6 +7,7 @@ docs/configuration.md is generated from.
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from headrace.config.keys.amqp import AmqpKeys
 from headrace.config.keys.authorization import AuthorizationKeys
 from headrace.config.keys.cluster import ClusterKeys
 from headrace.config.keys.groups import GroupKeys
@@ -29,6 +30,7 @@ from headrace.config.value_types import Definition
 
 class BrokerKeys(
     NetworkKeys,
+    AmqpKeys,
     TlsKeys,
     ZooKeeperKeys,
     ClusterKeys,

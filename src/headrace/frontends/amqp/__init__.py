@@ -1,0 +1,9 @@
+"""AMQP 0-9-1 as RabbitMQ 4.0 speaks it: a connection from its first byte to its last.
+
+connection     the state machine: bytes in, bytes out, no I/O
+channels       the channels of a connection and what their frames are for
+contents       header and body frames put together to messages
+negotiation    what is told and agreed before a connection is open
+texts          RabbitMQ's words for what cannot be read
+ports          what a connection asks of the broker behind it
+"""

@@ -1,0 +1,398 @@
+"""One connection of AMQP 0-9-1 as a state machine: bytes in, bytes out, no I/O and no clock.
+
+It is fed what has come and the time (`take`), told that time passes (`tick`), and hands what is to
+be sent to `send`. Once `ended` is set nothing is taken or sent any more, and the socket may be
+closed behind what was sent. States and errors are RabbitMQ 4.0's:
+
+    HEADER -> STARTING -> SECURING -> TUNING -> OPENING -> RUNNING -> CLOSED
+
+An error before the client is known ends it without a word, after a while: who guesses passwords
+learns nothing and gains no speed.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from headrace.frontends.amqp import negotiation, texts
+from headrace.frontends.amqp.channels import ChannelFailed, Channels, read_method
+from headrace.frontends.amqp.negotiation import Settings, Tuned
+from headrace.frontends.amqp.ports import Broker, Credentials, LoginRefused, Peer
+from headrace.model.secret import Secret
+from headrace.security.identity import Principal
+from headrace.wire.amqp.control_methods import (
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStartOk,
+    ConnectionTuneOk,
+    ConnectionUnblocked,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+)
+from headrace.wire.amqp.field_kinds import IDS
+from headrace.wire.amqp.frames import (
+    FRAME_BODY,
+    FRAME_HEADER,
+    FRAME_HEARTBEAT,
+    FRAME_METHOD,
+    FRAME_OVERHEAD_BYTES,
+    HEARTBEAT,
+    PROTOCOL_HEADER,
+    Frame,
+    FrameTooLarge,
+    WrongFrameEnd,
+    frame_at,
+    frame_bytes,
+)
+from headrace.wire.amqp.methods import Method, MethodId, encode_method
+from headrace.wire.amqp.model_methods import BasicPublish
+from headrace.wire.amqp.reply_codes import AmqpError, ConnectionClosing, ReplyCode
+
+if TYPE_CHECKING:
+    from headrace.wire.amqp.field_table import FieldTable
+
+FIRST_FRAMES_BYTES_MAX = 8192
+"""The largest frame before a size is agreed on: a token for a password is some thousand bytes."""
+HANDSHAKE_S_MAX = 10.0
+"""From the first moment until the connection is open; RabbitMQ's handshake_timeout."""
+CLOSE_S_MAX = 30.0
+"""How long the answer to a close is waited for, or that the client closes its socket."""
+SILENT_CLOSE_S = 3.0
+"""How long a refused connection is left open, unread."""
+_HEADER_0_9 = b"AMQP\x01\x01\x00\x09"
+"""Of AMQP 0-9, which is near enough."""
+_NO_METHOD = MethodId(0, 0)
+_PUBLISH = encode_method(0, BasicPublish())[7:11]
+
+
+class State(Enum):
+    """How far a connection has come; the values are RabbitMQ's names."""
+
+    HEADER = "pre_init"
+    STARTING = "starting"
+    SECURING = "securing"
+    TUNING = "tuning"
+    OPENING = "opening"
+    RUNNING = "running"
+    CLOSED = "closed"
+    """A close or its answer is sent; only a close or its answer is taken."""
+    REFUSED = "refused"
+    """Nothing is taken any more; it ends after a while."""
+
+
+class AmqpConnection:
+    """One connection. Used on the deciding thread only."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        peer: Peer,
+        broker: Broker,
+        send: Callable[[bytes], None],
+        now: float,
+    ) -> None:
+        self.state = State.HEADER
+        self.ended = False
+        self.principal: Principal | None = None
+        self.client_properties: FieldTable = {}
+        self.reason: str | None = None
+        """Why it was closed or refused, for our log; None: its client closed it, or nobody has."""
+        self.holds_publishes = False
+        """Whether the client publishes though the broker is out of a resource: read no more."""
+        self._settings = settings
+        self._peer = peer
+        self._broker = broker
+        self._send_bytes = send
+        self._now = self._received_at = self._sent_at = now
+        self._deadline: float | None = now + HANDSHAKE_S_MAX
+        self._tuned = Tuned(settings.channel_max, FIRST_FRAMES_BYTES_MAX, 0)
+        self._channels: Channels | None = None
+        self._blocked: str | None = None
+        self._told_blocked = False
+
+    @property
+    def frame_bytes_max(self) -> int:
+        """The largest frame that may come now."""
+        return self._tuned.frame_bytes_max
+
+    # what comes
+
+    def take(self, data: bytes, now: float) -> int:
+        """Take the whole frames in `data`; returns the bytes that were taken."""
+        self._now = self._received_at = now
+        at, end = 0, len(data)
+        while not self.ended:
+            if self.state is State.REFUSED:
+                return end
+            if self.state is State.HEADER:
+                if end - at < len(PROTOCOL_HEADER):
+                    break
+                self._header(data[at : at + len(PROTOCOL_HEADER)])
+                at += len(PROTOCOL_HEADER)
+                continue
+            try:
+                taken = self._next(data, at, end)
+            except ChannelFailed as failed:
+                self._fail(failed.error, failed.ids)
+                return end
+            except (FrameTooLarge, WrongFrameEnd) as unreadable:
+                self._fail(texts.unreadable_frame(unreadable), _NO_METHOD)
+                self._discard()
+                return end
+            if not taken:
+                break
+            at += taken
+        return end if self.ended else at
+
+    def need(self, data: bytes, at: int) -> int:
+        """Return how many bytes make what is at `at` whole; at least, while that is unknown."""
+        if self.state is State.HEADER:
+            return len(PROTOCOL_HEADER)
+        return frame_bytes(data, at, len(data), self.frame_bytes_max) or FRAME_OVERHEAD_BYTES
+
+    def _next(self, data: bytes, at: int, end: int) -> int:
+        """Take a run, or a frame; returns its bytes, 0 where none is whole."""
+        if self._channels is not None and self.state is State.RUNNING:
+            after = self._channels.run(data, at, end)
+            if after > at:
+                self._note_publish(data, at)
+                return after - at
+        size = frame_bytes(data, at, end, self.frame_bytes_max)
+        if not 0 < size <= end - at:
+            return 0
+        self._note_publish(data, at)
+        self._frame(frame_at(data, at))
+        return size
+
+    def _header(self, header: bytes) -> None:
+        if header not in (PROTOCOL_HEADER, _HEADER_0_9):
+            self.reason = f"a client began with {header!r} instead of AMQP 0-9-1's header"
+            if negotiation.says_http(header):
+                self.reason = "a client speaks HTTP to a listener of AMQP: check the port"
+            self._send(PROTOCOL_HEADER)
+            self.lost()
+            return
+        self._answer(negotiation.start(self._settings, self._peer))
+        self.state = State.STARTING
+
+    def _frame(self, frame: Frame) -> None:
+        """Take one frame; ChannelFailed for what closes the connection."""
+        if self.state is State.CLOSED:
+            if frame.channel == 0 and frame.kind == FRAME_METHOD:
+                self._while_closed(read_method(frame))
+        elif frame.channel == 0:
+            self._control(frame)
+        elif self._channels is None:
+            raise ChannelFailed(texts.unexpected_frame(frame), _NO_METHOD)
+        else:
+            self._channels.frame(frame)
+
+    def _control(self, frame: Frame) -> None:
+        if frame.kind == FRAME_HEARTBEAT and not frame.payload:
+            return
+        if frame.kind != FRAME_METHOD:
+            known = frame.kind in (FRAME_HEADER, FRAME_BODY)
+            error = texts.unexpected_frame if known else texts.unknown_frame
+            raise ChannelFailed(error(frame), _NO_METHOD)
+        method = read_method(frame)
+        try:
+            self._method(method)
+        except ConnectionClosing as closing:
+            raise ChannelFailed(closing, IDS[type(method)]) from closing
+
+    def _method(self, method: Method) -> None:
+        match self.state, method:
+            case State.STARTING, ConnectionStartOk(properties, mechanism, response):
+                self.client_properties = properties
+                self._login(negotiation.credentials_of(mechanism, response, self._peer))
+            case State.TUNING, ConnectionTuneOk():
+                self._tuned = negotiation.tuned(self._settings, method)
+                self.state = State.OPENING
+            case State.OPENING, ConnectionOpen(name):
+                self._open(name)
+            case State.RUNNING, ConnectionClose():
+                self._close_channels()
+                self._answer(ConnectionCloseOk())
+                self._closed()
+            case State.RUNNING, ConnectionUpdateSecret(secret) if self.principal is not None:
+                self._broker.update_secret(
+                    self.principal, Secret(secret.decode("utf-8", "replace"))
+                )
+                self._answer(ConnectionUpdateSecretOk())
+            case _:
+                raise ConnectionClosing(
+                    ReplyCode.CHANNEL_ERROR,
+                    f"unexpected method in connection state {self.state.value}",
+                )
+
+    def _while_closed(self, method: Method) -> None:
+        match method:
+            case ConnectionClose():
+                self._answer(ConnectionCloseOk())
+            case ConnectionCloseOk():
+                self.lost()
+
+    # who it is, and where it wants to
+
+    def _login(self, credentials: Credentials) -> None:
+        self.state = State.SECURING
+
+        def done(outcome: Principal | LoginRefused) -> None:
+            if self.ended or self.state is not State.SECURING:
+                return  # Its time was over, or its client is gone.
+            if isinstance(outcome, LoginRefused):
+                self._refuse(credentials.mechanism, outcome)
+                return
+            self.principal = outcome
+            self.state = State.TUNING
+            self._answer(negotiation.tune(self._settings))
+
+        self._broker.authenticate(credentials, self._peer, done)
+
+    def _refuse(self, mechanism: str, refused: LoginRefused) -> None:
+        self.reason = f"{mechanism} login refused: {refused.reason}"
+        if negotiation.capability(self.client_properties, "authentication_failure_close"):
+            text = (
+                f"Login was refused using authentication mechanism {mechanism}."
+                " For details see the broker logfile."
+            )
+            self._say_close(ConnectionClosing(ReplyCode.ACCESS_REFUSED, text), _NO_METHOD)
+        self._discard()
+
+    def _open(self, name: str) -> None:
+        if self.principal is None:
+            raise ConnectionClosing(ReplyCode.NOT_ALLOWED, "nobody has logged in")
+        tuned = self._tuned
+        virtual_host = self._broker.open(self.principal, name, self._peer, self.client_properties)
+        self._channels = Channels(
+            virtual_host,
+            tuned.channel_max,
+            tuned.frame_bytes_max,
+            self._settings.message_bytes_max,
+            self._send,
+            self._fail,
+        )
+        self._answer(ConnectionOpenOk())
+        self.state = State.RUNNING
+        self._deadline = None
+
+    # a resource that is out
+
+    def block(self, reason: str) -> None:
+        """Say that publishes find no room, to a client that publishes and understands it."""
+        self._blocked = reason
+
+    def unblock(self) -> None:
+        """Say that publishes find room again."""
+        self._blocked = None
+        if self.holds_publishes:
+            # Nothing was read meanwhile: its silence begins now.
+            self.holds_publishes, self._received_at = False, self._now
+        if self._told_blocked:
+            self._told_blocked = False
+            self._answer(ConnectionUnblocked())
+
+    def _note_publish(self, data: bytes, at: int) -> None:
+        """Tell a client that publishes that there is no room, once."""
+        if self._blocked is None or self.holds_publishes or data[at + 7 : at + 11] != _PUBLISH:
+            return
+        self.holds_publishes = True
+        if negotiation.capability(self.client_properties, "connection.blocked"):
+            self._told_blocked = True
+            self._answer(ConnectionBlocked(self._blocked))
+
+    # time
+
+    @property
+    def deadline(self) -> float | None:
+        """When `tick` is to be called next, whatever comes; None: not at all."""
+        if self.ended:
+            return None
+        interval = self._tuned.heartbeat_s
+        times = [] if self._deadline is None else [self._deadline]
+        if interval and self.state is State.RUNNING:
+            times.append(self._sent_at + interval / 2)
+            if not self.holds_publishes:
+                times.append(self._received_at + 2 * interval)
+        return min(times, default=None)
+
+    def tick(self, now: float) -> None:
+        """Send a heartbeat where nothing else was sent, and end what lasts too long."""
+        self._now = now
+        if self.ended:
+            return
+        if self._deadline is not None and now >= self._deadline:
+            if self.state not in (State.CLOSED, State.REFUSED):
+                self.reason = f"not open after {HANDSHAKE_S_MAX:g} s, in state {self.state.value}"
+            self.lost()
+            return
+        interval = self._tuned.heartbeat_s
+        if not interval or self.state is not State.RUNNING:
+            return
+        if now >= self._received_at + 2 * interval and not self.holds_publishes:
+            self.reason = f"missed heartbeats from client, timeout: {interval}s"
+            self.lost()
+        elif now >= self._sent_at + interval / 2:
+            self._send(HEARTBEAT)
+
+    # the end
+
+    def close(self, text: str) -> None:
+        """Close the connection from our side: CONNECTION_FORCED and `text`."""
+        if self.state is State.RUNNING:
+            self._fail(ConnectionClosing(ReplyCode.CONNECTION_FORCED, text), _NO_METHOD)
+        elif self.state is not State.CLOSED:
+            self.lost()
+
+    def lost(self) -> None:
+        """Forget all: the socket is gone."""
+        self._close_channels()
+        self.ended = True
+
+    def _fail(self, error: AmqpError, ids: MethodId) -> None:
+        """Close the connection for an error, in the way of its state."""
+        if self.ended or self.state in (State.CLOSED, State.REFUSED):
+            return
+        self.reason = str(error)
+        told = self.state in (State.OPENING, State.RUNNING) or (
+            self.state is State.TUNING and error.code == ReplyCode.NOT_ALLOWED
+        )
+        self._close_channels()
+        if told:
+            self._say_close(error, ids)
+            self._closed()
+        else:
+            self._discard()
+
+    def _say_close(self, error: AmqpError, ids: MethodId) -> None:
+        text = texts.reply_text(error)
+        self._answer(ConnectionClose(error.code, text, ids.class_id, ids.method_id))
+
+    def _closed(self) -> None:
+        self.state = State.CLOSED
+        interval = self._tuned.heartbeat_s
+        self._end_later(min(interval or CLOSE_S_MAX, CLOSE_S_MAX))
+
+    def _discard(self) -> None:
+        """Take nothing more, and end after a while."""
+        self.state = State.REFUSED
+        self._end_later(SILENT_CLOSE_S)
+
+    def _end_later(self, seconds: float) -> None:
+        self._deadline = self._now + seconds
+
+    def _close_channels(self) -> None:
+        channels, self._channels = self._channels, None
+        if channels is not None:
+            channels.close()
+
+    def _answer(self, method: Method) -> None:
+        self._send(encode_method(0, method))
+
+    def _send(self, data: bytes) -> None:
+        if not self.ended:
+            self._sent_at = self._now
+            self._send_bytes(data)

@@ -1,0 +1,106 @@
+"""Header and body frames of one channel put together to messages."""
+
+import struct
+
+from headrace.wire.amqp.content import Message
+from headrace.wire.amqp.frames import FRAME_BODY, FRAME_HEADER, FRAME_METHOD, Frame
+from headrace.wire.amqp.hot import IMMEDIATE, MANDATORY, PublishRun
+from headrace.wire.amqp.model_methods import BasicPublish
+from headrace.wire.amqp.properties import BASIC_CLASS
+from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing, ReplyCode
+
+_HEAD = struct.Struct(">HHQ")
+_ANNOUNCED_BYTES_MAX = 512 << 20
+"""Above this RabbitMQ closes the connection, and not the channel alone."""
+
+
+class ContentAssembly:
+    """What of a publish has come and what is still to come. One for each channel."""
+
+    __slots__ = ("_bytes_left", "_header", "_message_bytes_max", "_method", "_parts")
+
+    def __init__(self, message_bytes_max: int) -> None:
+        self._message_bytes_max = message_bytes_max
+        self._method: BasicPublish | None = None
+        self._header: bytes | None = None
+        self._bytes_left = 0
+        self._parts: list[bytes] | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether the next frame must be of a content."""
+        return self._method is not None
+
+    def begin(self, method: BasicPublish) -> None:
+        """Take the method of which header and body are to come."""
+        self._method = method
+
+    def drop(self) -> None:
+        """Keep nothing of the body that is coming, which the sender must still finish."""
+        self._parts = None
+
+    def frame(self, frame: Frame) -> PublishRun | None:
+        """Take the next frame; returns the message once it is whole.
+
+        ChannelClosing for a body too large to be kept: the rest of it is passed over.
+        ConnectionClosing for a frame that is not what must come.
+        """
+        if self._header is None:
+            return self._head(frame)
+        if frame.kind != FRAME_BODY:
+            raise _unexpected("expected content body, got non content body frame instead")
+        if len(frame.payload) > self._bytes_left:
+            raise ConnectionClosing(
+                ReplyCode.FRAME_ERROR, "content body frame exceeds remaining content size"
+            )
+        self._bytes_left -= len(frame.payload)
+        if self._parts is not None:
+            self._parts.append(frame.payload)
+        return None if self._bytes_left else self._whole(frame.channel)
+
+    def _head(self, frame: Frame) -> PublishRun | None:
+        if frame.kind != FRAME_HEADER or len(frame.payload) < _HEAD.size + 2:
+            raise _unexpected(
+                f"expected content header for class {BASIC_CLASS},"
+                " got non content header frame instead"
+            )
+        class_id, weight, body_bytes = _HEAD.unpack_from(frame.payload)
+        if class_id != BASIC_CLASS or weight:
+            raise _unexpected(
+                f"expected content header for class {BASIC_CLASS},"
+                f" got one for class {class_id} instead"
+            )
+        if body_bytes > _ANNOUNCED_BYTES_MAX:
+            raise ConnectionClosing(
+                ReplyCode.FRAME_ERROR,
+                f"content body size {body_bytes} exceeds maximum allowed size"
+                f" {_ANNOUNCED_BYTES_MAX}",
+            )
+        self._header, self._bytes_left, self._parts = frame.payload, body_bytes, []
+        if body_bytes > self._message_bytes_max:
+            self.drop()
+            raise ChannelClosing(
+                ReplyCode.PRECONDITION_FAILED,
+                f"message size {body_bytes} is larger than configured max size"
+                f" {self._message_bytes_max}",
+            )
+        return None if body_bytes else self._whole(frame.channel)
+
+    def _whole(self, channel: int) -> PublishRun | None:
+        method, header, parts = self._method, self._header, self._parts
+        self._method = self._header = self._parts = None
+        if method is None or header is None or parts is None:
+            return None
+        flags = MANDATORY * method.mandatory | IMMEDIATE * method.immediate
+        message = Message(method.exchange, method.routing_key, header, b"".join(parts))
+        return PublishRun(channel, flags, [message])
+
+
+def no_content(frame: Frame) -> None:
+    """Refuse a frame of a content that no method announced."""
+    if frame.kind != FRAME_METHOD:
+        raise _unexpected("expected method frame, got non method frame instead")
+
+
+def _unexpected(text: str) -> ConnectionClosing:
+    return ConnectionClosing(ReplyCode.UNEXPECTED_FRAME, text)

@@ -1,0 +1,149 @@
+"""A connection's bytes between `net` and the state machine, and its time."""
+
+import logging
+import math
+from typing import TYPE_CHECKING
+
+from headrace.frontends.amqp.connection import AmqpConnection, State
+from headrace.frontends.amqp.negotiation import Settings
+from headrace.frontends.amqp.ports import Broker, Peer
+from headrace.net.connection import Connection
+from headrace.ports.clock import Clock, Timer
+from headrace.security.identity import ANONYMOUS
+from headrace.wire.amqp.frames import FRAME_HEADER_BYTES
+
+if TYPE_CHECKING:
+    from headrace.net.pending import Pending
+
+log = logging.getLogger(__name__)
+
+_SHUTDOWN = "broker forced connection closure with reason 'shutdown'"
+
+
+class AmqpSession:
+    """One connection of AMQP. `net.stream.StreamSession`."""
+
+    def __init__(self, frontend: "AmqpFrontend", connection: Connection) -> None:
+        self._frontend = frontend
+        self._clock = frontend.clock
+        self._connection = connection
+        self._stream = connection.stream(self)
+        self._timer: Timer | None = None
+        self._timer_at = math.inf
+        self._told = False
+        shown = connection.principal
+        name = None if shown == ANONYMOUS else shown.name
+        # Its client is looked for by heartbeats, as the client wants them, and by no other clock.
+        connection.idle_seconds_max = math.inf
+        connection.authenticated = False
+        self.amqp = AmqpConnection(
+            frontend.settings,
+            Peer(connection.address, connection.listener, name),
+            frontend.broker,
+            self._stream.push,
+            self._clock.monotonic(),
+        )
+        self._arm()
+
+    def frames(self, view: memoryview, at: int, filled: int) -> int:
+        """Take the whole frames in `view[at:filled]`; returns where the first byte left over is."""
+        taken = self.amqp.take(bytes(view[at:filled]), self._clock.monotonic())
+        self._look()
+        return at + taken
+
+    def need(self, view: memoryview, at: int, filled: int) -> int:
+        """Return how many bytes make the frame at `at` whole."""
+        return self.amqp.need(bytes(view[at : min(filled, at + FRAME_HEADER_BYTES)]), 0)
+
+    def room(self) -> None:
+        """Go on with what was not pushed: nothing yet asks whether there is room."""
+
+    def pass_done(self) -> "Pending | None":
+        """End the pass: nothing waits for its writes."""
+        return None
+
+    def closed(self) -> None:
+        """Forget all."""
+        self.amqp.lost()
+        self._look()
+        self._frontend.forget(self)
+
+    def shut_down(self) -> None:
+        """Tell the client that the broker stops."""
+        self.amqp.close(_SHUTDOWN)
+        self._look()
+
+    def block(self, reason: str | None) -> None:
+        """Say that publishes find no room, and why; None: they do again."""
+        if reason is None:
+            self.amqp.unblock()
+            self._stream.go_on()
+        else:
+            self.amqp.block(reason)
+
+    def _look(self) -> None:
+        """Do what the state of the connection asks of its socket and its timer."""
+        amqp = self.amqp
+        if amqp.reason is not None and not self._told:
+            self._told = True
+            log.info("AMQP connection from %s closed: %s", self._connection.address, amqp.reason)
+        if amqp.ended:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            self._stream.end()
+            return
+        if not self._connection.authenticated and amqp.state is State.RUNNING:
+            self._connection.known()
+        if amqp.holds_publishes and not self._stream.held:
+            self._stream.hold()
+        self._arm()
+
+    def _arm(self) -> None:
+        """Have `_tick` called at the deadline, or before: it looks again."""
+        deadline = self.amqp.deadline
+        if deadline is None or (self._timer is not None and self._timer_at <= deadline):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = deadline
+        self._timer = self._clock.call_later(deadline - self._clock.monotonic(), self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.amqp.tick(self._clock.monotonic())
+        self._look()
+
+
+class AmqpFrontend:
+    """What clients of AMQP speak with: all sessions of one broker. `server.frontends.Frontend`."""
+
+    def __init__(self, broker: Broker, settings: Settings, clock: Clock) -> None:
+        self.broker = broker
+        self.settings = settings
+        self.clock = clock
+        self._sessions: dict[AmqpSession, None] = {}
+        self._blocked: str | None = None
+
+    def open(self, connection: Connection) -> AmqpSession:
+        """Return a session for a new connection."""
+        session = AmqpSession(self, connection)
+        self._sessions[session] = None
+        if self._blocked is not None:
+            session.block(self._blocked)
+        return session
+
+    def forget(self, session: AmqpSession) -> None:
+        """Forget a session whose socket is gone."""
+        self._sessions.pop(session, None)
+
+    def block(self, reason: str | None) -> None:
+        """Say that publishes find no room, and why; None: they do again."""
+        self._blocked = reason
+        for session in list(self._sessions):
+            session.block(reason)
+
+    async def stop(self) -> None:
+        """Take leave of all clients."""
+        for session in list(self._sessions):
+            session.shut_down()

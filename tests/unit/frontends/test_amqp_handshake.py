@@ -1,0 +1,268 @@
+"""From the first byte to an open connection, and every way not to come there."""
+
+import pytest
+
+from headrace.config.keys.amqp import AmqpKeys
+from headrace.frontends.amqp.connection import HANDSHAKE_S_MAX, SILENT_CLOSE_S, State
+from headrace.frontends.amqp.negotiation import CAPABILITIES, Settings, settings_of
+from headrace.frontends.amqp.ports import LoginRefused
+from headrace.security.identity import Principal
+from headrace.wire.amqp.control_methods import (
+    ChannelOpen,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+)
+from headrace.wire.amqp.field_table import encode_table
+from headrace.wire.amqp.frames import PROTOCOL_HEADER
+from headrace.wire.amqp.methods import encode_method
+from tests.support.amqp_kit import Client
+
+
+def test_a_connection_opens_by_plain() -> None:
+    client = Client()
+    (start,) = client.begin()
+    assert isinstance(start, ConnectionStart)
+    assert (start.version_major, start.version_minor) == (0, 9)
+    assert start.mechanisms == b"PLAIN AMQPLAIN"
+    assert start.server_properties["product"] == "RabbitMQ"
+    assert start.server_properties["version"] == "4.0.5"
+    assert start.server_properties["capabilities"] == dict.fromkeys(CAPABILITIES, True)
+    assert len(CAPABILITIES) == 9
+    said = client.say(ConnectionStartOk({}, "PLAIN", b"\0guest\0secret", "en_US"))
+    assert said == [ConnectionTune(2047, 131_072, 60)]
+    assert client.tune() == []
+    assert client.say(ConnectionOpen("/")) == [ConnectionOpenOk()]
+    assert client.connection.principal == Principal("User", "guest")
+
+
+def test_the_advertised_version_is_the_settings() -> None:
+    client = Client(version="3.13.7")
+    (start,) = client.begin()
+    assert isinstance(start, ConnectionStart)
+    assert start.server_properties["version"] == "3.13.7"
+
+
+def test_a_connection_that_comes_byte_by_byte_opens() -> None:
+    client = Client()
+    wire = PROTOCOL_HEADER + b"".join(
+        encode_method(0, method)
+        for method in (
+            ConnectionStartOk({}, "PLAIN", b"\0guest\0secret", "en_US"),
+            ConnectionTuneOk(2047, 131_072, 0),
+            ConnectionOpen("/"),
+        )
+    )
+    for at in range(len(wire)):
+        client.raw(wire[at : at + 1])
+    assert client.heard()[-1:] == [ConnectionOpenOk()]
+    assert client.connection.state is State.RUNNING
+
+
+def test_amqplain_is_a_table_without_its_length() -> None:
+    client = Client()
+    client.begin()
+    response = encode_table({"LOGIN": "guest", "PASSWORD": "secret"})
+    (tune,) = client.say(ConnectionStartOk({}, "AMQPLAIN", response, "en_US"))
+    assert isinstance(tune, ConnectionTune)
+
+
+def test_external_is_offered_to_whom_a_certificate_names_and_is_he() -> None:
+    client = Client(certificate_name="alice")
+    (start,) = client.begin()
+    assert isinstance(start, ConnectionStart)
+    assert start.mechanisms == b"PLAIN AMQPLAIN EXTERNAL"
+    client.say(ConnectionStartOk({}, "EXTERNAL", b"", "en_US"))
+    assert client.connection.principal == Principal("User", "alice")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"AMQP\x00\x00\x08\x00",
+        b"AMQP\x03\x01\x00\x00",
+        b"GET / HT",
+        b"\x16\x03\x01\x00\x00\x00\x00\x00",
+    ],
+)
+def test_another_header_is_answered_with_ours_and_the_end(header: bytes) -> None:
+    client = Client()
+    client.raw(header)
+    assert client.sent == PROTOCOL_HEADER
+    assert client.over()
+    assert client.connection.reason
+
+
+def test_amqp_0_9_is_near_enough() -> None:
+    client = Client()
+    client.raw(b"AMQP\x01\x01\x00\x09")
+    assert isinstance(client.heard()[0], ConnectionStart)
+
+
+def test_a_wrong_password_is_told_as_rabbitmq_does_and_the_connection_ends_after_a_while() -> None:
+    client = Client()
+    text = (
+        "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN."
+        " For details see the broker logfile."
+    )
+    assert client.log_in("wrong") == [ConnectionClose(403, text, 0, 0)]
+    client.wait(SILENT_CLOSE_S - 0.1)
+    assert not client.over()
+    assert client.say(ConnectionCloseOk()) == []
+    client.wait(0.1)
+    assert client.over()
+    assert client.connection.reason == "PLAIN login refused: wrong password"
+
+
+def test_who_does_not_understand_a_refusal_hears_nothing() -> None:
+    client = Client()
+    assert client.log_in("wrong", {}) == []
+    assert not client.over()
+    client.wait(SILENT_CLOSE_S)
+    assert client.over()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "response"),
+    [
+        ("EXTERNAL", b""),
+        ("SCRAM-SHA-256", b""),
+        ("PLAIN", b"guest"),
+        ("PLAIN", b"\0\xff\0secret"),
+        ("AMQPLAIN", b"\xff"),
+        ("AMQPLAIN", encode_table({"LOGIN": "guest"})),
+    ],
+)
+def test_what_is_no_login_ends_the_connection_without_a_word(
+    mechanism: str, response: bytes
+) -> None:
+    client = Client()
+    client.begin()
+    assert client.say(ConnectionStartOk({}, mechanism, response, "en_US")) == []
+    assert client.connection.state is State.REFUSED
+    client.wait(SILENT_CLOSE_S)
+    assert client.over()
+    assert client.broker.credentials == []
+
+
+def test_a_login_that_takes_its_time_goes_on_when_it_is_known() -> None:
+    client = Client()
+    client.broker.answers_late = True
+    assert client.log_in() == []
+    assert client.broker.late is not None
+    client.broker.late(Principal("User", "guest"))
+    (tune,) = client.heard()
+    assert isinstance(tune, ConnectionTune)
+
+
+def test_a_login_known_after_the_end_changes_nothing() -> None:
+    client = Client()
+    client.broker.answers_late = True
+    client.log_in()
+    client.wait(HANDSHAKE_S_MAX)
+    assert client.over()
+    assert client.broker.late is not None
+    client.broker.late(Principal("User", "guest"))
+    assert client.heard() == []
+
+
+def test_a_refusal_known_after_the_end_sends_nothing() -> None:
+    client = Client()
+    client.broker.answers_late = True
+    client.log_in()
+    client.wait(HANDSHAKE_S_MAX)
+    reason = client.connection.reason
+    assert client.broker.late is not None
+    client.broker.late(LoginRefused("wrong password"))
+    assert client.connection.reason == reason == "not open after 10 s, in state securing"
+
+
+@pytest.mark.parametrize(
+    ("tuned", "text"),
+    [
+        (
+            {"frame_max": 4095},
+            "negotiated frame_max = 4095 is lower than the minimum allowed value (4096)",
+        ),
+        (
+            {"frame_max": 131_073},
+            "negotiated frame_max = 131073 is higher than the maximum allowed value (131072)",
+        ),
+        (
+            {"frame_max": 0},
+            "negotiated frame_max = 0 is higher than the maximum allowed value (131072)",
+        ),
+        (
+            {"channel_max": 2048},
+            "negotiated channel_max = 2048 is higher than the maximum allowed value (2047)",
+        ),
+        (
+            {"channel_max": 0},
+            "negotiated channel_max = 0 (no limit) is higher than the maximum allowed value (2047)",
+        ),
+    ],
+)
+def test_what_cannot_be_agreed_on_closes_with_the_value_and_the_bound(
+    tuned: dict[str, int], text: str
+) -> None:
+    client = Client()
+    client.log_in()
+    assert client.tune(**tuned) == [ConnectionClose(530, f"NOT_ALLOWED - {text}", 10, 31)]
+
+
+def test_an_unknown_virtual_host_closes_the_connection() -> None:
+    client = Client()
+    client.log_in()
+    client.tune()
+    said = client.say(ConnectionOpen("/no"))
+    assert said == [ConnectionClose(530, "NOT_ALLOWED - vhost /no not found", 10, 40)]
+    client.say(ConnectionCloseOk())
+    assert client.over()
+
+
+def test_a_channel_before_the_connection_is_open_is_an_unexpected_frame() -> None:
+    client = Client()
+    client.log_in()
+    client.tune()
+    text = "UNEXPECTED_FRAME - type 1, all octets = <<0,20,0,10,0>>"
+    assert client.say(ChannelOpen(), channel=1) == [ConnectionClose(505, text, 0, 0)]
+
+
+def test_who_does_not_come_to_an_end_of_the_handshake_is_ended() -> None:
+    client = Client()
+    client.begin()
+    client.wait(HANDSHAKE_S_MAX - 0.1)
+    assert not client.over()
+    client.wait(0.1)
+    assert client.over()
+
+
+def test_a_large_frame_before_the_login_ends_the_connection_without_a_word() -> None:
+    client = Client()
+    client.begin()
+    client.raw(b"\x01\x00\x00\x7f\xff\xff\xff")
+    assert client.heard() == []
+    client.wait(SILENT_CLOSE_S)
+    assert client.over()
+
+
+def test_what_is_proposed_is_what_the_broker_is_configured_to() -> None:
+    config = AmqpKeys(
+        amqp_advertised_version="3.13.7",
+        amqp_channel_max=100_000,
+        amqp_frame_max_bytes=8192,
+        amqp_heartbeat_seconds=0,
+    )
+    client = Client(**settings_of(config, "cluster")._asdict())
+    (start,) = client.begin()
+    assert isinstance(start, ConnectionStart)
+    assert start.server_properties["version"] == "3.13.7"
+    assert start.server_properties["cluster_name"] == "cluster"
+    said = client.say(ConnectionStartOk({}, "PLAIN", b"\0guest\0secret", "en_US"))
+    assert said == [ConnectionTune(65535, 8192, 0)]
+    assert settings_of(AmqpKeys(), "headrace") == Settings()
