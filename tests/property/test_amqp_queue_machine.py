@@ -94,7 +94,9 @@ class QueueMachine(RuleBasedStateMachine):
     )
     def begin(self, drawn: QueueSettings) -> None:
         self.settings = drawn
-        self.queue = MessageQueue(drawn, lambda _: MemoryMessages(), self.now)
+        self.queue = MessageQueue(
+            "queue 'q' in vhost '/'", drawn, lambda _: MemoryMessages(), self.now
+        )
         self.channels = [KnownChannel(ChannelUnacked(number)) for number in (1, 2)]
 
     # What the model does

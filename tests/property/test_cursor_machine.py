@@ -1,7 +1,6 @@
 """The cursor with holes against a dict of single offsets, with restarts in between."""
 
 from itertools import pairwise
-from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -10,24 +9,24 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from headrace.coordination.delivery.cursor import Cursor
 from headrace.coordination.delivery.cursor_state import CursorState, StateMap
-from headrace.coordination.delivery.record_states import SETTLED, NotHeld, Outcome, RecordState
+from headrace.coordination.delivery.record_runs import DEAD_LETTERS
+from headrace.coordination.delivery.record_states import (
+    SETTLED,
+    Cause,
+    NotHeld,
+    Outcome,
+    RecordState,
+)
+from headrace.coordination.delivery.rules import Rules
+from tests.support.cursor_model import FoldingCursor, Kept, Known, in_time, said
 
 AVAILABLE, ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
 ACKNOWLEDGED, ARCHIVED = RecordState.ACKNOWLEDGED, RecordState.ARCHIVED
 
 holders = st.sampled_from(["a", "b", "c"])
+DEAD = str(DEAD_LETTERS)
 lengths = st.integers(1, 12)
 steps = st.integers(-6, 30)
-
-
-class Known(NamedTuple):
-    """One offset in the model."""
-
-    state: RecordState
-    tries: int = 0
-    holder: str | None = None
-    deadline: float | None = None
-    ready_at: float | None = None
 
 
 class CursorMachine(RuleBasedStateMachine):
@@ -37,17 +36,36 @@ class CursorMachine(RuleBasedStateMachine):
         start=st.integers(0, 5),
         tries=st.sampled_from([None, 1, 2, 3]),
         window=st.sampled_from([None, 5, 20]),
+        dead_letters=st.booleans(),
+        ahead=st.sampled_from([None, 1, 8, 40]),
+        kind=st.sampled_from([Cursor, FoldingCursor]),
     )
-    def begin(self, start: int, tries: int | None, window: int | None) -> None:
-        self.tries, self.window = tries, window
+    def begin(
+        self, kind: type[Cursor], start: int, tries: int | None, window: int | None,
+        dead_letters: bool, ahead: int | None,
+    ) -> None:  # fmt: skip
+        self.kind = kind
+        self.tries, self.window, self.dead_letters, self.ahead = tries, window, dead_letters, ahead
         self.now = 100.0
-        self.cursor = Cursor(start, deliveries_max=tries, window=window)
+        self.cursor = self.kind(start, **self.told_rules())
+        self.durable = self.told = start
+        self.delivered: set[int] = set()
+        """Ever handed out, before restarts too."""
         self.model: dict[int, Known] = {}
         self.start = self.end = start
         self.kept = StateMap(CursorState(start))
-        self.kept_model: dict[int, tuple[RecordState, int]] = {}
+        self.kept_model: dict[int, Kept] = {}
         self.kept_start = start
-        self.noted: dict[int, tuple[RecordState, int]] = {}
+        self.noted: dict[int, Kept] = {}
+        self.dead: set[int] = set()
+
+    def told_rules(self) -> Rules:
+        return Rules(
+            deliveries_max=self.tries,
+            window=self.window,
+            dead_letters=self.dead_letters,
+            ahead=self.ahead,
+        )
 
     # the model's own words
 
@@ -65,18 +83,34 @@ class CursorMachine(RuleBasedStateMachine):
             del self.model[self.start]
             self.start += 1
 
-    def become(self, offset: int, outcome: Outcome, ready_at: float | None = None) -> None:
+    def bury(self, offset: int) -> None:
         count = self.model[offset].tries
+        self.model[offset] = Known(ACQUIRED, count, DEAD)
+        self.dead.add(offset)
+        if count:
+            self.noted[offset] = (AVAILABLE, count, None)
+
+    def become(self, offset: int, outcome: Outcome, ready_at: float | None = None) -> None:
+        known = self.model[offset]
+        count = known.tries
         if outcome is Outcome.RETURN:
             self.model[offset] = Known(AVAILABLE, count - 1)
+            if count == 1 and offset >= self.cursor.redelivered_below:
+                self.delivered.discard(offset)
             return
+        spent = self.tries is not None and count >= self.tries
         if outcome is Outcome.ACCEPT:
             self.model[offset] = Known(ACKNOWLEDGED)
+        elif known.holder == DEAD and outcome is Outcome.RELEASE:
+            self.model[offset] = Known(AVAILABLE, count)
+        elif self.dead_letters and known.holder != DEAD and (outcome is Outcome.REJECT or spent):
+            self.bury(offset)
+            return
         elif outcome is Outcome.REJECT or (self.tries is not None and count >= self.tries):
             self.model[offset] = Known(ARCHIVED)
         else:
             self.model[offset] = Known(AVAILABLE, count, ready_at=ready_at)
-        self.noted[offset] = (self.model[offset].state, count)
+        self.noted[offset] = (self.model[offset].state, count, self.model[offset].ready_at)
 
     # what is done
 
@@ -94,6 +128,8 @@ class CursorMachine(RuleBasedStateMachine):
         left = 1 << 30 if limit is None else limit
         expected: dict[int, int] = {}
         had_room = self.window is None or self.end - self.start < self.window
+        if self.ahead is not None:
+            last = min(last, self.durable - 1)
         for offset in range(first, min(last + 1, self.end)):
             if offset >= self.start and left and self.ready(offset):
                 expected[offset] = self.model[offset].tries + 1
@@ -105,6 +141,11 @@ class CursorMachine(RuleBasedStateMachine):
             expected.update(dict.fromkeys(fresh, 1))
         for offset, count in expected.items():
             self.model[offset] = Known(ACQUIRED, count, holder, deadline)
+        below = self.cursor.redelivered_below
+        again = {at for at, count in expected.items() if count > 1 or at < below}
+        if self.ahead is not None:
+            assert self.delivered & expected.keys() <= again, "handed out again as if for the first"
+        self.delivered |= expected.keys()
         assert {
             offset: one.tries for one in given for offset in range(one.first, one.last + 1)
         } == expected
@@ -173,7 +214,42 @@ class CursorMachine(RuleBasedStateMachine):
             if known.state is AVAILABLE:
                 self.model[offset] = Known(ARCHIVED)
                 if keep:
-                    self.noted[offset] = (ARCHIVED, known.tries)
+                    self.noted[offset] = (ARCHIVED, known.tries, None)
+        self.advance()
+
+    @rule(step=steps, length=lengths, cause=st.sampled_from([Cause.EXPIRED, Cause.DROPPED]))
+    def give_up(self, step: int, length: int, cause: Cause) -> None:
+        if not self.dead_letters:
+            return
+        first = max(self.start + step, 0)
+        last = first + length - 1
+        self.cursor.give_up(first, last, cause)
+        if last < self.start:
+            return
+        self.grow(last + 1)
+        for offset in range(max(first, self.start), last + 1):
+            if self.model[offset].state is AVAILABLE:
+                self.bury(offset)
+
+    @rule()
+    def take_dead(self) -> None:
+        letters = self.cursor.take_dead()
+        taken = {at for letter in letters for at in range(letter.first, letter.last + 1)}
+        assert {at for at in taken if at >= self.start} == {
+            at for at in self.dead if at >= self.start
+        }
+        self.dead = set()
+
+    @rule(data=st.data(), stored=st.booleans())
+    def dead_letter_is_stored(self, data: st.DataObject, stored: bool) -> None:
+        waiting = [at for at, known in self.model.items() if known.holder == DEAD]
+        if not waiting:
+            return
+        offset = data.draw(st.sampled_from(sorted(waiting)))
+        outcome = Outcome.REJECT if stored else Outcome.RELEASE
+        self.take_dead()
+        self.cursor.settle(DEAD_LETTERS, offset, offset, outcome)
+        self.become(offset, outcome)
         self.advance()
 
     @rule(step=st.integers(-2, 8))
@@ -190,62 +266,72 @@ class CursorMachine(RuleBasedStateMachine):
 
     @rule()
     def keep(self) -> None:
+        due = self.ahead is not None and self.end + self.ahead // 2 >= self.told
         change = self.cursor.take_change()
         noted = {offset: one for offset, one in self.noted.items() if offset >= self.start}
-        assert (change is None) == (not noted and self.start == self.kept_start)
+        assert (change is None) == (not noted and self.start == self.kept_start and not due)
+        if due and self.ahead is not None:
+            self.told = self.end + self.ahead
         if change is not None:
             assert change.start == self.start
+            assert change.handed_out == (0 if self.ahead is None else self.told)
             self.kept.lay_over(change)
+            self.cursor.kept(change)
+            self.durable = max(self.durable, change.handed_out)
         self.kept_start = self.start
         self.kept_model |= noted
         self.kept_model = {at: one for at, one in self.kept_model.items() if at >= self.start}
         self.noted = {}
-        assert self.kept_model == {
-            offset: (one.state, one.tries)
-            for one in self.kept.batches()
-            for offset in range(one.first, one.last + 1)
-        }
+        assert said(self.kept.state(), self.now) == in_time(self.kept_model, self.now)
+
+    def begin_again(self, state: CursorState) -> None:
+        self.cursor = self.kind.restored(state, **self.told_rules())
+        self.noted, self.dead = {}, set()
+        self.durable = self.told = max(state.handed_out, state.start)
+        for offset, known in list(self.model.items()):
+            spent = self.tries is not None and known.tries >= self.tries
+            if self.dead_letters and known.state is AVAILABLE and spent:
+                self.bury(offset)
+        self.noted = {}
+        self.advance()
 
     @rule()
     def restart(self) -> None:
         """What was kept counts; what was out, or settled since, is available again."""
-        state = CursorState(self.kept.start, self.kept.batches())
-        self.cursor = Cursor.restored(state, deliveries_max=self.tries, window=self.window)
-        self.noted = {}
         self.model = {}
         self.start = self.end = self.kept_start
         if self.kept_model:
             self.grow(max(self.kept_model) + 1)
-        for offset, (state_kept, count) in self.kept_model.items():
+        for offset, (state_kept, count, ready_at) in self.kept_model.items():
             settled = state_kept in SETTLED
-            self.model[offset] = Known(state_kept, 0 if settled else count)
-        self.advance()
+            self.model[offset] = Known(state_kept, 0 if settled else count, ready_at=ready_at)
+        self.begin_again(self.kept.state())
 
     @rule()
     def restart_from_all_of_it(self) -> None:
         """The whole state says what the model does; what is out is available again."""
-        expected = {
-            offset: (known.state if known.state in SETTLED else AVAILABLE, known.tries)
+        expected: dict[int, Kept] = {
+            offset: (
+                known.state if known.state in SETTLED else AVAILABLE,
+                known.tries,
+                known.ready_at,
+            )
             for offset, known in self.model.items()
             if known.state in SETTLED or known.tries
         }
         whole = self.cursor.state()
         assert whole.start == self.start
-        assert whole.settled == sum(state in SETTLED for state, _ in expected.values())
-        assert expected == {
-            offset: (one.state, one.tries)
-            for one in whole.batches
-            for offset in range(one.first, one.last + 1)
-        }
-        self.cursor = Cursor.restored(whole, deliveries_max=self.tries, window=self.window)
-        self.kept, self.kept_model = StateMap(whole), expected
-        self.kept_start, self.noted = self.start, {}
-        # Delays are not kept, and what was never out at the end need not be known of.
+        assert whole.settled == sum(state in SETTLED for state, _, _ in expected.values())
+        assert said(whole, self.now) == in_time(expected, self.now)
+        self.kept, self.kept_model, self.kept_start = StateMap(whole), expected, self.start
+        # What was never out at the end need not be known of.
         self.end = max(expected, default=self.start - 1) + 1
         self.model = {
-            offset: Known(*expected.get(offset, (AVAILABLE, 0)))
+            offset: Known(state, tries, ready_at=ready_at)
             for offset in range(self.start, self.end)
+            for state, tries, ready_at in [expected.get(offset, (AVAILABLE, 0, None))]
         }
+        self.begin_again(whole)
 
     # what always holds
 
@@ -253,7 +339,6 @@ class CursorMachine(RuleBasedStateMachine):
     def alike(self) -> None:
         cursor = self.cursor
         assert (cursor.start, cursor.end) == (self.start, self.end)
-        assert cursor.hold() == self.start
         found = {}
         for run in cursor._runs:
             slot = run.value

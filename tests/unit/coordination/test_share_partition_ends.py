@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from headrace.broker.watchable import Watched
 from headrace.coordination.delivery.cursor_state import CursorState
+from headrace.coordination.delivery.partition_delivery import Look
 from headrace.coordination.delivery.record_states import RecordState, StateBatch
 from headrace.coordination.share.acknowledgements import Ack, AckKind
 from headrace.coordination.share.counts import ShareCounts
 from headrace.coordination.share.keys import NOT_SET, ShareKey
-from headrace.coordination.share.share_partition import Look, SharePartition, SharePartitionState
+from headrace.coordination.share.share_partition import SharePartition, SharePartitionState
 from headrace.coordination.share.state_port import StateRead
 from headrace.log.segment.batch_reader import ReadResult
 from headrace.model.errors import ApiError, ErrorCode
@@ -92,7 +94,7 @@ class HandLog:
     end_offset = 100
 
 
-class HandPartition:
+class HandPartition(Watched):
     """Offsets 10 to 99, of which 90 and above are not committed."""
 
     log = HandLog()
@@ -101,6 +103,7 @@ class HandPartition:
     leader_epoch = 3
 
     def __init__(self) -> None:
+        super().__init__()
         self.asked: list[tuple[object, ...]] = []
 
     def readable_end(self, committed: bool) -> int:
@@ -134,7 +137,7 @@ class Here:
             ended=self.ended.append,
             counts=ShareCounts(),
         )
-        self.shared.watch(lambda: self.woken.append(self.shared.state))
+        self.shared.delivery.watch(lambda: self.woken.append(self.shared.state))
 
     def load(self) -> None:
         self.shared.when_loaded(self.loaded.append)
@@ -262,7 +265,7 @@ def test_a_lock_that_is_out_of_time_after_the_end_is_no_matter() -> None:
     here = Here(CursorState(10))
     here.load()
     here.shared._cursor.acquire(10, 14, "a", now=0.0, deadline=here.clock.monotonic() + 30)
-    here.shared._arm()
+    here.shared.delivery._arm()
     here.shared.end(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     here.clock.advance(31)
     assert here.states.written == []
@@ -282,7 +285,7 @@ def taken_of(offsets: tuple[int, ...], records_max: int, *, exactly: bool) -> li
     data = batches_at(*offsets)
     read = ReadResult(data, Offset(offsets[-1] + 3))
     taken = here.shared.take(
-        Look(10, 90, read), read, "a", records_max=records_max, exactly=exactly
+        Look(10, 90, read, False), read, "a", records_max=records_max, exactly=exactly
     )
     given = [at for first, last, _ in taken.acquired for at in range(first, last + 1)]
     sent = b"".join(map(bytes, taken.records))
@@ -308,9 +311,9 @@ def test_as_many_are_handed_out_as_asked_for_or_up_to_the_end_of_a_batch(
 def test_what_is_read_is_for_about_as_many_records_as_were_asked_for() -> None:
     here = Here(CursorState(10))
     here.load()
-    assert here.shared.bytes_wanted(1 << 20, 1) == 1 << 16
-    assert here.shared.bytes_wanted(100, 500) == 100
-    assert here.shared.bytes_wanted(1 << 20, 500) == 2 * 500 * 256
+    assert here.shared.delivery.bytes_wanted(1 << 20, 1) == 1 << 16
+    assert here.shared.delivery.bytes_wanted(100, 500) == 100
+    assert here.shared.delivery.bytes_wanted(1 << 20, 500) == 2 * 500 * 256
     look = here.shared.look(1 << 20, 500, at_least_one=True)
     assert look is not None
     assert look[:2] == (10, 90)

@@ -4,10 +4,11 @@ from typing import NamedTuple
 
 import pytest
 
+from headrace.coordination.delivery.batches import covering, stretches
 from headrace.coordination.delivery.cursor import Cursor
+from headrace.coordination.delivery.cursor_state import CursorState
 from headrace.coordination.delivery.record_states import Acquired, NotHeld, Outcome
 from headrace.coordination.share.acknowledgements import Ack, AckKind, acks_of
-from headrace.coordination.share.batches import covering, stretches
 from headrace.coordination.share.sessions import FINAL_EPOCH, SessionKey, ShareSessions
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.record.batch import Record, build
@@ -199,7 +200,7 @@ def test_what_the_log_loses_at_its_front_is_out_with_nobody() -> None:
     assert cursor.next_deadline() is None
     cursor.forget_below(9)
     assert (cursor.start, cursor.end) == (9, 9)
-    assert cursor.take_change() == (9, (), 0)
+    assert cursor.take_change() == CursorState(9, (), 0)
 
 
 def test_a_window_that_is_full_has_room_for_nothing_new() -> None:

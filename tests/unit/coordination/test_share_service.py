@@ -241,7 +241,7 @@ def test_all_share_partitions_end_with_the_service(tmp_path: Path) -> None:
         await share.write(1)
         await share.fetch("a")
         found, woken = await share.partition(), list[bool]()
-        found.watch(lambda: woken.append(True))
+        found.delivery.watch(lambda: woken.append(True))
         share.share.close()
         assert found.error is not None
         assert found.error.code is E.NOT_LEADER_OR_FOLLOWER

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from headrace.cluster.topics.creation import NewTopic
+from headrace.coordination.delivery.batches import covering, stretches
 from headrace.coordination.delivery.cursor_state import CursorState
 from headrace.coordination.delivery.record_states import Acquired, RecordState, StateBatch
 from headrace.coordination.runtime.shard import ShardState
-from headrace.coordination.share.batches import covering, stretches
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.start_offset import duration_ms
 from headrace.coordination.share.state_shard import FORGOTTEN_AFTER_MS, StateShard

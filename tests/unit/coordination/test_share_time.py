@@ -45,7 +45,7 @@ def test_who_waits_is_woken_when_a_lock_runs_out(tmp_path: Path) -> None:
             assert await share.fetch("a") == {0: 1}
             woken: list[str] = []
             partition = await share.partition()
-            partition.watch(lambda: woken.append("b"))
+            partition.delivery.watch(lambda: woken.append("b"))
             await share.advance(LOCK_SECONDS - MOMENT)
             assert woken == []
             await share.advance(MOMENT)

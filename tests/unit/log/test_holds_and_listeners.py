@@ -4,6 +4,7 @@ import pytest
 
 from headrace.config.log_config import LogConfig
 from headrace.log.log import Log
+from headrace.log.retention import apply_retention
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import Offset
 from tests.support.compaction import COMPACTED, cleaner_of, compact_now, put, rows
@@ -34,6 +35,34 @@ def test_deleted_records_stop_at_what_anybody_holds_until_it_is_let_go() -> None
     world.directory.holds.remove(PLACE, first)
     world.directory.holds.remove(PLACE, first)
     assert log.delete_records(Offset(4)) == 4
+    world.close()
+
+
+def test_a_queue_that_nobody_has_loaded_holds_everything_until_its_cursor_says_what_it_wants() -> (
+    None
+):
+    world = World(config=LogConfig(retention_ms=0, segment_bytes=200))
+    log = world.log()
+    for _ in range(4):
+        append(log, b"x" * 100)
+    world.flush(log)
+    holds = world.directory.holds
+    holds.holds_all = lambda partition: partition == PLACE
+    assert apply_retention(log, now_ms=1 << 50) == 0
+    with pytest.raises(ApiError) as refused:
+        log.delete_records(Offset(1))
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+
+    def cursor() -> Offset:
+        return Offset(2)
+
+    holds.add(PLACE, cursor)
+    assert log.delete_records(Offset(2)) == 2
+    assert apply_retention(log, now_ms=1 << 50) == 2
+    holds.remove(PLACE, cursor)
+    assert apply_retention(log, now_ms=1 << 50) == 0, "switched off, it holds what is left"
+    holds.holds_all = lambda partition: partition != PLACE
+    assert apply_retention(log, now_ms=1 << 50) > 0
     world.close()
 
 

@@ -4,114 +4,108 @@ From `start` to `end` every offset has a state; below `start` all is settled, fr
 has asked for anything yet. The lowest available offset goes out first, so what came back is ahead
 of what is new, unless it is not to be handed out before some time.
 
+With `dead_letters` a record that is given up goes nowhere by itself: it is out with DEAD_LETTERS,
+and whoever drives the cursor archives it by `settle` once its dead letter is stored. A restart in
+between has it given up again, or handed out again where it was rejected: never lost.
+
+With `ahead` a record is handed out only when a state that tells of it is durable: what lies below
+`redelivered_below` may have been handed out before an unclean stop.
+
 Times are monotonic seconds, the caller's. Whoever drives a cursor calls `expire` when
 `next_deadline` has come, and keeps what `take_change` gives: a change counts once it is durable.
 """
 
 from collections.abc import Hashable
-from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Unpack
 
-from sortedcontainers import SortedList
-
-from headrace.coordination.delivery.cursor_state import CursorState, in_order
+from headrace.coordination.delivery.changes import NO_BOUND, Changes
+from headrace.coordination.delivery.cursor_state import CursorState
 from headrace.coordination.delivery.leases import Lease, Leases
-from headrace.coordination.delivery.offset_runs import Run, RunMap
+from headrace.coordination.delivery.offset_runs import Run
+from headrace.coordination.delivery.recent_runs import LISTED_MAX
+from headrace.coordination.delivery.record_runs import (
+    ACKNOWLEDGED,
+    ARCHIVED,
+    DEAD_LETTERS,
+    ENDS,
+    NEVER_OUT,
+    RecordRuns,
+    Slot,
+    is_available,
+)
 from headrace.coordination.delivery.record_states import (
     SETTLED,
     Acquired,
-    NotHeld,
+    Cause,
+    DeadLetter,
     Outcome,
     RecordState,
     StateBatch,
 )
+from headrace.coordination.delivery.rules import Rules
 
-_NO_BOUND = 1 << 62
-
-
-class _Slot(NamedTuple):
-    """What a run's records have in common."""
-
-    state: RecordState
-    tries: int = 0
-    """Deliveries so far; 0 for settled ones, of which nobody asks it."""
-    lease: Lease | None = None
-    ready_at: float | None = None
-    """Available, but not before then."""
-
-
-_NEVER_OUT = _Slot(RecordState.AVAILABLE)
-_ENDS = {state: _Slot(state) for state in SETTLED}
+_new = tuple.__new__
 
 
 class Cursor:
     """What is wanted of one partition, by everybody who shares it."""
 
-    def __init__(
-        self,
-        start: int,
-        *,
-        deliveries_max: int | None = None,
-        window: int | None = None,
-    ) -> None:
-        """Want everything from `start` on.
+    FOLDED_FROM = 8192
+    """Offsets listed one by one before those left behind are folded into runs, if few are out."""
 
-        `deliveries_max`: a record that comes back from its last try is archived.
-        `window`: offsets from `start` on that may be unsettled or in between; None: any number.
-        """
-        self.start = start
-        """The lowest offset still wanted."""
+    def __init__(self, start: int, **rules: Unpack[Rules]) -> None:
+        """Want everything from `start` on."""
         self.end = start
         """Nothing from here on was ever handed out."""
-        self.deliveries_max = deliveries_max
-        self.window = window
+        self.deliveries_max = rules.get("deliveries_max")
+        self.window = rules.get("window")
+        self.dead_letters = rules.get("dead_letters", False)
+        self.redelivered_below = start
+        """What is handed out below it may have been before, though its tries do not tell."""
         self.out = 0
         """Records out with somebody."""
         self.settled = 0
         """Offsets from `start` on that are settled."""
-        self._ready = SortedList()
-        self._runs: RunMap[_Slot] = RunMap(self._run_added, self._run_removed)
+        self._runs = RecordRuns(start)
         self._leases = Leases()
-        self._delayed: list[tuple[float, int]] = []
-        self._notes: list[StateBatch] = []
-        self._start_taken = start
+        self._dead: list[DeadLetter] = []
+        self._ahead = rules.get("ahead")
+        self._changes = Changes(start, start, self._ahead)
 
     @classmethod
-    def restored(
-        cls,
-        state: CursorState,
-        *,
-        deliveries_max: int | None = None,
-        window: int | None = None,
-    ) -> "Cursor":
+    def restored(cls, state: CursorState, **rules: Unpack[Rules]) -> "Cursor":
         """Return the cursor that `state` was taken of; what was out is available again."""
-        cursor = cls(state.start, deliveries_max=deliveries_max, window=window)
-        for first, last, kept, count in state.batches:
-            if first > cursor.end:
-                cursor._put(cursor.end, first - 1, _NEVER_OUT)
-            settled = kept in SETTLED
-            cursor._put(first, last, _ENDS[kept] if settled else _Slot(kept, count))
-            cursor.settled += (last - first + 1) if settled else 0
-            cursor.end = last + 1
+        cursor = cls(state.start, **rules)
+        cursor.settled = cursor._runs.lay(state)
+        cursor.end = cursor._runs.end
+        cursor.redelivered_below = max(state.handed_out, state.start)
+        if cursor.dead_letters and cursor.deliveries_max is not None:
+            for run in [*cursor._runs]:
+                if is_available(run.value) and run.value.tries >= cursor.deliveries_max:
+                    cursor._bury(run, Cause.TRIES_SPENT)
         cursor._advance()
-        cursor._start_taken = state.start
+        cursor._changes = Changes(state.start, cursor.redelivered_below, cursor._ahead)
         return cursor
 
     # What there is
 
-    def hold(self) -> int:
-        """Return the lowest offset still wanted: retention is to keep the log from here on."""
-        return self.start
+    @property
+    def start(self) -> int:
+        """The lowest offset still wanted."""
+        return self._runs.start
 
     @property
     def room(self) -> int:
         """How many new offsets the window has room for."""
-        return _NO_BOUND if self.window is None else max(self.window - (self.end - self.start), 0)
+        room = self._changes.durable_below - self.end
+        if self.window is not None:
+            room = min(room, self.window - (self.end - self.start))
+        return max(room, 0)
 
     def next_offset(self, now: float) -> int:
         """Return where the next record to hand out lies, or would lie if there is none yet."""
-        self._promote(now)
-        return int(self._ready[0]) if self._ready else self.end
+        ready = self._runs.next_ready(now)
+        return self.end if ready is None else ready
 
     def can_acquire(self, now: float) -> bool:
         """Tell whether anything may be handed out, as far as the log has it."""
@@ -120,9 +114,7 @@ class Cursor:
     def next_deadline(self) -> float | None:
         """Return when `expire` or a delay's end may change something, None: not by itself."""
         lease = self._leases.next_deadline()
-        while self._delayed and self._delayed_run(*self._delayed[0]) is None:
-            heappop(self._delayed)
-        delay = self._delayed[0][0] if self._delayed else None
+        delay = self._runs.next_time()
         if lease is None or delay is None:
             return lease if delay is None else delay
         return min(lease, delay)
@@ -148,22 +140,17 @@ class Cursor:
         New offsets go out only while the window has room, and then as far as `last`: who must not
         exceed the window asks for no more than `room`.
         """
-        self._promote(now)
-        left = _NO_BOUND if limit is None else limit
-        taken: list[Run[_Slot]] = []
-        for run in self._runs.between(first, min(last, self.end - 1)):
-            if left <= 0:
-                break
-            if run.value.state is RecordState.AVAILABLE and run.value.ready_at is None:
-                upto = min(run.last, run.first + left - 1)
-                taken.append(Run(run.first, upto, run.value))
-                left -= upto - run.first + 1
-        if last >= self.end and left > 0 and self.room > 0:
-            fresh = max(first, self.end)
-            if fresh > self.end:
-                self._put(self.end, fresh - 1, _NEVER_OUT)
+        if self._runs.next_ready(now) is None and first <= self.end:
+            return self._acquire_new(last, holder, deadline, limit)
+        left = NO_BOUND if limit is None else limit
+        last = min(last, self._changes.durable_below - 1)
+        taken = self._runs.ready_within(first, min(last, self.end - 1), left)
+        left -= sum(run.last - run.first + 1 for run in taken)
+        fresh = max(first, self.end)
+        if last >= fresh and left > 0 and self.room > 0:
             upto = min(last, fresh + left - 1)
-            taken.append(Run(fresh, upto, _NEVER_OUT))
+            self._runs.assign(self.end, upto, NEVER_OUT)
+            taken.append(Run(fresh, upto, NEVER_OUT))
             self.end = upto + 1
         if not taken:
             return []
@@ -173,24 +160,43 @@ class Cursor:
         acquired: list[Acquired] = []
         for run in taken:
             tries = run.value.tries + 1
-            self._put(run.first, run.last, _Slot(RecordState.ACQUIRED, tries, lease))
+            self._runs.assign(run.first, run.last, Slot(RecordState.ACQUIRED, tries, lease))
             acquired.append(Acquired(run.first, run.last, tries))
         return acquired
+
+    def _acquire_new(
+        self, last: int, holder: Hashable, deadline: float | None, limit: int | None
+    ) -> list[Acquired]:
+        """Hand out from `end` on, where nothing before it is available: the usual case."""
+        first = self.end
+        if limit is not None and first + limit - 1 < last:
+            last = first + limit - 1
+        if last >= self._changes.durable_below:
+            last = self._changes.durable_below - 1
+        if last < first or (self.window is not None and first - self.start >= self.window):
+            return []
+        size = last - first + 1
+        lease = self._leases.open(Lease(holder, first, last, size, deadline))
+        slot = Slot(RecordState.ACQUIRED, 1, lease)
+        listed = self._runs.listed
+        if size == 1:
+            listed.append(slot)
+        elif size <= LISTED_MAX:
+            listed += [slot] * size
+        else:
+            self._runs.assign(first, last, slot)
+        self.end = last + 1
+        self.out += size
+        if len(listed) > self.FOLDED_FROM and len(listed) > 4 * self.out:
+            self._runs.clear_below(self.start)
+            self._runs.fold(self.end - self.FOLDED_FROM // 2)
+        return [Acquired(first, last, 1)]
 
     # What holders say
 
     def check_held(self, holder: Hashable, first: int, last: int) -> None:
         """Raise NotHeld unless `first` to `last` is with `holder`, except below `start`."""
-        at = max(first, self.start)
-        if last >= self.end:
-            raise NotHeld(f"offset {last} was never handed out")
-        for run in self._runs.between(at, last):
-            lease = run.value.lease
-            if lease is None or run.first != at:
-                raise NotHeld(f"offset {at} is out with nobody")
-            if lease.holder != holder:
-                raise NotHeld(f"offset {at} is out with another")
-            at = run.last + 1
+        self._runs.check_held(holder, first, last)
 
     def settle(
         self,
@@ -205,11 +211,36 @@ class Cursor:
 
         `ready_at`: a released record is not handed out before then. NotHeld: then nothing is done.
         """
+        if outcome is Outcome.ACCEPT:
+            done = self._accept_recent(holder, first, last)
+            if done is not None:
+                return done
         self.check_held(holder, first, last)
         pieces = self._runs.between(max(first, self.start), last)
         done = [self._end_lease(piece, outcome, ready_at) for piece in pieces]
         self._advance()
         return done
+
+    def _accept_recent(self, holder: Hashable, first: int, last: int) -> list[StateBatch] | None:
+        """Accept what went out lately and together; None: it is another case, nothing is done."""
+        runs = self._runs
+        slot = runs.listed_slot(first, last)
+        lease = None if slot is None else slot.lease
+        if slot is None or lease is None or lease.holder != holder or holder is DEAD_LETTERS:
+            return None
+        size = last - first + 1
+        self._leases.less(lease, size)
+        self.out -= size
+        done: StateBatch = _new(StateBatch, (first, last, RecordState.ACKNOWLEDGED, slot.tries))
+        if first > runs.start:
+            at = first - runs.base
+            runs.listed[at : at + size] = [ACKNOWLEDGED] * size
+            self.settled += size
+            self._changes.add(done)
+        else:
+            runs.start = last + 1
+            self.settled -= runs.advance()
+        return [done]
 
     def renew(self, holder: Hashable, first: int, last: int, deadline: float | None) -> None:
         """Let `holder` have `first` to `last` until `deadline`. NotHeld."""
@@ -223,7 +254,7 @@ class Cursor:
         for piece in pieces:
             if piece.value.lease is not None:
                 self._leases.less(piece.value.lease, piece.last - piece.first + 1)
-            self._put(piece.first, piece.last, piece.value._replace(lease=lease))
+            self._runs.assign(piece.first, piece.last, piece.value._replace(lease=lease))
 
     def release_holder(
         self, holder: Hashable, outcome: Outcome = Outcome.RELEASE
@@ -242,17 +273,35 @@ class Cursor:
 
         `keep=False`: whoever reads the log again finds the same, so it need not be kept.
         """
+        for run in self._available(first, last):
+            self._runs.assign(run.first, run.last, ARCHIVED)
+            self.settled += run.last - run.first + 1
+            if keep:
+                self._changes.note(run.first, run.last, RecordState.ARCHIVED, run.value.tries)
+        self._advance()
+
+    def give_up(self, first: int, last: int, cause: Cause) -> None:
+        """Give up what is available within `first` and `last`: it has expired, or has no room."""
+        if not self.dead_letters:
+            self.archive(first, last)
+            return
+        for run in self._available(first, last):
+            self._bury(run, cause)
+
+    def take_dead(self) -> list[DeadLetter]:
+        """Take what was given up since this was asked last, to be settled as DEAD_LETTERS.
+
+        REJECT archives it; RELEASE has it handed out again, whatever its tries.
+        """
+        dead, self._dead = self._dead, []
+        return dead
+
+    def _available(self, first: int, last: int) -> list[Run[Slot]]:
         first = max(first, self.start)
         if last >= self.end and last >= first:
-            self._put(self.end, max(last, first), _NEVER_OUT)
+            self._runs.assign(self.end, last, NEVER_OUT)
             self.end = last + 1
-        for run in self._runs.between(first, last):
-            if run.value.state is RecordState.AVAILABLE:
-                self._put(run.first, run.last, _ENDS[RecordState.ARCHIVED])
-                self.settled += run.last - run.first + 1
-                if keep:
-                    self._note(run.first, run.last, RecordState.ARCHIVED, run.value.tries)
-        self._advance()
+        return [run for run in self._runs.between(first, last) if is_available(run.value)]
 
     def forget_below(self, offset: int) -> None:
         """Forget what is below `offset`, where the log begins now, whoever holds it."""
@@ -266,31 +315,29 @@ class Cursor:
             elif run.value.state in SETTLED:
                 self.settled -= size
         self._runs.clear_below(offset)
-        self.start = offset
         self.end = max(self.end, offset)
         self._advance()
 
     # What is kept
 
     def take_change(self) -> CursorState | None:
-        """Take what is new since this was asked last; None: nothing that must be kept."""
-        notes, self._notes = self._notes, []
-        batches = in_order(notes, self.start) if notes else ()
-        if not batches and self.start == self._start_taken:
-            return None
-        self._start_taken = self.start
-        return CursorState(self.start, batches, self.settled)
+        """Take what is new since this was asked last; None: nothing must be kept."""
+        return self._changes.take(self._runs, self.settled)
+
+    @property
+    def change_is_due(self) -> bool:
+        """Whether a change is wanted so that more may be handed out, now or soon."""
+        return self._changes.is_due(self.end)
+
+    def kept(self, change: CursorState) -> None:
+        """Note that `change` is durable: as far as it tells, records may be handed out."""
+        self._changes.kept(change)
 
     def state(self) -> CursorState:
         """Return all of it. What is out is kept as available, its tries counted."""
-        batches = []
-        for run in self._runs:
-            slot = run.value
-            if slot.state in SETTLED:
-                batches.append(StateBatch(run.first, run.last, slot.state, slot.tries))
-            elif slot.tries:
-                batches.append(StateBatch(run.first, run.last, RecordState.AVAILABLE, slot.tries))
-        return CursorState(self.start, tuple(batches), self.settled)
+        batches = self._runs.batches()
+        told = 0 if self._ahead is None else self.redelivered_below
+        return CursorState(self.start, batches, self.settled, told, self._runs.delays(batches))
 
     # Inside
 
@@ -304,7 +351,7 @@ class Cursor:
         self._advance()
         return done
 
-    def _end_lease(self, run: Run[_Slot], outcome: Outcome, ready_at: float | None) -> StateBatch:
+    def _end_lease(self, run: Run[Slot], outcome: Outcome, ready_at: float | None) -> StateBatch:
         """End one run of held records: let it become what `outcome` makes of it."""
         first, last, slot = run
         size = last - first + 1
@@ -312,64 +359,42 @@ class Cursor:
             self._leases.less(slot.lease, size)
         self.out -= size
         if outcome is Outcome.RETURN:
-            self._put(first, last, _Slot(RecordState.AVAILABLE, slot.tries - 1))
+            self._runs.assign(first, last, Slot(RecordState.AVAILABLE, slot.tries - 1))
             return StateBatch(first, last, RecordState.AVAILABLE, slot.tries - 1)
-        if outcome is Outcome.ACCEPT:
-            state = RecordState.ACKNOWLEDGED
-        elif outcome is Outcome.REJECT or (
-            self.deliveries_max is not None and slot.tries >= self.deliveries_max
-        ):
-            state = RecordState.ARCHIVED
-        else:
-            state = RecordState.AVAILABLE
+        state = self._state_after(slot, outcome)
+        if isinstance(state, Cause):
+            return self._bury(run, state)
         if state in SETTLED:
-            self._put(first, last, _ENDS[state])
+            self._runs.assign(first, last, ENDS[state])
             self.settled += size
         else:
-            self._put(first, last, _Slot(state, slot.tries, None, ready_at))
-        return self._note(first, last, state, slot.tries)
+            self._runs.assign(first, last, Slot(state, slot.tries, None, ready_at))
+        return self._changes.note(first, last, state, slot.tries)
 
-    def _note(self, first: int, last: int, state: RecordState, count: int) -> StateBatch:
-        noted = StateBatch(first, last, state, count)
-        self._notes.append(noted)
-        return noted
+    def _state_after(self, slot: Slot, outcome: Outcome) -> RecordState | Cause:
+        """Return what records become; a Cause: they are given up, and not gone yet."""
+        if outcome is Outcome.ACCEPT:
+            return RecordState.ACKNOWLEDGED
+        is_dead = slot.lease is not None and slot.lease.holder is DEAD_LETTERS
+        spent = self.deliveries_max is not None and slot.tries >= self.deliveries_max
+        if outcome is Outcome.RELEASE and (is_dead or not spent):
+            return RecordState.AVAILABLE
+        if is_dead or not self.dead_letters:
+            return RecordState.ARCHIVED
+        return Cause.REJECTED if outcome is Outcome.REJECT else Cause.TRIES_SPENT
 
-    def _put(self, first: int, last: int, slot: _Slot) -> None:
-        self._runs.assign(first, last, slot)
+    def _bury(self, run: Run[Slot], cause: Cause) -> StateBatch:
+        """Have what is out with nobody be out with DEAD_LETTERS."""
+        first, last, slot = run
+        size = last - first + 1
+        lease = self._leases.open(Lease(DEAD_LETTERS, first, last, size, None))
+        self._runs.assign(first, last, Slot(RecordState.ACQUIRED, slot.tries, lease))
+        self.out += size
+        self._dead.append(DeadLetter(first, last, slot.tries, cause))
+        if slot.tries:
+            self._changes.note(first, last, RecordState.AVAILABLE, slot.tries)
+        return StateBatch(first, last, RecordState.ACQUIRED, slot.tries)
 
     def _advance(self) -> None:
         """Move the start past all that is settled."""
-        lowest = self._runs.first()
-        while lowest is not None and lowest.value.state in SETTLED:
-            self._runs.clear(lowest.first, lowest.last)
-            self.settled -= lowest.last - lowest.first + 1
-            self.start = lowest.last + 1
-            lowest = self._runs.first()
-        if lowest is None:
-            self.start = self.end
-
-    def _run_added(self, run: Run[_Slot]) -> None:
-        slot = run.value
-        if slot.state is RecordState.AVAILABLE:
-            if slot.ready_at is None:
-                self._ready.add(run.first)
-            else:
-                heappush(self._delayed, (slot.ready_at, run.first))
-
-    def _run_removed(self, run: Run[_Slot]) -> None:
-        if run.value.state is RecordState.AVAILABLE and run.value.ready_at is None:
-            self._ready.remove(run.first)
-
-    def _delayed_run(self, ready_at: float, first: int) -> Run[_Slot] | None:
-        """Return the run of a heap's entry; None: it is split, gone or delayed otherwise."""
-        run = self._runs.at(first)
-        if run is None or run.first != first or run.value.ready_at != ready_at:
-            return None
-        return run
-
-    def _promote(self, now: float) -> None:
-        """Make available what was delayed until now."""
-        while self._delayed and self._delayed[0][0] <= now:
-            run = self._delayed_run(*heappop(self._delayed))
-            if run is not None:
-                self._put(run.first, run.last, run.value._replace(ready_at=None))
+        self.settled -= self._runs.advance()

@@ -1,7 +1,10 @@
 """Who holds what until when: one entry for each time something was handed out."""
 
 from collections.abc import Hashable, Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
+
+_PRUNED_FROM = 64
+"""So many deadlines are kept before those of leases that are over are looked for."""
 
 
 class Lease:
@@ -23,19 +26,26 @@ class Lease:
 class Leases:
     """All leases of a cursor, by holder and by deadline."""
 
-    __slots__ = ("_heap", "_sequence", "by_holder")
+    __slots__ = ("_heap", "_prune_at", "_sequence", "by_holder")
 
     def __init__(self) -> None:
         self.by_holder: dict[Hashable, dict[Lease, None]] = {}
         self._heap: list[tuple[float, int, Lease]] = []
         self._sequence = 0
+        self._prune_at = _PRUNED_FROM
 
     def open(self, lease: Lease) -> Lease:
         """Keep a lease until nothing of it is left."""
-        self.by_holder.setdefault(lease.holder, {})[lease] = None
+        held = self.by_holder.get(lease.holder)
+        if held is None:
+            self.by_holder[lease.holder] = {lease: None}
+        else:
+            held[lease] = None
         if lease.deadline is not None:
             self._sequence += 1
             heappush(self._heap, (lease.deadline, self._sequence, lease))
+            if len(self._heap) >= self._prune_at:
+                self._prune()
         return lease
 
     def less(self, lease: Lease, count: int) -> None:
@@ -57,6 +67,12 @@ class Leases:
             lease = heappop(self._heap)[2]
             if lease.left:
                 yield lease
+
+    def _prune(self) -> None:
+        """Forget the deadlines of leases that are over: most are, long before their time."""
+        self._heap = [entry for entry in self._heap if entry[2].left]
+        heapify(self._heap)
+        self._prune_at = max(2 * len(self._heap), _PRUNED_FROM)
 
     def next_deadline(self) -> float | None:
         """Return when the next lease ends that something is left of."""

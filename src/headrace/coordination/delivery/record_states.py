@@ -35,6 +35,26 @@ class Outcome(IntEnum):
     """They were never looked at: as if they had not been acquired, the count of tries too."""
 
 
+class Cause(IntEnum):
+    """Why a record is given up."""
+
+    REJECTED = 0
+    TRIES_SPENT = 1
+    EXPIRED = 2
+    """It was not wanted within its time."""
+    DROPPED = 3
+    """There was no room for it."""
+
+
+class DeadLetter(NamedTuple):
+    """Offsets `first` to `last`, inclusive, given up after `tries` deliveries, and not yet gone."""
+
+    first: int
+    last: int
+    tries: int
+    cause: Cause
+
+
 class StateBatch(NamedTuple):
     """Offsets `first` to `last`, inclusive, in one state after `tries` deliveries."""
 

@@ -10,14 +10,14 @@ out with whom is known to the partition's leader alone, and comes back if that f
     share_states       what is kept here · state_shard: one partition of the topic
     keys               what it is filed under
     share_partitions   all share partitions served here
-    share_partition    one of them: cursor, log and kept state together
-    batches            which parts of a log are records to be handed out
+    share_partition    one of them: a delivery, its settings and kept state together
+    cursor_store       that state as the store of one cursor
     acknowledgements   what members say of records · start_offset: where a group begins
     sessions           which partitions a member fetches
     counts             what has been handed out and acknowledged, in records
 
-Members, assignments and settings of a group are in `coordination.groups.share`. The engine under
-all this is `coordination.delivery.cursor`. Nothing here waits, reads a clock of its own or knows a
-wire format beyond the records' own. Kafka's SharePartition, ShareCoordinatorShard and
+Members, assignments and settings of a group are in `coordination.groups.share`. What reads, hands
+out and times records is `coordination.delivery`. Nothing here waits, reads a clock of its own or
+knows a wire format beyond the records' own. Kafka's SharePartition, ShareCoordinatorShard and
 GroupMetadataManager of Kafka 4.3 settle every behaviour.
 """

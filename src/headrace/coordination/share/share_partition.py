@@ -10,18 +10,22 @@ Nothing here waits. Whoever waits for records watches, and looks again when call
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from headrace.broker.watchable import Watched
 from headrace.coordination.delivery.cursor import Cursor
 from headrace.coordination.delivery.cursor_state import CursorState
-from headrace.coordination.delivery.record_states import Acquired, NotHeld, StateBatch
+from headrace.coordination.delivery.partition_delivery import (
+    Asked,
+    Look,
+    PartitionDelivery,
+    Taken,
+)
+from headrace.coordination.delivery.record_states import NotHeld
 from headrace.coordination.share.acknowledgements import OUTCOMES, Ack, AckKind
-from headrace.coordination.share.batches import Stretch, covering, stretches
+from headrace.coordination.share.cursor_store import ShareCursorStore
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.start_offset import find_start
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import Offset
 from headrace.ports.callbacks import Done
 
 if TYPE_CHECKING:
@@ -29,12 +33,9 @@ if TYPE_CHECKING:
     from headrace.coordination.groups.share.settings import GroupSettings
     from headrace.coordination.share.counts import ShareCounts
     from headrace.coordination.share.state_port import ShareStatePort, StateRead
-    from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
-    from headrace.log.segment.transaction_index import AbortedTransaction
+    from headrace.log.segment.batch_reader import ReadResult
     from headrace.ports.deadlines import Deadlines
-    from headrace.ports.disk import Buffer, Disk
-
-_READ_BYTES_MIN = 64 * 1024
+    from headrace.ports.disk import Disk
 
 
 class SharePartitionState(Enum):
@@ -43,22 +44,7 @@ class SharePartitionState(Enum):
     ENDED = "ended"
 
 
-class Look(NamedTuple):
-    """What might be handed out: where it begins, and its bytes or that they are on the disk."""
-
-    at: int
-    below: int
-    found: "ReadResult | NeedsDisk"
-
-
-class Taken(NamedTuple):
-    """What is handed out: which records, in which whole batches."""
-
-    acquired: list[Acquired]
-    records: list[memoryview]
-
-
-class SharePartition(Watched):
+class SharePartition:
     """For as long as this broker leads the partition and nothing fails."""
 
     def __init__(
@@ -74,7 +60,6 @@ class SharePartition(Watched):
         counts: "ShareCounts",
     ) -> None:
         """`ended` is told once it can be used no more."""
-        super().__init__()
         self._counts = counts
         self.key = key
         self.partition = partition
@@ -86,12 +71,12 @@ class SharePartition(Watched):
         self._clock = deadlines.clock
         self._disk = disk
         self._ended = ended
-        self._deadline = deadlines.deadline(self._time_is_up)
-        self._cursor = Cursor(0)
+        self.delivery = PartitionDelivery(
+            partition, deadlines, expired=self._timed_out, failed=self.end
+        )
+        """Who waits for records watches it."""
         self._state_epoch = 0
         self._loading: list[Done[ApiError | None]] = []
-        self._record_bytes = 256.0
-        """Of a record, by what was read last."""
 
     # Coming and going
 
@@ -112,10 +97,9 @@ class SharePartition(Watched):
             return
         self.state = SharePartitionState.ENDED
         self.error = error
-        self._deadline.cancel()
         self._ended(self)
         self._tell_loaded()
-        self._wake()
+        self.delivery.stop(error)
 
     def _load(self, kept: "StateRead | ApiError | None") -> None:
         if self.state is not SharePartitionState.LOADING:
@@ -136,8 +120,7 @@ class SharePartition(Watched):
             # The log lost its tail: what comes there now is new, whoever had what was there.
             self._states.initialize([(self.key, end)], self._state_epoch + 1, self._reloaded)
             return
-        known = CursorState(kept.known.start, _below(kept.known.batches, end))
-        self._serve(Cursor.restored(known))
+        self._serve(Cursor.restored(kept.known.below(end)))
 
     def _reloaded(self, error: ErrorCode | None) -> None:
         if error is None:
@@ -150,23 +133,22 @@ class SharePartition(Watched):
         if isinstance(start, ApiError):
             self.end(start)
         elif self.state is SharePartitionState.LOADING:
-            change = CursorState(start)
 
-            def kept(error: ErrorCode | None) -> None:
+            def kept(error: ApiError | None) -> None:
                 if error is not None:
-                    self.end(_as_client_sees(error))
+                    self.end(error)
                 elif self.state is SharePartitionState.LOADING:
                     self._serve(Cursor(start))
 
-            epoch = self.partition.leader_epoch
-            self._states.write(self.key, self._state_epoch, epoch, change, kept)
+            self._store().write(CursorState(start), kept)
+
+    def _store(self) -> ShareCursorStore:
+        return ShareCursorStore(self._states, self.key, self.partition, self._state_epoch)
 
     def _serve(self, cursor: Cursor) -> None:
-        self._cursor = cursor
-        self._cursor.forget_below(self.partition.log_start_offset)
         self.state = SharePartitionState.ACTIVE
+        self.delivery.begin(cursor, self._store())
         self._tell_loaded()
-        self._wake()
 
     def _tell_loaded(self) -> None:
         loading, self._loading = self._loading, []
@@ -175,10 +157,6 @@ class SharePartition(Watched):
 
     # Handing out
 
-    def bytes_wanted(self, bytes_max: int, records_max: int) -> int:
-        """Return the bytes to read for about so many records, by what records here were like."""
-        return min(bytes_max, max(int(2 * records_max * self._record_bytes), _READ_BYTES_MIN))
-
     def look(self, bytes_max: int, records_max: int, *, at_least_one: bool) -> Look | None:
         """Return what might be handed out now, None where there is nothing.
 
@@ -186,102 +164,24 @@ class SharePartition(Watched):
         """
         if self.error is not None:
             raise self.error
-        if self.state is SharePartitionState.LOADING:
-            return None
-        cursor, partition = self._cursor, self.partition
-        cursor.forget_below(partition.log_start_offset)
+        cursor = self._cursor
         cursor.window = self._settings.window(self.key.group)
         cursor.deliveries_max = self._settings.deliveries_max(self.key.group)
-        now = self._clock.monotonic()
-        committed = self._settings.read_committed(self.key.group)
-        below = partition.readable_end(committed)
-        at = cursor.next_offset(now)
-        if at >= below or (at >= cursor.end and cursor.room == 0):
-            return None
-        found = partition.read(
-            Offset(at),
-            self.bytes_wanted(bytes_max, records_max),
-            read_committed=committed,
+        return self.delivery.look(
+            bytes_max,
+            records_max,
+            read_committed=self._settings.read_committed(self.key.group),
             at_least_one=at_least_one,
         )
-        return Look(at, below, found)
 
     def take(
         self, look: Look, read: "ReadResult", member: str, *, records_max: int, exactly: bool
     ) -> Taken:
-        """Hand out of what was read where `look` says, about `records_max` records.
-
-        Up to the end of the batch in which that many are reached, unless `exactly`. Empty where
-        others have come first, or where there is nothing but markers and gaps.
-        """
-        taken = Taken([], [])
-        if self.state is not SharePartitionState.ACTIVE:
-            return taken
-        span: list[Stretch] = []
-        left = records_max
-        data = read.data
-        for stretch in stretches(data, look.at, self._aborted(look, read)):
-            if stretch.wanted:
-                left -= stretch.last - stretch.first + 1
-                span.append(stretch)
-                if left > 0:
-                    continue
-            if span:
-                self._take_span(taken, data, span, member, records_max, exactly)
-                span = []
-                left = records_max - sum(got.last - got.first + 1 for got in taken.acquired)
-            if left <= 0:
-                break
-            if not stretch.wanted and stretch.first <= self._cursor.end:
-                self._cursor.archive(stretch.first, stretch.last, keep=False)
-        if span:
-            self._take_span(taken, data, span, member, records_max, exactly)
-        if len(data):
-            self._record_bytes = len(data) / max(read.next_offset - look.at, 1)
-        self._arm()
+        """Hand out of what was read where `look` says, about `records_max` records."""
+        seconds = self._settings.lock_seconds(self.key.group)
+        taken = self.delivery.take(look, read, Asked(member, records_max, exactly, seconds))
+        self._counts.acquired += sum(run.last - run.first + 1 for run in taken.acquired)
         return taken
-
-    def _take_span(
-        self,
-        taken: Taken,
-        data: "Buffer",
-        span: list[Stretch],
-        member: str,
-        records_max: int,
-        exactly: bool,
-    ) -> None:
-        """Hand out neighbouring batches; the window is passed within one batch at most."""
-        cursor = self._cursor
-        left = records_max - sum(run.last - run.first + 1 for run in taken.acquired)
-        last = span[-1].last
-        if last >= cursor.end:
-            if cursor.room == 0:
-                last = cursor.end - 1
-            else:
-                edge = max(cursor.end, span[0].first) + cursor.room - 1
-                last = min(
-                    last, next((stretch.last for stretch in span if stretch.last >= edge), last)
-                )
-                last = min(last, edge) if exactly else last
-        if last < span[0].first or left <= 0:
-            return
-        now = self._clock.monotonic()
-        acquired = cursor.acquire(
-            span[0].first,
-            last,
-            member,
-            now=now,
-            deadline=now + self._settings.lock_seconds(self.key.group),
-            limit=left if exactly else None,
-        )
-        self._counts.acquired += sum(run.last - run.first + 1 for run in acquired)
-        taken.acquired.extend(acquired)
-        taken.records.extend(covering(data, span, acquired))
-
-    def _aborted(self, look: Look, read: "ReadResult") -> "Sequence[AbortedTransaction]":
-        if not self._settings.read_committed(self.key.group) or not len(read.data):
-            return ()
-        return self.partition.log.aborted_transactions(Offset(look.at), read.next_offset)
 
     # What members say
 
@@ -310,49 +210,23 @@ class SharePartition(Watched):
             else:
                 cursor.settle(member, ack.first, ack.last, OUTCOMES[ack.kind])
             self._counts.acknowledged(ack)
-        self._changed(done)
+        self.delivery.changed(done)
 
     def release_member(self, member: str, done: Done[ApiError | None]) -> None:
         """Give what a gone member holds to others; calls `done` once that is durable."""
         if self.state is SharePartitionState.ACTIVE and self._cursor.release_holder(member):
-            self._changed(done)
+            self.delivery.changed(done)
         else:
             done(None)
 
-    def _time_is_up(self) -> None:
-        if self.state is SharePartitionState.ACTIVE:
-            overdue = self._cursor.expire(self._clock.monotonic())
-            self._counts.timed_out += sum(run.last - run.first + 1 for run in overdue)
-            self._changed(_not_waited_for)
-
-    def _changed(self, done: Done[ApiError | None]) -> None:
-        """Have what is new written; wake those for whom there is more now."""
-        self._arm()
-        change = self._cursor.take_change()
-        if change is None:
-            self._states.when_settled(self.key, lambda: done(self.error))
-        else:
-
-            def written(error: ErrorCode | None) -> None:
-                if error is None:
-                    done(None)
-                    return
-                failed = _as_client_sees(error)
-                self.end(failed)
-                done(failed)
-
-            epoch = self.partition.leader_epoch
-            self._states.write(self.key, self._state_epoch, epoch, change, written)
-        self._wake()
-
-    def _arm(self) -> None:
-        at = self._cursor.next_deadline()
-        if at is None:
-            self._deadline.cancel()
-        else:
-            self._deadline.set(max(at - self._clock.monotonic(), 0.0))
+    def _timed_out(self, records: int) -> None:
+        self._counts.timed_out += records
 
     # What others ask
+
+    @property
+    def _cursor(self) -> Cursor:
+        return self.delivery.cursor
 
     @property
     def start(self) -> int:
@@ -363,28 +237,3 @@ class SharePartition(Watched):
     def out(self) -> int:
         """Records out with members."""
         return self._cursor.out
-
-
-def _below(batches: Sequence[StateBatch], end: int) -> tuple[StateBatch, ...]:
-    """Return what of `batches` is about offsets the log has."""
-    return tuple(
-        batch._replace(last=min(batch.last, end - 1)) for batch in batches if batch.first < end
-    )
-
-
-_RETRIED = frozenset({
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-})  # fmt: skip
-
-
-def _as_client_sees(error: ErrorCode) -> ApiError:
-    """Return the one error that Kafka's SharePartition has for all coordinators out of reach."""
-    if error in _RETRIED:
-        return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return ApiError(error)
-
-
-def _not_waited_for(error: ApiError | None) -> None:
-    """Ignore the outcome of locks that ran out: nobody asked."""

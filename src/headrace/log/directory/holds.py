@@ -7,14 +7,24 @@ from headrace.model.nouns import Offset, TopicPartition
 Holder = Callable[[], Offset | None]
 """Asked each time; the first offset it still wants, or None for nothing."""
 
+_START = Offset(0)
+
+
+def _nothing(partition: TopicPartition) -> bool:
+    """Tell that no partition is held by itself."""
+    return False
+
 
 class Holds:
     """The holders of one directory's partitions. On the deciding thread."""
 
-    __slots__ = ("_holders",)
+    __slots__ = ("_holders", "holds_all")
 
     def __init__(self) -> None:
         self._holders: dict[TopicPartition, list[Holder]] = {}
+        self.holds_all: Callable[[TopicPartition], bool] = _nothing
+        """Whether all of a partition is held while it has no holder: a queue's, whose cursor is not
+        loaded yet, or never is because nobody may ask for it."""
 
     def add(self, partition: TopicPartition, holder: Holder) -> None:
         """Have `holder` asked of `partition` until it is removed."""
@@ -32,6 +42,6 @@ class Holds:
         """Return the first offset that anybody still wants; None where nobody wants any."""
         holders = self._holders.get(partition)
         if holders is None:
-            return None
+            return _START if self.holds_all(partition) else None
         wanted = [offset for holder in holders if (offset := holder()) is not None]
         return min(wanted, default=None)

@@ -115,7 +115,7 @@ def test_the_edges_of_ranges_are_taken() -> None:
         QUEUE,
     )
     assert settings == QueueSettings(
-        message_ttl_ms=0,
+        ttl_ms=0,
         expires_ms=315_360_000_000,
         length_max=0,
         overflow=Overflow.REJECT_PUBLISH_DLX,

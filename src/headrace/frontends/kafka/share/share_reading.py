@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.coordination.delivery.partition_delivery import Look, Taken
 from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.sessions import SessionKey, TopicPart
-from headrace.coordination.share.share_partition import Look, SharePartition, Taken
+from headrace.coordination.share.share_partition import SharePartition
 from headrace.frontends.kafka.connection.long_poll import LongPoll
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.model.errors import ApiError, ErrorCode
@@ -189,7 +190,7 @@ class ShareReading:
                 try:
                     log = shared.partition.log
                     at, below = Offset(look.at), Offset(look.below)
-                    limit = shared.bytes_wanted(bytes_max, self._records_max)
+                    limit = shared.delivery.bytes_wanted(bytes_max, self._records_max)
                     results.append(log.read_from_disk(at, limit, below=below, at_least_one=True))
                 except ApiError as error:
                     results.append(error)
@@ -270,7 +271,7 @@ class ShareReading:
                 share_partition = self._share_partition(part)
             except ApiError:
                 continue
-            self._poll.watch((share_partition, share_partition.partition))
+            self._poll.watch((share_partition.delivery,))
 
     def _look_again(self) -> None:
         if self._state is ReadingState.WAITING and not self._pending.done:

@@ -1,0 +1,51 @@
+"""Where one share partition's cursor is kept: its group's state, by the port of `state_port`."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.coordination.delivery.cursor_state import CursorState
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.callbacks import Done
+
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
+    from headrace.coordination.share.keys import ShareKey
+    from headrace.coordination.share.state_port import ShareStatePort
+
+_RETRIED = frozenset({
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+})  # fmt: skip
+
+
+class ShareCursorStore:
+    """`cursor_state.CursorStore` of one share partition in one state epoch."""
+
+    def __init__(
+        self, states: "ShareStatePort", key: "ShareKey", partition: "Partition", state_epoch: int
+    ) -> None:
+        self._states = states
+        self._key = key
+        self._partition = partition
+        self._state_epoch = state_epoch
+
+    def write(self, change: CursorState, done: Done[ApiError | None]) -> None:
+        """Keep `change`; `done` as a client is to see it."""
+
+        def written(error: ErrorCode | None) -> None:
+            done(None if error is None else _as_client_sees(error))
+
+        leader_epoch = self._partition.leader_epoch
+        self._states.write(self._key, self._state_epoch, leader_epoch, change, written)
+
+    def when_settled(self, done: Callable[[], None]) -> None:
+        """Call back once all that was written before is durable, or has failed."""
+        self._states.when_settled(self._key, done)
+
+
+def _as_client_sees(error: ErrorCode) -> ApiError:
+    """Return the one error that Kafka's SharePartition has for all coordinators out of reach."""
+    if error in _RETRIED:
+        return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return ApiError(error)
