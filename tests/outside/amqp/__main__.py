@@ -10,6 +10,7 @@ fails.
 """
 
 import argparse
+import logging
 import shutil
 import signal
 import sys
@@ -49,6 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not chosen:
         parser.error("no such scenario")
     signal.signal(signal.SIGALRM, _alarm)
+    if not given.raw:
+        # Clients tell of every connection that is cut, as scenarios do it.
+        logging.disable(logging.CRITICAL)
     with _broker(given.broker, given.url) as address:
         outcomes = [_played(scenario, address, raw=given.raw) for scenario in chosen]
     return _sum_up(chosen, outcomes, given.broker)

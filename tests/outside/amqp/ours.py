@@ -23,7 +23,7 @@ class Headrace(StartsAndStops):
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start; returns when a handshake is answered. AssertionError with what it said."""
+        """Start; returns when a handshake is answered. SystemExit with what it said."""
         listeners = f"AMQP://127.0.0.1:{self.address.port},PLAINTEXT://{self.bootstrap}"
         command = [sys.executable, "-m", "headrace.cli.main", "serve", "--listeners", listeners]
         command += ["--log-dir", str(self.place / "log"), "--set", "amqp.guest=true"]
@@ -36,7 +36,7 @@ class Headrace(StartsAndStops):
                 return
             time.sleep(0.05)
         self.stop()
-        raise AssertionError(f"headrace did not start:\n{output.read_text()[-3000:]}")
+        raise SystemExit(f"headrace did not start:\n{output.read_text()[-3000:]}")
 
     def stop(self) -> None:
         """SIGTERM, and wait for its end."""

@@ -126,15 +126,17 @@ class RabbitMQ(StartsAndStops):
         }
 
     def start(self) -> None:
-        """Start; returns when a handshake is answered. AssertionError with what it said."""
+        """Start; returns when a handshake is answered. SystemExit with what it said."""
         parent = self.root / "var/lib/rabbitmq"
         self._place = Path(tempfile.mkdtemp(prefix="node-", dir=parent))
         self._write_files(self._place)
         owner = parent.stat()
         for path in (self._place, *self._place.iterdir()):
             os.chown(path, owner.st_uid, owner.st_gid)
-        # With the first process in them, all that was started and mounted is gone.
-        within = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", _ENTER]
+        # With us goes the first process, and with that all that was started and mounted. What
+        # becomes another user forgets whose death ends it: the node says it once more.
+        within = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork"]
+        within += ["--kill-child", "sh", "-c", _ENTER]
         with (self._place / "output.log").open("wb") as out:
             self._process = subprocess.Popen(within, env=self._environ, stdout=out, stderr=out)
         deadline = time.monotonic() + START_SECONDS_MAX
@@ -144,7 +146,7 @@ class RabbitMQ(StartsAndStops):
             time.sleep(0.1)
         said = (self._place / "output.log").read_text(errors="replace")
         self.stop()
-        raise AssertionError(f"rabbitmq did not start:\n{said[-3000:]}")
+        raise SystemExit(f"rabbitmq did not start:\n{said[-3000:]}")
 
     def _write_files(self, place: Path) -> None:
         inside = "/" + str(place.relative_to(self.root))

@@ -5,11 +5,21 @@ from tests.outside.amqp.scenarios.pika_sync import (
     consuming,
     dead_letters,
     exchanges,
+    kept_queues,
+    programs,
     publishing,
     queues,
 )
 from tests.outside.amqp.scenarios.pika_sync.kit import scenario
 
 __all__ = [
-    "connections", "consuming", "dead_letters", "exchanges", "publishing", "queues", "scenario",
-]  # fmt: skip
+    "connections",
+    "consuming",
+    "dead_letters",
+    "exchanges",
+    "kept_queues",
+    "programs",
+    "publishing",
+    "queues",
+    "scenario",
+]

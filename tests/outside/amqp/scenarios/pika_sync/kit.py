@@ -90,7 +90,7 @@ def declared(opened: Any, queue: str | None = None, **arguments: Any) -> str:
         if name in arguments:
             fields[name] = arguments.pop(name)
     table = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
-    found = opened.queue_declare(queue or unused(), arguments=table, **fields)
+    found = opened.queue_declare(unused() if queue is None else queue, arguments=table, **fields)
     return str(found.method.queue)
 
 

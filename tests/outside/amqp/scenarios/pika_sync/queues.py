@@ -61,6 +61,8 @@ def the_broker_names_a_queue(address: Address) -> None:
         assert len({*names}) == 3
         assert all(name.startswith("amq.gen-") for name in names), names
         opened.queue_declare(names[0], passive=True)
+        with refused(403, f"ACCESS_REFUSED - queue name '{names[0]}' contains reserved prefix"):
+            connection.channel().queue_declare(names[0], exclusive=True)
         # No name is the last one declared on this channel, passively too.
         publish(opened, names[0], "to the last")
         eventually(lambda: get(opened, ""), "the message of the last queue declared")
