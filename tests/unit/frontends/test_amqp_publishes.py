@@ -1,10 +1,9 @@
 """Publishes by AMQP: confirms, returns, refusals and transactions."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.coordination.queues.hosted_queue import MakeStore
 from headrace.coordination.queues.memory_messages import MESSAGE_BYTES, MemoryMessages
 from headrace.wire.amqp.control_methods import (
     ChannelClose,
@@ -24,6 +23,9 @@ from headrace.wire.amqp.model_methods import (
 )
 from tests.support.amqp_channels import QueueClient, QueueRoom, bodies, names
 from tests.support.amqp_messages import message, publish_frames
+
+if TYPE_CHECKING:
+    from headrace.coordination.queues.hosted_queue import MakeStore
 
 
 def confirming(room: QueueRoom, **queue: Any) -> QueueClient:
