@@ -7,10 +7,11 @@ from headrace.coordination.queues.declarations import Queue
 from headrace.coordination.queues.hosted_queue import MakeStore, make_store
 from headrace.coordination.queues.memory_messages import MemoryMessages
 from headrace.coordination.queues.message_store import MessageStore
+from headrace.coordination.queues.permissions import FULL_ACCESS
 from headrace.frontends.amqp.connection import AmqpConnection
 from headrace.frontends.amqp.negotiation import Settings
 from headrace.frontends.amqp.ports import Credentials, LoginDone, Peer
-from headrace.frontends.amqp.queue_broker import QueueBroker
+from headrace.frontends.amqp.queue_broker import AccessOf, QueueBroker
 from headrace.security.identity import USER, Principal
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import (
@@ -67,20 +68,30 @@ class LateMessages(MemoryMessages):
 class QueueRoom:
     """A broker with its vhost `/`."""
 
-    def __init__(self, *, late: bool = False, make: MakeStore = make_store) -> None:
+    def __init__(
+        self,
+        *,
+        late: bool = False,
+        make: MakeStore = make_store,
+        access_of: AccessOf = lambda user, vhost: FULL_ACCESS,
+    ) -> None:
         """`late`: all stores keep messages when the test says so."""
         self.clock = HandClock()
         self.stores: dict[str, LateMessages] = {}
         self.broker = QueueBroker(
-            self.clock, CountingRandom(), _Everybody(), self._make_late if late else make
+            self.clock,
+            CountingRandom(),
+            _Everybody(),
+            self._make_late if late else make,
+            access_of,
         )
 
     def _make_late(self, queue: Queue, _: int) -> MessageStore:
         return self.stores.setdefault(queue.name, LateMessages())
 
-    def client(self, properties: FieldTable | None = None) -> "QueueClient":
+    def client(self, properties: FieldTable = CAPABILITIES, user: str = "guest") -> "QueueClient":
         """Return a client with one channel."""
-        return QueueClient(self, CAPABILITIES if properties is None else properties)
+        return QueueClient(self, properties, user)
 
     @property
     def queues(self) -> dict[str, Any]:
@@ -91,7 +102,7 @@ class QueueRoom:
 class QueueClient:
     """One connection, which each call makes a pass of."""
 
-    def __init__(self, room: QueueRoom, properties: FieldTable) -> None:
+    def __init__(self, room: QueueRoom, properties: FieldTable, user: str) -> None:
         self._room = room
         self._sent = b""
         self.has_room = True
@@ -104,7 +115,9 @@ class QueueClient:
             lambda: self.has_room,
         )
         self.raw(PROTOCOL_HEADER)
-        self.say(ConnectionStartOk(properties, "PLAIN", b"\0guest\0guest", "en_US"), channel=0)
+        self.say(
+            ConnectionStartOk(properties, "PLAIN", f"\0{user}\0x".encode(), "en_US"), channel=0
+        )
         self.say(ConnectionTuneOk(2047, 131_072, 0), ConnectionOpen("/"), channel=0)
         self.say(ChannelOpen())
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.coordination.queues.permissions import FULL_ACCESS, Access
+from headrace.coordination.queues.permissions import Access
 from headrace.coordination.queues.queue_host import QueueHost
 from headrace.frontends.amqp import negotiation
 from headrace.frontends.amqp.channel import QueueChannel
@@ -26,7 +26,7 @@ class Client:
         host: QueueHost,
         principal: Principal,
         properties: FieldTable,
-        access: Access = FULL_ACCESS,
+        access: Access,
     ) -> None:
         self.host = host
         self.access = access

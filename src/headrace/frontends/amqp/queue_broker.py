@@ -7,6 +7,7 @@ from headrace.coordination.queues.consumers import Consumer
 from headrace.coordination.queues.dead_messages import WEIGHT_AT, as_delivered
 from headrace.coordination.queues.deliveries import Delivery
 from headrace.coordination.queues.hosted_queue import MakeStore, make_store
+from headrace.coordination.queues.permissions import FULL_ACCESS, Access
 from headrace.coordination.queues.virtual_hosts import VirtualHosts
 from headrace.frontends.amqp.client import Client
 from headrace.frontends.amqp.direct_replies import DirectReplies
@@ -30,17 +31,32 @@ class Logins(Protocol):
         """Tell `done` once who it is, or why it is refused; now or later."""
 
 
+AccessOf = Callable[[str, str], Access]
+
+
+def _full_access(user: str, vhost: str) -> Access:
+    """Return that everything may be done: until users have permissions in vhosts."""
+    return FULL_ACCESS
+
+
 class QueueBroker:
     """`ports.Broker`, and where queues deliver to (`delivery_turns.Clients`)."""
 
     def __init__(
-        self, clock: Clock, random: Random, logins: Logins, make_store: MakeStore = make_store
+        self,
+        clock: Clock,
+        random: Random,
+        logins: Logins,
+        make_store: MakeStore = make_store,
+        access_of: AccessOf = _full_access,
     ) -> None:
+        """`access_of`: tells what a user may do in a vhost, by the names of both."""
         self.now: Callable[[], float] = clock.monotonic
         self.random_bytes: Callable[[], bytes] = random.uuid
         self.replies = DirectReplies(random.uuid)
         self.virtual_hosts = VirtualHosts(clock, random.uuid, self, make_store)
         self._logins = logins
+        self._access_of = access_of
         self._publishing: dict[QueueChannel, None] = {}
 
     # what connections ask
@@ -56,7 +72,8 @@ class QueueBroker:
         host = self.virtual_hosts.hosts.get(virtual_host)
         if host is None:
             raise ConnectionClosing(ReplyCode.NOT_ALLOWED, f"vhost {virtual_host} not found")
-        return Client(self, host, principal, client_properties)
+        access = self._access_of(principal.name, virtual_host)
+        return Client(self, host, principal, client_properties, access)
 
     def update_secret(self, principal: Principal, secret: Secret) -> None:
         """Take a new secret: names and passwords do not expire, so there is nothing to renew."""
