@@ -30,7 +30,7 @@ from tests.outside.amqp.peer import rabbitmq
 from tests.outside.amqp.scenarios import SCENARIOS
 from tests.outside.amqp.scenarios.scenario import Scenario
 
-SECONDS_MAX = 90
+SECONDS_MAX = 180
 """One scenario."""
 
 

@@ -19,7 +19,7 @@ from tests.support.process import wait_or_kill
 scenario = Scenarios("celery", "as used")
 ROOT = Path(__file__).parents[4]
 APP = "tests.outside.amqp.scenarios.celery_app"
-RESULT_SECONDS_MAX = 40
+RESULT_SECONDS_MAX = 60
 _WORKER = ("--pool", "solo", "--loglevel", "WARNING", "--without-mingle")
 
 
