@@ -82,6 +82,17 @@ compat: setup-dev ## Kafka's own tools against us and Kafka; Java, Go and Node c
 compat-kafka: setup-dev ## Apache Kafka 4.3.1 and 3.9.2 judge our files and we serve theirs (Java, Maven)
 	@$(PY) -m tests.outside.kafka_reads_our_files $(ARGS)
 
+.PHONY: compat-rabbitmq
+compat-rabbitmq: setup-dev ## RabbitMQ 4.0: the scenarios of its clients hold there, and it still says what tests/golden keeps (root, debootstrap)
+	@failed=0; \
+	$(PY) -m tests.outside.amqp --broker rabbitmq $(ARGS) || failed=1; \
+	$(PY) -m tests.outside.amqp.replies --check || failed=1; \
+	exit $$failed
+
+.PHONY: amqp-test
+amqp-test: setup-dev ## RabbitMQ's clients against our broker: a matrix of clients and scenarios
+	@$(PY) -m tests.outside.amqp --broker ours $(ARGS)
+
 .PHONY: cluster-test
 cluster-test: setup-dev ## Brokers on a real ZooKeeper: alone, and several that are killed, paused and restarted (Java, Maven)
 	@$(PY) -m pytest $(or $(ARGS),tests/cluster)

@@ -1,0 +1,1 @@
+"""What a broker has to refuse, a case each: what is sent, frame by frame."""

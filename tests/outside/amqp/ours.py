@@ -1,0 +1,46 @@
+"""Our broker, of this tree, with doors for AMQP and for Kafka's protocol."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.outside.amqp.address import Address, answers
+from tests.support.process import StartsAndStops, free_port, wait_or_kill
+
+START_SECONDS_MAX = 30.0
+
+
+class Headrace(StartsAndStops):
+    """`headrace serve` on free ports of the loopback."""
+
+    name = "ours"
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.address = Address(port=free_port())
+        self.bootstrap = f"127.0.0.1:{free_port()}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start; returns when a handshake is answered. SystemExit with what it said."""
+        listeners = f"AMQP://127.0.0.1:{self.address.port},PLAINTEXT://{self.bootstrap}"
+        command = [sys.executable, "-m", "headrace.cli.main", "serve", "--listeners", listeners]
+        command += ["--log-dir", str(self.place / "log")]
+        output = self.place / "output.log"
+        with output.open("wb") as out:
+            self._process = subprocess.Popen(command, stdout=out, stderr=out, cwd=self.place)
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while time.monotonic() < deadline and self._process.poll() is None:
+            if answers(self.address):
+                return
+            time.sleep(0.05)
+        self.stop()
+        raise SystemExit(f"headrace did not start:\n{output.read_text()[-3000:]}")
+
+    def stop(self) -> None:
+        """SIGTERM, and wait for its end."""
+        process, self._process = self._process, None
+        if process is not None and process.poll() is None:
+            process.terminate()
+            wait_or_kill(process, 30)

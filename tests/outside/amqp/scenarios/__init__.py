@@ -1,0 +1,11 @@
+"""The scenarios of all clients."""
+
+from tests.outside.amqp.scenarios import aio_pika_client, celery_client, kombu_client, pika_sync
+from tests.outside.amqp.scenarios.scenario import Scenario
+
+SCENARIOS: list[Scenario] = [
+    *pika_sync.scenario,
+    *aio_pika_client.scenario,
+    *kombu_client.scenario,
+    *celery_client.scenario,
+]
