@@ -296,3 +296,30 @@ def test_a_leader_that_was_restarted_before_anybody_noticed_begins_another_epoch
         ]  # fmt: skip
 
     play(story)
+
+
+def test_an_unclean_election_by_a_new_controller_is_counted_and_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0)  # the controller
+        await started(cluster, 1)
+        topic = NewTopic("t", assignment={0: (ZERO, ONE)}, config=UNCLEAN)
+        await cluster.controller().create_topics([topic])
+        leader = cluster.brokers[0].broker
+        await until(lambda: ("t", 0) in leader.partitions)
+        await until(lambda: ("t", 0) in cluster.brokers[1].broker.followed)
+        await cluster.cut_power(1)
+        term = leader.partition("t", 0).role.term
+        assert term is not None
+        await until(lambda: term.in_sync == {ZERO})
+        await cluster.cut_power(0)
+        await cluster.start(1)
+        await until(lambda: ("t", 0) in cluster.brokers[1].broker.partitions)
+        assert cluster.brokers[1].metrics.unclean_elections == 1
+
+    play(story)
+    assert "t-0: broker 1 leads it from epoch" in caplog.text
+
+
+UNCLEAN = {"unclean.leader.election.enable": "true"}

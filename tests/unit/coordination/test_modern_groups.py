@@ -19,7 +19,7 @@ from headrace.coordination.groups.modern.timers import (
 from headrace.coordination.groups.share.group import ShareGroup
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.deadlines import Deadlines
-from tests.support.broker import play
+from tests.support.broker import play, until
 from tests.support.consumer_kit import Consumer, cluster, group_of, settle
 from tests.support.groups_kit import HandClock, Room
 from tests.support.share_room import GROUP, ShareRoom, share_room
@@ -133,5 +133,7 @@ def test_what_a_share_groups_member_had_is_the_others_as_soon_as_it_leaves(tmp_p
             assert group is not None
             await share.beat("b", -1)
             assert (group.target_epoch, set(group.target)) == (group.epoch, {"a"})
+            await until(lambda: not group.timers.is_armed(SESSION, "b"))
+            assert group.timers.is_armed(SESSION, "a")
 
     play(story())

@@ -101,7 +101,7 @@ class AmqpConnection:
         self.principal: Principal | None = None
         self.client_properties: FieldTable = {}
         self.reason: str | None = None
-        """Why it was closed or refused, for our log; None: its client closed it, or nobody has."""
+        """Why it was closed or refused, for our log; None: its client closed it, or nobody."""
         self.holds_publishes = False
         """Whether the client publishes though the broker is out of a resource: read no more."""
         self._settings = settings

@@ -174,6 +174,10 @@ async def channels_break_one_by_one(address: Address) -> None:
         await queue.delete()
 
 
+def _fail() -> None:
+    raise ZeroDivisionError
+
+
 @_plays
 async def a_transaction_is_committed_and_another_rolled_back(address: Address) -> None:
     async with _channel(address, publisher_confirms=False) as channel:
@@ -184,7 +188,7 @@ async def a_transaction_is_committed_and_another_rolled_back(address: Address) -
         with raises(ZeroDivisionError):
             async with channel.transaction():
                 await publish(_message("never"), queue.name)
-                raise ZeroDivisionError
+                _fail()
         assert await _ready(channel, queue) == 1
 
 

@@ -19,7 +19,7 @@ from tests.support.process import wait_or_kill
 scenario = Scenarios("celery", "as used")
 ROOT = Path(__file__).parents[4]
 APP = "tests.outside.amqp.scenarios.celery_app"
-RESULT_SECONDS_MAX = 40
+RESULT_SECONDS_MAX = 60
 _WORKER = ("--pool", "solo", "--loglevel", "WARNING", "--without-mingle")
 
 
@@ -55,6 +55,10 @@ def _worker(module: Any) -> Iterator["subprocess.Popen[bytes]"]:
             output.seek(0)
             assert process.poll() is None, output.read()[-2000:].decode(errors="replace")
             yield process
+        except BaseException:
+            output.seek(0)
+            print(output.read()[-2000:].decode(errors="replace"), file=sys.stderr)
+            raise
         finally:
             process.terminate()
             wait_or_kill(process, 20)
@@ -128,10 +132,12 @@ def groups_and_chains_of_tasks_are_done(address: Address) -> None:
 @scenario
 def a_worker_is_inspected_and_told_what_to_do(address: Address) -> None:
     with _application(address) as module:
-        inspected = module.app.control.inspect(timeout=5)
-        ((name, queues),) = (inspected.active_queues() or {}).items()
-        assert [queue["name"] for queue in queues] == [module.QUEUE], name
+        name = f"{module.QUEUE}@here"
+        inspected = module.app.control.inspect([name], timeout=5)
+        queues = (inspected.active_queues() or {})[name]
+        assert [queue["name"] for queue in queues] == [module.QUEUE]
+        limit = {"task_name": "add", "rate_limit": "100/s"}
         (replies,) = module.app.control.broadcast(
-            "rate_limit", {"task_name": "add", "rate_limit": "100/s"}, reply=True, timeout=5
+            "rate_limit", limit, destination=[name], reply=True, timeout=5
         )
         assert "ok" in replies[name], replies

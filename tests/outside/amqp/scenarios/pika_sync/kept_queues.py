@@ -27,7 +27,7 @@ from tests.outside.amqp.scenarios.scenario import eventually
 def _kept(address: Address, kind: str, *bodies: str, **arguments: Any) -> Iterator[tuple[Any, str]]:
     """A channel and a durable queue of this kind that has these messages."""
     with channel(address) as opened:
-        fields = {"exclusive": False, "durable": True, "queue_type": kind}
+        fields: dict[str, Any] = {"exclusive": False, "durable": True, "queue_type": kind}
         queue = declared(opened, **fields, **arguments)
         opened.confirm_delivery()
         publish(opened, queue, *bodies, delivery_mode=PERSISTENT)
