@@ -96,7 +96,7 @@ class QueueRoom:
     @property
     def queues(self) -> dict[str, Any]:
         """The queues of `/`."""
-        return self.broker.virtual_hosts.hosts["/"].queues  # type: ignore[return-value]
+        return self.broker.virtual_hosts.hosts["/"].queues
 
 
 class QueueClient:

@@ -5,14 +5,11 @@ bounded, so that whoever runs it is never held long; what is left goes in the ne
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from headrace.coordination.queues.consumers import Consumer
 from headrace.coordination.queues.deliveries import Delivery
 from headrace.coordination.queues.hosted_queue import HostedQueue
-
-if TYPE_CHECKING:
-    from headrace.coordination.queues.queue_host import QueueHost
 
 TURN_MESSAGES_MAX = 2000
 """After so many messages a turn begins no other batch."""
@@ -30,18 +27,25 @@ class Clients(Protocol):
         """Tell a consumer that its queue was deleted."""
 
 
+class Undertaker(Protocol):
+    """The host of a queue, as far as its dead letters go. `queue_host.QueueHost`."""
+
+    def bury(self, queue: HostedQueue) -> int:
+        """Publish what died in a queue; returns how many there were."""
+
+
 class DeliveryTurns:
     """The queues that are due, in their order."""
 
     def __init__(self, clients: Clients, now: Callable[[], float]) -> None:
         self._clients = clients
         self._now = now
-        self._due: dict[HostedQueue, QueueHost] = {}
+        self._due: dict[HostedQueue, Undertaker] = {}
         self._gone: list[Consumer] = []
         self.on_due: Callable[[], None] = lambda: None
         """Called by `soon`: has `take` called when this turn of the loop is over."""
 
-    def due(self, queue: HostedQueue, host: "QueueHost") -> None:
+    def due(self, queue: HostedQueue, host: Undertaker) -> None:
         """Let a queue hand out in the next turn."""
         self._due[queue] = host
 

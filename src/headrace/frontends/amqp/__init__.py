@@ -10,8 +10,8 @@ frontend       what a broker with such listeners begins with
 
 queue_broker   the broker behind them: logins, virtual hosts, the end of each pass
 client         one connection's use of a virtual host
-channel        a channel; the methods of each class are in exchange_methods, queue_methods,
-               basic_publish, basic_consume, basic_settle and transactions
+channel        what a channel has; what its methods do begins at channel_methods: exchange_methods,
+               queue_methods, basic_publish, basic_consume, basic_settle, transactions
 confirms       publisher confirms
 direct_replies replies without a queue
 logins         who a client is

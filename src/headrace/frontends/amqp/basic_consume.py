@@ -2,14 +2,14 @@
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.coordination.queues.arguments import consumer_settings
 from headrace.coordination.queues.dead_messages import WEIGHT_AT, as_delivered
 from headrace.coordination.queues.queue_settings import QueueType
 from headrace.coordination.queues.refusals import precondition_failed
 from headrace.frontends.amqp import direct_replies
-from headrace.frontends.amqp.channel_consumer import ChannelConsumer
+from headrace.frontends.amqp.channel import ChannelConsumer, QueueChannel
 from headrace.wire.amqp.hot import encode_get_ok
 from headrace.wire.amqp.model_methods import (
     BasicCancel,
@@ -23,13 +23,10 @@ from headrace.wire.amqp.model_methods import (
 )
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
 
-if TYPE_CHECKING:
-    from headrace.frontends.amqp.channel import QueueChannel
-
 SERVER_TAG_PREFIX = "amq.ctag-"
 
 
-def consume(channel: "QueueChannel", method: BasicConsume) -> None:
+def consume(channel: QueueChannel, method: BasicConsume) -> None:
     """Begin to consume. ConnectionClosing: the channel has a consumer of that tag."""
     tag = method.consumer_tag
     if tag and (tag in channel.consumers or tag == channel.reply_tag):
@@ -58,7 +55,7 @@ def consume(channel: "QueueChannel", method: BasicConsume) -> None:
     channel.answer(BasicConsumeOk(consumer.tag), nowait=method.nowait)
 
 
-def _consume_replies(channel: "QueueChannel", method: BasicConsume) -> None:
+def _consume_replies(channel: QueueChannel, method: BasicConsume) -> None:
     """Let the channel be answered directly."""
     if not method.no_ack:
         raise precondition_failed("reply consumer cannot acknowledge")
@@ -69,14 +66,14 @@ def _consume_replies(channel: "QueueChannel", method: BasicConsume) -> None:
     channel.answer(BasicConsumeOk(channel.reply_tag), nowait=method.nowait)
 
 
-def forget_replies(channel: "QueueChannel") -> None:
+def forget_replies(channel: QueueChannel) -> None:
     """Let the channel be answered directly no more."""
     if channel.reply_tag is not None:
         channel.reply_tag = None
         channel.client.replies.end(channel)
 
 
-def cancel(channel: "QueueChannel", method: BasicCancel) -> None:
+def cancel(channel: QueueChannel, method: BasicCancel) -> None:
     """End a consumer; where there is none, the answer is the same."""
     tag = method.consumer_tag
     consumer = channel.consumers.pop(tag, None)
@@ -87,7 +84,7 @@ def cancel(channel: "QueueChannel", method: BasicCancel) -> None:
     channel.answer(BasicCancelOk(tag), nowait=method.nowait)
 
 
-def get(channel: "QueueChannel", method: BasicGet) -> None:
+def get(channel: QueueChannel, method: BasicGet) -> None:
     """Give one message, or say that there is none."""
     queue = channel.readable_queue(method.queue, "basic.get")
     delivery = queue.get(channel.unacked, channel.client.now(), no_ack=method.no_ack)
@@ -104,7 +101,7 @@ def get(channel: "QueueChannel", method: BasicGet) -> None:
     )
 
 
-def qos(channel: "QueueChannel", method: BasicQos) -> None:
+def qos(channel: QueueChannel, method: BasicQos) -> None:
     """Set how many messages may be out: of each consumer to come, or of all together."""
     if method.prefetch_size:
         raise ConnectionClosing(
@@ -118,12 +115,12 @@ def qos(channel: "QueueChannel", method: BasicQos) -> None:
     channel.answer(BasicQosOk())
 
 
-def _server_tag(channel: "QueueChannel") -> str:
+def _server_tag(channel: QueueChannel) -> str:
     random = urlsafe_b64encode(channel.client.random_bytes()).decode("ascii")
     return f"{SERVER_TAG_PREFIX}{random.rstrip('=')}"
 
 
-HANDLERS: dict[type, Callable[["QueueChannel", Any], None]] = {
+HANDLERS: dict[type, Callable[[QueueChannel, Any], None]] = {
     BasicConsume: consume,
     BasicCancel: cancel,
     BasicGet: get,

@@ -1,7 +1,5 @@
 """basic.publish: a message goes to all queues of its route, or comes back, or is refused."""
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from headrace.coordination.queues.exchanges import ExchangeType
 from headrace.coordination.queues.permissions import Permission
 from headrace.coordination.queues.published_properties import (
@@ -12,28 +10,16 @@ from headrace.coordination.queues.published_properties import (
 )
 from headrace.coordination.queues.queue_settings import Published
 from headrace.coordination.queues.refusals import EXCHANGE, precondition_failed
-from headrace.coordination.queues.routing import Route, no_headers
+from headrace.coordination.queues.routing import no_headers
 from headrace.frontends.amqp import direct_replies
+from headrace.frontends.amqp.channel import QueueChannel
+from headrace.frontends.amqp.open_transaction import Routed
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.hot import IMMEDIATE, MANDATORY, PublishRun, encode_return
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
 
-if TYPE_CHECKING:
-    from headrace.frontends.amqp.channel import QueueChannel
 
-
-class Routed(NamedTuple):
-    """A publish that was checked and routed."""
-
-    message: Message
-    """As it came, to be returned."""
-    published: Published
-    route: Route
-    mandatory: bool
-    is_reply: bool
-
-
-def publish(channel: "QueueChannel", run: PublishRun) -> None:
+def publish(channel: QueueChannel, run: PublishRun) -> None:
     """Take messages, in their order. ChannelClosing, ConnectionClosing: from there on none."""
     if run.flags & IMMEDIATE:
         raise ConnectionClosing(ReplyCode.NOT_IMPLEMENTED, "immediate=true")
@@ -65,7 +51,7 @@ def publish(channel: "QueueChannel", run: PublishRun) -> None:
         raise
 
 
-def send(channel: "QueueChannel", routed: Routed) -> bool:
+def send(channel: QueueChannel, routed: Routed) -> bool:
     """Give a message to its queues, or back; False: one of them has no room for it."""
     if routed.route:
         confirms = channel.confirms
@@ -89,7 +75,7 @@ def send(channel: "QueueChannel", routed: Routed) -> bool:
     return True
 
 
-def _check(channel: "QueueChannel", exchange_name: str, routing_key: str) -> None:
+def _check(channel: QueueChannel, exchange_name: str, routing_key: str) -> None:
     """Raise ChannelClosing where the client may not publish there."""
     access = channel.client.access
     access.check(Permission.WRITE, EXCHANGE, exchange_name)
@@ -98,7 +84,7 @@ def _check(channel: "QueueChannel", exchange_name: str, routing_key: str) -> Non
         access.check_topic(Permission.WRITE, exchange_name, routing_key)
 
 
-def _route(channel: "QueueChannel", message: Message, mandatory: bool) -> Routed:
+def _route(channel: QueueChannel, message: Message, mandatory: bool) -> Routed:
     """Find where a message goes. ChannelClosing where it says what cannot be."""
     traits = traits_of(message.header)
     returned, headers = message, no_headers
@@ -118,7 +104,7 @@ def _route(channel: "QueueChannel", message: Message, mandatory: bool) -> Routed
     return Routed(returned, published, route, mandatory, is_reply)
 
 
-def _check_user(channel: "QueueChannel", traits: Traits) -> None:
+def _check_user(channel: QueueChannel, traits: Traits) -> None:
     user, claimed = channel.client.user, traits.user_id
     if claimed is not None and claimed != user:
         raise precondition_failed(
@@ -126,7 +112,7 @@ def _check_user(channel: "QueueChannel", traits: Traits) -> None:
         )
 
 
-def _check_kept(channel: "QueueChannel", routed: Routed) -> None:
+def _check_kept(channel: QueueChannel, routed: Routed) -> None:
     """Close where a queue that refuses nothing has no room: who does not confirm would not know."""
     for name in routed.route:
         queue = channel.host.queues.get(name)

@@ -1,46 +1,85 @@
-"""One channel of a client: what its methods do to the virtual host, and what it is sent.
-
-The methods of each class are in a file of their own; each function takes the channel and a method.
-"""
+"""One channel of a client: its consumers, what it holds, and the modes it is in."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from headrace.coordination.queues.consumers import Consumer
 from headrace.coordination.queues.hosted_queue import HostedQueue
-from headrace.coordination.queues.permissions import NEEDED
+from headrace.coordination.queues.permissions import NEEDED, Access
+from headrace.coordination.queues.queue_host import QueueHost
 from headrace.coordination.queues.refusals import QUEUE, not_found
 from headrace.coordination.queues.unacked import ChannelUnacked
-from headrace.frontends.amqp import (
-    basic_consume,
-    basic_publish,
-    basic_settle,
-    exchange_methods,
-    queue_methods,
-    transactions,
-)
 from headrace.frontends.amqp.ports import Outlet
-from headrace.wire.amqp.hot import PublishRun, Settlement
+from headrace.wire.amqp.content import Message
+from headrace.wire.amqp.hot import DeliverEncoder
 from headrace.wire.amqp.methods import Method
 
 if TYPE_CHECKING:
-    from headrace.frontends.amqp.channel_consumer import ChannelConsumer
-    from headrace.frontends.amqp.client import Client
     from headrace.frontends.amqp.confirms import Confirms
-    from headrace.frontends.amqp.transactions import Transaction
+    from headrace.frontends.amqp.open_transaction import Transaction
 
-_HANDLERS: dict[type, Callable[["QueueChannel", Any], None]] = {
-    **exchange_methods.HANDLERS,
-    **queue_methods.HANDLERS,
-    **basic_consume.HANDLERS,
-    **basic_settle.HANDLERS,
-    **transactions.HANDLERS,
-}
+
+class Replies(Protocol):
+    """Who waits for direct replies. `direct_replies.DirectReplies`."""
+
+    def begin(self, channel: "QueueChannel") -> None:
+        """Let a channel be answered."""
+
+    def end(self, channel: "QueueChannel") -> None:
+        """Let it be answered no more."""
+
+    def channel_of(self, name: str) -> "QueueChannel | None":
+        """Return who is answered by a name."""
+
+    def deliver(self, message: Message) -> bool:
+        """Send a reply to who waits for it; False: nobody does."""
+
+
+class Connected(Protocol):
+    """The connection of a channel. `client.Client`."""
+
+    host: QueueHost
+    access: Access
+    user: str
+    replies: Replies
+    now: Callable[[], float]
+    random_bytes: Callable[[], bytes]
+    publishing: Callable[["QueueChannel"], None]
+    wants_cancels: bool
+
+    def __hash__(self) -> int:
+        """It owns exclusive queues, by its identity."""
+
+    def pause(self) -> None:
+        """Deliver nothing more to any channel."""
+
+    def forget(self, channel: "QueueChannel") -> None:
+        """Forget a channel that is closed."""
+
+
+class ChannelConsumer(Consumer):
+    """A consumer with the channel that it is on."""
+
+    __slots__ = ("encode", "hosted", "on")
+
+    def __init__(
+        self,
+        on: "QueueChannel",
+        hosted: HostedQueue,
+        tag: str,
+        **settings: Any,  # noqa: ANN401 - those of `Consumer`
+    ) -> None:
+        super().__init__(hosted, on.unacked, tag, **settings)
+        self.on = on
+        self.hosted = hosted
+        outlet = on.outlet
+        self.encode = DeliverEncoder(outlet.number, tag, outlet.frame_bytes_max).encode
 
 
 class QueueChannel:
-    """One channel. `ports.Channel`."""
+    """What one channel has. `channel_methods.PlayedChannel` says what its methods do."""
 
-    def __init__(self, outlet: Outlet, client: "Client") -> None:
+    def __init__(self, outlet: Outlet, client: "Connected") -> None:
         self.outlet = outlet
         self.client = client
         self.host = client.host
@@ -55,34 +94,6 @@ class QueueChannel:
         self.reply_tag: str | None = None
         """The tag of its consumer of direct replies; None: it has none."""
         self.reply_token = ""
-
-    def method(self, method: Method) -> None:
-        """Do what a method says, and answer it. ChannelClosing, ConnectionClosing."""
-        _HANDLERS[type(method)](self, method)
-
-    def publish(self, run: PublishRun) -> None:
-        """Take messages, in their order. ChannelClosing, ConnectionClosing."""
-        basic_publish.publish(self, run)
-
-    def settle(self, settlements: list[Settlement]) -> None:
-        """Take acks, nacks and rejects, in their order. ChannelClosing."""
-        basic_settle.settle(self, settlements)
-
-    def closed(self) -> None:
-        """Give back what was delivered and not settled, end the consumers; answer nothing more."""
-        if self.transaction is not None:
-            self.transaction.roll_back(self)
-        consumers = list(self.consumers.values())
-        self.consumers.clear()
-        basic_consume.forget_replies(self)
-        # What it holds is put back before its last consumer takes an auto-delete queue along.
-        for consumer in consumers:
-            consumer.hosted.cancel(consumer, self.client.now())
-        self.unacked.close()
-        self.wake()
-        for consumer in consumers:
-            self.host.cancel(consumer.hosted, consumer)
-        self.client.forget(self)
 
     def queue_named(self, name: str) -> str:
         """Return the queue that a name means: the one declared last where it is empty."""

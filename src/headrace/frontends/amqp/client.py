@@ -1,20 +1,36 @@
 """One client that has opened a virtual host: its channels, and what they share."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
 from headrace.coordination.queues.permissions import Access
 from headrace.coordination.queues.queue_host import QueueHost
 from headrace.frontends.amqp import negotiation
-from headrace.frontends.amqp.channel import QueueChannel
+from headrace.frontends.amqp.channel import QueueChannel, Replies
+from headrace.frontends.amqp.channel_methods import PlayedChannel
 from headrace.frontends.amqp.ports import Outlet
 from headrace.security.identity import Principal
 from headrace.wire.amqp.field_table import FieldTable
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-    from headrace.frontends.amqp.direct_replies import DirectReplies
-    from headrace.frontends.amqp.queue_broker import QueueBroker
+class Behind(Protocol):
+    """The broker behind all clients. `queue_broker.QueueBroker`."""
+
+    now: Callable[[], float]
+    random_bytes: Callable[[], bytes]
+
+    @property
+    def replies(self) -> Replies:
+        """Who waits for direct replies."""
+
+    def publishing(self, channel: QueueChannel) -> None:
+        """Have a channel's confirms sent when the pass ends."""
+
+    def forget(self, channel: QueueChannel) -> None:
+        """Forget a channel that is closed."""
+
+    def soon(self) -> None:
+        """Have done what is due, though no pass ends."""
 
 
 class Client:
@@ -22,7 +38,7 @@ class Client:
 
     def __init__(
         self,
-        broker: "QueueBroker",
+        broker: Behind,
         host: QueueHost,
         principal: Principal,
         properties: FieldTable,
@@ -31,7 +47,7 @@ class Client:
         self.host = host
         self.access = access
         self.user = principal.name
-        self.replies: DirectReplies = broker.replies
+        self.replies: Replies = broker.replies
         self.now: Callable[[], float] = broker.now
         self.random_bytes: Callable[[], bytes] = broker.random_bytes
         self.publishing: Callable[[QueueChannel], None] = broker.publishing
@@ -42,9 +58,9 @@ class Client:
         self._channels: dict[QueueChannel, None] = {}
         self._paused = False
 
-    def open_channel(self, outlet: Outlet) -> QueueChannel:
+    def open_channel(self, outlet: Outlet) -> PlayedChannel:
         """Return a new channel."""
-        channel = QueueChannel(outlet, self)
+        channel = PlayedChannel(outlet, self)
         channel.unacked.paused = self._paused
         self._channels[channel] = None
         return channel

@@ -11,11 +11,11 @@ learns nothing and gains no speed.
 """
 
 from collections.abc import Callable
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from headrace.frontends.amqp import negotiation, texts
 from headrace.frontends.amqp.channels import ChannelFailed, Channels, read_method
+from headrace.frontends.amqp.connection_state import State
 from headrace.frontends.amqp.negotiation import Settings, Tuned
 from headrace.frontends.amqp.ports import Broker, Credentials, LoginRefused, Peer
 from headrace.model.secret import Secret
@@ -66,21 +66,6 @@ _HEADER_0_9 = b"AMQP\x01\x01\x00\x09"
 """Of AMQP 0-9, which is near enough."""
 _NO_METHOD = MethodId(0, 0)
 _PUBLISH = encode_method(0, BasicPublish())[7:11]
-
-
-class State(Enum):
-    """How far a connection has come; the values are RabbitMQ's names."""
-
-    HEADER = "pre_init"
-    STARTING = "starting"
-    SECURING = "securing"
-    TUNING = "tuning"
-    OPENING = "opening"
-    RUNNING = "running"
-    CLOSED = "closed"
-    """A close or its answer is sent; only a close or its answer is taken."""
-    REFUSED = "refused"
-    """Nothing is taken any more; it ends after a while."""
 
 
 class AmqpConnection:

@@ -1,11 +1,12 @@
 """The class exchange: declare, delete, bind, unbind."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.coordination.queues.declarations import ExchangeFlags
 from headrace.coordination.queues.exchanges import Binding, Destination
 from headrace.coordination.queues.refusals import EXCHANGE
+from headrace.frontends.amqp.channel import QueueChannel
 from headrace.wire.amqp.model_methods import (
     ExchangeBind,
     ExchangeBindOk,
@@ -17,11 +18,8 @@ from headrace.wire.amqp.model_methods import (
     ExchangeUnbindOk,
 )
 
-if TYPE_CHECKING:
-    from headrace.frontends.amqp.channel import QueueChannel
 
-
-def declare(channel: "QueueChannel", method: ExchangeDeclare) -> None:
+def declare(channel: QueueChannel, method: ExchangeDeclare) -> None:
     """Declare an exchange, or only ask whether it is there."""
     model = channel.host.model
     if method.passive:
@@ -34,7 +32,7 @@ def declare(channel: "QueueChannel", method: ExchangeDeclare) -> None:
     channel.answer(ExchangeDeclareOk(), nowait=method.nowait)
 
 
-def delete(channel: "QueueChannel", method: ExchangeDelete) -> None:
+def delete(channel: QueueChannel, method: ExchangeDelete) -> None:
     """Delete an exchange."""
     channel.host.model.delete_exchange(
         method.exchange, if_unused=method.if_unused, access=channel.client.access
@@ -42,13 +40,13 @@ def delete(channel: "QueueChannel", method: ExchangeDelete) -> None:
     channel.answer(ExchangeDeleteOk(), nowait=method.nowait)
 
 
-def bind(channel: "QueueChannel", method: ExchangeBind) -> None:
+def bind(channel: QueueChannel, method: ExchangeBind) -> None:
     """Bind an exchange to another."""
     channel.host.model.bind(_binding(method), channel.client, channel.client.access)
     channel.answer(ExchangeBindOk(), nowait=method.nowait)
 
 
-def unbind(channel: "QueueChannel", method: ExchangeUnbind) -> None:
+def unbind(channel: QueueChannel, method: ExchangeUnbind) -> None:
     """Take such a binding back."""
     channel.host.model.unbind(_binding(method), channel.client, channel.client.access)
     channel.answer(ExchangeUnbindOk(), nowait=method.nowait)
@@ -59,7 +57,7 @@ def _binding(method: ExchangeBind | ExchangeUnbind) -> Binding:
     return Binding(method.source, destination, method.routing_key, method.arguments)
 
 
-HANDLERS: dict[type, Callable[["QueueChannel", Any], None]] = {
+HANDLERS: dict[type, Callable[[QueueChannel, Any], None]] = {
     ExchangeDeclare: declare,
     ExchangeDelete: delete,
     ExchangeBind: bind,

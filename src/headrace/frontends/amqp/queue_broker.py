@@ -1,7 +1,7 @@
 """The broker behind all connections of AMQP: logins, virtual hosts, and the end of each pass."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 from headrace.coordination.queues.consumers import Consumer
 from headrace.coordination.queues.dead_messages import WEIGHT_AT, as_delivered
@@ -9,6 +9,7 @@ from headrace.coordination.queues.deliveries import Delivery
 from headrace.coordination.queues.hosted_queue import MakeStore, make_store
 from headrace.coordination.queues.permissions import FULL_ACCESS, Access
 from headrace.coordination.queues.virtual_hosts import VirtualHosts
+from headrace.frontends.amqp.channel import ChannelConsumer, QueueChannel
 from headrace.frontends.amqp.client import Client
 from headrace.frontends.amqp.direct_replies import DirectReplies
 from headrace.frontends.amqp.ports import Credentials, LoginDone, Peer
@@ -18,10 +19,6 @@ from headrace.security.identity import Principal
 from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.model_methods import BasicCancel
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
-
-if TYPE_CHECKING:
-    from headrace.frontends.amqp.channel import QueueChannel
-    from headrace.frontends.amqp.channel_consumer import ChannelConsumer
 
 
 class Logins(Protocol):
@@ -89,12 +86,12 @@ class QueueBroker:
 
     # what clients and channels say
 
-    def publishing(self, channel: "QueueChannel") -> None:
+    def publishing(self, channel: QueueChannel) -> None:
         """Have a channel's confirms sent when the pass ends."""
         if channel.confirms is not None:
             self._publishing[channel] = None
 
-    def forget(self, channel: "QueueChannel") -> None:
+    def forget(self, channel: QueueChannel) -> None:
         """Forget a channel that is closed."""
         self._publishing.pop(channel, None)
 

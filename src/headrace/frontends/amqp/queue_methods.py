@@ -1,12 +1,13 @@
 """The class queue: declare, bind, unbind, purge, delete."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.coordination.queues.declarations import QueueFlags
 from headrace.coordination.queues.exchanges import Binding, Destination
 from headrace.coordination.queues.refusals import QUEUE, not_found, resource_text
 from headrace.frontends.amqp import direct_replies
+from headrace.frontends.amqp.channel import QueueChannel
 from headrace.wire.amqp.model_methods import (
     QueueBind,
     QueueBindOk,
@@ -20,11 +21,8 @@ from headrace.wire.amqp.model_methods import (
     QueueUnbindOk,
 )
 
-if TYPE_CHECKING:
-    from headrace.frontends.amqp.channel import QueueChannel
 
-
-def declare(channel: "QueueChannel", method: QueueDeclare) -> None:
+def declare(channel: QueueChannel, method: QueueDeclare) -> None:
     """Declare a queue, or only ask whether it is there. It is what an empty name means then."""
     client = channel.client
     if method.queue.startswith(direct_replies.QUEUE_NAME):
@@ -47,7 +45,7 @@ def declare(channel: "QueueChannel", method: QueueDeclare) -> None:
     )
 
 
-def _declare_replies(channel: "QueueChannel", method: QueueDeclare) -> None:
+def _declare_replies(channel: QueueChannel, method: QueueDeclare) -> None:
     """Tell whether somebody waits for direct replies there: no queue, it only looks like one."""
     name = method.queue
     if name != direct_replies.QUEUE_NAME and channel.client.replies.channel_of(name) is None:
@@ -56,19 +54,19 @@ def _declare_replies(channel: "QueueChannel", method: QueueDeclare) -> None:
     channel.answer(QueueDeclareOk(name, 0, 1), nowait=method.nowait)
 
 
-def bind(channel: "QueueChannel", method: QueueBind) -> None:
+def bind(channel: QueueChannel, method: QueueBind) -> None:
     """Bind a queue to an exchange."""
     channel.host.model.bind(_binding(channel, method), channel.client, channel.client.access)
     channel.answer(QueueBindOk(), nowait=method.nowait)
 
 
-def unbind(channel: "QueueChannel", method: QueueUnbind) -> None:
+def unbind(channel: QueueChannel, method: QueueUnbind) -> None:
     """Take such a binding back."""
     channel.host.model.unbind(_binding(channel, method), channel.client, channel.client.access)
     channel.answer(QueueUnbindOk())
 
 
-def _binding(channel: "QueueChannel", method: QueueBind | QueueUnbind) -> Binding:
+def _binding(channel: QueueChannel, method: QueueBind | QueueUnbind) -> Binding:
     """Return the binding that is meant; without any name the queue's own is the key too."""
     name = channel.queue_named(method.queue)
     key = method.routing_key
@@ -77,13 +75,13 @@ def _binding(channel: "QueueChannel", method: QueueBind | QueueUnbind) -> Bindin
     return Binding(method.exchange, Destination(QUEUE, name), key, method.arguments)
 
 
-def purge(channel: "QueueChannel", method: QueuePurge) -> None:
+def purge(channel: QueueChannel, method: QueuePurge) -> None:
     """Settle all that is ready in a queue."""
     queue = channel.readable_queue(method.queue, "queue.purge")
     channel.answer(QueuePurgeOk(channel.host.purge(queue)), nowait=method.nowait)
 
 
-def delete(channel: "QueueChannel", method: QueueDelete) -> None:
+def delete(channel: QueueChannel, method: QueueDelete) -> None:
     """Delete a queue."""
     count = channel.host.delete_queue(
         channel.queue_named(method.queue),
@@ -95,7 +93,7 @@ def delete(channel: "QueueChannel", method: QueueDelete) -> None:
     channel.answer(QueueDeleteOk(count), nowait=method.nowait)
 
 
-HANDLERS: dict[type, Callable[["QueueChannel", Any], None]] = {
+HANDLERS: dict[type, Callable[[QueueChannel, Any], None]] = {
     QueueDeclare: declare,
     QueueBind: bind,
     QueueUnbind: unbind,

@@ -4,7 +4,8 @@ import logging
 import math
 from typing import TYPE_CHECKING
 
-from headrace.frontends.amqp.connection import AmqpConnection, State
+from headrace.frontends.amqp.connection import AmqpConnection
+from headrace.frontends.amqp.connection_state import State
 from headrace.frontends.amqp.negotiation import Settings
 from headrace.frontends.amqp.ports import Broker, Peer
 from headrace.net.connection import Connection

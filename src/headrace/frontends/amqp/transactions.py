@@ -1,11 +1,13 @@
 """The classes confirm and tx: a channel is in one of these modes, or in none."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.coordination.queues.refusals import precondition_failed
 from headrace.frontends.amqp import basic_publish, basic_settle
+from headrace.frontends.amqp.channel import QueueChannel
 from headrace.frontends.amqp.confirms import Confirms
+from headrace.frontends.amqp.open_transaction import Transaction
 from headrace.wire.amqp.control_methods import (
     ConfirmSelect,
     ConfirmSelectOk,
@@ -17,43 +19,11 @@ from headrace.wire.amqp.control_methods import (
     TxSelectOk,
 )
 from headrace.wire.amqp.field_kinds import IDS
-from headrace.wire.amqp.hot import Settlement
 from headrace.wire.amqp.reply_codes import ChannelClosing
 
-if TYPE_CHECKING:
-    from headrace.coordination.queues.hosted_queue import HostedQueue
-    from headrace.coordination.queues.unacked import Held
-    from headrace.frontends.amqp.channel import QueueChannel
 
-
-class Transaction:
-    """What a channel publishes and settles until it commits."""
-
-    def __init__(self) -> None:
-        self.publishes: list[basic_publish.Routed] = []
-        self.settled: list[tuple[bool | None, list[tuple[int, Held]]]] = []
-        """`requeue` as in Settlement, and what was taken out, by tags."""
-        self.awaited: dict[HostedQueue, None] = {}
-        """Queues that keep what is committed later."""
-
-    def settle(self, channel: "QueueChannel", settlement: Settlement) -> None:
-        """Note an ack, a nack or a reject. ChannelClosing: there is no such delivery."""
-        _, tag, multiple, requeue = settlement
-        held = channel.unacked.held
-        before = dict(held) if multiple else {tag: held[tag]} if tag in held else {}
-        channel.unacked.take(tag, multiple=multiple)
-        taken = [(each, before[each]) for each in before if each not in held]
-        self.settled.append((requeue, taken))
-
-    def roll_back(self, channel: "QueueChannel") -> None:
-        """Forget what was published, and hold again what was settled."""
-        self.publishes.clear()
-        channel.unacked.give_back([held for _, taken in self.settled for held in taken])
-        self.settled.clear()
-
-
-def confirm_select(channel: "QueueChannel", method: ConfirmSelect) -> None:
-    """Number publishes from now on, and confirm them."""
+def confirm_select(channel: QueueChannel, method: ConfirmSelect) -> None:
+    """Confirm publishes from now on."""
     if channel.transaction is not None:
         raise precondition_failed("cannot switch from tx to confirm mode")
     if channel.confirms is None:
@@ -61,7 +31,7 @@ def confirm_select(channel: "QueueChannel", method: ConfirmSelect) -> None:
     channel.answer(ConfirmSelectOk(), nowait=method.nowait)
 
 
-def tx_select(channel: "QueueChannel", _: TxSelect) -> None:
+def tx_select(channel: QueueChannel, _: TxSelect) -> None:
     """Do from now on only with a commit what the client publishes and settles."""
     if channel.confirms is not None:
         raise precondition_failed("cannot switch from confirm to tx mode")
@@ -70,7 +40,7 @@ def tx_select(channel: "QueueChannel", _: TxSelect) -> None:
     channel.answer(TxSelectOk())
 
 
-def tx_commit(channel: "QueueChannel", method: TxCommit) -> None:
+def tx_commit(channel: QueueChannel, method: TxCommit) -> None:
     """Publish and settle; answered once every store keeps it. ChannelClosing: not all was taken."""
     transaction = _transaction(channel)
     publishes, transaction.publishes = transaction.publishes, []
@@ -100,13 +70,13 @@ def tx_commit(channel: "QueueChannel", method: TxCommit) -> None:
         store.when_stored(stored)
 
 
-def tx_rollback(channel: "QueueChannel", _: TxRollback) -> None:
+def tx_rollback(channel: QueueChannel, _: TxRollback) -> None:
     """Forget what was published and settled since the last commit."""
-    _transaction(channel).roll_back(channel)
+    _transaction(channel).roll_back(channel.unacked)
     channel.answer(TxRollbackOk())
 
 
-def _transaction(channel: "QueueChannel") -> Transaction:
+def _transaction(channel: QueueChannel) -> Transaction:
     if channel.transaction is None:
         raise precondition_failed("channel is not transactional")
     return channel.transaction
@@ -116,7 +86,7 @@ def _partial() -> ChannelClosing:
     return precondition_failed("partial tx completion")
 
 
-HANDLERS: dict[type, Callable[["QueueChannel", Any], None]] = {
+HANDLERS: dict[type, Callable[[QueueChannel, Any], None]] = {
     ConfirmSelect: confirm_select,
     TxSelect: tx_select,
     TxCommit: tx_commit,
