@@ -44,7 +44,8 @@ with BrokerThread() as broker:
     producer.produce("t", b"v")
     assert producer.flush(20) == 0
     print(loaded("headrace.coordination.groups", "headrace.coordination.share", "kio", "hypothesis",
-                 "headrace.wire.kafka.coordinator_records"))
+                 "headrace.wire.kafka.coordinator_records", "headrace.frontends.amqp",
+                 "headrace.coordination.queues", "headrace.wire.amqp"))
     print(loaded("headrace.frontends.kafka.fetch.fetch."))
     print(loaded("headrace.frontends.kafka.produce.produce")[:1])
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
