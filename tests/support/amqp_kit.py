@@ -102,6 +102,9 @@ class NotedBroker:
     def pass_done(self) -> None:
         """Confirm nothing."""
 
+    def close(self) -> None:
+        """Stop nothing."""
+
     def closed(self) -> None:
         """Note it."""
         self.host_gone = True

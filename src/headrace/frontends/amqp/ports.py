@@ -103,5 +103,8 @@ class Broker(Protocol):
     def pass_done(self) -> None:
         """Confirm and deliver what a pass of one connection brought: its frames are all taken."""
 
+    def close(self) -> None:
+        """Let no timer go off any more: the broker stops."""
+
     def update_secret(self, principal: Principal, secret: Secret) -> None:
         """Take a new secret of a user who is connected; ConnectionClosing where it is refused."""

@@ -100,7 +100,7 @@ class QueueBroker:
         self.virtual_hosts.turns.soon()
 
     def close(self) -> None:
-        """Let no timer go off any more."""
+        """Let no timer go off any more. `ports.Broker`."""
         self.virtual_hosts.close()
 
     # what queues say

@@ -151,3 +151,4 @@ class AmqpFrontend:
         """Take leave of all clients."""
         for session in list(self._sessions):
             session.shut_down()
+        self.broker.close()
