@@ -120,6 +120,9 @@ def test_what_no_memory_is_left_for_is_never_dropped_in_silence(confirms: bool) 
     else:
         assert isinstance(heard.method, ConnectionClose)
         assert heard.method.reply_code == 506
+        assert "queue 'q' in vhost '/' could not keep a message: a queue in memory holds" in (
+            heard.method.reply_text
+        )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from headrace.coordination.queues.declarations import Queue
 from headrace.coordination.queues.memory_messages import MemoryMessages
 from headrace.coordination.queues.message_queue import MessageQueue
 from headrace.coordination.queues.message_store import MessageStore
-from headrace.coordination.queues.queue_settings import Overflow
 from headrace.ports.deadlines import Deadlines
 
 StoredDone = Callable[[bool], None]
@@ -44,6 +43,8 @@ class HostedQueue(MessageQueue):
         """`time_up`: called when messages, or the queue itself, may be too old."""
         self.declared = queue
         self.name = queue.name
+        self.trouble: str | None = None
+        """Why its store could not take a message; None: nobody has to be told."""
         self.late_stores: list[LateStore] = []
         """Those of its stores that keep messages later than they take them."""
         self._make = make_store
@@ -52,11 +53,6 @@ class HostedQueue(MessageQueue):
         self.timed = queue.settings.ttl_ms is not None or queue.settings.expires_ms is not None
         """Whether time alone may change it."""
         super().__init__(title, queue.settings, self._new_store, self._clock.monotonic())
-
-    @property
-    def refuses(self) -> bool:
-        """Whether it was declared to refuse what it has no room for."""
-        return self.settings.overflow is not Overflow.DROP_HEAD
 
     def arm(self) -> None:
         """Set the timer to when time alone changes something."""

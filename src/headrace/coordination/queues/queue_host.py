@@ -9,7 +9,6 @@ from headrace.coordination.queues.dead_messages import dead_message
 from headrace.coordination.queues.declarations import Arguments, Owner, QueueCounts, QueueFlags
 from headrace.coordination.queues.delivery_turns import DeliveryTurns
 from headrace.coordination.queues.hosted_queue import HostedQueue, MakeStore
-from headrace.coordination.queues.memory_messages import MemoryFull
 from headrace.coordination.queues.permissions import FULL_ACCESS, Access
 from headrace.coordination.queues.published_properties import (
     headers_getter,
@@ -19,6 +18,7 @@ from headrace.coordination.queues.published_properties import (
 from headrace.coordination.queues.queue_settings import Published, QueueType
 from headrace.coordination.queues.refusals import QUEUE, precondition_failed, resource_text
 from headrace.coordination.queues.virtual_host import VirtualHost
+from headrace.model.errors import HeadraceError
 from headrace.ports.deadlines import Deadlines
 
 
@@ -129,9 +129,10 @@ class QueueHost:
             queue = self.queues[name]
             try:
                 if not queue.publish(message, now):
-                    taken = False
-            except MemoryFull:
+                    taken, queue.trouble = False, None
+            except HeadraceError as error:
                 taken = False
+                queue.trouble = str(error)
             if queue.consumers or queue.settings.dead_letters:
                 turns.due(queue, self)
             if queue.timed or message.expiration_ms is not None:

@@ -113,12 +113,11 @@ def _check_user(channel: QueueChannel, traits: Traits) -> None:
 
 
 def _check_kept(channel: QueueChannel, routed: Routed) -> None:
-    """Close where a queue that refuses nothing has no room: who does not confirm would not know."""
+    """Close where a store could not take a message: who asks for no confirms would not know."""
     for name in routed.route:
         queue = channel.host.queues.get(name)
-        if queue is not None and not queue.refuses:
+        if queue is not None and queue.trouble is not None:
+            trouble, queue.trouble = queue.trouble, None
             raise ConnectionClosing(
-                ReplyCode.RESOURCE_ERROR,
-                f"{queue.title} holds as much as the memory for one queue allows: have it consumed"
-                " or give it x-max-length",
+                ReplyCode.RESOURCE_ERROR, f"{queue.title} could not keep a message: {trouble}"
             )
