@@ -96,6 +96,12 @@ class NotedBroker:
         self.channels.append(NotedChannel(outlet))
         return self.channels[-1]
 
+    def room(self) -> None:
+        """Deliver nothing: there is nothing."""
+
+    def pass_done(self) -> None:
+        """Confirm nothing."""
+
     def closed(self) -> None:
         """Note it."""
         self.host_gone = True

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from headrace.broker.gathered_writes import GatheredWrites
     from headrace.coordination.coordinators import Coordinators
 
-FRONTENDS: dict[str, str] = {}
+_AMQP = "headrace.frontends.amqp.frontend"
+FRONTENDS: dict[str, str] = {"AMQP": _AMQP, "AMQPS": _AMQP}
 """Where what is not Kafka's protocol is spoken, by protocol: a module with `frontend(parts)`, which
 returns a `Frontend`. Protocols of one module have one frontend. Imported where a listener has it.
 """

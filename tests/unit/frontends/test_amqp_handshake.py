@@ -3,7 +3,8 @@
 import pytest
 
 from headrace.config.keys.amqp import AmqpKeys
-from headrace.frontends.amqp.connection import HANDSHAKE_S_MAX, SILENT_CLOSE_S, State
+from headrace.frontends.amqp.connection import HANDSHAKE_S_MAX, SILENT_CLOSE_S
+from headrace.frontends.amqp.connection_state import State
 from headrace.frontends.amqp.negotiation import CAPABILITIES, Settings, settings_of
 from headrace.frontends.amqp.ports import LoginRefused
 from headrace.security.identity import Principal

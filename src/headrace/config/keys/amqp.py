@@ -27,6 +27,12 @@ class AmqpKeys(Keys):
         " several.",
         at_least=4096,
     )
+    amqp_guest = key(
+        Kind.BOOLEAN,
+        False,
+        "Let the user guest with the password guest in, from this machine alone, as a fresh"
+        " RabbitMQ does. For trying out: whoever runs anything on this machine is then let in.",
+    )
     amqp_heartbeat_seconds = key(
         Kind.INT,
         60,

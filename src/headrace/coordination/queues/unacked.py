@@ -123,6 +123,13 @@ class ChannelUnacked:
         tags = range(self._oldest(), tag + 1)
         return [held.pop(each) for each in tags if each in held]
 
+    def give_back(self, taken: Iterable[tuple[int, Held]]) -> None:
+        """Hold again, under their tags, what was taken out (a transaction is rolled back)."""
+        held = dict(sorted([*self.held.items(), *taken]))
+        self.held.clear()
+        self.held.update(held)
+        self._lowest = min(held, default=self.next_tag)
+
     def acknowledge(self, taken: Iterable[Held]) -> None:
         """Settle what `take` gave."""
         for holder, level, held in _runs(taken):

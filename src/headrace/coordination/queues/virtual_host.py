@@ -80,7 +80,8 @@ class VirtualHost:
         try:
             exchange_type = ExchangeType(type_name)
         except ValueError:
-            raise precondition_failed(f"unknown exchange type '{type_name}'") from None
+            problem = "unknown" if type_name else "invalid"
+            raise precondition_failed(f"{problem} exchange type '{type_name}'") from None
         name = name.translate(_LINE_ENDS)
         _check_not_default(name)
         access.check(Permission.CONFIGURE, EXCHANGE, name)

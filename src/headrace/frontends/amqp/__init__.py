@@ -6,4 +6,13 @@ contents       header and body frames put together to messages
 negotiation    what is told and agreed before a connection is open
 texts          RabbitMQ's words for what cannot be read
 ports          what a connection asks of the broker behind it
+frontend       what a broker with such listeners begins with
+
+queue_broker   the broker behind them: logins, virtual hosts, the end of each pass
+client         one connection's use of a virtual host
+channel        what a channel has; what its methods do begins at channel_methods: exchange_methods,
+               queue_methods, basic_publish, basic_consume, basic_settle, transactions
+confirms       publisher confirms
+direct_replies replies without a queue
+logins         who a client is
 """

@@ -131,6 +131,10 @@ class OpenChannel:
         if self.port is not None:
             self._channels.send(frames)
 
+    def takes_more(self) -> bool:
+        """Tell whether there is room for deliveries. `ports.Outlet`."""
+        return self._channels.takes_more()
+
     def fail(self, error: AmqpError, ids: MethodId) -> None:
         """Close the channel or the connection. `ports.Outlet`."""
         if self.port is not None:
@@ -154,10 +158,12 @@ class Channels:
         message_bytes_max: int,
         send: Callable[[bytes], None],
         connection_failed: Callable[[AmqpError, MethodId], None],
+        takes_more: Callable[[], bool],
     ) -> None:
         """`connection_failed` is told of errors that close all, when they come later."""
         self.frame_bytes_max = frame_bytes_max
         self.send = send
+        self.takes_more = takes_more
         self._virtual_host = virtual_host
         self._channel_max = channel_max
         self._message_bytes_max = message_bytes_max
@@ -218,6 +224,10 @@ class Channels:
             channel.close()
         self._channels.clear()
         self._virtual_host.closed()
+
+    def room(self) -> None:
+        """Let the virtual host deliver again."""
+        self._virtual_host.room()
 
     def failed(self, channel: OpenChannel, error: AmqpError, ids: MethodId) -> None:
         """Close a channel for an error; hand on one that closes the connection."""

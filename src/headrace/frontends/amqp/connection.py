@@ -11,11 +11,11 @@ learns nothing and gains no speed.
 """
 
 from collections.abc import Callable
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from headrace.frontends.amqp import negotiation, texts
 from headrace.frontends.amqp.channels import ChannelFailed, Channels, read_method
+from headrace.frontends.amqp.connection_state import State
 from headrace.frontends.amqp.negotiation import Settings, Tuned
 from headrace.frontends.amqp.ports import Broker, Credentials, LoginRefused, Peer
 from headrace.model.secret import Secret
@@ -68,21 +68,6 @@ _NO_METHOD = MethodId(0, 0)
 _PUBLISH = encode_method(0, BasicPublish())[7:11]
 
 
-class State(Enum):
-    """How far a connection has come; the values are RabbitMQ's names."""
-
-    HEADER = "pre_init"
-    STARTING = "starting"
-    SECURING = "securing"
-    TUNING = "tuning"
-    OPENING = "opening"
-    RUNNING = "running"
-    CLOSED = "closed"
-    """A close or its answer is sent; only a close or its answer is taken."""
-    REFUSED = "refused"
-    """Nothing is taken any more; it ends after a while."""
-
-
 class AmqpConnection:
     """One connection. Used on the deciding thread only."""
 
@@ -93,19 +78,22 @@ class AmqpConnection:
         broker: Broker,
         send: Callable[[bytes], None],
         now: float,
+        takes_more: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`takes_more` tells whether there is room for deliveries; `room` says when again."""
         self.state = State.HEADER
         self.ended = False
         self.principal: Principal | None = None
         self.client_properties: FieldTable = {}
         self.reason: str | None = None
-        """Why it was closed or refused, for our log; None: its client closed it, or nobody has."""
+        """Why it was closed or refused, for our log; None: its client closed it, or nobody."""
         self.holds_publishes = False
         """Whether the client publishes though the broker is out of a resource: read no more."""
         self._settings = settings
         self._peer = peer
         self._broker = broker
         self._send_bytes = send
+        self._takes_more = takes_more
         self._now = self._received_at = self._sent_at = now
         self._deadline: float | None = now + HANDSHAKE_S_MAX
         self._tuned = Tuned(settings.channel_max, FIRST_FRAMES_BYTES_MAX, 0)
@@ -235,6 +223,11 @@ class AmqpConnection:
             case ConnectionCloseOk():
                 self.lost()
 
+    def room(self) -> None:
+        """Deliver again: `takes_more` has said no, and would not now."""
+        if self._channels is not None:
+            self._channels.room()
+
     # who it is, and where it wants to
 
     def _login(self, credentials: Credentials) -> None:
@@ -274,6 +267,7 @@ class AmqpConnection:
             self._settings.message_bytes_max,
             self._send,
             self._fail,
+            self._takes_more,
         )
         self._answer(ConnectionOpenOk())
         self.state = State.RUNNING

@@ -49,6 +49,9 @@ class Outlet(Protocol):
     def write(self, frames: bytes) -> None:
         """Send whole frames of this channel, made by `wire.amqp.hot`."""
 
+    def takes_more(self) -> bool:
+        """Tell whether there is room for deliveries; False: `VirtualHost.room` says when again."""
+
     def fail(self, error: AmqpError, ids: MethodId) -> None:
         """Close the channel or the connection for a method that was handled later."""
 
@@ -79,6 +82,9 @@ class VirtualHost(Protocol):
     def open_channel(self, outlet: Outlet) -> Channel:
         """Return a new channel; ConnectionClosing where the user may have no more."""
 
+    def room(self) -> None:
+        """Deliver again: there was no room (`Outlet.takes_more`), and there is again."""
+
     def closed(self) -> None:
         """Delete the connection's exclusive queues: it is gone, its channels are closed."""
 
@@ -93,6 +99,9 @@ class Broker(Protocol):
         self, principal: Principal, virtual_host: str, peer: Peer, client_properties: FieldTable
     ) -> VirtualHost:
         """Return the virtual host; ConnectionClosing (NOT_ALLOWED) where it may not be used."""
+
+    def pass_done(self) -> None:
+        """Confirm and deliver what a pass of one connection brought: its frames are all taken."""
 
     def update_secret(self, principal: Principal, secret: Secret) -> None:
         """Take a new secret of a user who is connected; ConnectionClosing where it is refused."""

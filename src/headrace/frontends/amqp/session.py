@@ -4,7 +4,8 @@ import logging
 import math
 from typing import TYPE_CHECKING
 
-from headrace.frontends.amqp.connection import AmqpConnection, State
+from headrace.frontends.amqp.connection import AmqpConnection
+from headrace.frontends.amqp.connection_state import State
 from headrace.frontends.amqp.negotiation import Settings
 from headrace.frontends.amqp.ports import Broker, Peer
 from headrace.net.connection import Connection
@@ -42,6 +43,7 @@ class AmqpSession:
             frontend.broker,
             self._stream.push,
             self._clock.monotonic(),
+            self._stream.takes_more,
         )
         self._arm()
 
@@ -56,10 +58,12 @@ class AmqpSession:
         return self.amqp.need(bytes(view[at : min(filled, at + FRAME_HEADER_BYTES)]), 0)
 
     def room(self) -> None:
-        """Go on with what was not pushed: nothing yet asks whether there is room."""
+        """Go on delivering."""
+        self.amqp.room()
 
     def pass_done(self) -> "Pending | None":
-        """End the pass: nothing waits for its writes."""
+        """End the pass: confirms and deliveries leave with it."""
+        self._frontend.broker.pass_done()
         return None
 
     def closed(self) -> None:

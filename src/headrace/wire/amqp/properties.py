@@ -201,6 +201,14 @@ def without_property(header: bytes, name: str) -> bytes:
     return b"".join((header[:_FLAGS_AT], flags.to_bytes(2), *rest))
 
 
+def with_text(header: bytes, name: str, text: str) -> bytes:
+    """Return a content header with another text in a property that is there; itself without it."""
+    place = _place(header, _FLAG[name])
+    if place is None:
+        return header
+    return b"".join((header[: place[0]], encode_short_string(text), header[place[1] :]))
+
+
 def _entry(headers: bytes, key: bytes) -> tuple[int, int]:
     """Return where the entry of a name is; where there is none, the end, twice."""
     for entry, begin, end in walk_entries(headers):

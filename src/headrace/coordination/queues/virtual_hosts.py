@@ -1,0 +1,58 @@
+"""All virtual hosts of a broker, and what drives their queues."""
+
+from collections.abc import Callable
+
+from headrace.coordination.queues.delivery_turns import Clients, DeliveryTurns
+from headrace.coordination.queues.hosted_queue import MakeStore, make_store
+from headrace.coordination.queues.queue_host import QueueHost
+from headrace.coordination.queues.queue_names import DEFAULT_VHOST
+from headrace.coordination.queues.virtual_host import VirtualHost
+from headrace.ports.clock import Clock
+from headrace.ports.deadlines import Deadlines
+
+
+class VirtualHosts:
+    """The vhosts by name; `/` is always there."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        random_bytes: Callable[[], bytes],
+        clients: Clients,
+        make_store: MakeStore = make_store,
+    ) -> None:
+        """`random_bytes` gives 16, for names of queues."""
+        self.turns = DeliveryTurns(clients, clock.monotonic)
+        self.turns.on_due = self._soon
+        self.deadlines = Deadlines(clock)
+        self._clock = clock
+        self._random_bytes = random_bytes
+        self._make_store = make_store
+        self._turn_set = False
+        self.hosts: dict[str, QueueHost] = {}
+        self.add(DEFAULT_VHOST)
+
+    def add(self, name: str) -> QueueHost:
+        """Add a vhost that is not there."""
+        model = VirtualHost(name, self._random_bytes)
+        host = QueueHost(model, self.turns, self.deadlines, self._make_store)
+        self.hosts[name] = host
+        return host
+
+    def run(self) -> None:
+        """Take a turn now, and what is left when this turn of the loop is over."""
+        if self.turns.take():
+            self._soon()
+
+    def close(self) -> None:
+        """Let no timer go off any more."""
+        self.deadlines.close()
+
+    def _soon(self) -> None:
+        if not self._turn_set:
+            self._turn_set = True
+            self._clock.call_later(0, self._turn)
+
+    def _turn(self) -> None:
+        self._turn_set = False
+        self.run()

@@ -1,0 +1,122 @@
+"""One channel of a client: its consumers, what it holds, and the modes it is in."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from headrace.coordination.queues.consumers import Consumer
+from headrace.coordination.queues.hosted_queue import HostedQueue
+from headrace.coordination.queues.permissions import NEEDED, Access
+from headrace.coordination.queues.queue_host import QueueHost
+from headrace.coordination.queues.refusals import QUEUE, not_found
+from headrace.coordination.queues.unacked import ChannelUnacked
+from headrace.frontends.amqp.ports import Outlet
+from headrace.wire.amqp.content import Message
+from headrace.wire.amqp.hot import DeliverEncoder
+from headrace.wire.amqp.methods import Method
+
+if TYPE_CHECKING:
+    from headrace.frontends.amqp.confirms import Confirms
+    from headrace.frontends.amqp.open_transaction import Transaction
+
+
+class Replies(Protocol):
+    """Who waits for direct replies. `direct_replies.DirectReplies`."""
+
+    def begin(self, channel: "QueueChannel") -> None:
+        """Let a channel be answered."""
+
+    def end(self, channel: "QueueChannel") -> None:
+        """Let it be answered no more."""
+
+    def channel_of(self, name: str) -> "QueueChannel | None":
+        """Return who is answered by a name."""
+
+    def deliver(self, message: Message) -> bool:
+        """Send a reply to who waits for it; False: nobody does."""
+
+
+class Connected(Protocol):
+    """The connection of a channel. `client.Client`."""
+
+    host: QueueHost
+    access: Access
+    user: str
+    replies: Replies
+    now: Callable[[], float]
+    random_bytes: Callable[[], bytes]
+    publishing: Callable[["QueueChannel"], None]
+    wants_cancels: bool
+
+    def __hash__(self) -> int:
+        """It owns exclusive queues, by its identity."""
+
+    def pause(self) -> None:
+        """Deliver nothing more to any channel."""
+
+    def forget(self, channel: "QueueChannel") -> None:
+        """Forget a channel that is closed."""
+
+
+class ChannelConsumer(Consumer):
+    """A consumer with the channel that it is on."""
+
+    __slots__ = ("encode", "hosted", "on")
+
+    def __init__(
+        self,
+        on: "QueueChannel",
+        hosted: HostedQueue,
+        tag: str,
+        **settings: Any,  # noqa: ANN401 - those of `Consumer`
+    ) -> None:
+        super().__init__(hosted, on.unacked, tag, **settings)
+        self.on = on
+        self.hosted = hosted
+        outlet = on.outlet
+        self.encode = DeliverEncoder(outlet.number, tag, outlet.frame_bytes_max).encode
+
+
+class QueueChannel:
+    """What one channel has. `channel_methods.PlayedChannel` says what its methods do."""
+
+    def __init__(self, outlet: Outlet, client: "Connected") -> None:
+        self.outlet = outlet
+        self.client = client
+        self.host = client.host
+        self.unacked = ChannelUnacked(outlet.number)
+        self.consumers: dict[str, ChannelConsumer] = {}
+        self.last_queue = ""
+        """The name of the queue declared last: what an empty name means."""
+        self.prefetch = 0
+        """Of each consumer to come (basic.qos without global); 0: any number."""
+        self.confirms: Confirms | None = None
+        self.transaction: Transaction | None = None
+        self.reply_tag: str | None = None
+        """The tag of its consumer of direct replies; None: it has none."""
+        self.reply_token = ""
+
+    def queue_named(self, name: str) -> str:
+        """Return the queue that a name means: the one declared last where it is empty."""
+        if name:
+            return name
+        if not self.last_queue:
+            raise not_found("previously declared queue")
+        return self.last_queue
+
+    def readable_queue(self, name: str, method_name: str) -> HostedQueue:
+        """Return a queue whose messages are to be taken. ChannelClosing."""
+        name = self.queue_named(name)
+        self.client.access.check(NEEDED[method_name][0], QUEUE, name)
+        return self.host.queue(name, self.client)
+
+    def answer(self, method: Method, *, nowait: bool = False) -> None:
+        """Answer a method, unless its client waits for no answer."""
+        if not nowait:
+            self.outlet.answer(method)
+
+    def wake(self) -> None:
+        """Let those queues hand out that can because of what this channel did."""
+        unacked = self.unacked
+        if unacked.woken:
+            self.host.touched(unacked.woken)
+            unacked.woken.clear()

@@ -1,0 +1,91 @@
+"""One client that has opened a virtual host: its channels, and what they share."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from headrace.coordination.queues.permissions import Access
+from headrace.coordination.queues.queue_host import QueueHost
+from headrace.frontends.amqp import negotiation
+from headrace.frontends.amqp.channel import QueueChannel, Replies
+from headrace.frontends.amqp.channel_methods import PlayedChannel
+from headrace.frontends.amqp.ports import Outlet
+from headrace.security.identity import Principal
+from headrace.wire.amqp.field_table import FieldTable
+
+
+class Behind(Protocol):
+    """The broker behind all clients. `queue_broker.QueueBroker`."""
+
+    now: Callable[[], float]
+    random_bytes: Callable[[], bytes]
+
+    @property
+    def replies(self) -> Replies:
+        """Who waits for direct replies."""
+
+    def publishing(self, channel: QueueChannel) -> None:
+        """Have a channel's confirms sent when the pass ends."""
+
+    def forget(self, channel: QueueChannel) -> None:
+        """Forget a channel that is closed."""
+
+    def soon(self) -> None:
+        """Have done what is due, though no pass ends."""
+
+
+class Client:
+    """One connection's use of a virtual host, and owner of its exclusive queues. `VirtualHost`."""
+
+    def __init__(
+        self,
+        broker: Behind,
+        host: QueueHost,
+        principal: Principal,
+        properties: FieldTable,
+        access: Access,
+    ) -> None:
+        self.host = host
+        self.access = access
+        self.user = principal.name
+        self.replies: Replies = broker.replies
+        self.now: Callable[[], float] = broker.now
+        self.random_bytes: Callable[[], bytes] = broker.random_bytes
+        self.publishing: Callable[[QueueChannel], None] = broker.publishing
+        """Has a channel's confirms sent when the pass ends."""
+        self.wants_cancels = negotiation.capability(properties, "consumer_cancel_notify")
+        """It understands a basic.cancel from us."""
+        self._broker = broker
+        self._channels: dict[QueueChannel, None] = {}
+        self._paused = False
+
+    def open_channel(self, outlet: Outlet) -> PlayedChannel:
+        """Return a new channel."""
+        channel = PlayedChannel(outlet, self)
+        channel.unacked.paused = self._paused
+        self._channels[channel] = None
+        return channel
+
+    def pause(self) -> None:
+        """Deliver nothing more to any channel: the client leaves too much unread."""
+        if not self._paused:
+            self._paused = True
+            for channel in self._channels:
+                channel.unacked.pause()
+
+    def room(self) -> None:
+        """Deliver again."""
+        if self._paused:
+            self._paused = False
+            for channel in self._channels:
+                channel.unacked.resume()
+                channel.wake()
+
+    def forget(self, channel: QueueChannel) -> None:
+        """Forget a channel that is closed."""
+        self._channels.pop(channel, None)
+        self._broker.forget(channel)
+
+    def closed(self) -> None:
+        """Delete the connection's exclusive queues: it is gone, its channels are closed."""
+        self.host.owner_gone(self)
+        self._broker.soon()

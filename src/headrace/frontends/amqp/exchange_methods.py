@@ -1,0 +1,65 @@
+"""The class exchange: declare, delete, bind, unbind."""
+
+from collections.abc import Callable
+from typing import Any
+
+from headrace.coordination.queues.declarations import ExchangeFlags
+from headrace.coordination.queues.exchanges import Binding, Destination
+from headrace.coordination.queues.refusals import EXCHANGE
+from headrace.frontends.amqp.channel import QueueChannel
+from headrace.wire.amqp.model_methods import (
+    ExchangeBind,
+    ExchangeBindOk,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    ExchangeDelete,
+    ExchangeDeleteOk,
+    ExchangeUnbind,
+    ExchangeUnbindOk,
+)
+
+
+def declare(channel: QueueChannel, method: ExchangeDeclare) -> None:
+    """Declare an exchange, or only ask whether it is there."""
+    model = channel.host.model
+    if method.passive:
+        model.check_exchange(method.exchange)
+    else:
+        flags = ExchangeFlags(method.durable, method.auto_delete, method.internal)
+        model.declare_exchange(
+            method.exchange, method.type, flags, method.arguments, channel.client.access
+        )
+    channel.answer(ExchangeDeclareOk(), nowait=method.nowait)
+
+
+def delete(channel: QueueChannel, method: ExchangeDelete) -> None:
+    """Delete an exchange."""
+    channel.host.model.delete_exchange(
+        method.exchange, if_unused=method.if_unused, access=channel.client.access
+    )
+    channel.answer(ExchangeDeleteOk(), nowait=method.nowait)
+
+
+def bind(channel: QueueChannel, method: ExchangeBind) -> None:
+    """Bind an exchange to another."""
+    channel.host.model.bind(_binding(method), channel.client, channel.client.access)
+    channel.answer(ExchangeBindOk(), nowait=method.nowait)
+
+
+def unbind(channel: QueueChannel, method: ExchangeUnbind) -> None:
+    """Take such a binding back."""
+    channel.host.model.unbind(_binding(method), channel.client, channel.client.access)
+    channel.answer(ExchangeUnbindOk(), nowait=method.nowait)
+
+
+def _binding(method: ExchangeBind | ExchangeUnbind) -> Binding:
+    destination = Destination(EXCHANGE, method.destination)
+    return Binding(method.source, destination, method.routing_key, method.arguments)
+
+
+HANDLERS: dict[type, Callable[[QueueChannel, Any], None]] = {
+    ExchangeDeclare: declare,
+    ExchangeDelete: delete,
+    ExchangeBind: bind,
+    ExchangeUnbind: unbind,
+}

@@ -1,0 +1,49 @@
+"""What a channel has published and settled, and not committed yet."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.coordination.queues.queue_settings import Published
+from headrace.coordination.queues.routing import Route
+from headrace.coordination.queues.unacked import ChannelUnacked, Held
+from headrace.wire.amqp.content import Message
+from headrace.wire.amqp.hot import Settlement
+
+if TYPE_CHECKING:
+    from headrace.coordination.queues.hosted_queue import HostedQueue
+
+
+class Routed(NamedTuple):
+    """A publish that was checked and routed."""
+
+    message: Message
+    """As it came, to be returned."""
+    published: Published
+    route: Route
+    mandatory: bool
+    is_reply: bool
+
+
+class Transaction:
+    """What a channel publishes and settles until it commits."""
+
+    def __init__(self) -> None:
+        self.publishes: list[Routed] = []
+        self.settled: list[tuple[bool | None, list[tuple[int, Held]]]] = []
+        """`requeue` as in Settlement, and what was taken out, by tags."""
+        self.awaited: dict[HostedQueue, None] = {}
+        """Queues that keep what is committed later."""
+
+    def settle(self, unacked: ChannelUnacked, settlement: Settlement) -> None:
+        """Note an ack, a nack or a reject. ChannelClosing: there is no such delivery."""
+        _, tag, multiple, requeue = settlement
+        held = unacked.held
+        before = dict(held) if multiple else {tag: held[tag]} if tag in held else {}
+        unacked.take(tag, multiple=multiple)
+        taken = [(each, before[each]) for each in before if each not in held]
+        self.settled.append((requeue, taken))
+
+    def roll_back(self, unacked: ChannelUnacked) -> None:
+        """Forget what was published, and hold again what was settled."""
+        self.publishes.clear()
+        unacked.give_back([held for _, taken in self.settled for held in taken])
+        self.settled.clear()

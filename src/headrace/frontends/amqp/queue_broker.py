@@ -1,0 +1,133 @@
+"""The broker behind all connections of AMQP: logins, virtual hosts, and the end of each pass."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, cast
+
+from headrace.coordination.queues.consumers import Consumer
+from headrace.coordination.queues.dead_messages import WEIGHT_AT, as_delivered
+from headrace.coordination.queues.deliveries import Delivery
+from headrace.coordination.queues.hosted_queue import MakeStore, make_store
+from headrace.coordination.queues.permissions import FULL_ACCESS, Access
+from headrace.coordination.queues.virtual_hosts import VirtualHosts
+from headrace.frontends.amqp.channel import ChannelConsumer, QueueChannel
+from headrace.frontends.amqp.client import Client
+from headrace.frontends.amqp.direct_replies import DirectReplies
+from headrace.frontends.amqp.ports import Credentials, LoginDone, Peer
+from headrace.model.secret import Secret
+from headrace.ports.clock import Clock, Random
+from headrace.security.identity import Principal
+from headrace.wire.amqp.field_table import FieldTable
+from headrace.wire.amqp.model_methods import BasicCancel
+from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
+
+
+class Logins(Protocol):
+    """Tells who a client is."""
+
+    def authenticate(self, credentials: Credentials, peer: Peer, done: LoginDone) -> None:
+        """Tell `done` once who it is, or why it is refused; now or later."""
+
+
+AccessOf = Callable[[str, str], Access]
+
+
+def _full_access(user: str, vhost: str) -> Access:
+    """Return that everything may be done: until users have permissions in vhosts."""
+    return FULL_ACCESS
+
+
+class QueueBroker:
+    """`ports.Broker`, and where queues deliver to (`delivery_turns.Clients`)."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        random: Random,
+        logins: Logins,
+        make_store: MakeStore = make_store,
+        access_of: AccessOf = _full_access,
+    ) -> None:
+        """`access_of`: tells what a user may do in a vhost, by the names of both."""
+        self.now: Callable[[], float] = clock.monotonic
+        self.random_bytes: Callable[[], bytes] = random.uuid
+        self.replies = DirectReplies(random.uuid)
+        self.virtual_hosts = VirtualHosts(clock, random.uuid, self, make_store)
+        self._logins = logins
+        self._access_of = access_of
+        self._publishing: dict[QueueChannel, None] = {}
+
+    # what connections ask
+
+    def authenticate(self, credentials: Credentials, peer: Peer, done: LoginDone) -> None:
+        """Tell `done` once who it is, or why it is refused. `ports.Broker`."""
+        self._logins.authenticate(credentials, peer, done)
+
+    def open(
+        self, principal: Principal, virtual_host: str, peer: Peer, client_properties: FieldTable
+    ) -> Client:
+        """Return a virtual host for a connection; ConnectionClosing. `ports.Broker`."""
+        host = self.virtual_hosts.hosts.get(virtual_host)
+        if host is None:
+            raise ConnectionClosing(ReplyCode.NOT_ALLOWED, f"vhost {virtual_host} not found")
+        access = self._access_of(principal.name, virtual_host)
+        return Client(self, host, principal, client_properties, access)
+
+    def update_secret(self, principal: Principal, secret: Secret) -> None:
+        """Take a new secret: names and passwords do not expire, so there is nothing to renew."""
+
+    def pass_done(self) -> None:
+        """Confirm and deliver what a pass of one connection brought. `ports.Broker`."""
+        publishing = self._publishing
+        while publishing:
+            channel, _ = publishing.popitem()
+            if channel.confirms is not None:
+                channel.confirms.flush()
+        self.virtual_hosts.run()
+
+    # what clients and channels say
+
+    def publishing(self, channel: QueueChannel) -> None:
+        """Have a channel's confirms sent when the pass ends."""
+        if channel.confirms is not None:
+            self._publishing[channel] = None
+
+    def forget(self, channel: QueueChannel) -> None:
+        """Forget a channel that is closed."""
+        self._publishing.pop(channel, None)
+
+    def soon(self) -> None:
+        """Have done what is due, though no pass ends."""
+        self.virtual_hosts.turns.soon()
+
+    def close(self) -> None:
+        """Let no timer go off any more."""
+        self.virtual_hosts.close()
+
+    # what queues say
+
+    def deliver(self, deliveries: Sequence[Delivery]) -> None:
+        """Send messages to their consumers, those of one channel in one write."""
+        written: dict[QueueChannel, list[bytes]] = {}
+        last: Consumer | None = None
+        for consumer, tag, message, redelivered, count in deliveries:
+            if consumer is not last:
+                last = consumer
+                taker = cast("ChannelConsumer", consumer)
+                encode = taker.encode
+                append = written.setdefault(taker.on, []).append
+            if count or message.header[WEIGHT_AT]:
+                message = as_delivered(message, count)
+            append(encode(tag, redelivered, message))
+        for channel, frames in written.items():
+            outlet = channel.outlet
+            outlet.write(b"".join(frames))
+            if not outlet.takes_more():
+                channel.client.pause()
+
+    def queue_gone(self, consumer: Consumer) -> None:
+        """Tell a consumer that its queue was deleted, if its client understands that."""
+        channel = cast("ChannelConsumer", consumer).on
+        if channel.consumers.pop(consumer.tag, None) is None:
+            return
+        if channel.client.wants_cancels:
+            channel.answer(BasicCancel(consumer.tag, True))

@@ -1,0 +1,73 @@
+"""Every refusal that RabbitMQ 4.0 was asked for, in its own words: without sockets."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.coordination.queues.permissions import FULL_ACCESS, Access, Grant, Permissions
+from headrace.wire.amqp.control_methods import ChannelClose, ConnectionClose
+from headrace.wire.amqp.field_kinds import IDS
+from headrace.wire.amqp.methods import name_of
+from tests.support.amqp_channels import Heard, QueueClient, QueueRoom
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "rabbitmq-4.0.5-replies.json"
+CASES = [case for case in json.loads(GOLDEN.read_text())["cases"] if case["opened"]]
+OTHERWISE = {
+    "a frame without its end": "Erlang breaks the line in its text",
+    "a body longer than its header says": "told as the specification has it",
+    "a method that is none": "told in words, where RabbitMQ only ends the connection",
+    "a class that is none": "told in words, where RabbitMQ only ends the connection",
+    "a table cut short": "told in words, where RabbitMQ only ends the connection",
+    "a table with a value of no kind": "told in words, where RabbitMQ only ends the connection",
+    "a header cut short": "told as what it is",
+    "a header whose properties are cut short": "told in words, not as a fault of ours",
+    "basic.deliver: from a client": "told as what it is",
+    "basic.get: from a stream": "there are no streams",
+    "basic.consume: a stream without prefetch": "there are no streams",
+    "basic.consume: a stream without acknowledgements": "there are no streams",
+    "basic.consume: a stream from an offset that is none": "there are no streams",
+    "queue.purge: a stream": "there are no streams",
+}
+
+
+def access_of(user: str, vhost: str) -> Access:
+    """Let `reader` read all, and write and configure what is his."""
+    if user == "guest":
+        return FULL_ACCESS
+    permissions = Permissions()
+    permissions.set(user, vhost, Grant(r"^own\.", r"^own\.", ".*"))
+    return permissions.of(user, vhost)
+
+
+def reply(heard: Heard) -> dict[str, Any]:
+    """Return what a method says, as it is kept of RabbitMQ."""
+    method = heard.method
+    if isinstance(method, ChannelClose | ConnectionClose):
+        return {
+            "closes": "channel" if isinstance(method, ChannelClose) else "connection",
+            "code": method.reply_code,
+            "text": method.reply_text,
+            "class": method.class_id,
+            "method": method.method_id,
+        }
+    return {"answers": name_of(IDS[type(method)]).replace("_", "-")}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_what_is_refused_is_refused_in_rabbitmqs_words(case: dict[str, Any]) -> None:
+    room = QueueRoom(access_of=access_of)
+    clients: dict[int, QueueClient] = {}
+    heard: list[Heard] = []
+    for step in case["steps"]:
+        number = step.get("connection", 0)
+        if number not in clients:
+            clients[number] = room.client(user=case["user"])
+        earlier = [each for each in heard if "closes" in reply(each)]
+        heard = earlier + clients[number].raw(bytes.fromhex(step["data"]))
+    wanted = case["steps"][-1]["answered"]
+    replies = [reply(each) for each in heard]
+    told = [each for each in replies if "closes" in each or each.get("answers") == wanted]
+    differs = case["reply"] not in told[:1]
+    assert differs == (case["name"] in OTHERWISE), (case["reply"], replies)
