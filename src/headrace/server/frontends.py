@@ -1,6 +1,7 @@
 """Which frontend makes the sessions of a listener's connections: by what is spoken there."""
 
 import asyncio
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.broker.gathered_writes import GatheredWrites
     from headrace.coordination.coordinators import Coordinators
+
+log = logging.getLogger(__name__)
 
 _AMQP = "headrace.frontends.amqp.frontend"
 FRONTENDS: dict[str, str] = {"AMQP": _AMQP, "AMQPS": _AMQP}
@@ -62,6 +65,16 @@ class Frontends:
                     f"listeners={listener}: {listener.protocol} is not served by this version:"
                     " leave that listener out"
                 )
+            if not self._config.amqp_preview:
+                raise ConfigError(
+                    f"listeners={listener}: {listener.protocol} is a preview: its queues, durable"
+                    " ones too, live in memory and are gone when the broker ends. Set"
+                    " amqp.preview=true to try it all the same, or leave that listener out"
+                )
+            log.warning(
+                "listener %s: AMQP is a preview: queues, durable ones too, live in memory and are"
+                " gone when the broker ends", listener,
+            )  # fmt: skip
             self._modules[listener.name] = FRONTENDS[listener.protocol]
 
     def make(self, kafka: Frontend, parts: Parts) -> None:

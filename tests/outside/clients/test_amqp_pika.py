@@ -10,7 +10,11 @@ from pika.exceptions import ChannelClosedByBroker, ProbableAuthenticationError, 
 
 from headrace.testing import BrokerThread
 
-CONFIG = {"listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0", "amqp.guest": "true"}
+CONFIG = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0",
+    "amqp.guest": "true",
+    "amqp.preview": "true",
+}
 SECONDS = 20
 
 

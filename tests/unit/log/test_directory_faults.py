@@ -364,3 +364,16 @@ def test_a_start_notes_durably_that_gaps_are_known_from_now_on() -> None:
     after = left(world)
     assert after.exists("/data/headrace-gap-offset-checkpoint")
     assert after.exists(f"/data/{file_names.BOOT_ID}")
+
+
+def test_a_directory_whose_flush_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+
+    def planted(_: object) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(world.disk, "sync_directories", planted)
+    log = filled(world, 1)
+    assert log.high_watermark == 0
+    assert str(world.directory.failure) == f"{log.directory}: broken"
+    world.close()

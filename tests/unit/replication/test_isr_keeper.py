@@ -230,6 +230,19 @@ def test_a_refused_partition_does_not_hold_up_others() -> None:
     assert [each.topic_partition.partition for each in here.asked[1]] == [1]
 
 
+def test_a_refused_partition_is_asked_for_in_its_time_though_another_is_led_no_more() -> None:
+    here = Here(2)
+    here.fetch(A)
+    here.clock.turn()
+    here.answer_all(ErrorCode.INELIGIBLE_REPLICA)
+    here.fetch(A)
+    here.fetch(A, index=1)
+    here.partitions[1].role.resign()
+    assert here.wait(REFUSED_SECONDS * 0.9) == 1
+    assert here.wait(REFUSED_SECONDS * 0.2) == 2
+    assert [each.topic_partition.partition for each in here.asked[1]] == [0]
+
+
 def test_a_refusal_after_a_lost_answer_has_the_isr_that_holds_written_anew() -> None:
     here = Here()
     here.fetch(A)

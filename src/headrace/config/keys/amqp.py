@@ -41,3 +41,10 @@ class AmqpKeys(Keys):
         " protocol knows at most 65535.",
         at_least=0,
     )
+    amqp_preview = key(
+        Kind.BOOLEAN,
+        False,
+        "Serve listeners of AMQP though they are a preview: queues, also durable ones, and all that"
+        " is declared live in memory and are gone when the broker ends. Without it a broker with"
+        " such a listener does not start.",
+    )
