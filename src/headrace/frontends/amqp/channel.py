@@ -48,7 +48,7 @@ class Connected(Protocol):
     wants_cancels: bool
 
     def __hash__(self) -> int:
-        """It owns exclusive queues, by its identity."""
+        """Tell it from others: it owns exclusive queues."""
 
     def pause(self) -> None:
         """Deliver nothing more to any channel."""
