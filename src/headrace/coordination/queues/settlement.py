@@ -200,8 +200,7 @@ class Settlement:
     def change(self, *, soon: bool = False) -> None:
         """Have a frame written."""
         self._changed = True
-        if not self._writing:
-            self._files.note_changed(self, soon=soon)
+        self._files.note_changed(self, soon=soon)
 
     # Writing
 
@@ -271,8 +270,6 @@ class Settlement:
             self._file_end = frame.at + size
         self.told_durable = frame.state.cursor.handed_out
         self.start_durable = min(frame.state.cursor.start, self._log.high_watermark)
-        if self._changed:
-            self._files.note_changed(self, soon=self.closed)
         self._durable()
 
     # Retention

@@ -248,3 +248,16 @@ def test_holes_cost_less_than_sixteen_bytes_each() -> None:
     assert (out.count, out.bytes, out.lowest()) == (100_000, 1_000_000, 1)
     assert not out.settle(0)
     assert list(out.gaps(0, 5)) == [(0, 0), (2, 2), (4, 4)]
+
+
+def test_what_is_settled_while_a_frame_is_written_waits_for_that_and_no_longer() -> None:
+    here = LogQueue()
+    here.published(*"abc")
+    here.gets()
+    here.acknowledge(1)
+    here.world.clock.advance(0.06)
+    assert here.world.disk.busy, "the frame is being flushed"
+    here.acknowledge(2)
+    here.world.clock.advance(0.06)
+    here.world.disk.settle()
+    assert here.killed().gets() == ["c*"]
