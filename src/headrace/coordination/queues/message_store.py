@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from headrace.coordination.queues.queue_settings import Published
+from headrace.model.errors import HeadraceError
 from headrace.wire.amqp.content import Message
 
 
@@ -62,3 +63,19 @@ class MessageStore(Protocol):
 
     def note_returned(self, position: int, count: int) -> None:
         """Note that a message has been given back `count` times by now."""
+
+
+class StoreListener(Protocol):
+    """Who drives the queue. Told while something else is done: none of these may append."""
+
+    def confirmed(self, upto: int) -> None:
+        """Note that what was appended at positions below `upto` holds for good."""
+
+    def readable(self) -> None:
+        """Note that `read` has more, or what it had not at hand: `deliver` is worth a call."""
+
+    def arrived(self, count: int, size: int) -> None:
+        """Note that others wrote `count` messages of `size` bytes (`MessageQueue.note_arrived`)."""
+
+    def failed(self, error: HeadraceError) -> None:
+        """Note that nothing is taken or given any more: what was not confirmed may be lost."""

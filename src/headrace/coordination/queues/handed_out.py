@@ -1,0 +1,89 @@
+"""Which messages are handed out and not settled, with the bytes of their bodies.
+
+Positions rise, and most are settled in the order in which they went out. A block of positions is an
+array of sizes, so settling changes one entry of it, and a block goes with its last message. With
+every second message settled that is less than 16 bytes for each that is.
+"""
+
+from array import array
+from collections.abc import Iterator, Sequence
+
+BLOCK_POSITIONS = 256
+_NOTHING = -1
+_EMPTY = array("i", [_NOTHING]) * BLOCK_POSITIONS
+
+
+class _Block:
+    """The sizes of what is out of some neighbouring positions."""
+
+    __slots__ = ("count", "sizes")
+
+    def __init__(self) -> None:
+        self.sizes = _EMPTY[:]
+        self.count = 0
+
+
+class HandedOut:
+    """Positions that are out, each with the bytes of its body."""
+
+    __slots__ = ("_blocks", "bytes", "count")
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, _Block] = {}
+        """By number, in the order of positions: none is added below the last."""
+        self.count = 0
+        self.bytes = 0
+
+    def add(self, positions: Sequence[int], sizes: Sequence[int]) -> None:
+        """Note that messages went out; each position lies above all before it."""
+        blocks = self._blocks
+        for position, size in zip(positions, sizes, strict=True):
+            number, at = divmod(position, BLOCK_POSITIONS)
+            block = blocks.get(number)
+            if block is None:
+                block = blocks[number] = _Block()
+            block.sizes[at] = size
+            block.count += 1
+        self.count += len(positions)
+        self.bytes += sum(sizes)
+
+    def settle(self, position: int) -> bool:
+        """Forget a position; False where it is not out."""
+        number, at = divmod(position, BLOCK_POSITIONS)
+        block = self._blocks.get(number)
+        if block is None:
+            return False
+        size = block.sizes[at]
+        if size == _NOTHING:
+            return False
+        block.sizes[at] = _NOTHING
+        self.count -= 1
+        self.bytes -= size
+        if block.count == 1:
+            del self._blocks[number]
+        else:
+            block.count -= 1
+        return True
+
+    def lowest(self) -> int | None:
+        """Return the lowest position that is out."""
+        return next(self.positions(), None)
+
+    def positions(self) -> Iterator[int]:
+        """Yield what is out, the lowest first."""
+        for number, block in self._blocks.items():
+            first = number * BLOCK_POSITIONS
+            for at, size in enumerate(block.sizes):
+                if size != _NOTHING:
+                    yield first + at
+
+    def gaps(self, first: int, below: int) -> Iterator[tuple[int, int]]:
+        """Yield the runs, both ends inclusive, of what is not out from `first` to `below`."""
+        for position in self.positions():
+            if position >= below:
+                break
+            if position > first:
+                yield first, position - 1
+            first = max(first, position + 1)
+        if first < below:
+            yield first, below - 1

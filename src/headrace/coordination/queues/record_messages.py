@@ -1,0 +1,131 @@
+"""A queue's messages as records of its topic, and back.
+
+A record's headers `amqp.header` and `amqp.exchange` are the content header as it came and the
+exchange; its key is the routing key, its value the body. A record of a Kafka producer has neither:
+it comes from the default exchange, persistent, by its key as far as that is a routing key.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from headrace.coordination.delivery.batches import Aborted, stretches
+from headrace.model.errors import ApiError, Malformed
+from headrace.ports.disk import Buffer
+from headrace.record.batch import CODEC_MASK, Record, build, iterate, new_record, records
+from headrace.record.batch_layout import ATTRIBUTES
+from headrace.wire.amqp.content import Message
+from headrace.wire.amqp.properties import (
+    PERSISTENT,
+    Properties,
+    body_size_of,
+    make_header,
+    read_essentials,
+)
+
+HEADER = "amqp.header"
+EXCHANGE = "amqp.exchange"
+ROUTING_KEY_BYTES_MAX = 255
+RECORD_BYTES = 64
+"""What a record takes beside key, value and the two headers' values, at most."""
+
+_logger = logging.getLogger(__name__)
+
+
+class Found(NamedTuple):
+    """Messages of a stretch of log, all three alike long."""
+
+    positions: list[int]
+    messages: list[Message]
+    expiries_ms: list[int | None]
+    """When each expires, milliseconds since 1970."""
+
+
+def record_bytes(message: Message) -> int:
+    """Return the bytes of a message's record, or a few more."""
+    names = len(message.exchange) + len(message.routing_key)
+    return len(message.body) + len(message.header) + 4 * names + RECORD_BYTES
+
+
+def batch_of_messages(messages: Sequence[Message], now_ms: int) -> bytes:
+    """Return one batch of messages, which are published at `now_ms`."""
+    return build([_record(message, now_ms) for message in messages])
+
+
+def _record(message: Message, now_ms: int) -> Record:
+    headers = (
+        (HEADER, message.header),
+        (EXCHANGE, message.exchange.encode("utf-8", "surrogateescape")),
+    )
+    key = message.routing_key.encode("utf-8", "surrogateescape")
+    return new_record(message.body, key, now_ms, headers)
+
+
+def is_compressed(data: Buffer) -> bool:
+    """Tell whether any batch is: those are not unfolded on the deciding thread."""
+    return any(header[ATTRIBUTES] & CODEC_MASK for _, header in iterate(data))
+
+
+def messages_in(
+    data: Buffer,
+    at: int,
+    *,
+    aborted: Sequence[Aborted] = (),
+    ttl_ms: int | None = None,
+    arrived_ms: int = 0,
+    is_settled: Callable[[int], bool] | None = None,
+) -> Found:
+    """Return the messages of whole batches from position `at` on that are committed, not settled.
+
+    `arrived_ms`: when those came whose producer gave no time. A batch that cannot be read, by
+    nobody else either, is passed over, and the log line says which.
+    """
+    found = Found([], [], [])
+    view = memoryview(data)
+    for stretch in stretches(data, at, aborted):
+        if not stretch.wanted:
+            continue
+        try:
+            batch = list(records(view[stretch.begin : stretch.end]))
+        except ApiError as error:
+            _logger.error(
+                "offsets %d to %d hold no messages, for their batch cannot be read (%s): whoever "
+                "wrote it must send it again", stretch.first, stretch.last, error,
+            )  # fmt: skip
+            continue
+        for record in batch:
+            if record.offset < at or (is_settled is not None and is_settled(record.offset)):
+                continue
+            message, life_ms = _message(record)
+            lives = [life for life in (life_ms, ttl_ms) if life is not None]
+            came_ms = record.timestamp if record.timestamp >= 0 else arrived_ms
+            found.positions.append(record.offset)
+            found.messages.append(message)
+            found.expiries_ms.append(came_ms + min(lives) if lives else None)
+    return found
+
+
+def _message(record: Record) -> tuple[Message, int | None]:
+    """Return a record's message and how long it lives by its own expiration."""
+    body = record.value or b""
+    headers = dict(record.headers)
+    header, expiration = _header(headers.get(HEADER), body)
+    exchange = (headers.get(EXCHANGE) or b"").decode("utf-8", "surrogateescape")
+    key = (record.key or b"").decode("utf-8", "surrogateescape")
+    if len(record.key or b"") > ROUTING_KEY_BYTES_MAX:
+        key = ""
+    return Message(exchange, key, header, body), expiration
+
+
+def _header(header: bytes | None, body: bytes) -> tuple[bytes, int | None]:
+    """Return the content header, made where there is none of this body, and the expiration."""
+    if header is not None:
+        try:
+            essentials = read_essentials(header)
+            if body_size_of(header) == len(body):
+                expiration = essentials.expiration
+                digits = expiration is not None and expiration.isdigit()
+                return header, int(expiration) if digits and expiration is not None else None
+        except Malformed:
+            pass  # a Kafka producer wrote what is no content header
+    return make_header(len(body), Properties(delivery_mode=PERSISTENT)), None
