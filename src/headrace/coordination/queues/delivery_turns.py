@@ -27,10 +27,10 @@ class Clients(Protocol):
         """Tell a consumer that its queue was deleted."""
 
 
-class Undertaker(Protocol):
+class DeadLetterPublisher(Protocol):
     """The host of a queue, as far as its dead letters go. `queue_host.QueueHost`."""
 
-    def bury(self, queue: HostedQueue) -> int:
+    def publish_dead_letters(self, queue: HostedQueue) -> int:
         """Publish what died in a queue; returns how many there were."""
 
 
@@ -40,12 +40,12 @@ class DeliveryTurns:
     def __init__(self, clients: Clients, now: Callable[[], float]) -> None:
         self._clients = clients
         self._now = now
-        self._due: dict[HostedQueue, Undertaker] = {}
+        self._due: dict[HostedQueue, DeadLetterPublisher] = {}
         self._gone: list[Consumer] = []
         self.on_due: Callable[[], None] = lambda: None
         """Called by `soon`: has `take` called when this turn of the loop is over."""
 
-    def due(self, queue: HostedQueue, host: Undertaker) -> None:
+    def due(self, queue: HostedQueue, host: DeadLetterPublisher) -> None:
         """Let a queue hand out in the next turn."""
         self._due[queue] = host
 
@@ -74,7 +74,7 @@ class DeliveryTurns:
                 messages -= len(deliveries)
                 self._clients.deliver(deliveries)
             if queue.settings.dead_letters:
-                messages -= host.bury(queue)
+                messages -= host.publish_dead_letters(queue)
             if queue.timed and not queue.deleted:
                 queue.arm()
             if queue.more:

@@ -187,7 +187,7 @@ class QueueHost:
 
     # Dead letters
 
-    def bury(self, queue: HostedQueue) -> int:
+    def publish_dead_letters(self, queue: HostedQueue) -> int:
         """Publish what died in a queue to its dead letter exchange; returns how many there were.
 
         A message is settled where it died once all that take it keep it.

@@ -43,10 +43,10 @@ def act(channel: QueueChannel, taken: list[Held], requeue: bool | None) -> None:
         channel.unacked.requeue(taken)
     else:
         channel.unacked.reject(taken)
-        _let_bury(channel, taken)
+        _let_die(channel, taken)
 
 
-def _let_bury(channel: QueueChannel, taken: Iterable[Held]) -> None:
+def _let_die(channel: QueueChannel, taken: Iterable[Held]) -> None:
     """Let queues publish what has died in them."""
     channel.host.touched(dict.fromkeys(held[0].queue for held in taken))
 
