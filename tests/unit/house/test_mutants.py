@@ -286,7 +286,7 @@ def test_a_tests_lines_are_measured_anew_only_when_what_it_imports_has_changed(
 
 def test_tests_are_asked_in_whatever_room_they_lie() -> None:
     files = asked_files(ROOT)
-    rooms = {path.parent.name for path in (ROOT / "tests/unit").glob("*/test_*.py")}
+    rooms = {path.parent.name for path in (ROOT / "tests/unit").rglob("test_*.py")}
     assert rooms == {Path(file).parent.name for file in files if file.startswith("tests/unit/")}
     assert "tests/unit/house/test_mutants.py" not in files
 
