@@ -62,10 +62,6 @@ class MessageWindow:
             stop = bisect_left(positions, below, at, stop)
         return positions[at:stop], self._messages[at:stop]
 
-    def has_from(self, position: int) -> bool:
-        """Tell whether there is a message from `position` on."""
-        return not self.is_empty and self._positions[-1] >= position
-
     def expires_at(self, position: int) -> float | None:
         """Return when a message at hand expires, monotonic seconds; None: never, or not here."""
         at = bisect_left(self._positions, position, self._head)
