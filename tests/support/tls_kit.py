@@ -30,6 +30,8 @@ class Above(BufferedProtocol):
         self.room = 1 << 18
         self.ended = False
         self.stop_at = 1 << 62
+        self.told: list[str] = []
+        """Of writing: what it was told to do."""
         self._space = memoryview(bytearray(1 << 18))
 
     def connection_made(self, transport: Any) -> None:
@@ -54,6 +56,14 @@ class Above(BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Note the end."""
         self.ended = True
+
+    def pause_writing(self) -> None:
+        """Note it."""
+        self.told.append("pause")
+
+    def resume_writing(self) -> None:
+        """Note it."""
+        self.told.append("resume")
 
 
 class HandDoor:

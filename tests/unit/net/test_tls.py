@@ -199,6 +199,18 @@ def test_what_is_not_wanted_yet_waits_and_then_comes(make: Callable[..., Scene])
     assert len(above.received) == 50_000
 
 
+def test_what_is_above_is_told_when_the_client_does_not_read_and_when_it_does(
+    make: Callable[..., Scene],
+) -> None:
+    client = make().connect()
+    client.below.pause_writing()  # amid the handshake there is nobody to tell
+    client.below.resume_writing()
+    above = client.shake_hands()
+    client.below.pause_writing()
+    client.below.resume_writing()
+    assert above.told == ["pause", "resume"]
+
+
 def test_bytes_changed_on_the_way_end_the_connection(
     make: Callable[..., Scene], caplog: pytest.LogCaptureFixture
 ) -> None:
