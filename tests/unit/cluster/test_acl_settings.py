@@ -110,6 +110,7 @@ def test_a_broker_has_the_acls_when_it_listens_and_all_again_after_a_lost_sessio
         await add(cluster.brokers[0], AclBinding(TX, BOB))
         server = await cluster.start(1)
         assert len(held(server)) == 2
+        await asyncio.sleep(1)  # the notices of both rules are read once more
         store = cluster.ensemble.session("somebody")
         await store.delete("/kafka-acl/Topic/t")  # told to nobody
         await asyncio.sleep(1)
