@@ -58,7 +58,10 @@ class Inbox:
         return self.view[filled : max(self._reach, filled + LENGTH_BYTES)]
 
     def received(self, nbytes: int) -> bool:
-        """Count `nbytes` that have come into `space`; tell whether a look is worth it."""
+        """Count `nbytes` that have come into `space`; tell whether a look is worth it.
+
+        A frame of known size may be unfinished and have room.
+        """
         if self._carried:
             return self._received_ahead(nbytes)
         self.filled = filled = self.filled + nbytes
@@ -73,13 +76,6 @@ class Inbox:
             return True
         self._carry(0, filled + nbytes, need)  # the shared buffer is others' next
         return False
-
-    def whole_frame_possible(self) -> bool:
-        """Tell whether a look is worth it.
-
-        A frame of known size may be unfinished and have room.
-        """
-        return self.filled >= self._need or self.filled >= self._reach > 0
 
     def keep(self, at: int, need: int) -> bool:
         """Keep what lies at and after `at`, where a frame of `need` bytes in all begins.
