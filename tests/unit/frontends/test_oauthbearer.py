@@ -23,12 +23,13 @@ ONE = signer("ES256")
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("keys") / "keys.json"
+    path = tmp_path_factory.mktemp("keys") / "keys.json"
+    path.write_bytes(jwks(ONE))
+    return path
 
 
 @pytest.fixture(scope="module")
 def broker(keys: Path) -> Iterator[BrokerThread]:
-    keys.write_bytes(jwks(ONE))
     with guarded(**listener_settings(keys)) as running:
         yield running
 
