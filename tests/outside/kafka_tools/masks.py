@@ -19,6 +19,7 @@ MASKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 )
 _SPACES = re.compile(r"[ \t]+")
 _THREAD = re.compile(r"^\[[\w |-]+\] (?=ERROR|WARN)")
+_REFUSAL = re.compile(r"org\.apache\.kafka\.common\.errors\.(\w+: .+)")
 _RATES = re.compile(r"\b\d+\.\d+\b")
 
 Mask = Callable[[list[str]], list[str]]
@@ -111,6 +112,11 @@ def without_warnings(found: list[str]) -> list[str]:
 def without_threads(found: list[str]) -> list[str]:
     """Which of a client's threads says something is a matter of time."""
     return [_THREAD.sub("", line) for line in found]
+
+
+def refusals(found: list[str]) -> list[str]:
+    """Which refusals a client met: by which of its calls it hears of one is a matter of time."""
+    return sorted(set(_REFUSAL.findall("\n".join(found))))
 
 
 def events(found: list[str]) -> list[str]:

@@ -39,9 +39,12 @@ def _acls(name: str, words: str, *mask: Mask, **more: object) -> Step:
 
 
 def furnishing() -> list[Step]:
-    """Topics one and two, records, and a group with offsets."""
+    """Topics one and two, records, and a group with offsets.
+
+    One partition each: to which of several a producer writes what has no key is a draw.
+    """
     return [
-        _as("admin", "topics create one", TOPICS, "--create --topic one --partitions 2"),
+        _as("admin", "topics create one", TOPICS, "--create --topic one --partitions 1"),
         _as("admin", "topics create two", TOPICS, "--create --topic two --partitions 1"),
         _as("admin", "console-producer", PRODUCER, "--topic one --sync", stdin="a\nb\nc\n"),
         _as("admin", "console-consumer", CONSUMER,
@@ -284,7 +287,8 @@ def granted() -> list[Step]:
         alice("consumer-groups describe, seen", GROUPS, "--describe --group g3",
               masks.in_any_order),
         alice("consumer-groups delete, without leave", GROUPS, "--delete --group g3"),
-        alice("console-producer, without write", PRODUCER, "--topic one --sync", stdin="x\n"),
+        alice("console-producer, without write", PRODUCER, "--topic one --sync", masks.refusals,
+              stdin="x\n", expected=("ClusterAuthorizationException",)),
         grant("--operation Write --topic one"),
         alice("console-producer, allowed", PRODUCER, "--topic one --sync", stdin="d\n"),
         alice("producer-perf in a transaction, without its id", f"{TOOLS}.ProducerPerformance",
