@@ -1,6 +1,7 @@
 """Brokers that encrypt what they say to each other and say who they are, under stock clients."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,14 +22,17 @@ from confluent_kafka.admin import (
 )
 from kazoo.client import KazooClient
 
+from headrace.security.sasl import Mechanism
 from tests.support.broker_cluster import until
 from tests.support.load import Load, kept
+from tests.support.process import HEADRACE
 from tests.support.secured_cluster import (
     ALICE,
     ALICES_PASSWORD,
     BROKER,
     BROKERS_PASSWORD,
     JAAS,
+    MECHANISM,
     SecuredCluster,
     add_user,
     jaas,
@@ -216,6 +220,75 @@ def test_brokers_know_each_other_by_their_certificates_and_may_act_by_one_acl(
         brokers.create("mutual", replicas=2)
     finally:
         brokers.kill()
+
+
+@pytest.mark.parametrize("mechanism", [Mechanism.PLAIN, Mechanism.SCRAM_SHA_256])
+def test_brokers_know_each_other_by_the_mechanism_that_is_set(
+    tmp_path: Path, zookeeper: ZooKeeper, mechanism: Mechanism
+) -> None:
+    secured = SecuredCluster(
+        tmp_path / "two", zookeeper.hosts, 2, among_brokers=mechanism,
+        offsets_topic_replication_factor=1,
+    )  # fmt: skip
+    with secured.brokers as brokers:
+        brokers.create("two", replicas=2)  # returns when both are in sync
+        producer = Producer({"bootstrap.servers": brokers.bootstrap, "acks": "all"})
+        failed: list[KafkaError | None] = []
+        producer.produce("two", b"x", on_delivery=lambda error, _: failed.append(error))
+        assert producer.flush(30) == 0
+        assert failed == [None]
+        assert BROKERS_PASSWORD not in brokers.output
+
+
+def test_a_token_that_one_broker_made_lets_in_at_the_others_until_it_is_expired(
+    tmp_path: Path, zookeeper: ZooKeeper
+) -> None:
+    secured = SecuredCluster(
+        tmp_path / "tokens", zookeeper.hosts, 2, delegation_token_secret_key="planted-4711",
+        offsets_topic_replication_factor=1,
+    )  # fmt: skip
+    alice, bearer = tmp_path / "alice.properties", tmp_path / "bearer.properties"
+    common = (
+        f"security.protocol=SASL_SSL\nssl.truststore.type=PEM\n"
+        f"ssl.truststore.location={secured.authority.certificate}\n"
+    )
+    alice.write_text(
+        f"{common}sasl.mechanism={MECHANISM}\nsasl.jaas.config={jaas(ALICES_PASSWORD, ALICE)}\n"
+    )
+    with secured.brokers:
+        secured.brokers.create("any")
+        make_alice(secured)
+        until(lambda: may(secured, 0), "alice is let in")
+        made = headrace(secured, 0, alice, "token", "create", str(bearer), "--json")
+        token = json.loads(made.stdout)["token"]
+        bearer.write_text(bearer.read_text() + common)
+        for number in range(2):
+            until(
+                lambda number=number: (  # type: ignore[misc]
+                    headrace(secured, number, bearer, "topic", "list").returncode == 0
+                ),
+                f"let in by a token at broker {number}",
+            )
+        assert headrace(secured, 1, alice, "token", "expire", token).returncode == 0
+        for number in range(2):
+            until(
+                lambda number=number: (  # type: ignore[misc]
+                    headrace(secured, number, bearer, "topic", "list").returncode != 0
+                ),
+                f"refused with an expired token at broker {number}",
+            )
+        assert "planted-4711" not in secured.brokers.output
+
+
+def headrace(
+    secured: SecuredCluster, number: int, settings: Path, *words: str
+) -> "subprocess.CompletedProcess[str]":
+    """Run the command at one broker, as who `settings` says."""
+    broker = str(secured.client(number)["bootstrap.servers"])
+    return subprocess.run(
+        [str(HEADRACE), *words, "--command-config", str(settings), "--broker", broker],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
 
 
 def test_the_brokers_user_is_made_once(running: SecuredCluster) -> None:

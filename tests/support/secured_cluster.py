@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headrace.config.jaas import SCRAM_MODULE
+from headrace.config.jaas import PLAIN_MODULE, SCRAM_MODULE
 from headrace.security.sasl import Mechanism
 from tests.support.broker_cluster import BrokerCluster
 from tests.support.certificates import Authority
@@ -14,18 +14,28 @@ from tests.support.process import HEADRACE, free_port
 BROKER, BROKERS_PASSWORD = "broker", "among-brokers-417"
 ALICE, ALICES_PASSWORD = "alice", "of-alice-258"
 MECHANISM = Mechanism.SCRAM_SHA_512
-JAAS = "listener.name.brokers.scram-sha-512.sasl.jaas.config"
 
 
-def jaas(password: str, user: str = BROKER) -> str:
-    """The line by which a broker says who it is."""
-    return f'{SCRAM_MODULE} required username="{user}" password="{password}";'
+def jaas_key(mechanism: Mechanism) -> str:
+    """The setting by which a broker says who it is to the others."""
+    return f"listener.name.brokers.{mechanism.lower()}.sasl.jaas.config"
 
 
-def add_user(connect: str, user: str, password: str) -> None:
+JAAS = jaas_key(MECHANISM)
+
+
+def jaas(password: str, user: str = BROKER, mechanism: Mechanism = MECHANISM) -> str:
+    """The line of it; by PLAIN it says, too, who may come."""
+    who = f'username="{user}" password="{password}"'
+    if mechanism is Mechanism.PLAIN:
+        return f'{PLAIN_MODULE} required {who} user_{user}="{password}";'
+    return f"{SCRAM_MODULE} required {who};"
+
+
+def add_user(connect: str, user: str, password: str, mechanism: Mechanism = MECHANISM) -> None:
     """Have a user in ZooKeeper before any broker is there, as an operator does."""
     command = [str(HEADRACE), "user", "create", user, "--zookeeper", connect]
-    command += ["--mechanism", MECHANISM, "--password-file=-"]
+    command += ["--mechanism", mechanism, "--password-file=-"]
     done = subprocess.run(
         command, input=f"{password}\n", capture_output=True, text=True, timeout=60, check=False
     )
@@ -45,13 +55,16 @@ class SecuredCluster:
         count: int = 3,
         protocol: str = "SASL_SSL",
         each: Callable[[int], dict[str, Any]] | None = None,
+        among_brokers: Mechanism = MECHANISM,
         **settings: Any,
     ) -> None:
+        """`among_brokers`: the mechanism by which they authenticate to each other."""
         place.mkdir(exist_ok=True)
         self.authority = Authority(place)
         certificate = self.authority.sign("brokers", "/CN=broker")
         self.brokers = BrokerCluster(place, hosts, count, **settings)
-        add_user(self.brokers.connect, BROKER, BROKERS_PASSWORD)
+        if among_brokers is not Mechanism.PLAIN:
+            add_user(self.brokers.connect, BROKER, BROKERS_PASSWORD, among_brokers)
         self._ports = []
         for number, broker in enumerate(self.brokers.brokers):
             self._ports.append(free_port())
@@ -62,8 +75,9 @@ class SecuredCluster:
                     f"PLAINTEXT:PLAINTEXT,BROKERS:{protocol},CLIENTS:SASL_SSL",
                 "inter.broker.listener.name": "BROKERS",
                 "sasl.enabled.mechanisms": MECHANISM,
-                "sasl.mechanism.inter.broker.protocol": MECHANISM,
-                JAAS: jaas(BROKERS_PASSWORD),
+                "listener.name.brokers.sasl.enabled.mechanisms": among_brokers,
+                "sasl.mechanism.inter.broker.protocol": among_brokers,
+                jaas_key(among_brokers): jaas(BROKERS_PASSWORD, mechanism=among_brokers),
                 "ssl.keystore.location": certificate.both,
                 "ssl.truststore.location": self.authority.certificate,
                 "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
