@@ -87,6 +87,18 @@ def test_eight_brokers_share_13_and_19_partitions_evenly() -> None:
     assert sorted(led.values()) == [4] * 8
 
 
+@pytest.mark.parametrize("racks", [(None, None), ("a", "b")])
+def test_partitions_that_a_topic_gains_go_where_least_is_led_once_it_is_spread(
+    racks: tuple[str | None, ...],
+) -> None:
+    """Broker 1 leads one of another topic: with two of this one it leads three, and 0 has two."""
+    cluster = image(2, ("grows", [0, 0]), ("other", [1]))
+    brokers = [info._replace(rack=racks[info.broker_id]) for info in cluster.brokers.values()]
+    cluster.apply(ImageDelta(brokers=brokers))
+    placed = planner(cluster).place(3, 1, [BrokerId(0), BrokerId(0)])
+    assert placed == ((1,), (1,), (0,))
+
+
 RACKS: list[list[str | None]] = [
     ["a", "b", "c"],
     ["a", "a", "b", "b", "c", "c"],
