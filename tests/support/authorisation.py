@@ -79,9 +79,14 @@ def _nested(hint: Any) -> type[Any] | None:
     return next(filter(None, map(_nested, get_args(hint))), None)
 
 
-def open_session(here: Room, identity: Identity) -> tuple[Dispatcher, KafkaSession]:
-    """A connection of somebody who is known; stop the dispatcher."""
-    dispatcher = Dispatcher(
+def open_session(
+    here: Room, identity: Identity, dispatcher: Dispatcher | None = None
+) -> tuple[Dispatcher, KafkaSession]:
+    """A connection of somebody who is known; stop the dispatcher.
+
+    `dispatcher`: of an earlier one. What connections of a broker share they share by it.
+    """
+    dispatcher = dispatcher or Dispatcher(
         here.broker, here.coordinators, here.controller, APIS, here.broker.metrics
     )
     peer: Any = SimpleNamespace(

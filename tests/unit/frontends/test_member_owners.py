@@ -30,13 +30,12 @@ def told(tmp_path: Path, story: Callable[[Room, KafkaSession, KafkaSession], Any
             await here.controller.create_topics([NewTopic("t", 1, 1), NewTopic("u", 1, 1)])
             here.write("t")
             here.broker.authorizer = Rules()
-            first, alice = open_session(here, ALICE)
-            second, bob = open_session(here, BOB)
+            dispatcher, alice = open_session(here, ALICE)
+            _, bob = open_session(here, BOB, dispatcher)
             find = {"key_type": 0, "coordinator_keys": ["g"]}
             await call(here, alice, ApiKey.FIND_COORDINATOR, 6, find)
             await story(here, alice, bob)
-            await first.stop()
-            await second.stop()
+            await dispatcher.stop()
 
     play(run())
 
