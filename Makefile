@@ -90,7 +90,7 @@ compat-rabbitmq: setup-dev ## RabbitMQ 4.0: the scenarios of its clients hold th
 	exit $$failed
 
 .PHONY: amqp-test
-amqp-test: setup-dev ## RabbitMQ's clients against our broker: a matrix of clients and scenarios
+amqp-test: setup-dev ## RabbitMQ's clients against our broker: a matrix of clients and scenarios (Java, Go and Node: Maven, Go, npm)
 	@$(PY) -m tests.outside.amqp --broker ours $(ARGS)
 
 .PHONY: cluster-test

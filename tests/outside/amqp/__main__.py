@@ -28,10 +28,12 @@ from tests.outside.amqp.address import Address
 from tests.outside.amqp.ours import Headrace
 from tests.outside.amqp.peer import rabbitmq
 from tests.outside.amqp.scenarios import SCENARIOS
-from tests.outside.amqp.scenarios.scenario import Scenario
+from tests.outside.amqp.scenarios.scenario import Scenario, Skipped
 
 SECONDS_MAX = 180
 """One scenario."""
+SKIPPED = "left out: "
+"""How an outcome begins that says why a scenario could not be played here."""
 
 
 class TooLong(Exception):
@@ -91,17 +93,19 @@ def _played(scenario: Scenario, address: Address, *, raw: bool) -> str:
     """Play one; what is wrong with it, nothing where it holds."""
     began = time.monotonic()
     signal.alarm(SECONDS_MAX)
-    said = ""
+    said, word = "", "holds"
     try:
         scenario.play(address)
+    except Skipped as skipped:
+        said, word = f"{SKIPPED}{skipped}", "left"
     # Whatever it is, the others are played.
     except Exception as failed:  # noqa: BLE001
         said = f"{type(failed).__name__}: {failed}".strip().splitlines()[0][:400]
+        word = "FAILED"
         if raw:
             traceback.print_exc()
     finally:
         signal.alarm(0)
-    word = "FAILED" if said else "holds"
     seconds = time.monotonic() - began
     print(f"  {word:6} {seconds:5.1f} s  {scenario.client:9} {scenario.claim}", flush=True)
     if said:
@@ -118,25 +122,39 @@ def _sum_up(chosen: Sequence[Scenario], outcomes: Sequence[str], broker: str) ->
     for topic in topics:
         cells = [_cell(chosen, outcomes, client, topic) for client in clients]
         print(f"{topic:{wide}}" + "".join(f"{cell:>11}" for cell in cells))
-    failed = [one for one, said in zip(chosen, outcomes, strict=True) if said]
+    skipped = {
+        scenario: said
+        for scenario, said in zip(chosen, outcomes, strict=True)
+        if said.startswith(SKIPPED)
+    }
+    failed = [
+        scenario
+        for scenario, said in zip(chosen, outcomes, strict=True)
+        if said and scenario not in skipped
+    ]
+    for client, said in sorted({(scenario.client, said) for scenario, said in skipped.items()}):
+        print(f"{client}: {said}")
     reasons = known.OURS if broker == "ours" else {}
     new = [scenario for scenario in failed if (scenario.client, scenario.claim) not in reasons]
     for scenario in failed:
         if scenario not in new:
             reason = reasons[scenario.client, scenario.claim]
             print(f"known to differ: {scenario.client}: {scenario.claim}: {reason}")
-    print(f"{len(chosen)} scenarios: {len(chosen) - len(failed)} hold, {len(new)} fail,"
-          f" {len(failed) - len(new)} known to differ")  # fmt: skip
+    hold = len(chosen) - len(failed) - len(skipped)
+    print(f"{len(chosen)} scenarios: {hold} hold, {len(new)} fail,"
+          f" {len(failed) - len(new)} known to differ, {len(skipped)} left out")  # fmt: skip
     return bool(new)
 
 
 def _cell(chosen: Sequence[Scenario], outcomes: Sequence[str], client: str, topic: str) -> str:
     found = [
-        not said
+        said
         for scenario, said in zip(chosen, outcomes, strict=True)
         if (scenario.client, scenario.topic) == (client, topic)
     ]
-    return f"{sum(found)}/{len(found)}" if found else "-"
+    if found and all(said.startswith(SKIPPED) for said in found):
+        return "left out"
+    return f"{found.count('')}/{len(found)}" if found else "-"
 
 
 if __name__ == "__main__":
