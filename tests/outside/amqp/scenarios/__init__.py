@@ -3,6 +3,7 @@
 from tests.outside.amqp.scenarios import (
     aio_pika_client,
     celery_client,
+    example_programs,
     kombu_client,
     other_languages,
     pika_sync,
@@ -15,4 +16,7 @@ SCENARIOS: list[Scenario] = [
     *kombu_client.scenario,
     *celery_client.scenario,
     *other_languages.SCENARIOS,
+    *example_programs.python,
+    *example_programs.celery,
+    *example_programs.go,
 ]

@@ -73,14 +73,19 @@ NOT_IN_AMQPLIB = frozenset(
 """It has no `immediate`, and no transactions."""
 
 
+def installed(prepare: Callable[[], list[str]]) -> list[str]:
+    """The command line that `prepare` makes. Skipped where its language is not here."""
+    try:
+        return prepare()
+    except programs.NotInstalled as missing:
+        raise Skipped(str(missing)) from missing
+
+
 def _plays(prepare: Callable[[], list[str]], claim: str) -> Play:
-    """A scenario that a program plays, whose command line `prepare` makes."""
+    """A scenario that a program plays."""
 
     def _play(address: Address) -> None:
-        try:
-            command = prepare()
-        except programs.NotInstalled as missing:
-            raise Skipped(str(missing)) from missing
+        command = installed(prepare)
         name = claim.replace(" ", "-")
         done = subprocess.run(
             [*command, address.url, name],
