@@ -1,6 +1,7 @@
 """Unmodified clients play scenarios against a broker; prints the matrix of clients and scenarios.
 
     python -m tests.outside.amqp --broker rabbitmq
+    python -m tests.outside.amqp --broker both                    # one beside the other
     python -m tests.outside.amqp --broker ours pika.queues        # one client's one topic
     python -m tests.outside.amqp --url amqp://guest:guest@127.0.0.1:5672/
 
@@ -23,8 +24,8 @@ from pathlib import Path
 from types import FrameType
 from urllib.parse import unquote, urlsplit
 
-from tests.outside.amqp import known
 from tests.outside.amqp.address import Address
+from tests.outside.amqp.matrix import LEFT_OUT, sum_up
 from tests.outside.amqp.ours import Headrace
 from tests.outside.amqp.peer import rabbitmq
 from tests.outside.amqp.scenarios import SCENARIOS
@@ -32,8 +33,6 @@ from tests.outside.amqp.scenarios.scenario import Scenario, Skipped
 
 SECONDS_MAX = 180
 """One scenario."""
-SKIPPED = "left out: "
-"""How an outcome begins that says why a scenario could not be played here."""
 
 
 class TooLong(Exception):
@@ -43,7 +42,7 @@ class TooLong(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play what is asked for; the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.outside.amqp", description=__doc__)
-    parser.add_argument("--broker", choices=("rabbitmq", "ours"), default="rabbitmq")
+    parser.add_argument("--broker", choices=("rabbitmq", "ours", "both"), default="rabbitmq")
     parser.add_argument("--url", help="a broker that runs already")
     parser.add_argument("--raw", action="store_true", help="show where a scenario failed")
     parser.add_argument("only", nargs="*", help="client, client.topic or words of a claim")
@@ -55,9 +54,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not given.raw:
         # Clients tell of every connection that is cut, as scenarios do it.
         logging.disable(logging.CRITICAL)
-    with _broker(given.broker, given.url) as address:
-        outcomes = [_played(scenario, address, raw=given.raw) for scenario in chosen]
-    return _sum_up(chosen, outcomes, given.broker)
+    brokers = {}
+    for broker in ("ours", "rabbitmq") if given.broker == "both" else (given.broker,):
+        with _broker(broker, given.url) as address:
+            brokers[broker] = {
+                scenario: _played(scenario, address, raw=given.raw) for scenario in chosen
+            }
+    return sum_up(chosen, brokers)
 
 
 def _is_asked_for(scenario: Scenario, words: Sequence[str]) -> bool:
@@ -97,7 +100,7 @@ def _played(scenario: Scenario, address: Address, *, raw: bool) -> str:
     try:
         scenario.play(address)
     except Skipped as skipped:
-        said, word = f"{SKIPPED}{skipped}", "left"
+        said, word = f"{LEFT_OUT}{skipped}", "left"
     # Whatever it is, the others are played.
     except Exception as failed:  # noqa: BLE001
         said = f"{type(failed).__name__}: {failed}".strip().splitlines()[0][:400]
@@ -111,50 +114,6 @@ def _played(scenario: Scenario, address: Address, *, raw: bool) -> str:
     if said:
         print(f"           {said}", flush=True)
     return said
-
-
-def _sum_up(chosen: Sequence[Scenario], outcomes: Sequence[str], broker: str) -> int:
-    """Print the matrix, topic by client; the exit status."""
-    clients = list(dict.fromkeys(scenario.client for scenario in chosen))
-    topics = list(dict.fromkeys(scenario.topic for scenario in chosen))
-    wide = max(len(topic) for topic in topics) + 2
-    print("\n" + " " * wide + "".join(f"{client:>11}" for client in clients))
-    for topic in topics:
-        cells = [_cell(chosen, outcomes, client, topic) for client in clients]
-        print(f"{topic:{wide}}" + "".join(f"{cell:>11}" for cell in cells))
-    skipped = {
-        scenario: said
-        for scenario, said in zip(chosen, outcomes, strict=True)
-        if said.startswith(SKIPPED)
-    }
-    failed = [
-        scenario
-        for scenario, said in zip(chosen, outcomes, strict=True)
-        if said and scenario not in skipped
-    ]
-    for client, said in sorted({(scenario.client, said) for scenario, said in skipped.items()}):
-        print(f"{client}: {said}")
-    reasons = known.OURS if broker == "ours" else {}
-    new = [scenario for scenario in failed if (scenario.client, scenario.claim) not in reasons]
-    for scenario in failed:
-        if scenario not in new:
-            reason = reasons[scenario.client, scenario.claim]
-            print(f"known to differ: {scenario.client}: {scenario.claim}: {reason}")
-    hold = len(chosen) - len(failed) - len(skipped)
-    print(f"{len(chosen)} scenarios: {hold} hold, {len(new)} fail,"
-          f" {len(failed) - len(new)} known to differ, {len(skipped)} left out")  # fmt: skip
-    return bool(new)
-
-
-def _cell(chosen: Sequence[Scenario], outcomes: Sequence[str], client: str, topic: str) -> str:
-    found = [
-        said
-        for scenario, said in zip(chosen, outcomes, strict=True)
-        if (scenario.client, scenario.topic) == (client, topic)
-    ]
-    if found and all(said.startswith(SKIPPED) for said in found):
-        return "left out"
-    return f"{found.count('')}/{len(found)}" if found else "-"
 
 
 if __name__ == "__main__":
