@@ -23,7 +23,8 @@ def sum_up(chosen: Sequence[Scenario], brokers: Mapping[str, Outcomes]) -> int:
         cells = []
         for client in clients:
             asked = [one for one in chosen if (one.client, one.topic) == (client, topic)]
-            cells.append(" | ".join(_cell(asked, outcomes) for outcomes in brokers.values()))
+            found = [_cell(asked, outcomes) for outcomes in brokers.values()]
+            cells.append(" | ".join(found) if asked else "-")
         print(f"{topic:{wide}}" + "".join(f"{cell:>{cell_wide}}" for cell in cells))
     # Each says what fails with it, whatever the one before said.
     return max([_told(broker, outcomes) for broker, outcomes in brokers.items()])
@@ -31,9 +32,9 @@ def sum_up(chosen: Sequence[Scenario], brokers: Mapping[str, Outcomes]) -> int:
 
 def _cell(asked: Sequence[Scenario], outcomes: Outcomes) -> str:
     found = [outcomes[scenario] for scenario in asked]
-    if found and all(said.startswith(LEFT_OUT) for said in found):
+    if all(said.startswith(LEFT_OUT) for said in found):
         return "left out"
-    return f"{found.count('')}/{len(found)}" if found else "-"
+    return f"{found.count('')}/{len(found)}"
 
 
 def _told(broker: str, outcomes: Outcomes) -> int:

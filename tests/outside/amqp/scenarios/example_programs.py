@@ -34,7 +34,7 @@ class Program:
     def __init__(self, command: Sequence[str], **environment: str) -> None:
         self.lines: list[str] = []
         self.process = subprocess.Popen(
-            command, cwd=ROOT, env=os.environ | environment,
+            command, cwd=ROOT, env=os.environ | environment | {"PYTHONUNBUFFERED": "1"},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
         self._reader = threading.Thread(target=self._read, daemon=True)
