@@ -83,14 +83,14 @@ compat-kafka: setup-dev ## Apache Kafka 4.3.1 and 3.9.2 judge our files and we s
 	@$(PY) -m tests.outside.kafka_reads_our_files $(ARGS)
 
 .PHONY: compat-rabbitmq
-compat-rabbitmq: setup-dev ## RabbitMQ 4.0: the scenarios of its clients hold there, and it still says what tests/golden keeps (root, debootstrap)
+compat-rabbitmq: setup-dev ## RabbitMQ 4.0 beside us: the scenarios of its clients hold there, and it still says what tests/golden keeps (root, debootstrap)
 	@failed=0; \
-	$(PY) -m tests.outside.amqp --broker rabbitmq $(ARGS) || failed=1; \
+	$(PY) -m tests.outside.amqp --broker both $(ARGS) || failed=1; \
 	$(PY) -m tests.outside.amqp.replies --check || failed=1; \
 	exit $$failed
 
 .PHONY: amqp-test
-amqp-test: setup-dev ## RabbitMQ's clients against our broker: a matrix of clients and scenarios
+amqp-test: setup-dev ## RabbitMQ's clients against our broker: a matrix of clients and scenarios (Java, Go and Node: Maven, Go, npm)
 	@$(PY) -m tests.outside.amqp --broker ours $(ARGS)
 
 .PHONY: cluster-test

@@ -1,1 +1,1 @@
-"""Runnable pipelines, each with its small real data: `python -m examples.<name>.demo`."""
+"""Programs to read, run and change: a pipeline of Spark, and what one learns RabbitMQ with."""

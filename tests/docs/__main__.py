@@ -20,7 +20,8 @@ from tests.docs.processes import ROOT, TOOLS
 
 def pages() -> list[Path]:
     """The pages whose blocks are run: what users read; not the record of decisions."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    examples = sorted((ROOT / "examples").glob("*/README.md"))
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *examples]
 
 
 def _command(path: Path, *, quick: bool) -> list[str]:

@@ -1,6 +1,7 @@
 """Unmodified clients play scenarios against a broker; prints the matrix of clients and scenarios.
 
     python -m tests.outside.amqp --broker rabbitmq
+    python -m tests.outside.amqp --broker both                    # one beside the other
     python -m tests.outside.amqp --broker ours pika.queues        # one client's one topic
     python -m tests.outside.amqp --url amqp://guest:guest@127.0.0.1:5672/
 
@@ -23,12 +24,12 @@ from pathlib import Path
 from types import FrameType
 from urllib.parse import unquote, urlsplit
 
-from tests.outside.amqp import known
 from tests.outside.amqp.address import Address
+from tests.outside.amqp.matrix import LEFT_OUT, sum_up
 from tests.outside.amqp.ours import Headrace
 from tests.outside.amqp.peer import rabbitmq
 from tests.outside.amqp.scenarios import SCENARIOS
-from tests.outside.amqp.scenarios.scenario import Scenario
+from tests.outside.amqp.scenarios.scenario import Scenario, Skipped
 
 SECONDS_MAX = 180
 """One scenario."""
@@ -41,7 +42,7 @@ class TooLong(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play what is asked for; the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.outside.amqp", description=__doc__)
-    parser.add_argument("--broker", choices=("rabbitmq", "ours"), default="rabbitmq")
+    parser.add_argument("--broker", choices=("rabbitmq", "ours", "both"), default="rabbitmq")
     parser.add_argument("--url", help="a broker that runs already")
     parser.add_argument("--raw", action="store_true", help="show where a scenario failed")
     parser.add_argument("only", nargs="*", help="client, client.topic or words of a claim")
@@ -53,9 +54,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not given.raw:
         # Clients tell of every connection that is cut, as scenarios do it.
         logging.disable(logging.CRITICAL)
-    with _broker(given.broker, given.url) as address:
-        outcomes = [_played(scenario, address, raw=given.raw) for scenario in chosen]
-    return _sum_up(chosen, outcomes, given.broker)
+    brokers = {}
+    for broker in ("ours", "rabbitmq") if given.broker == "both" else (given.broker,):
+        with _broker(broker, given.url) as address:
+            brokers[broker] = {
+                scenario: _played(scenario, address, raw=given.raw) for scenario in chosen
+            }
+    return sum_up(chosen, brokers)
 
 
 def _is_asked_for(scenario: Scenario, words: Sequence[str]) -> bool:
@@ -91,52 +96,24 @@ def _played(scenario: Scenario, address: Address, *, raw: bool) -> str:
     """Play one; what is wrong with it, nothing where it holds."""
     began = time.monotonic()
     signal.alarm(SECONDS_MAX)
-    said = ""
+    said, word = "", "holds"
     try:
         scenario.play(address)
+    except Skipped as skipped:
+        said, word = f"{LEFT_OUT}{skipped}", "left"
     # Whatever it is, the others are played.
     except Exception as failed:  # noqa: BLE001
         said = f"{type(failed).__name__}: {failed}".strip().splitlines()[0][:400]
+        word = "FAILED"
         if raw:
             traceback.print_exc()
     finally:
         signal.alarm(0)
-    word = "FAILED" if said else "holds"
     seconds = time.monotonic() - began
     print(f"  {word:6} {seconds:5.1f} s  {scenario.client:9} {scenario.claim}", flush=True)
     if said:
         print(f"           {said}", flush=True)
     return said
-
-
-def _sum_up(chosen: Sequence[Scenario], outcomes: Sequence[str], broker: str) -> int:
-    """Print the matrix, topic by client; the exit status."""
-    clients = list(dict.fromkeys(scenario.client for scenario in chosen))
-    topics = list(dict.fromkeys(scenario.topic for scenario in chosen))
-    wide = max(len(topic) for topic in topics) + 2
-    print("\n" + " " * wide + "".join(f"{client:>11}" for client in clients))
-    for topic in topics:
-        cells = [_cell(chosen, outcomes, client, topic) for client in clients]
-        print(f"{topic:{wide}}" + "".join(f"{cell:>11}" for cell in cells))
-    failed = [one for one, said in zip(chosen, outcomes, strict=True) if said]
-    reasons = known.OURS if broker == "ours" else {}
-    new = [scenario for scenario in failed if (scenario.client, scenario.claim) not in reasons]
-    for scenario in failed:
-        if scenario not in new:
-            reason = reasons[scenario.client, scenario.claim]
-            print(f"known to differ: {scenario.client}: {scenario.claim}: {reason}")
-    print(f"{len(chosen)} scenarios: {len(chosen) - len(failed)} hold, {len(new)} fail,"
-          f" {len(failed) - len(new)} known to differ")  # fmt: skip
-    return bool(new)
-
-
-def _cell(chosen: Sequence[Scenario], outcomes: Sequence[str], client: str, topic: str) -> str:
-    found = [
-        not said
-        for scenario, said in zip(chosen, outcomes, strict=True)
-        if (scenario.client, scenario.topic) == (client, topic)
-    ]
-    return f"{sum(found)}/{len(found)}" if found else "-"
 
 
 if __name__ == "__main__":

@@ -13,10 +13,14 @@ class Missing(Exception):
     """A program that is needed is not installed, or what it needs cannot be had."""
 
 
+class NotInstalled(Missing):
+    """A language is not here at all."""
+
+
 def _needed(*programs: str) -> None:
     for program in programs:
         if shutil.which(program) is None:
-            raise Missing(f"{program} is not installed")
+            raise NotInstalled(f"{program} is not installed")
 
 
 def _build(command: list[str], place: Path) -> None:
@@ -25,10 +29,9 @@ def _build(command: list[str], place: Path) -> None:
         raise Missing(f"{' '.join(command[:3])}: {(done.stdout + done.stderr)[-3000:]}")
 
 
-def java_classes() -> Path:
-    """The compiled programs of tests/outside/clients/java. Missing."""
-    place = PROGRAMS / "java"
-    _needed("javac")
+def java_classes(place: Path = PROGRAMS / "java") -> Path:
+    """The compiled programs beside a pom. Missing."""
+    _needed("java", "javac", "mvn")
     try:
         jars = libraries(place)
     except (NoJvm, subprocess.CalledProcessError) as error:
@@ -42,24 +45,22 @@ def java_classes() -> Path:
     return classes
 
 
-def java_program(name: str, megabytes: int = 256) -> list[str]:
-    """The command line of a class of tests/outside/clients/java, compiled. Missing."""
-    classes, place = java_classes(), PROGRAMS / "java"
+def java_program(name: str, megabytes: int = 256, place: Path = PROGRAMS / "java") -> list[str]:
+    """The command line of a class beside a pom, compiled. Missing."""
+    classes = java_classes(place)
     return java(place, megabytes, "-cp", f"{classes}:{libraries(place)}", name)
 
 
-def go_program() -> list[str]:
-    """The command line of tests/outside/clients/go, built. Missing."""
-    place = PROGRAMS / "go"
+def go_program(place: Path = PROGRAMS / "go") -> list[str]:
+    """The command line of a module of Go, built. Missing."""
     _needed("go")
     program = place / "target" / "scenarios"
     _build(["go", "build", "-o", str(program), "."], place)
     return [str(program)]
 
 
-def node_program() -> list[str]:
-    """The command line of tests/outside/clients/node, its packages installed. Missing."""
-    place = PROGRAMS / "node"
+def node_program(place: Path = PROGRAMS / "node") -> list[str]:
+    """The command line of scenarios.js beside a package.json, its packages installed. Missing."""
     _needed("node", "npm")
     done = place / "node_modules" / ".package-lock.json"  # npm's last act
     if not done.exists() or done.stat().st_mtime < (place / "package.json").stat().st_mtime:

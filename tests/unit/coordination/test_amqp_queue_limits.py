@@ -36,8 +36,9 @@ def test_a_message_behind_one_that_does_not_expire_waits_for_its_turn_to_die() -
     kit.queue.expire(kit.now)
     assert kit.queue.ready == 2
     assert kit.get() == ":stays"
+    # At once: whoever asked is told how many are left, and this one is not.
+    assert (kit.died(), kit.queue.ready) == (["short expired"], 0)
     assert kit.get() is None
-    assert kit.died() == ["short expired"]
 
 
 @pytest.mark.parametrize(("queue_ms", "own_ms", "seconds"), [(5, 7, 0.005), (7, 5, 0.005)])

@@ -241,8 +241,10 @@ def test_a_dead_letter_is_settled_once_its_target_keeps_it() -> None:
     assert not room.stores["q"].read(0, 1)[1]
 
 
-def test_a_quorum_queue_counts_what_comes_back() -> None:
-    client = queue_client(QueueRoom(), durable=True, arguments={"x-queue-type": "quorum"})
+@pytest.mark.parametrize("limit", [{}, {"x-delivery-limit": -1}], ids=["bound", "no bound"])
+def test_a_quorum_queue_counts_what_comes_back(limit: dict[str, int]) -> None:
+    arguments = {"x-queue-type": "quorum", **limit}
+    client = queue_client(QueueRoom(), durable=True, arguments=arguments)
     client.publish(b"a")
     client.consume()
     for count in (1, 2):

@@ -10,6 +10,7 @@ from typing import cast
 
 from headrace.coordination.queues.field_values import INTEGER_KINDS, kind_of, term, text
 from headrace.coordination.queues.queue_settings import (
+    DELIVERIES_COUNTED_MAX,
     DELIVERY_LIMIT_DEFAULT,
     ConsumerSettings,
     Overflow,
@@ -151,8 +152,12 @@ def _settings(arguments: Arguments, queue_type: QueueType) -> QueueSettings:
         if overflow is Overflow.REJECT_PUBLISH_DLX:
             # A quorum queue takes the name and drops its head all the same, as RabbitMQ's do.
             overflow = Overflow.DROP_HEAD
-        limit = _integer(arguments, "x-delivery-limit")
-        delivery_limit = DELIVERY_LIMIT_DEFAULT if limit is None else limit if limit >= 0 else None
+        delivery_limit = _integer(arguments, "x-delivery-limit")
+        if delivery_limit is None:
+            delivery_limit = DELIVERY_LIMIT_DEFAULT
+        elif not 0 <= delivery_limit <= DELIVERIES_COUNTED_MAX:
+            # What comes back is counted all the same, and told in x-delivery-count.
+            delivery_limit = DELIVERIES_COUNTED_MAX
         at_least_once = (
             arguments.get("x-dead-letter-strategy") == "at-least-once"
             and overflow is Overflow.REJECT_PUBLISH

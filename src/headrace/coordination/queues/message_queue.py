@@ -147,6 +147,9 @@ class MessageQueue:
         given: list[Delivery] = []
         getter = Consumer(self, channel, "", no_ack=no_ack, counted=False)
         self.unacked += give(getter, taken, given, now)
+        if self._expiring:
+            # What is of age behind it is no longer left, which get-ok tells.
+            self._expire_head(now)
         return given[0]
 
     @property

@@ -7,6 +7,8 @@ from headrace.wire.amqp.content import Message
 
 DELIVERY_LIMIT_DEFAULT = 20
 """Of a quorum queue that names none, as in RabbitMQ 4.0."""
+DELIVERIES_COUNTED_MAX = 0xFFFF_FFFF
+"""Of a quorum queue without a bound: it counts on, as far as its kept counts of four bytes go."""
 
 
 class QueueType(Enum):

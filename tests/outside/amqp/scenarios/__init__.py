@@ -1,6 +1,13 @@
 """The scenarios of all clients."""
 
-from tests.outside.amqp.scenarios import aio_pika_client, celery_client, kombu_client, pika_sync
+from tests.outside.amqp.scenarios import (
+    aio_pika_client,
+    celery_client,
+    example_programs,
+    kombu_client,
+    other_languages,
+    pika_sync,
+)
 from tests.outside.amqp.scenarios.scenario import Scenario
 
 SCENARIOS: list[Scenario] = [
@@ -8,4 +15,8 @@ SCENARIOS: list[Scenario] = [
     *aio_pika_client.scenario,
     *kombu_client.scenario,
     *celery_client.scenario,
+    *other_languages.SCENARIOS,
+    *example_programs.python,
+    *example_programs.celery,
+    *example_programs.go,
 ]

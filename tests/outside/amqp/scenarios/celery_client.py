@@ -1,4 +1,4 @@
-"""Scenarios of a Celery application with a real worker, a process of its own for each."""
+"""Scenarios of the Celery application in examples/, with a real worker of its own for each."""
 
 import importlib
 import os
@@ -18,7 +18,7 @@ from tests.support.process import wait_or_kill
 
 scenario = Scenarios("celery", "as used")
 ROOT = Path(__file__).parents[4]
-APP = "tests.outside.amqp.scenarios.celery_app"
+APP = "examples.rabbitmq.shop"
 RESULT_SECONDS_MAX = 60
 _WORKER = ("--pool", "solo", "--loglevel", "WARNING", "--without-mingle")
 
@@ -67,7 +67,7 @@ def _worker(module: Any) -> Iterator["subprocess.Popen[bytes]"]:
 @scenario
 def a_task_is_done_and_its_result_comes_back(address: Address) -> None:
     with _application(address) as module:
-        results = [module.add.delay(number, 1) for number in range(20)]
+        results = [module.total.delay(number, 1) for number in range(20)]
         found = [result.get(timeout=RESULT_SECONDS_MAX) for result in results]
         assert found == [*range(1, 21)]
 
@@ -76,33 +76,33 @@ def a_task_is_done_and_its_result_comes_back(address: Address) -> None:
 def a_failure_comes_back_as_the_error_it_is(address: Address) -> None:
     with _application(address) as module:
         with raises(ValueError) as failed:
-            module.failing.delay("no way").get(timeout=RESULT_SECONDS_MAX)
-        assert str(failed.error) == "no way"
+            module.refund.delay(7).get(timeout=RESULT_SECONDS_MAX)
+        assert str(failed.error) == "order 7 was never paid"
 
 
 @scenario
 def a_task_is_tried_again_until_it_is_done(address: Address) -> None:
     with _application(address) as module:
-        assert module.flaky.delay(3).get(timeout=RESULT_SECONDS_MAX) == 4
+        assert module.charge.delay(3).get(timeout=RESULT_SECONDS_MAX) == 4
 
 
 @scenario
 def a_task_waits_for_its_time(address: Address) -> None:
     with _application(address) as module:
         asked = time.time()
-        done = module.when.apply_async(countdown=2).get(timeout=RESULT_SECONDS_MAX)
+        done = module.remind.apply_async(countdown=2).get(timeout=RESULT_SECONDS_MAX)
         assert done - asked >= 2
-        assert module.add.delay(1, 1).get(timeout=RESULT_SECONDS_MAX) == 2
+        assert module.total.delay(1, 1).get(timeout=RESULT_SECONDS_MAX) == 2
 
 
 @scenario
 def urgent_tasks_go_first(address: Address) -> None:
     with _application(address, works=False) as module:
         for name, priority in (("low", 1), ("middle", 5), ("high", 9), ("low, too", 1)):
-            last = module.slow.apply_async((0.01, name), priority=priority)
+            last = module.pack.apply_async((name,), priority=priority)
         with _worker(module):
             assert last.get(timeout=RESULT_SECONDS_MAX) == "low, too"
-            done = module.order.delay().get(timeout=RESULT_SECONDS_MAX)
+            done = module.packed.delay().get(timeout=RESULT_SECONDS_MAX)
         assert done == ["high", "middle", "low", "low, too"]
 
 
@@ -110,7 +110,7 @@ def urgent_tasks_go_first(address: Address) -> None:
 def what_a_killed_worker_held_is_done_by_the_next(address: Address) -> None:
     with _application(address, works=False) as module:
         with _worker(module) as worker:
-            result = module.slow.delay(3.0, "again")
+            result = module.pack.delay("again", 3.0)
             time.sleep(1)
             worker.kill()
             worker.wait()
@@ -123,9 +123,9 @@ def groups_and_chains_of_tasks_are_done(address: Address) -> None:
     from celery import chain, group
 
     with _application(address) as module:
-        added = group(module.add.s(number, number) for number in range(5))()
+        added = group(module.total.s(number, number) for number in range(5))()
         assert added.get(timeout=RESULT_SECONDS_MAX) == [0, 2, 4, 6, 8]
-        chained = chain(module.add.s(1, 2), module.add.s(3), module.add.s(4))()
+        chained = chain(module.total.s(1, 2), module.total.s(3), module.total.s(4))()
         assert chained.get(timeout=RESULT_SECONDS_MAX) == 10
 
 
@@ -136,7 +136,7 @@ def a_worker_is_inspected_and_told_what_to_do(address: Address) -> None:
         inspected = module.app.control.inspect([name], timeout=5)
         queues = (inspected.active_queues() or {})[name]
         assert [queue["name"] for queue in queues] == [module.QUEUE]
-        limit = {"task_name": "add", "rate_limit": "100/s"}
+        limit = {"task_name": "total", "rate_limit": "100/s"}
         (replies,) = module.app.control.broadcast(
             "rate_limit", limit, destination=[name], reply=True, timeout=5
         )

@@ -11,6 +11,10 @@ Play = Callable[[Address], None]
 WAIT_SECONDS_MAX = 20.0
 
 
+class Skipped(Exception):
+    """A scenario cannot be played here: a language that is not installed."""
+
+
 class Scenario(NamedTuple):
     """A scenario of one client."""
 

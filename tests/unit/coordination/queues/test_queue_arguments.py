@@ -8,6 +8,7 @@ from headrace.coordination.queues.arguments import (
     queue_type_of,
 )
 from headrace.coordination.queues.queue_settings import (
+    DELIVERIES_COUNTED_MAX,
     ConsumerSettings,
     Overflow,
     QueueSettings,
@@ -131,7 +132,10 @@ def test_a_quorum_queue_delivers_twenty_times_unless_told_otherwise() -> None:
     assert queue_settings(quorum, QUEUE).delivery_limit == 20
     assert queue_settings({**quorum, "x-delivery-limit": 3}, QUEUE).delivery_limit == 3
     assert queue_settings({**quorum, "x-delivery-limit": "a"}, QUEUE).delivery_limit == 20
-    assert queue_settings({**quorum, "x-delivery-limit": -1}, QUEUE).delivery_limit is None
+    # Without a bound they are counted all the same.
+    without_bound = queue_settings({**quorum, "x-delivery-limit": -1}, QUEUE).delivery_limit
+    assert without_bound == DELIVERIES_COUNTED_MAX
+    assert queue_settings({}, QUEUE).delivery_limit is None
     assert queue_settings({}, QUEUE).delivery_limit is None
 
 
