@@ -103,6 +103,8 @@ class DurableMessages:
             kept = messages.kept()
             if kept.ready:
                 self.arrived(kept.ready, kept.ready_bytes)
+            if self._owner is not None:
+                self._owner.log_made()
 
         self.open(partition, opened)
 

@@ -24,6 +24,9 @@ class StoreOwner(Protocol):
     def readable(self) -> None:
         """Note that the store can be read further: handing out is worth a try."""
 
+    def log_made(self) -> None:
+        """Note that there is a log now, which others may write to."""
+
     def arrived(self, priority: int, count: int, size: int) -> None:
         """Note that others wrote `count` messages of `size` bytes to the store."""
 
@@ -37,6 +40,9 @@ class LateStore(Protocol):
 
     def attach(self, owner: StoreOwner) -> None:
         """Say whose messages they are."""
+
+    def want_log(self) -> None:
+        """Have the log made, though there is nothing to be kept yet."""
 
     def when_stored(self, done: StoredDone) -> None:
         """Tell `done` once all that was appended so far is kept for good; False: it never will."""
@@ -172,6 +178,15 @@ class HostedQueue(MessageQueue):
     def readable(self) -> None:
         """Let it hand out soon. `StoreOwner`."""
         self._hooks.readable(self)
+
+    def log_made(self) -> None:
+        """Have the logs of all priorities read: others may write to any. `StoreOwner`."""
+        if self.deleted:
+            return
+        for priority in range((self.settings.priority_max or 0) + 1):
+            self._level_of(priority)
+        for store in self.late_stores:
+            store.want_log()
 
     def arrived(self, priority: int, count: int, size: int) -> None:
         """Take messages that others wrote. `StoreOwner`."""
