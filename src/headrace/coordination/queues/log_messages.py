@@ -78,10 +78,11 @@ class LogMessages:
         """Messages below the mark that were read again, of one stretch of the log."""
         self._kept = Kept()
         self._closed: Callable[[], None] | None = None
-        self._buffer: list[Published] = []
+        self._buffer: list[Message] = []
         """Appended, not written; so are `_expiries`."""
         self._expiries: list[float | None] = []
         self._buffer_bytes = 0
+        self._batch_bytes_max = 0
         self._timer: Timer | None = None
         self._pending: deque[_Batch] = deque()
 
@@ -180,24 +181,30 @@ class LogMessages:
         """
         if self.error is not None:
             raise self.error
+        buffer, size = self._buffer, record_bytes(published.message)
+        if not buffer or self._buffer_bytes + size > self._batch_bytes_max:
+            self._begin_batch(size)
+            buffer = self._buffer
+        buffer.append(published.message)
+        self._expiries.append(expires_at)
+        self._buffer_bytes += size
+        return self._log.end_offset + len(buffer) - 1
+
+    def _begin_batch(self, size: int) -> None:
+        """Write what is appended, and see to it that what follows is written. HeadraceError."""
         if self._partition.refusal is not None:
             raise ApiError(self._partition.refusal)
-        size = record_bytes(published.message)
         config = self._log.config
         size_max = min(config.max_message_bytes, config.segment_bytes) - HEADER_BYTES
         if size > size_max:
             text = f"a message of {size} bytes, {size_max} are allowed"
             raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, text)
-        if self._buffer_bytes + size > min(BATCH_BYTES_MAX, size_max):
-            self.write()
-            if self.error is not None:
-                raise self.error
+        self._batch_bytes_max = min(BATCH_BYTES_MAX, size_max)
+        self.write()
+        if self.error is not None:
+            raise self.error
         if self._timer is None:
             self._timer = self._clock.call_later(0, self.write)
-        self._buffer.append(published)
-        self._expiries.append(expires_at)
-        self._buffer_bytes += size
-        return self.end - 1
 
     def write(self) -> None:
         """Write what was appended, as one batch: at the end of a pass over requests."""
@@ -206,9 +213,9 @@ class LogMessages:
             self._timer = None
         if not self._buffer or self.error is not None:
             return
-        messages = [published.message for published in self._buffer]
+        messages, self._buffer = self._buffer, []
         expiries, self._expiries = self._expiries, []
-        self._buffer, self._buffer_bytes = [], 0
+        self._buffer_bytes = 0
         try:
             appended = self._partition.append_internal(
                 batch_of_messages(messages, self._clock.wall_ms())

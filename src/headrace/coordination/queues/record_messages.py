@@ -6,14 +6,16 @@ it comes from the default exchange, persistent, by its key as far as that is a r
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from headrace.coordination.delivery.batches import Aborted, stretches
 from headrace.model.errors import ApiError, Malformed
 from headrace.ports.disk import Buffer
-from headrace.record.batch import CODEC_MASK, Record, build, iterate, new_record, records
+from headrace.record.batch import CODEC_MASK, Record, iterate, records
 from headrace.record.batch_layout import ATTRIBUTES
+from headrace.record.record import encoded_headers, sized
+from headrace.record.record_parts import Parts, build_of_parts
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import (
     PERSISTENT,
@@ -49,16 +51,22 @@ def record_bytes(message: Message) -> int:
 
 def batch_of_messages(messages: Sequence[Message], now_ms: int) -> bytes:
     """Return one batch of messages, which are published at `now_ms`."""
-    return build([_record(message, now_ms) for message in messages])
+    return build_of_parts(list(_parts(messages)), now_ms)
 
 
-def _record(message: Message, now_ms: int) -> Record:
-    headers = (
-        (HEADER, message.header),
-        (EXCHANGE, message.exchange.encode("utf-8", "surrogateescape")),
-    )
-    key = message.routing_key.encode("utf-8", "surrogateescape")
-    return new_record(message.body, key, now_ms, headers)
+def _parts(messages: Sequence[Message]) -> Iterator[Parts]:
+    """Yield messages as a record's parts; neighbours mostly differ in their bodies alone."""
+    exchange = routing_key = header = None
+    key = headers = b""
+    for message in messages:
+        if message.routing_key != routing_key:
+            routing_key = message.routing_key
+            key = sized(routing_key.encode("utf-8", "surrogateescape"))
+        if message.header != header or message.exchange != exchange:
+            exchange, header = message.exchange, message.header
+            source = exchange.encode("utf-8", "surrogateescape")
+            headers = encoded_headers(((HEADER, header), (EXCHANGE, source)))
+        yield key, message.body, headers
 
 
 def is_compressed(data: Buffer) -> bool:
