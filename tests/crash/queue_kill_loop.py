@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from headrace.wire.amqp.model_methods import (
     BasicDeliver,
     BasicNack,
     BasicQos,
+    BasicQosOk,
     ExchangeDeclare,
     QueueBind,
     QueueDeclare,
@@ -42,9 +44,9 @@ WINDOW = 300
 """Publishes that wait for their confirms."""
 PREFETCH = 200
 CONFIRMED_BETWEEN_KILLS_MIN = 500
-SETTLED_SECONDS = 1.0
-"""After so long an acknowledgement is durable, also on a machine that does much else; the broker
-says 100 ms."""
+SETTLED_SECONDS = 2.0
+"""So long after the broker has taken an acknowledgement it is durable, also on a machine that does
+much else; the broker says 100 ms."""
 PROGRESS_SECONDS_MAX = 60.0
 
 
@@ -55,7 +57,7 @@ class Consumed:
     delivered: dict[int, int] = field(default_factory=dict)
     """How often, by number."""
     acknowledged: dict[int, float] = field(default_factory=dict)
-    """When, by number."""
+    """When the broker was known to have taken it, by number."""
     back: list[int] = field(default_factory=list)
     """Settled for good, and delivered again."""
     unflagged: list[int] = field(default_factory=list)
@@ -119,7 +121,7 @@ class Riders:
             first = self._next
             confirmed = 0
             header_of = Properties(delivery_mode=2)
-            while self.publishing or first + confirmed < self._next:
+            while self.running:
                 frames = []
                 while self.publishing and self._next - first - confirmed < WINDOW:
                     body = b"%d" % self._next
@@ -129,6 +131,8 @@ class Riders:
                     self._next += 1
                 if frames:
                     wire.send(b"".join(frames))
+                if first + confirmed == self._next:
+                    return
                 answer, _ = wire.received()
                 upto = answer.delivery_tag
                 numbers = range(first + (confirmed if answer.multiple else upto - 1), first + upto)
@@ -148,6 +152,7 @@ class Riders:
             wire.send(encode_method(1, BasicConsume(queue=queue, consumer_tag="c")))
             wire.timeout(0.5)
             noted: list[int] = []
+            sent: deque[list[int]] = deque()
             tag = 0
             while self.running:
                 with suppress(TimeoutError):
@@ -156,11 +161,15 @@ class Riders:
                         consumed.note(int(body), found.redelivered, self.killed_at)
                         noted.append(int(body))
                         tag = found.delivery_tag
+                    elif isinstance(found, BasicQosOk):
+                        now = time.monotonic()
+                        consumed.acknowledged.update((number, now) for number in sent.popleft())
                 if noted and (not wire.has_more or len(noted) >= PREFETCH // 2):
-                    wire.send(encode_method(1, BasicAck(tag, True)))
-                    now = time.monotonic()
-                    consumed.acknowledged.update((number, now) for number in noted)
-                    noted.clear()
+                    # What is asked behind it is answered once the acknowledgement was taken.
+                    ack, probe = BasicAck(tag, True), BasicQos(0, PREFETCH, False)
+                    wire.send(encode_method(1, ack) + encode_method(1, probe))
+                    sent.append(noted)
+                    noted = []
         finally:
             wire.close()
 

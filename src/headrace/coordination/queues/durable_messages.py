@@ -12,7 +12,7 @@ from headrace.coordination.queues.declarations import Queue
 from headrace.coordination.queues.hosted_queue import StoredDone, StoreOwner
 from headrace.coordination.queues.log_messages import LogMessages
 from headrace.coordination.queues.message_store import Kept
-from headrace.coordination.queues.queue_settings import Published
+from headrace.coordination.queues.queue_settings import Published, QueueType
 from headrace.coordination.queues.record_messages import record_bytes
 from headrace.coordination.queues.settled_files import SettledFiles
 from headrace.model.errors import HeadraceError
@@ -112,8 +112,15 @@ class DurableMessages:
         """Load the log of a partition that this broker leads; `done` with why not."""
         self._asked = self._opened = True
         logs = self._logs
-        ttl_ms = self.queue.settings.ttl_ms
-        messages = LogMessages(partition, logs.files, logs.clock, self, ttl_ms=ttl_ms)
+        settings = self.queue.settings
+        messages = LogMessages(
+            partition,
+            logs.files,
+            logs.clock,
+            self,
+            ttl_ms=settings.ttl_ms,
+            drops_transient=settings.queue_type is QueueType.CLASSIC,
+        )
 
         def loaded(error: HeadraceError | None) -> None:
             if error is None and not self._gone:

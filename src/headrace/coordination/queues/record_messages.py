@@ -6,7 +6,7 @@ it comes from the default exchange, persistent, by its key as far as that is a r
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from headrace.coordination.delivery.batches import Aborted, stretches
@@ -35,12 +35,24 @@ _logger = logging.getLogger(__name__)
 
 
 class Found(NamedTuple):
-    """Messages of a stretch of log, all three alike long."""
+    """Messages of a stretch of log, their positions and expiries alike long."""
 
     positions: list[int]
     messages: list[Message]
     expiries_ms: list[int | None]
     """When each expires, milliseconds since 1970."""
+    transient: list[int]
+    """The positions of those that are not persistent."""
+
+    def without(self, positions: Collection[int]) -> "Found":
+        """Return all but the messages at some positions."""
+        left = [at for at, position in enumerate(self.positions) if position not in positions]
+        return Found(
+            [self.positions[at] for at in left],
+            [self.messages[at] for at in left],
+            [self.expiries_ms[at] for at in left],
+            [position for position in self.transient if position not in positions],
+        )
 
 
 def record_bytes(message: Message) -> int:
@@ -88,7 +100,7 @@ def messages_in(
     `arrived_ms`: when those came whose producer gave no time. A batch that cannot be read, by
     nobody else either, is passed over, and the log line says which.
     """
-    found = Found([], [], [])
+    found = Found([], [], [], [])
     view = memoryview(data)
     for stretch in stretches(data, at, aborted):
         if not stretch.wanted:
@@ -104,7 +116,9 @@ def messages_in(
         for record in batch:
             if record.offset < at or (is_settled is not None and is_settled(record.offset)):
                 continue
-            message, life_ms = _message(record)
+            message, life_ms, persistent = _message(record)
+            if not persistent:
+                found.transient.append(record.offset)
             lives = [life for life in (life_ms, ttl_ms) if life is not None]
             came_ms = record.timestamp if record.timestamp >= 0 else arrived_ms
             found.positions.append(record.offset)
@@ -113,27 +127,28 @@ def messages_in(
     return found
 
 
-def _message(record: Record) -> tuple[Message, int | None]:
-    """Return a record's message and how long it lives by its own expiration."""
+def _message(record: Record) -> tuple[Message, int | None, bool]:
+    """Return a record's message, how long it lives by its own expiration, and if it is persistent."""
     body = record.value or b""
     headers = dict(record.headers)
-    header, expiration = _header(headers.get(HEADER), body)
+    header, expiration, persistent = _header(headers.get(HEADER), body)
     exchange = (headers.get(EXCHANGE) or b"").decode("utf-8", "surrogateescape")
     key = (record.key or b"").decode("utf-8", "surrogateescape")
     if len(record.key or b"") > ROUTING_KEY_BYTES_MAX:
         key = ""
-    return Message(exchange, key, header, body), expiration
+    return Message(exchange, key, header, body), expiration, persistent
 
 
-def _header(header: bytes | None, body: bytes) -> tuple[bytes, int | None]:
-    """Return the content header, made where there is none of this body, and the expiration."""
+def _header(header: bytes | None, body: bytes) -> tuple[bytes, int | None, bool]:
+    """Return the content header, made where there is none of this body, expiration, persistence."""
     if header is not None:
         try:
             essentials = read_essentials(header)
             if body_size_of(header) == len(body):
                 expiration = essentials.expiration
                 digits = expiration is not None and expiration.isdigit()
-                return header, int(expiration) if digits and expiration is not None else None
+                life_ms = int(expiration) if digits and expiration is not None else None
+                return header, life_ms, essentials.persistent
         except Malformed:
             pass  # a Kafka producer wrote what is no content header
-    return make_header(len(body), Properties(delivery_mode=PERSISTENT)), None
+    return make_header(len(body), Properties(delivery_mode=PERSISTENT)), None, True
