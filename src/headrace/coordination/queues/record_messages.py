@@ -128,7 +128,7 @@ def messages_in(
 
 
 def _message(record: Record) -> tuple[Message, int | None, bool]:
-    """Return a record's message, how long it lives by its own expiration, and if it is persistent."""
+    """Return a record's message, how long it lives by its own word, and if it is persistent."""
     body = record.value or b""
     headers = dict(record.headers)
     header, expiration, persistent = _header(headers.get(HEADER), body)
