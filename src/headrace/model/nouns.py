@@ -48,6 +48,11 @@ def is_queue_topic(topic: str) -> bool:
     return topic.startswith(QUEUE_TOPIC_PREFIX)
 
 
+def shown_as_internal(topic: str) -> bool:
+    """Tell whether clients are told that a topic is internal: no pattern subscribes to it."""
+    return topic in INTERNAL_TOPICS or is_queue_topic(topic)
+
+
 def topic_name_problem(name: str) -> str | None:
     """Say why `name` cannot be a topic's name, or None where it can (Kafka's Topic.validate)."""
     if not name:

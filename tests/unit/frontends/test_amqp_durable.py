@@ -93,6 +93,10 @@ class Started:
             found.append(got[0].decode() + ("*" if got[1].redelivered else ""))
         return found
 
+    def topics(self) -> list[str]:
+        """The topics that there are."""
+        return self.broker.call(lambda server: sorted(server.broker.image.topics))
+
     def ready(self, name: str = "q") -> int:
         """How many messages are ready."""
         answer = self.client.ask(QueueDeclare(queue=name, passive=True))
@@ -236,9 +240,9 @@ def test_a_queue_that_is_deleted_takes_its_messages_along(start: Start) -> None:
     first = start()
     first.declare()
     first.publish(b"a", b"b")
-    assert first.broker.topics() == ["__amqp.queue.q"]
+    assert first.topics() == ["__amqp.queue.q"]
     assert first.client.ask(QueueDelete(queue="q")).message_count == 2
-    assert first.broker.topics() == []
+    assert first.topics() == []
     first.declare()
     assert first.gets() == []
     first.publish(b"c")
@@ -283,9 +287,9 @@ def test_a_topic_whose_queue_was_deleted_by_a_broker_that_was_killed_goes(start:
 
     first.broker.run(forget)
     first.client.ask(QueueDelete(queue="q"))
-    assert first.broker.topics() == ["__amqp.queue.q"]
+    assert first.topics() == ["__amqp.queue.q"]
     again = start()
-    eventually(lambda: again.broker.topics() == [])
+    eventually(lambda: again.topics() == [])
     again.declare()
     assert again.gets() == []
 
@@ -305,7 +309,7 @@ def consumed(broker: BrokerThread, topic: str, count: int) -> list[Any]:
     )
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        found = consumer.consume(count, 20)
+        found: list[Any] = consumer.consume(count, 20)
         assert len(found) == count
         return found
     finally:
@@ -395,7 +399,7 @@ def test_a_topic_of_no_queue_is_not_made_by_who_asks_for_it(start: Start) -> Non
     producer = Producer({"bootstrap.servers": here.broker.bootstrap, "message.timeout.ms": 2000})
     producer.produce("__amqp.queue.nobody", b"a")
     producer.flush(20)
-    assert here.broker.topics() == []
+    assert here.topics() == []
 
 
 def test_a_queue_keeps_all_while_nobody_serves_amqp(start: Start, tmp_path: Path) -> None:

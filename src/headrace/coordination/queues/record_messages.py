@@ -102,6 +102,7 @@ def messages_in(
     """
     found = Found([], [], [], [])
     view = memoryview(data)
+    read_message = _Reading().message
     for stretch in stretches(data, at, aborted):
         if not stretch.wanted:
             continue
@@ -116,39 +117,66 @@ def messages_in(
         for record in batch:
             if record.offset < at or (is_settled is not None and is_settled(record.offset)):
                 continue
-            message, life_ms, persistent = _message(record)
+            message, life_ms, persistent = read_message(record)
             if not persistent:
                 found.transient.append(record.offset)
-            lives = [life for life in (life_ms, ttl_ms) if life is not None]
-            came_ms = record.timestamp if record.timestamp >= 0 else arrived_ms
+            if ttl_ms is not None:
+                life_ms = ttl_ms if life_ms is None else min(life_ms, ttl_ms)
+            if life_ms is not None:
+                life_ms += record.timestamp if record.timestamp >= 0 else arrived_ms
             found.positions.append(record.offset)
             found.messages.append(message)
-            found.expiries_ms.append(came_ms + min(lives) if lives else None)
+            found.expiries_ms.append(life_ms)
     return found
 
 
-def _message(record: Record) -> tuple[Message, int | None, bool]:
-    """Return a record's message, how long it lives by its own word, and if it is persistent."""
-    body = record.value or b""
-    headers = dict(record.headers)
-    header, expiration, persistent = _header(headers.get(HEADER), body)
-    exchange = (headers.get(EXCHANGE) or b"").decode("utf-8", "surrogateescape")
-    key = (record.key or b"").decode("utf-8", "surrogateescape")
-    if len(record.key or b"") > ROUTING_KEY_BYTES_MAX:
-        key = ""
-    return Message(exchange, key, header, body), expiration, persistent
+class _Reading:
+    """Makes messages of records; what neighbours share is looked at once."""
 
+    __slots__ = ("_body_size", "_exchange", "_header", "_key", "_life_ms", "_persistent", "_source")
 
-def _header(header: bytes | None, body: bytes) -> tuple[bytes, int | None, bool]:
-    """Return the content header, made where there is none of this body, expiration, persistence."""
-    if header is not None:
-        try:
-            essentials = read_essentials(header)
-            if body_size_of(header) == len(body):
-                expiration = essentials.expiration
-                digits = expiration is not None and expiration.isdigit()
-                life_ms = int(expiration) if digits and expiration is not None else None
-                return header, life_ms, essentials.persistent
-        except Malformed:
-            pass  # a Kafka producer wrote what is no content header
-    return make_header(len(body), Properties(delivery_mode=PERSISTENT)), None, True
+    def __init__(self) -> None:
+        self._header: bytes | None = None
+        self._body_size = 0
+        self._life_ms: int | None = None
+        self._persistent = True
+        self._source: bytes | None = None
+        self._exchange = ""
+        self._key: tuple[bytes | None, str] = (None, "")
+
+    def message(self, record: Record) -> tuple[Message, int | None, bool]:
+        """Return a message, how long it lives by its own word, and whether it is persistent."""
+        body = record.value or b""
+        headers = dict(record.headers)
+        header, source = headers.get(HEADER), headers.get(EXCHANGE)
+        if header is None or header != self._header or len(body) != self._body_size:
+            header = self._look_into(header, body)
+        if source != self._source:
+            self._source = source
+            self._exchange = (source or b"").decode("utf-8", "surrogateescape")
+        key, routing_key = self._key
+        if record.key != key:
+            key = record.key or b""
+            short = key if len(key) <= ROUTING_KEY_BYTES_MAX else b""
+            routing_key = short.decode("utf-8", "surrogateescape")
+            self._key = record.key, routing_key
+        message = Message(self._exchange, routing_key, header, body)
+        return message, self._life_ms, self._persistent
+
+    def _look_into(self, header: bytes | None, body: bytes) -> bytes:
+        """Return the content header, made where there is none of this body."""
+        self._header, self._body_size = header, len(body)
+        self._life_ms, self._persistent = None, True
+        if header is not None:
+            try:
+                essentials = read_essentials(header)
+                if body_size_of(header) == len(body):
+                    expiration = essentials.expiration
+                    if expiration is not None and expiration.isdigit():
+                        self._life_ms = int(expiration)
+                    self._persistent = essentials.persistent
+                    return header
+            except Malformed:
+                pass  # a Kafka producer wrote what is no content header
+        self._header = None
+        return make_header(len(body), Properties(delivery_mode=PERSISTENT))

@@ -199,10 +199,10 @@ class DurableQueues:
             await self._write(present.removed, lambda node: Delete(_path(node)))
             await self._delete(present.doomed)
             await self._write(present.added, lambda node: Create(_path(node), present.added[node]))
-        except StoreError as error:
+        except (StoreError, ApiError) as error:
             problem = error
             _logger.error(
-                "declarations of AMQP are not stored before the next one: metadata store: %s: %s",
+                "declarations of AMQP are not stored, which is tried again: metadata store: %s: %s",
                 type(error).__name__, error,
             )  # fmt: skip
             self._put_back(present)
@@ -254,19 +254,27 @@ class DurableQueues:
                 )
 
     async def _create(self, wanted: dict[str, list[DurableMessages]]) -> None:
-        missing = [topic for topic in wanted if topic not in self._broker.image.topics]
-        problems: dict[str, ApiError] = {}
-        if missing:
-            new = [self._new_topic(topic, wanted[topic][0].queue) for topic in missing]
-            outcome = await self._controller.create_topics(new)
-            problems = {
-                topic: made
-                for topic, made in zip(missing, outcome, strict=True)
-                if isinstance(made, ApiError) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS
-            }
+        problems = await self._create_topics(wanted)
         for topic, stores in wanted.items():
             for messages in stores:
-                messages.have_log(problems.get(topic) or self.partition(topic, messages.priority))
+                problem = problems.get(topic)
+                messages.have_log(problem or self.partition(topic, messages.priority))
+
+    async def _create_topics(self, wanted: dict[str, list[DurableMessages]]) -> dict[str, ApiError]:
+        """Create the topics that are missing; returns why some cannot be."""
+        missing = [topic for topic in wanted if topic not in self._broker.image.topics]
+        if not missing:
+            return {}
+        new = [self._new_topic(topic, wanted[topic][0].queue) for topic in missing]
+        try:
+            outcome = await self._controller.create_topics(new)
+        except ApiError as error:
+            return dict.fromkeys(missing, error)
+        return {
+            topic: made
+            for topic, made in zip(missing, outcome, strict=True)
+            if isinstance(made, ApiError) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS
+        }
 
     def _new_topic(self, topic: str, queue: Queue) -> NewTopic:
         count = (queue.settings.priority_max or 0) + 1
