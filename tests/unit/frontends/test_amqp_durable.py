@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -17,6 +17,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from headrace.frontends.amqp import durable_queues
+from headrace.ports.store import SessionLost
 from headrace.testing import BrokerThread
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import ChannelClose, ConfirmSelect
@@ -38,7 +40,7 @@ from headrace.wire.amqp.model_methods import (
 )
 from headrace.wire.amqp.properties import Properties, make_header
 from tests.support.amqp_messages import publish_frames
-from tests.support.amqp_wire import AmqpWire
+from tests.support.amqp_wire import AmqpWire, Gone
 
 SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0",
@@ -233,6 +235,59 @@ def test_what_a_dead_letter_exchange_took_is_there_once_after_a_restart(start: S
     assert (again.gets("dead"), again.gets()) == (["a"], ["b"])
 
 
+# What cannot be stored
+
+
+def kept_queues(broker: BrokerThread) -> Any:
+    """What keeps the declarations of a broker."""
+    return broker.call(lambda server: cast("Any", server.frontends)._others[0]._kept.queues)
+
+
+class FailingStore:
+    """A metadata store that is not to be written to."""
+
+    def __init__(self, store: Any) -> None:
+        self.store = store
+
+    async def multi(self, operations: Any) -> Any:
+        """Fail."""
+        raise SessionLost("the disk is full")
+
+
+def test_what_cannot_be_stored_is_said_and_stored_once_it_can_be(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durable_queues, "RETRY_SECONDS", 0.05)
+    first = start()
+    queues = kept_queues(first.broker)
+    works = queues._store
+    queues._store = FailingStore(works)
+    first.client.send(encode_method(1, QueueDeclare(queue="q", durable=True)))
+    with pytest.raises(Gone, match="what was declared could not be stored: the disk is full"):
+        first.client.received()
+    queues._store = works
+    eventually(lambda: bool(queues._stored) and queues._running is None)
+    again = start()
+    assert again.ready() == 0
+
+
+def test_a_declaration_that_nobody_can_read_leaves_all_messages_where_they_are(
+    start: Start,
+) -> None:
+    first = start()
+    first.declare()
+    first.publish(b"a")
+    queues = kept_queues(first.broker)
+    (node,) = queues._stored
+    path = f"{durable_queues.DECLARATIONS}/{node}"
+    good = first.broker.run(lambda server: server._store.get(path))  # type: ignore[union-attr]
+    first.broker.run(lambda server: server._store.set(path, b"?"))  # type: ignore[union-attr]
+    second = start()
+    assert second.topics() == ["__amqp.queue.q"]
+    second.broker.run(lambda server: server._store.set(path, good.value))  # type: ignore[union-attr]
+    assert start().gets() == ["a"]
+
+
 # A queue that goes
 
 
@@ -277,7 +332,7 @@ def test_a_topic_whose_queue_was_deleted_by_a_broker_that_was_killed_goes(start:
     first = start()
     first.declare()
     first.publish(b"a")
-    queues = first.broker.call(lambda server: server.frontends._others[0]._kept.queues)  # type: ignore[attr-defined]
+    queues = kept_queues(first.broker)
 
     async def forget(_: object) -> None:
         queues._delete = nothing_deleted
