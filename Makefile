@@ -52,6 +52,7 @@ fmt: setup-dev ## Format the code
 crash: setup-dev ## Every crash state enumerated and counted, damaged files, full disks, 100 x kill -9 under load
 	@HEADRACE_LONG=1 $(PYTEST) tests/crash tests/property/test_log_model.py tests/property/test_compacted_log_model.py tests/property/test_log_bits.py --timeout 1200 $(ARGS)
 	@$(PY) -m tests.crash.kill_loop --kills 100
+	@$(PY) -m tests.crash.queue_kill_loop --kills 100
 
 .PHONY: sim
 sim: setup-dev ## Three brokers in one process, their order drawn from SEED=: the digests of the histories; SEEDS=0..199: replicas while all fails

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from headrace.coordination.queues.declarations import Queue
-from headrace.coordination.queues.hosted_queue import MakeStore, make_store
+from headrace.coordination.queues.hosted_queue import MakeStore, StoreOwner, make_store
 from headrace.coordination.queues.memory_messages import MemoryMessages
 from headrace.coordination.queues.message_store import MessageStore
 from headrace.coordination.queues.permissions import FULL_ACCESS
@@ -53,6 +53,21 @@ class LateMessages(MemoryMessages):
     def __init__(self) -> None:
         super().__init__()
         self.waiting: list[Callable[[bool], None]] = []
+        self.owner: StoreOwner | None = None
+
+    def attach(self, owner: StoreOwner) -> None:
+        """Note whose messages they are."""
+        self.owner = owner
+
+    def want_log(self) -> None:
+        """It is there."""
+
+    def close(self, done: Callable[[], None]) -> None:
+        """There is nothing to write down."""
+        done()
+
+    def drop(self) -> None:
+        """There is nothing to drop."""
 
     def when_stored(self, done: Callable[[bool], None]) -> None:
         """Note who waits."""

@@ -19,6 +19,9 @@ class EchoFrontend:
         self.sessions.append(AmqpEcho(connection))
         return self.sessions[-1]
 
+    async def start(self) -> None:
+        """There is nothing to be put back."""
+
     async def stop(self) -> None:
         """Say farewell."""
         for session in self.sessions:

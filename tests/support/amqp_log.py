@@ -43,6 +43,7 @@ class LogQueue:
         ahead: int = 100,
         config: LogConfig = CONFIG,
         load: bool = True,
+        drops_transient: bool = False,
     ) -> None:
         self.world = world or World(config=config)
         self.epoch = epoch
@@ -50,6 +51,7 @@ class LogQueue:
         self.cache_bytes_max = cache_bytes_max
         self.ahead = ahead
         self.settings = queue_settings or settings()
+        self.drops_transient = drops_transient
         self.confirmed_upto = 0
         self.failures: list[HeadraceError] = []
         self.readable_told = 0
@@ -68,6 +70,7 @@ class LogQueue:
             self.world.clock,
             self,
             ttl_ms=self.settings.ttl_ms,
+            drops_transient=drops_transient,
             cache_bytes_max=cache_bytes_max,
             handed_out_ahead=ahead,
         )
@@ -108,11 +111,13 @@ class LogQueue:
 
     # What is done
 
-    def publish(self, *bodies: str, expiration_ms: int | None = None) -> None:
+    def publish(
+        self, *bodies: str, expiration_ms: int | None = None, persistent: bool = True
+    ) -> None:
         expiration = None if expiration_ms is None else str(expiration_ms)
-        properties = Properties(delivery_mode=2, expiration=expiration)
+        properties = Properties(delivery_mode=2 if persistent else 1, expiration=expiration)
         for body in bodies:
-            published = Published(message(body, properties), 0, expiration_ms, True)
+            published = Published(message(body, properties), 0, expiration_ms, persistent)
             self.q.publish(published, self.now)
 
     def settle(self) -> None:
@@ -176,6 +181,7 @@ class LogQueue:
             flush_on_ack=self.flush_on_ack,
             cache_bytes_max=self.cache_bytes_max,
             ahead=self.ahead,
+            drops_transient=self.drops_transient,
         )
 
     def killed(self) -> "LogQueue":

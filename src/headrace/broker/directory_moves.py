@@ -16,7 +16,7 @@ from headrace.broker.partition import Partition
 from headrace.log import file_names
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import TopicPartition
+from headrace.model.nouns import TopicPartition, is_queue_topic
 
 _logger = logging.getLogger(__name__)
 COPIED_AT_ONCE = 2
@@ -42,11 +42,18 @@ class DirectoryMoves:
         """Have a partition's log move to the log directory of that path, or be made there.
 
         Asked for the directory that holds it, a move under way is called off. ApiError:
-        LOG_DIR_NOT_FOUND, INVALID_TOPIC_EXCEPTION (the name is too long), KAFKA_STORAGE_ERROR (a
-        directory has failed, the log is out of service), UNKNOWN_TOPIC_OR_PARTITION;
-        REPLICA_NOT_AVAILABLE where there is no log yet: one that comes is made there.
+        LOG_DIR_NOT_FOUND, INVALID_TOPIC_EXCEPTION (the name is too long, or a queue's),
+        KAFKA_STORAGE_ERROR (a directory has failed, the log is out of service),
+        UNKNOWN_TOPIC_OR_PARTITION; REPLICA_NOT_AVAILABLE where there is no log yet: one that comes
+        is made there.
         """
         target = self._directory(path)
+        if is_queue_topic(key.topic):
+            # What is settled is a file beside its log, written while the log would be copied.
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"{key} is an AMQP queue's, which stays in its log directory",
+            )
         if not file_names.future_fits(key):
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic name is too long")
         partition = self._partition(key)

@@ -29,6 +29,8 @@ SHARE_STATE_TOPIC = "__share_group_state"
 METADATA_TOPIC = "__cluster_metadata"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC})
 """Topics clients may read and never write: the coordinators keep their state there."""
+QUEUE_TOPIC_PREFIX = "__amqp."
+"""What the names of AMQP queues' topics begin with (`coordination.queues.queue_names`)."""
 
 
 class TopicPartition(NamedTuple):
@@ -39,6 +41,16 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def is_queue_topic(topic: str) -> bool:
+    """Tell whether a name is kept for queues: Kafka's clients make and change no such topic."""
+    return topic.startswith(QUEUE_TOPIC_PREFIX)
+
+
+def shown_as_internal(topic: str) -> bool:
+    """Tell whether clients are told that a topic is internal: no pattern subscribes to it."""
+    return topic in INTERNAL_TOPICS or is_queue_topic(topic)
 
 
 def topic_name_problem(name: str) -> str | None:

@@ -314,8 +314,8 @@ _SHORT = 1 << 13
 
 
 @functools.cache
-def _short_numbers() -> tuple[bytes, ...]:
-    """Return these numbers, encoded: made by the first large batch, not by a start."""
+def short_numbers() -> tuple[bytes, ...]:
+    """Return the numbers below 8192, encoded: made by the first large batch, not by a start."""
     return tuple(map(write_varint, range(_SHORT)))
 
 
@@ -327,16 +327,16 @@ def _size(data: Bytes) -> bytes:
     return write_varint(len(data))
 
 
-def _sized(data: Bytes | None) -> bytes:
+def sized(data: Bytes | None) -> bytes:
     return b"\x01" if data is None else write_varint(len(data)) + data
 
 
-def _headers(headers: Sequence[Header]) -> bytes:
+def encoded_headers(headers: Sequence[Header]) -> bytes:
     if not headers:
         return b"\x00"
     parts = [write_varint(len(headers))]
     for name, value in headers:
-        parts += (_sized(name.encode()), _sized(value))
+        parts += (sized(name.encode()), sized(value))
     return b"".join(parts)
 
 
@@ -355,7 +355,7 @@ def write_records(
             key or b"",
             _NO_BYTES if value is None else known[len(value)] if len(value) < few else _size(value),
             value or b"",
-            _headers(headers) if headers else b"\x00",
+            encoded_headers(headers) if headers else b"\x00",
         )
         size = 1 + sum(map(len, fields))
         out += (known[size] if size < few else write_varint(size), b"\x00", *fields)
@@ -385,9 +385,9 @@ def write_values(
     values: Sequence[bytes], key: bytes | None, headers: Sequence[Header], codec: Codec
 ) -> bytes:
     """Encode a payload of values that share key, headers and time, numbered from 0 on."""
-    known = _KNOWN if len(values) <= len(_KNOWN) else _short_numbers()
+    known = _KNOWN if len(values) <= len(_KNOWN) else short_numbers()
     few = len(known)
-    sized_key, tail = _sized(key), _headers(headers)
+    sized_key, tail = sized(key), encoded_headers(headers)
     rest = 2 + len(sized_key) + len(tail)
     deltas = itertools.chain(known, map(write_varint, itertools.count(few)))
     out: list[bytes] = []

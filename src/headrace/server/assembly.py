@@ -264,18 +264,15 @@ class Server:
             None if self.among_brokers is None else self.among_brokers.replicating.others,
         )
         writes = GatheredWrites(self.disk, self.directories)
+        service = None if self.among_brokers is None else self.among_brokers.service
         self.dispatcher = Dispatcher(
-            self.broker,
-            self.coordinators,
-            self.controller,
-            APIS,
-            self.metrics,
-            writes,
-            None if self.among_brokers is None else self.among_brokers.service,
+            self.broker, self.coordinators, self.controller, APIS, self.metrics, writes, service
         )
-        self.frontends.make(self.dispatcher, Parts(self.broker, self.coordinators, writes))
+        parts = Parts(self.broker, self.coordinators, writes, self.controller, self._store)
+        self.frontends.make(self.dispatcher, parts)
         await self.controller.start(self.endpoints())
         self.coordinators.begin()
+        await self.frontends.start()
         if self.among_brokers is not None:
             self.among_brokers.mirror_groups(self.coordinators)
 

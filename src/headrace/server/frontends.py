@@ -14,7 +14,9 @@ from headrace.net.stream import StreamSession
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.broker.gathered_writes import GatheredWrites
+    from headrace.cluster.controller_port import ControllerPort
     from headrace.coordination.coordinators import Coordinators
+    from headrace.ports.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +34,9 @@ class Parts(NamedTuple):
     coordinators: "Coordinators"
     writes: "GatheredWrites"
     """For its `net.write_pass.WritePass`."""
+    controller: "ControllerPort"
+    store: "Store | None"
+    """The metadata store, where what clients declare is kept; it is open while frontends are."""
 
 
 class Frontend(Protocol):
@@ -44,6 +49,13 @@ class Frontend(Protocol):
         """Take leave of all clients: no frame comes any more, what is pushed now still leaves."""
 
 
+class OtherFrontend(Frontend, Protocol):
+    """What clients of another protocol than Kafka's speak with."""
+
+    async def start(self) -> None:
+        """Be ready for clients: the cluster is joined, its topics are known."""
+
+
 class Frontends:
     """All of one broker."""
 
@@ -53,7 +65,7 @@ class Frontends:
         self._config = config
         self._by_listener: dict[str, Frontend] = {}
         self._kafka: Frontend
-        self._all: list[Frontend] = []
+        self._others: list[OtherFrontend] = []
 
     def check(self) -> None:
         """Raise ConfigError where a listener speaks what nobody here does."""
@@ -85,12 +97,17 @@ class Frontends:
             for module in dict.fromkeys(self._modules.values())
         }
         self._by_listener = {name: made[module] for name, module in self._modules.items()}
-        self._all = [kafka, *made.values()]
+        self._others = list(made.values())
 
     def open(self, connection: Connection) -> Session | StreamSession:
         """Return a session for a new connection, as its listener's protocol has them."""
         return self._by_listener.get(connection.listener, self._kafka).open(connection)
 
+    async def start(self) -> None:
+        """Have all made ready for clients."""
+        for frontend in self._others:
+            await frontend.start()
+
     async def stop(self) -> None:
         """Have all take leave of their clients."""
-        await asyncio.gather(*(frontend.stop() for frontend in self._all))
+        await asyncio.gather(*(each.stop() for each in (self._kafka, *self._others)))

@@ -25,7 +25,7 @@ from headrace.cluster.decisions.orders import Follow, Lead, Orders, Replication,
 from headrace.cluster.peers.peer_call import Fields
 from headrace.config.listeners import PROTOCOLS
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, LeaderEpoch, TopicPartition
+from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition, shown_as_internal
 from headrace.wire.kafka.api import ApiKey
 
 LEADER_OF_WHAT_GOES = BrokerId(-2)
@@ -312,7 +312,7 @@ def _topic_shown(
         present.get(index) or PartitionInfo(index, NO_LEADER, LeaderEpoch(-1), (), ())
         for index in range(max(present, default=-1) + 1)
     )
-    return TopicInfo(name, topic_id, all_of_it, name in INTERNAL_TOPICS, config)
+    return TopicInfo(name, topic_id, all_of_it, shown_as_internal(name), config)
 
 
 def _broker_shown(broker: Fields, registered: Mapping[BrokerId, BrokerInfo]) -> BrokerInfo:

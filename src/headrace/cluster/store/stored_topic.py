@@ -7,7 +7,7 @@ from headrace.broker.metadata_image import NO_LEADER, PartitionInfo, TopicInfo
 from headrace.cluster.store.znodes import PartitionState, TopicNode
 from headrace.cluster.topics.creation import Planned
 from headrace.model.invariant import invariant
-from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, LeaderEpoch
+from headrace.model.nouns import BrokerId, LeaderEpoch, shown_as_internal
 
 FIRST_EPOCH = LeaderEpoch(0)
 NEVER_LED = PartitionState(NO_LEADER, LeaderEpoch(-1), ())
@@ -49,7 +49,7 @@ class StoredTopic:
             self.name,
             self.topic_id,
             partitions,
-            internal=self.name in INTERNAL_TOPICS,
+            internal=shown_as_internal(self.name),
             config=self.config,
         )
 

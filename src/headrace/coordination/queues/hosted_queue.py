@@ -1,32 +1,82 @@
 """A queue of a virtual host at work: as it was declared, with its messages and its timer."""
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from headrace.coordination.queues.declarations import Queue
+from headrace.coordination.queues.deliveries import Delivery
 from headrace.coordination.queues.memory_messages import MemoryMessages
 from headrace.coordination.queues.message_queue import MessageQueue
 from headrace.coordination.queues.message_store import MessageStore
+from headrace.coordination.queues.unacked import ChannelUnacked
+from headrace.model.errors import HeadraceError
 from headrace.ports.deadlines import Deadlines
 
 StoredDone = Callable[[bool], None]
+GotDone = Callable[[Delivery | HeadraceError | None], None]
+
+
+class StoreOwner(Protocol):
+    """Whose messages a store keeps."""
+
+    def readable(self) -> None:
+        """Note that the store can be read further: handing out is worth a try."""
+
+    def log_made(self) -> None:
+        """Note that there is a log now, which others may write to."""
+
+    def arrived(self, priority: int, count: int, size: int) -> None:
+        """Note that others wrote `count` messages of `size` bytes to the store."""
+
+    def failed(self, error: HeadraceError) -> None:
+        """Note that the store takes and gives nothing any more."""
 
 
 @runtime_checkable
 class LateStore(Protocol):
     """A store that keeps a message for good some time after it has taken it: a log."""
 
+    def attach(self, owner: StoreOwner) -> None:
+        """Say whose messages they are."""
+
+    def want_log(self) -> None:
+        """Have the log made, though there is nothing to be kept yet."""
+
     def when_stored(self, done: StoredDone) -> None:
         """Tell `done` once all that was appended so far is kept for good; False: it never will."""
+
+    def close(self, done: Callable[[], None]) -> None:
+        """Write down all there is to know, then `done`: the broker stops."""
+
+    def drop(self) -> None:
+        """Keep nothing any more: the queue is deleted. Who waits is told that all is well."""
 
 
 MakeStore = Callable[[Queue, int], MessageStore]
 
 
 def make_store(queue: Queue, priority: int) -> MessageStore:
-    """Make the store of one priority of a queue: the one place that says where messages are."""
+    """Make the store of one priority of a queue in memory."""
     return MemoryMessages()
+
+
+class Getter(NamedTuple):
+    """Who asks for one message."""
+
+    channel: ChannelUnacked
+    no_ack: bool
+    done: GotDone
+
+
+class Hooks(NamedTuple):
+    """What a queue tells its host of."""
+
+    time_up: Callable[["HostedQueue"], None]
+    """Messages, or the queue itself, may be too old."""
+    readable: Callable[["HostedQueue"], None]
+    """It may have something to hand out that it had not."""
 
 
 class HostedQueue(MessageQueue):
@@ -38,9 +88,10 @@ class HostedQueue(MessageQueue):
         title: str,
         make_store: MakeStore,
         deadlines: Deadlines,
-        time_up: Callable[["HostedQueue"], None],
+        hooks: Hooks,
+        kept: Mapping[int, MessageStore] | None = None,
     ) -> None:
-        """`time_up`: called when messages, or the queue itself, may be too old."""
+        """`kept`: stores that there were before, by priority, which `make_store` made."""
         self.declared = queue
         self.name = queue.name
         self.trouble: str | None = None
@@ -49,10 +100,20 @@ class HostedQueue(MessageQueue):
         """Those of its stores that keep messages later than they take them."""
         self._make = make_store
         self._clock = deadlines.clock
-        self._timer = deadlines.deadline(partial(time_up, self))
-        self.timed = queue.settings.ttl_ms is not None or queue.settings.expires_ms is not None
+        self._hooks = hooks
+        self._timer = deadlines.deadline(partial(hooks.time_up, self))
+        self._getters: deque[Getter] = deque()
+        self._failure: HeadraceError | None = None
+        for store in (kept or {}).values():
+            self._take_over(store)
+        now = self._clock.monotonic()
+        super().__init__(title, queue.settings, self._new_store, now, kept)
+        self.timed = (
+            queue.settings.ttl_ms is not None
+            or queue.settings.expires_ms is not None
+            or self._expiring
+        )
         """Whether time alone may change it."""
-        super().__init__(title, queue.settings, self._new_store, self._clock.monotonic())
 
     def arm(self) -> None:
         """Set the timer to when time alone changes something."""
@@ -68,6 +129,72 @@ class HostedQueue(MessageQueue):
 
     def _new_store(self, priority: int) -> MessageStore:
         store = self._make(self.declared, priority)
+        self._take_over(store)
+        return store
+
+    def _take_over(self, store: MessageStore) -> None:
         if self.declared.durable and isinstance(store, LateStore):
             self.late_stores.append(store)
-        return store
+            store.attach(self)
+
+    # Messages that are not at hand at once
+
+    def get_at_hand(self, getter: Getter, now: float) -> None:
+        """Give the next message once it is at hand; None: there is none."""
+        self._getters.append(getter)
+        self._serve_getters(now)
+
+    def deliver(self, now: float) -> list[Delivery]:
+        """Hand out as much as consumers have credit for; who asked for one message goes first."""
+        if self._getters:
+            self._serve_getters(now)
+        return super().deliver(now)
+
+    def _serve_getters(self, now: float) -> None:
+        getters = self._getters
+        while getters:
+            getter = getters[0]
+            if getter.channel.closed:
+                getters.popleft()
+                continue
+            delivery = self.get(getter.channel, now, no_ack=getter.no_ack)
+            if delivery is None and self.ready and self.late_stores and self._failure is None:
+                return
+            getters.popleft()
+            getter.done(self._failure if delivery is None else delivery)
+
+    def delete(self, *, if_unused: bool = False, if_empty: bool = False) -> int:
+        """Delete the queue; who waits for one of its messages gets none."""
+        for store in self.late_stores:
+            store.drop()
+        count = super().delete(if_unused=if_unused, if_empty=if_empty)
+        getters, self._getters = self._getters, deque()
+        for getter in getters:
+            getter.done(None)
+        return count
+
+    # What stores say
+
+    def readable(self) -> None:
+        """Let it hand out soon. `StoreOwner`."""
+        self._hooks.readable(self)
+
+    def log_made(self) -> None:
+        """Have the logs of all priorities read: others may write to any. `StoreOwner`."""
+        if self.deleted:
+            return
+        for priority in range((self.settings.priority_max or 0) + 1):
+            self._level_of(priority)
+        for store in self.late_stores:
+            store.want_log()
+
+    def arrived(self, priority: int, count: int, size: int) -> None:
+        """Take messages that others wrote. `StoreOwner`."""
+        if not self.deleted:
+            self.note_arrived(priority, count, size, self._clock.monotonic())
+            self._hooks.readable(self)
+
+    def failed(self, error: HeadraceError) -> None:
+        """Tell who waits for messages that there will be none. `StoreOwner`."""
+        self._failure = error
+        self._hooks.readable(self)

@@ -16,14 +16,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.coordination.queues.message_reader import MessageReader, Read, as_error
+from headrace.coordination.queues.log_loading import LogLoading
+from headrace.coordination.queues.message_reader import MessageReader, Read
 from headrace.coordination.queues.message_store import Kept, StoreListener
 from headrace.coordination.queues.message_window import CACHE_BYTES_MAX, MessageWindow
 from headrace.coordination.queues.queue_settings import Published
 from headrace.coordination.queues.record_messages import batch_of_messages, record_bytes
 from headrace.coordination.queues.settled_files import SettledFiles
 from headrace.coordination.queues.settlement import HANDED_OUT_AHEAD, Settlement
-from headrace.log.text_files import read_file
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.callbacks import Done
 from headrace.record.batch_layout import HEADER_BYTES
@@ -56,15 +56,18 @@ class LogMessages:
         listener: StoreListener,
         *,
         ttl_ms: int | None = None,
+        drops_transient: bool = False,
         cache_bytes_max: int = CACHE_BYTES_MAX,
         handed_out_ahead: int = HANDED_OUT_AHEAD,
     ) -> None:
-        """Serve after `load`. `ttl_ms`: of every message of the queue, by its arguments."""
+        """Serve after `load`. `ttl_ms`: of every message of the queue, by its arguments.
+
+        `drops_transient`: `load` settles messages that are not persistent.
+        """
         self.error: HeadraceError | None = None
         """Why it has failed."""
         self._partition = partition
         self._log = partition.log
-        self._disk = files.disk
         self._clock = clock
         self._listener = listener
         self._cache_bytes_max = cache_bytes_max
@@ -72,16 +75,25 @@ class LogMessages:
         self._reader = MessageReader(
             partition, files.disk, clock, ttl_ms, self._settlement.was_settled
         )
+        self._loading = LogLoading(
+            partition,
+            self._settlement,
+            self._reader,
+            files.disk,
+            clock,
+            drops_transient=drops_transient,
+        )
         self._reading = False
         self._window = MessageWindow(0, cache_bytes_max)
         self._again: dict[int, tuple[Message, float | None]] = {}
         """Messages below the mark that were read again, of one stretch of the log."""
         self._kept = Kept()
         self._closed: Callable[[], None] | None = None
-        self._buffer: list[Published] = []
+        self._buffer: list[Message] = []
         """Appended, not written; so are `_expiries`."""
         self._expiries: list[float | None] = []
         self._buffer_bytes = 0
+        self._batch_bytes_max = 0
         self._timer: Timer | None = None
         self._pending: deque[_Batch] = deque()
 
@@ -89,50 +101,21 @@ class LogMessages:
 
     def load(self, done: Done[HeadraceError | None]) -> None:
         """Read what is settled, and count what is not; then the store may be used."""
-        path, disk = self._settlement.path, self._disk
 
-        def have_read(content: bytes | BaseException | None) -> None:
-            if isinstance(content, BaseException):
-                done(self._fail(as_error(content)))
+        def loaded(kept: Kept | HeadraceError) -> None:
+            if isinstance(kept, HeadraceError):
+                done(self._fail(kept))
                 return
-            handed_out = self._settlement.load(content or b"")
-            self._window = MessageWindow(self._settlement.mark, self._cache_bytes_max)
-            self._count_kept(handed_out, done)
+            settlement = self._settlement
+            self._kept = kept
+            self._window = MessageWindow(settlement.mark, self._cache_bytes_max)
+            self._partition.watch(self._advance)
+            self._log.context.holds.add(self._log.topic_partition, settlement.held)
+            settlement.tell_ahead()
+            done(None)
+            self._advance()
 
-        if disk.exists(path):
-            disk.run(lambda: read_file(disk, path), have_read)
-        else:
-            have_read(None)
-
-    def _count_kept(self, handed_out: int, done: Done[HeadraceError | None]) -> None:
-        """Count what is committed and not counted yet, stretch by stretch."""
-
-        def counted(read: Read | HeadraceError, later: bool) -> None:
-            if isinstance(read, HeadraceError):
-                done(self._fail(read))
-                return
-            self._count(read)
-            # A turn for others after each stretch: there may be very many.
-            self._clock.call_later(0, lambda: self._count_kept(handed_out, done))
-
-        settlement = self._settlement
-        end = self._partition.readable_end(True)
-        waiting = settlement.waiting
-        if waiting.counted_to < end:
-            self._reader.read(waiting.counted_to, end, counted)
-            return
-        self._kept = Kept(
-            start=settlement.mark,
-            ready=waiting.messages,
-            ready_bytes=waiting.body_bytes,
-            handed_out=handed_out,
-            returns=dict(settlement.returns),
-            expiring=settlement.expiring,
-        )
-        self._partition.watch(self._advance)
-        self._log.context.holds.add(self._log.topic_partition, settlement.held)
-        settlement.tell_ahead()
-        done(None)
+        self._loading.load(loaded)
 
     def kept(self) -> Kept:
         """Return what there was when it was loaded."""
@@ -180,24 +163,32 @@ class LogMessages:
         """
         if self.error is not None:
             raise self.error
+        buffer, size = self._buffer, record_bytes(published.message)
+        if not buffer or self._buffer_bytes + size > self._batch_bytes_max:
+            self._begin_batch(size)
+            buffer = self._buffer
+        if not published.persistent:
+            self._settlement.note_transient()
+        buffer.append(published.message)
+        self._expiries.append(expires_at)
+        self._buffer_bytes += size
+        return self._log.end_offset + len(buffer) - 1
+
+    def _begin_batch(self, size: int) -> None:
+        """Write what is appended, and see to it that what follows is written. HeadraceError."""
         if self._partition.refusal is not None:
             raise ApiError(self._partition.refusal)
-        size = record_bytes(published.message)
         config = self._log.config
         size_max = min(config.max_message_bytes, config.segment_bytes) - HEADER_BYTES
         if size > size_max:
             text = f"a message of {size} bytes, {size_max} are allowed"
             raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, text)
-        if self._buffer_bytes + size > min(BATCH_BYTES_MAX, size_max):
-            self.write()
-            if self.error is not None:
-                raise self.error
+        self._batch_bytes_max = min(BATCH_BYTES_MAX, size_max)
+        self.write()
+        if self.error is not None:
+            raise self.error
         if self._timer is None:
             self._timer = self._clock.call_later(0, self.write)
-        self._buffer.append(published)
-        self._expiries.append(expires_at)
-        self._buffer_bytes += size
-        return self.end - 1
 
     def write(self) -> None:
         """Write what was appended, as one batch: at the end of a pass over requests."""
@@ -206,9 +197,9 @@ class LogMessages:
             self._timer = None
         if not self._buffer or self.error is not None:
             return
-        messages = [published.message for published in self._buffer]
+        messages, self._buffer = self._buffer, []
         expiries, self._expiries = self._expiries, []
-        self._buffer, self._buffer_bytes = [], 0
+        self._buffer_bytes = 0
         try:
             appended = self._partition.append_internal(
                 batch_of_messages(messages, self._clock.wall_ms())
@@ -270,21 +261,12 @@ class LogMessages:
         if self.error is not None:
             return
         if read.following > self._settlement.waiting.counted_to:
-            count, size = self._count(read)
+            count, size = self._settlement.count_found(read.found, read.following)
             if count:
                 self._listener.arrived(count, size)
         if later:
             self._advance()
             self._listener.readable()
-
-    def _count(self, read: Read) -> tuple[int, int]:
-        settlement = self._settlement
-        found = read.found
-        count, size = len(found.positions), sum(len(message.body) for message in found.messages)
-        if any(expiry is not None for expiry in found.expiries_ms):
-            settlement.expiring = True
-        settlement.count(read.following, count, size)
-        return count, size
 
     # Reading
 

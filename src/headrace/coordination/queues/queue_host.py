@@ -1,14 +1,21 @@
 """One virtual host at work: its model, and by name the queues that hold messages."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from headrace.coordination.queues.bindings import Removed
 from headrace.coordination.queues.consumers import Consumer
 from headrace.coordination.queues.dead_letters import DeadLetter, is_cycle
 from headrace.coordination.queues.dead_messages import dead_message
-from headrace.coordination.queues.declarations import Arguments, Owner, QueueCounts, QueueFlags
+from headrace.coordination.queues.declarations import (
+    Arguments,
+    Owner,
+    Queue,
+    QueueCounts,
+    QueueFlags,
+)
 from headrace.coordination.queues.delivery_turns import DeliveryTurns
-from headrace.coordination.queues.hosted_queue import HostedQueue, MakeStore
+from headrace.coordination.queues.hosted_queue import Hooks, HostedQueue, MakeStore
+from headrace.coordination.queues.message_store import MessageStore
 from headrace.coordination.queues.permissions import FULL_ACCESS, Access
 from headrace.coordination.queues.published_properties import (
     headers_getter,
@@ -62,8 +69,17 @@ class QueueHost:
                 f"{self._title(queue.name)} cannot be a stream: this version has none; declare it"
                 " as a classic or a quorum queue"
             )
+        return self.host(queue)
+
+    def host(self, queue: Queue, kept: Mapping[int, MessageStore] | None = None) -> HostedQueue:
+        """Let a queue of the model work, with the messages that are `kept`, by priority."""
         hosted = self.queues[queue.name] = HostedQueue(
-            queue, self._title(queue.name), self._make_store, self._deadlines, self._time_up
+            queue,
+            self._title(queue.name),
+            self._make_store,
+            self._deadlines,
+            Hooks(self._time_up, self._readable),
+            kept,
         )
         if hosted.timed:
             hosted.arm()
@@ -172,6 +188,11 @@ class QueueHost:
     def _touch(self, queue: HostedQueue) -> None:
         queue.touch(self._clock.monotonic())
         self._turns.due(queue, self)
+
+    def _readable(self, queue: HostedQueue) -> None:
+        if not queue.deleted:
+            self._turns.due(queue, self)
+            self._turns.soon()
 
     # Time
 

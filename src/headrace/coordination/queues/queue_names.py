@@ -16,9 +16,8 @@ import re
 from hashlib import sha256
 from typing import NamedTuple
 
-from headrace.model.nouns import TOPIC_NAME_CHARS_MAX
+from headrace.model.nouns import QUEUE_TOPIC_PREFIX, TOPIC_NAME_CHARS_MAX
 
-QUEUE_TOPIC_PREFIX = "__amqp."
 DEFAULT_VHOST = "/"
 _OF_DEFAULT_VHOST = f"{QUEUE_TOPIC_PREFIX}queue."
 _OF_VHOST = f"{QUEUE_TOPIC_PREFIX}vhost."
@@ -54,11 +53,6 @@ def queue_of_topic(topic: str) -> QueueName | None:
         name = QueueName(_decoded(vhost), _decoded(queue))
     # What nobody would have encoded so names nothing: there is one name for each queue.
     return name if name is not None and queue_topic(*name) == topic else None
-
-
-def is_queue_topic(topic: str) -> bool:
-    """Tell whether a name is kept for queues: Kafka's clients may not create such topics."""
-    return topic.startswith(QUEUE_TOPIC_PREFIX)
 
 
 def _encoded(name: str) -> str:

@@ -6,14 +6,16 @@ it comes from the default exchange, persistent, by its key as far as that is a r
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from headrace.coordination.delivery.batches import Aborted, stretches
 from headrace.model.errors import ApiError, Malformed
 from headrace.ports.disk import Buffer
-from headrace.record.batch import CODEC_MASK, Record, build, iterate, new_record, records
+from headrace.record.batch import CODEC_MASK, Record, iterate, records
 from headrace.record.batch_layout import ATTRIBUTES
+from headrace.record.record import encoded_headers, sized
+from headrace.record.record_parts import Parts, build_of_parts
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import (
     PERSISTENT,
@@ -33,12 +35,24 @@ _logger = logging.getLogger(__name__)
 
 
 class Found(NamedTuple):
-    """Messages of a stretch of log, all three alike long."""
+    """Messages of a stretch of log, their positions and expiries alike long."""
 
     positions: list[int]
     messages: list[Message]
     expiries_ms: list[int | None]
     """When each expires, milliseconds since 1970."""
+    transient: list[int]
+    """The positions of those that are not persistent."""
+
+    def without(self, positions: Collection[int]) -> "Found":
+        """Return all but the messages at some positions."""
+        left = [at for at, position in enumerate(self.positions) if position not in positions]
+        return Found(
+            [self.positions[at] for at in left],
+            [self.messages[at] for at in left],
+            [self.expiries_ms[at] for at in left],
+            [position for position in self.transient if position not in positions],
+        )
 
 
 def record_bytes(message: Message) -> int:
@@ -49,16 +63,22 @@ def record_bytes(message: Message) -> int:
 
 def batch_of_messages(messages: Sequence[Message], now_ms: int) -> bytes:
     """Return one batch of messages, which are published at `now_ms`."""
-    return build([_record(message, now_ms) for message in messages])
+    return build_of_parts(list(_parts(messages)), now_ms)
 
 
-def _record(message: Message, now_ms: int) -> Record:
-    headers = (
-        (HEADER, message.header),
-        (EXCHANGE, message.exchange.encode("utf-8", "surrogateescape")),
-    )
-    key = message.routing_key.encode("utf-8", "surrogateescape")
-    return new_record(message.body, key, now_ms, headers)
+def _parts(messages: Sequence[Message]) -> Iterator[Parts]:
+    """Yield messages as a record's parts; neighbours mostly differ in their bodies alone."""
+    exchange = routing_key = header = None
+    key = headers = b""
+    for message in messages:
+        if message.routing_key != routing_key:
+            routing_key = message.routing_key
+            key = sized(routing_key.encode("utf-8", "surrogateescape"))
+        if message.header != header or message.exchange != exchange:
+            exchange, header = message.exchange, message.header
+            source = exchange.encode("utf-8", "surrogateescape")
+            headers = encoded_headers(((HEADER, header), (EXCHANGE, source)))
+        yield key, message.body, headers
 
 
 def is_compressed(data: Buffer) -> bool:
@@ -80,8 +100,9 @@ def messages_in(
     `arrived_ms`: when those came whose producer gave no time. A batch that cannot be read, by
     nobody else either, is passed over, and the log line says which.
     """
-    found = Found([], [], [])
+    found = Found([], [], [], [])
     view = memoryview(data)
+    read_message = _Reading().message
     for stretch in stretches(data, at, aborted):
         if not stretch.wanted:
             continue
@@ -96,36 +117,66 @@ def messages_in(
         for record in batch:
             if record.offset < at or (is_settled is not None and is_settled(record.offset)):
                 continue
-            message, life_ms = _message(record)
-            lives = [life for life in (life_ms, ttl_ms) if life is not None]
-            came_ms = record.timestamp if record.timestamp >= 0 else arrived_ms
+            message, life_ms, persistent = read_message(record)
+            if not persistent:
+                found.transient.append(record.offset)
+            if ttl_ms is not None:
+                life_ms = ttl_ms if life_ms is None else min(life_ms, ttl_ms)
+            if life_ms is not None:
+                life_ms += record.timestamp if record.timestamp >= 0 else arrived_ms
             found.positions.append(record.offset)
             found.messages.append(message)
-            found.expiries_ms.append(came_ms + min(lives) if lives else None)
+            found.expiries_ms.append(life_ms)
     return found
 
 
-def _message(record: Record) -> tuple[Message, int | None]:
-    """Return a record's message and how long it lives by its own expiration."""
-    body = record.value or b""
-    headers = dict(record.headers)
-    header, expiration = _header(headers.get(HEADER), body)
-    exchange = (headers.get(EXCHANGE) or b"").decode("utf-8", "surrogateescape")
-    key = (record.key or b"").decode("utf-8", "surrogateescape")
-    if len(record.key or b"") > ROUTING_KEY_BYTES_MAX:
-        key = ""
-    return Message(exchange, key, header, body), expiration
+class _Reading:
+    """Makes messages of records; what neighbours share is looked at once."""
 
+    __slots__ = ("_body_size", "_exchange", "_header", "_key", "_life_ms", "_persistent", "_source")
 
-def _header(header: bytes | None, body: bytes) -> tuple[bytes, int | None]:
-    """Return the content header, made where there is none of this body, and the expiration."""
-    if header is not None:
-        try:
-            essentials = read_essentials(header)
-            if body_size_of(header) == len(body):
-                expiration = essentials.expiration
-                digits = expiration is not None and expiration.isdigit()
-                return header, int(expiration) if digits and expiration is not None else None
-        except Malformed:
-            pass  # a Kafka producer wrote what is no content header
-    return make_header(len(body), Properties(delivery_mode=PERSISTENT)), None
+    def __init__(self) -> None:
+        self._header: bytes | None = None
+        self._body_size = 0
+        self._life_ms: int | None = None
+        self._persistent = True
+        self._source: bytes | None = None
+        self._exchange = ""
+        self._key: tuple[bytes | None, str] = (None, "")
+
+    def message(self, record: Record) -> tuple[Message, int | None, bool]:
+        """Return a message, how long it lives by its own word, and whether it is persistent."""
+        body = record.value or b""
+        headers = dict(record.headers)
+        header, source = headers.get(HEADER), headers.get(EXCHANGE)
+        if header is None or header != self._header or len(body) != self._body_size:
+            header = self._look_into(header, body)
+        if source != self._source:
+            self._source = source
+            self._exchange = (source or b"").decode("utf-8", "surrogateescape")
+        key, routing_key = self._key
+        if record.key != key:
+            key = record.key or b""
+            short = key if len(key) <= ROUTING_KEY_BYTES_MAX else b""
+            routing_key = short.decode("utf-8", "surrogateescape")
+            self._key = record.key, routing_key
+        message = Message(self._exchange, routing_key, header, body)
+        return message, self._life_ms, self._persistent
+
+    def _look_into(self, header: bytes | None, body: bytes) -> bytes:
+        """Return the content header, made where there is none of this body."""
+        self._header, self._body_size = header, len(body)
+        self._life_ms, self._persistent = None, True
+        if header is not None:
+            try:
+                essentials = read_essentials(header)
+                if body_size_of(header) == len(body):
+                    expiration = essentials.expiration
+                    if expiration is not None and expiration.isdigit():
+                        self._life_ms = int(expiration)
+                    self._persistent = essentials.persistent
+                    return header
+            except Malformed:
+                pass  # a Kafka producer wrote what is no content header
+        self._header = None
+        return make_header(len(body), Properties(delivery_mode=PERSISTENT))

@@ -20,6 +20,7 @@ from headrace.record.crc32c import crc32c
 _VERSION = 1
 _WHOLE = 1
 _EXPIRING = 2
+_TRANSIENT = 4
 _FRAME = Struct(">II")
 _FIXED = Struct(">bbiqqqqqqII")
 _RUN = Struct(">qq")
@@ -39,6 +40,7 @@ class SettledState(NamedTuple):
     expiring: bool
     whole: bool = False
     """It tells all, not what has changed."""
+    transient: bool = False
 
 
 NOTHING_SETTLED = SettledState(-1, CursorState(0), 0, 0, 0, False)
@@ -50,6 +52,7 @@ def encode_frame(state: SettledState) -> bytes:
     runs = [batch for batch in cursor.batches if batch.state in SETTLED]
     returns = [batch for batch in cursor.batches if batch.state not in SETTLED]
     flags = (_WHOLE if state.whole else 0) | (_EXPIRING if state.expiring else 0)
+    flags |= _TRANSIENT if state.transient else 0
     payload = b"".join(
         (
             _FIXED.pack(
@@ -97,7 +100,8 @@ def _decode(payload: bytes) -> SettledState | None:
     ]
     cursor = CursorState(start, tuple(batches), settled, handed_out)
     expiring, whole = bool(flags & _EXPIRING), bool(flags & _WHOLE)
-    return SettledState(epoch, cursor, counted_to, messages, body_bytes, expiring, whole)
+    transient = bool(flags & _TRANSIENT)
+    return SettledState(epoch, cursor, counted_to, messages, body_bytes, expiring, whole, transient)
 
 
 class Folded(NamedTuple):

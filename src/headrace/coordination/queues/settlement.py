@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.coordination.delivery.cursor_state import CursorState, in_order
 from headrace.coordination.delivery.record_states import SETTLED, RecordState, StateBatch
 from headrace.coordination.queues.handed_out import HandedOut
+from headrace.coordination.queues.record_messages import Found
 from headrace.coordination.queues.settled_files import FILE_BYTES_MAX, FILE_NAME, SettledFiles
 from headrace.coordination.queues.settled_state import SettledState, encode_frame, fold
 from headrace.model.nouns import LeaderEpoch, Offset
@@ -70,6 +71,8 @@ class Settlement:
         self.waiting = Counts()
         self.returns: dict[int, int] = {}
         self.expiring = False
+        self.transient = False
+        """There may be messages that are not persistent."""
         self.told_durable = 0
         """What lies below may be handed out: it is durable that it perhaps was."""
         self.start_durable = 0
@@ -130,6 +133,7 @@ class Settlement:
                     self.returns[position] = batch.tries
         self.mark = self.start_durable = self._told = self.told_durable = start
         self.expiring = state.expiring
+        self.transient = state.transient
         counted = state.counted_to >= start and self._log.start_offset <= cursor.start
         if counted:
             self.waiting = Counts(state.counted_to, state.messages, state.body_bytes)
@@ -142,6 +146,21 @@ class Settlement:
     def _end_of_epoch(self, epoch: int) -> int:
         _, end = self._partition.end_offset_for_epoch(LeaderEpoch(epoch))
         return self._log.end_offset if end < 0 else min(end, self._log.end_offset)
+
+    def count_anew(self) -> None:
+        """Forget what is counted: all from the mark on is to be."""
+        self.waiting = Counts(self.mark)
+
+    def drop_transient(self, positions: Sequence[int]) -> None:
+        """Settle what was not to outlive the broker, before anything is handed out."""
+        dropped = [(position, position) for position in positions]
+        runs = sorted([*zip(*self._runs, strict=True), *dropped])
+        self._runs = Runs(
+            array("q", (run[0] for run in runs)), array("q", (run[1] for run in runs))
+        )
+        self._purged += dropped
+        self.transient = False
+        self.change()
 
     def was_settled(self, position: int) -> bool:
         """Tell whether a position above the mark was settled before the start."""
@@ -157,6 +176,20 @@ class Settlement:
         self.waiting = Counts(counted_to, count + messages, size + body_bytes)
         self.tell_ahead()
         if counted_to - self._counted_written >= COUNTED_EVERY:
+            self.change()
+
+    def count_found(self, found: Found, following: int) -> tuple[int, int]:
+        """Note what was read up to `following`; returns how many messages, and their bytes."""
+        count, size = len(found.positions), sum(len(message.body) for message in found.messages)
+        if any(expiry is not None for expiry in found.expiries_ms):
+            self.expiring = True
+        self.count(following, count, size)
+        return count, size
+
+    def note_transient(self) -> None:
+        """Note that a message is not persistent."""
+        if not self.transient:
+            self.transient = True
             self.change()
 
     def hand_out(self, below: int, positions: Sequence[int], sizes: Sequence[int]) -> None:
@@ -234,6 +267,7 @@ class Settlement:
             waiting.body_bytes + self.out.bytes,
             self.expiring,
             whole,
+            self.transient,
         )
         self._counted_written = waiting.counted_to
         return _Frame(self, self.path, encode_frame(state), None if whole else at, state)

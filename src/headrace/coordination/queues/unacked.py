@@ -54,7 +54,7 @@ class ChannelUnacked:
     """The deliveries of one channel."""
 
     __slots__ = (
-        "_lowest", "held", "next_tag", "number", "parked", "paused", "prefetch",
+        "_lowest", "closed", "held", "next_tag", "number", "parked", "paused", "prefetch",
         "unacked", "woken",
     )  # fmt: skip
 
@@ -69,6 +69,7 @@ class ChannelUnacked:
         self.paused = False
         """Its client takes nothing at present. See `resume`."""
         self.parked: dict[Holder, None] = {}
+        self.closed = False
         self.woken: dict[HeldQueue, None] = {}
         """Queues to call `deliver` of; whoever does takes them out."""
         self._lowest = 1
@@ -101,6 +102,7 @@ class ChannelUnacked:
 
     def close(self) -> None:
         """Put all deliveries back; the channel's consumers have been cancelled before."""
+        self.closed = True
         self.recover()
         self.parked.clear()
 

@@ -23,6 +23,7 @@ from headrace.coordination.queues.declarations import (
     check_same_exchange,
     check_same_queue,
 )
+from headrace.coordination.queues.durability import Declarations, NothingKept
 from headrace.coordination.queues.exchanges import (
     ALTERNATE_EXCHANGE,
     DEFAULT_EXCHANGE,
@@ -56,10 +57,19 @@ class VirtualHost:
     """The model of one vhost. Every change is over, or refused, when its method returns."""
 
     def __init__(
-        self, name: str, random_bytes: Callable[[], bytes], *, queues_max: int | None = None
+        self,
+        name: str,
+        random_bytes: Callable[[], bytes],
+        *,
+        queues_max: int | None = None,
+        kept: Declarations | None = None,
     ) -> None:
-        """`random_bytes` gives 16; `queues_max`: of this vhost, None: as many as are declared."""
+        """`random_bytes` gives 16; `queues_max`: of this vhost, None: as many as are declared.
+
+        `kept` is told of all that comes and goes.
+        """
         self.name = name
+        self.kept = kept or NothingKept()
         self.queues_max = queues_max
         self._random_bytes = random_bytes
         self.exchanges = {exchange.name: exchange for exchange in predeclared_exchanges()}
@@ -109,6 +119,7 @@ class VirtualHost:
         """Add an exchange that is not there and need not be checked."""
         self.exchanges[exchange.name] = exchange
         self.router.forget()
+        self.kept.added(self, exchange)
 
     def check_exchange(self, name: str) -> Exchange:
         """Return an exchange that a passive declaration names; ChannelClosing."""
@@ -138,7 +149,7 @@ class VirtualHost:
         if if_unused and exchange.bindings:
             raise precondition_failed(f"{self._text(EXCHANGE, name)} in use")
         self.router.forget()
-        return self.bindings.remove_exchange(exchange)
+        return self._removed(self.bindings.remove_exchange(exchange))
 
     def declare_queue(
         self,
@@ -178,6 +189,7 @@ class VirtualHost:
         self.queues[queue.name] = queue
         if queue.owner is not None:
             self._of_owners.setdefault(queue.owner, set()).add(queue.name)
+        self.kept.added(self, queue)
 
     def check_queue(self, name: str, owner: Owner | None) -> Queue:
         """Return a queue that `owner` may use: passive declarations, gets, consumers, purges.
@@ -238,7 +250,11 @@ class VirtualHost:
         removed = self.bindings.remove_to(Destination(QUEUE, name))
         if removed.bindings:
             self.router.forget()
-        return removed._replace(queues=(name,))
+        return self._removed(removed._replace(queues=(name,)))
+
+    def _removed(self, removed: Removed) -> Removed:
+        self.kept.removed(self, removed)
+        return removed
 
     def consumer_gone(self, name: str, consumers_left: int) -> Removed:
         """Remove a queue that deletes itself where its last consumer has gone."""
@@ -264,6 +280,7 @@ class VirtualHost:
         added = self.bindings.add(binding)
         if added:
             self.router.forget()
+            self.kept.added(self, binding)
         return added
 
     def unbind(
@@ -275,7 +292,7 @@ class VirtualHost:
             return Removed()
         self._check_destination(binding.destination, owner)
         self.router.forget()
-        return self.bindings.remove(binding)
+        return self._removed(self.bindings.remove(binding))
 
     def _checked(self, binding: Binding, access: Access) -> Binding:
         """Return a binding by the names that are meant, once all may be done with them."""

@@ -2,8 +2,11 @@
 
 from collections.abc import Callable
 
+from headrace.coordination.queues.declarations import Queue
 from headrace.coordination.queues.delivery_turns import Clients, DeliveryTurns
+from headrace.coordination.queues.durability import Durability
 from headrace.coordination.queues.hosted_queue import MakeStore, make_store
+from headrace.coordination.queues.message_store import MessageStore
 from headrace.coordination.queues.queue_host import QueueHost
 from headrace.coordination.queues.queue_names import DEFAULT_VHOST
 from headrace.coordination.queues.virtual_host import VirtualHost
@@ -20,22 +23,30 @@ class VirtualHosts:
         random_bytes: Callable[[], bytes],
         clients: Clients,
         make_store: MakeStore = make_store,
+        durability: Durability | None = None,
     ) -> None:
-        """`random_bytes` gives 16, for names of queues."""
+        """`random_bytes` gives 16, for names of queues. `durability` keeps what is durable."""
         self.turns = DeliveryTurns(clients, clock.monotonic)
         self.turns.on_due = self._soon
         self.deadlines = Deadlines(clock)
         self._clock = clock
         self._random_bytes = random_bytes
         self._make_store = make_store
+        self._durability = durability
         self._turn_set = False
         self.hosts: dict[str, QueueHost] = {}
         self.add(DEFAULT_VHOST)
 
     def add(self, name: str) -> QueueHost:
         """Add a vhost that is not there."""
-        model = VirtualHost(name, self._random_bytes)
-        host = QueueHost(model, self.turns, self.deadlines, self._make_store)
+        model = VirtualHost(name, self._random_bytes, kept=self._durability)
+
+        def make_store(queue: Queue, priority: int) -> MessageStore:
+            if queue.durable and self._durability is not None:
+                return self._durability.make_store(name, queue, priority)
+            return self._make_store(queue, priority)
+
+        host = QueueHost(model, self.turns, self.deadlines, make_store)
         self.hosts[name] = host
         return host
 

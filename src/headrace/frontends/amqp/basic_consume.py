@@ -6,11 +6,17 @@ from typing import Any
 
 from headrace.coordination.queues.arguments import consumer_settings
 from headrace.coordination.queues.dead_messages import WEIGHT_AT, as_delivered
+from headrace.coordination.queues.deliveries import Delivery
+from headrace.coordination.queues.hosted_queue import Getter, HostedQueue
 from headrace.coordination.queues.queue_settings import QueueType
 from headrace.coordination.queues.refusals import precondition_failed
 from headrace.frontends.amqp import direct_replies
 from headrace.frontends.amqp.channel import ChannelConsumer, QueueChannel
+from headrace.frontends.amqp.ports import Outlet
+from headrace.model.errors import HeadraceError
+from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.hot import encode_get_ok
+from headrace.wire.amqp.methods import encode_method
 from headrace.wire.amqp.model_methods import (
     BasicCancel,
     BasicCancelOk,
@@ -87,17 +93,30 @@ def cancel(channel: QueueChannel, method: BasicCancel) -> None:
 def get(channel: QueueChannel, method: BasicGet) -> None:
     """Give one message, or say that there is none."""
     queue = channel.readable_queue(method.queue, "basic.get")
-    delivery = queue.get(channel.unacked, channel.client.now(), no_ack=method.no_ack)
+    release = channel.outlet.hold()
+
+    def given(delivery: Delivery | HeadraceError | None) -> None:
+        if isinstance(delivery, HeadraceError):
+            problem = f"{queue.title} cannot be read: {delivery}"
+            channel.outlet.fail(
+                ConnectionClosing(ReplyCode.INTERNAL_ERROR, problem), IDS[type(method)]
+            )
+        else:
+            release(_get_answer(channel.outlet, queue, delivery))
+
+    getter = Getter(channel.unacked, method.no_ack, given)
+    queue.get_at_hand(getter, channel.client.now())
     channel.host.touched((queue,))
+
+
+def _get_answer(outlet: Outlet, queue: HostedQueue, delivery: Delivery | None) -> bytes:
     if delivery is None:
-        channel.answer(BasicGetEmpty())
-        return
+        return encode_method(outlet.number, BasicGetEmpty())
     _, tag, message, redelivered, count = delivery
     if count or message.header[WEIGHT_AT]:
         message = as_delivered(message, count)
-    outlet = channel.outlet
-    outlet.write(
-        encode_get_ok(outlet.number, tag, redelivered, message, queue.ready, outlet.frame_bytes_max)
+    return encode_get_ok(
+        outlet.number, tag, redelivered, message, queue.ready, outlet.frame_bytes_max
     )
 
 

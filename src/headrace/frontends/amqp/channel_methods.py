@@ -12,8 +12,21 @@ from headrace.frontends.amqp import (
     transactions,
 )
 from headrace.frontends.amqp.channel import QueueChannel
+from headrace.model.errors import HeadraceError
+from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.hot import PublishRun, Settlement
 from headrace.wire.amqp.methods import Method
+from headrace.wire.amqp.model_methods import (
+    ExchangeBind,
+    ExchangeDeclare,
+    ExchangeDelete,
+    ExchangeUnbind,
+    QueueBind,
+    QueueDeclare,
+    QueueDelete,
+    QueueUnbind,
+)
+from headrace.wire.amqp.reply_codes import AmqpError, ConnectionClosing, ReplyCode
 
 _HANDLERS: dict[type, Callable[[QueueChannel, Any], None]] = {
     **exchange_methods.HANDLERS,
@@ -22,6 +35,19 @@ _HANDLERS: dict[type, Callable[[QueueChannel, Any], None]] = {
     **basic_settle.HANDLERS,
     **transactions.HANDLERS,
 }
+_DECLARING = frozenset(
+    (
+        ExchangeBind,
+        ExchangeDeclare,
+        ExchangeDelete,
+        ExchangeUnbind,
+        QueueBind,
+        QueueDeclare,
+        QueueDelete,
+        QueueUnbind,
+    )
+)
+"""What may change declarations that are kept."""
 
 
 class PlayedChannel(QueueChannel):
@@ -29,7 +55,28 @@ class PlayedChannel(QueueChannel):
 
     def method(self, method: Method) -> None:
         """Do what a method says, and answer it. ChannelClosing, ConnectionClosing."""
-        _HANDLERS[type(method)](self, method)
+        handler = _HANDLERS[type(method)]
+        if type(method) not in _DECLARING:
+            handler(self, method)
+            return
+        # It is answered once what it changes is kept for good.
+        release = self.outlet.hold()
+        try:
+            handler(self, method)
+        except AmqpError:
+            release(b"")
+            raise
+
+        def kept(error: HeadraceError | None) -> None:
+            if error is None:
+                release(b"")
+                return
+            problem = f"what was declared could not be stored: {error}"
+            self.outlet.fail(
+                ConnectionClosing(ReplyCode.INTERNAL_ERROR, problem), IDS[type(method)]
+            )
+
+        self.host.model.kept.when_kept(kept)
 
     def publish(self, run: PublishRun) -> None:
         """Take messages, in their order. ChannelClosing, ConnectionClosing."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from headrace.frontends.amqp import texts
 from headrace.frontends.amqp.contents import ContentAssembly, no_content
+from headrace.frontends.amqp.held_output import HeldOutput, Release
 from headrace.frontends.amqp.ports import Channel, VirtualHost
 from headrace.model.errors import Malformed
 from headrace.model.invariant import invariant
@@ -121,6 +122,8 @@ class OpenChannel:
         """None: not open yet, or closed for an error."""
         self.closing = False
         self._channels = channels
+        self._held = HeldOutput(self._send)
+        self._asked_for_room = False
 
     def answer(self, method: Method) -> None:
         """Send a method. `ports.Outlet`."""
@@ -128,12 +131,29 @@ class OpenChannel:
 
     def write(self, frames: bytes) -> None:
         """Send whole frames. `ports.Outlet`."""
-        if self.port is not None:
-            self._channels.send(frames)
+        if self._held.holds:
+            self._held.write(frames)
+        else:
+            self._send(frames)
+
+    def hold(self) -> Release:
+        """Hold back what is written from now on. `ports.Outlet`."""
+        return self._held.hold()
 
     def takes_more(self) -> bool:
         """Tell whether there is room for deliveries. `ports.Outlet`."""
+        if self._held.holds:
+            self._asked_for_room = True
+            return False
         return self._channels.takes_more()
+
+    def _send(self, frames: bytes) -> None:
+        if self.port is None:
+            return
+        self._channels.send(frames)
+        if self._asked_for_room and not self._held.holds:
+            self._asked_for_room = False
+            self._channels.room()
 
     def fail(self, error: AmqpError, ids: MethodId) -> None:
         """Close the channel or the connection. `ports.Outlet`."""

@@ -3,10 +3,18 @@
 from typing import Protocol
 
 from headrace.broker.broker import Broker
+from headrace.cluster.controller_port import ControllerPort
+from headrace.coordination.queues.durable_messages import DurableMessages
+from headrace.frontends.amqp.durable_queues import DurableQueues
 from headrace.frontends.amqp.logins import UserLogins
 from headrace.frontends.amqp.negotiation import settings_of
 from headrace.frontends.amqp.queue_broker import QueueBroker
+from headrace.frontends.amqp.restoring import Restoring
 from headrace.frontends.amqp.session import AmqpFrontend
+from headrace.model.errors import ConfigError
+from headrace.net.pending import Pending
+from headrace.net.write_pass import WritePass, Writes
+from headrace.ports.store import Store
 
 
 class Parts(Protocol):
@@ -16,11 +24,70 @@ class Parts(Protocol):
     def broker(self) -> Broker:
         """The broker whose clients are served."""
 
+    @property
+    def writes(self) -> Writes:
+        """Holds the writes of a pass back."""
+
+    @property
+    def controller(self) -> ControllerPort:
+        """Makes and deletes topics."""
+
+    @property
+    def store(self) -> Store | None:
+        """Where declarations are kept: the metadata store, which is open."""
+
+
+class Durable:
+    """What outlives the broker: declarations, and durable queues' messages. `session.Kept`."""
+
+    def __init__(self, parts: Parts, store: Store) -> None:
+        self._broker = parts.broker
+        self._store = store
+        self.queues = DurableQueues(parts.broker, parts.controller, store)
+        self._pass = WritePass(parts.writes)
+        self.broker: QueueBroker
+
+    def end_pass(self) -> Pending | None:
+        """Write what a pass has published."""
+        logs = self.queues.logs
+        if not logs.appended:
+            return None
+        self._pass.begin()
+        logs.write()
+        return self._pass.end()
+
+    async def start(self) -> None:
+        """Put back what was declared before."""
+        broker, virtual_hosts = self._broker, self.broker.virtual_hosts
+        restoring = Restoring(broker, self.queues, virtual_hosts, self._store)
+        await restoring.restore()
+        broker.make_queue_topic = restoring.make_topic
+
+    async def stop(self) -> None:
+        """Write down what is known of queues."""
+        await self.queues.close(
+            [
+                store
+                for host in self.broker.virtual_hosts.hosts.values()
+                for queue in host.queues.values()
+                for store in queue.late_stores
+                if isinstance(store, DurableMessages)
+            ]
+        )
+
 
 def frontend(parts: Parts) -> AmqpFrontend:
-    """Return what clients of AMQP speak with."""
+    """Return what clients of AMQP speak with. ConfigError where other brokers share the store."""
+    store = parts.store
+    if store is None or store.shared:
+        raise ConfigError(
+            "listeners: AMQP is served by a broker that is alone, and zookeeper.connect names a"
+            " cluster: leave out one of them"
+        )
     broker = parts.broker
     config = broker.config
     logins = UserLogins(broker.users, broker.disk, guest=config.amqp_guest)
-    queues = QueueBroker(broker.clock, broker.random, logins)
-    return AmqpFrontend(queues, settings_of(config, "headrace"), broker.clock)
+    durable = Durable(parts, store)
+    queues = QueueBroker(broker.clock, broker.random, logins, durability=durable.queues)
+    durable.broker = queues
+    return AmqpFrontend(queues, settings_of(config, "headrace"), broker.clock, durable)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from headrace.frontends.amqp.held_output import Release
 from headrace.model.secret import Secret
 from headrace.security.identity import Principal
 from headrace.wire.amqp.field_table import FieldTable
@@ -48,6 +49,9 @@ class Outlet(Protocol):
 
     def write(self, frames: bytes) -> None:
         """Send whole frames of this channel, made by `wire.amqp.hot`."""
+
+    def hold(self) -> Release:
+        """Hold back what is sent from now on: an answer that belongs before it is not known yet."""
 
     def takes_more(self) -> bool:
         """Tell whether there is room for deliveries; False: `VirtualHost.room` says when again."""

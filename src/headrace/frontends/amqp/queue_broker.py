@@ -6,6 +6,7 @@ from typing import Protocol, cast
 from headrace.coordination.queues.consumers import Consumer
 from headrace.coordination.queues.dead_messages import WEIGHT_AT, as_delivered
 from headrace.coordination.queues.deliveries import Delivery
+from headrace.coordination.queues.durability import Durability
 from headrace.coordination.queues.hosted_queue import MakeStore, make_store
 from headrace.coordination.queues.permissions import FULL_ACCESS, Access
 from headrace.coordination.queues.virtual_hosts import VirtualHosts
@@ -46,12 +47,16 @@ class QueueBroker:
         logins: Logins,
         make_store: MakeStore = make_store,
         access_of: AccessOf = _full_access,
+        durability: Durability | None = None,
     ) -> None:
-        """`access_of`: tells what a user may do in a vhost, by the names of both."""
+        """`access_of`: tells what a user may do in a vhost, by the names of both.
+
+        `durability` keeps what is durable; None: all is in memory.
+        """
         self.now: Callable[[], float] = clock.monotonic
         self.random_bytes: Callable[[], bytes] = random.uuid
         self.replies = DirectReplies(random.uuid)
-        self.virtual_hosts = VirtualHosts(clock, random.uuid, self, make_store)
+        self.virtual_hosts = VirtualHosts(clock, random.uuid, self, make_store, durability)
         self._logins = logins
         self._access_of = access_of
         self._publishing: dict[QueueChannel, None] = {}

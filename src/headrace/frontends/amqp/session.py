@@ -2,7 +2,7 @@
 
 import logging
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.frontends.amqp.connection import AmqpConnection
 from headrace.frontends.amqp.connection_state import State
@@ -64,7 +64,7 @@ class AmqpSession:
     def pass_done(self) -> "Pending | None":
         """End the pass: confirms and deliveries leave with it."""
         self._frontend.broker.pass_done()
-        return None
+        return self._frontend.end_pass()
 
     def closed(self) -> None:
         """Forget all."""
@@ -119,11 +119,28 @@ class AmqpSession:
         self._look()
 
 
+class Kept(Protocol):
+    """What is durable of one broker. `frontend.Durable`."""
+
+    def end_pass(self) -> "Pending | None":
+        """Write what a pass has published."""
+
+    async def start(self) -> None:
+        """Put back what was declared before."""
+
+    async def stop(self) -> None:
+        """Write down what is known of queues."""
+
+
 class AmqpFrontend:
     """What clients of AMQP speak with: all sessions of one broker. `server.frontends.Frontend`."""
 
-    def __init__(self, broker: Broker, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, broker: Broker, settings: Settings, clock: Clock, kept: "Kept | None" = None
+    ) -> None:
+        """`kept`: what writes the pass's messages, and is begun and closed with the broker."""
         self.broker = broker
+        self._kept = kept
         self.settings = settings
         self.clock = clock
         self._sessions: dict[AmqpSession, None] = {}
@@ -147,8 +164,19 @@ class AmqpFrontend:
         for session in list(self._sessions):
             session.block(reason)
 
+    def end_pass(self) -> "Pending | None":
+        """Write what a pass has published; what it sends waits for what is returned, if any."""
+        return None if self._kept is None else self._kept.end_pass()
+
+    async def start(self) -> None:
+        """Put back what was declared before; then clients may come."""
+        if self._kept is not None:
+            await self._kept.start()
+
     async def stop(self) -> None:
-        """Take leave of all clients."""
+        """Take leave of all clients, and write down what is known of queues."""
         for session in list(self._sessions):
             session.shut_down()
         self.broker.close()
+        if self._kept is not None:
+            await self._kept.stop()

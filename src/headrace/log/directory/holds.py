@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from headrace.model.nouns import Offset, TopicPartition
+from headrace.model.nouns import Offset, TopicPartition, is_queue_topic
 
 Holder = Callable[[], Offset | None]
 """Asked each time; the first offset it still wants, or None for nothing."""
@@ -10,9 +10,9 @@ Holder = Callable[[], Offset | None]
 _START = Offset(0)
 
 
-def _nothing(partition: TopicPartition) -> bool:
-    """Tell that no partition is held by itself."""
-    return False
+def _is_of_queue(partition: TopicPartition) -> bool:
+    """Tell whether that is an AMQP queue's: nobody else says what of it is still to be read."""
+    return is_queue_topic(partition.topic)
 
 
 class Holds:
@@ -22,7 +22,7 @@ class Holds:
 
     def __init__(self) -> None:
         self._holders: dict[TopicPartition, list[Holder]] = {}
-        self.holds_all: Callable[[TopicPartition], bool] = _nothing
+        self.holds_all: Callable[[TopicPartition], bool] = _is_of_queue
         """Whether all of a partition is held while it has no holder: a queue's, whose cursor is not
         loaded yet, or never is because nobody may ask for it."""
 

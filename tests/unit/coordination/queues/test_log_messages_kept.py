@@ -261,3 +261,49 @@ def test_what_is_settled_while_a_frame_is_written_waits_for_that_and_no_longer()
     here.world.clock.advance(0.06)
     here.world.disk.settle()
     assert here.killed().gets() == ["c*"]
+
+
+@pytest.mark.parametrize("end", ["a stop", "a kill"])
+def test_what_is_not_persistent_is_not_there_after_a_start(end: str) -> None:
+    here = LogQueue(drops_transient=True)
+    here.publish("a", persistent=False)
+    here.publish("b")
+    here.publish("c", "dd", persistent=False)
+    here.publish("e")
+    here.wait()
+    assert here.gets(1) == ["a"]
+    again = here.stopped() if end == "a stop" else here.killed()
+    assert (again.q.ready, again.q.ready_bytes) == (2, 2)
+    assert again.gets() == (["b", "e"] if end == "a stop" else ["b*", "e*"])
+    again.acknowledge(1)
+    again.wait()
+    once_more = again.killed()
+    assert (once_more.q.ready, once_more.gets()) == (1, ["e*"])
+
+
+def test_a_queue_that_keeps_all_keeps_what_is_not_persistent() -> None:
+    here = LogQueue()
+    here.publish("a", persistent=False)
+    here.wait()
+    assert here.stopped().gets() == ["a"]
+
+
+def test_what_was_not_persistent_is_dropped_by_the_next_start_where_this_one_is_killed() -> None:
+    here = LogQueue(drops_transient=True)
+    here.publish("a", "b", persistent=False)
+    here.publish("c")
+    here.wait()
+    first = here.killed()
+    assert first.q.ready == 1
+    assert first.killed().gets() == ["c*"]
+
+
+def test_messages_published_since_a_start_are_kept_until_the_next() -> None:
+    here = LogQueue(drops_transient=True)
+    here.publish("a", persistent=False)
+    here.wait()
+    again = here.stopped()
+    again.publish("b", persistent=False)
+    again.publish("c")
+    again.wait()
+    assert again.gets() == ["b", "c"]

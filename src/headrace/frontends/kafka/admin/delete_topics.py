@@ -13,6 +13,7 @@ from uuid import UUID
 from headrace.cluster.controller_port import Spend
 from headrace.cluster.topics.creation import duplicates
 from headrace.frontends.kafka.admin.controller_check import not_controller
+from headrace.frontends.kafka.admin.queue_topics import check_no_queue_topic
 from headrace.frontends.kafka.connection.authorisation import (
     DELETE_CLUSTER,
     DELETE_TOPIC,
@@ -93,8 +94,13 @@ async def _delete(context: RequestContext, request: Entity, spend: Spend) -> lis
         elif topic is None:
             problem = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
-            going[topic.name] = UUID(bytes=topic.topic_id)
-            continue
+            try:
+                check_no_queue_topic(topic.name, "delete the queue, which deletes it")
+            except ApiError as error:
+                problem = error
+            else:
+                going[topic.name] = UUID(bytes=topic.topic_id)
+                continue
         results.append((name, topic_id, problem))
     outcome: dict[str, ApiError | None]
     try:

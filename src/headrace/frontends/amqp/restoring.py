@@ -1,0 +1,160 @@
+"""What was declared before the broker started, put back before anybody may connect."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.coordination.queues.declarations import Queue
+from headrace.coordination.queues.durable_messages import DurableMessages
+from headrace.coordination.queues.queue_host import QueueHost
+from headrace.coordination.queues.queue_names import queue_of_topic, queue_topic
+from headrace.coordination.queues.stored_model import BindingRecord, QueueRecord, Record, restore
+from headrace.coordination.queues.stored_records import decode_record
+from headrace.frontends.amqp.durable_queues import DECLARATIONS, ROOT, DurableQueues
+from headrace.model.errors import ApiError, ErrorCode, HeadraceError, Malformed
+from headrace.model.nouns import is_queue_topic
+from headrace.ports.store import NodeExists, Store
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.coordination.queues.virtual_hosts import VirtualHosts
+
+_logger = logging.getLogger(__name__)
+
+QUEUES_AT_ONCE = 100
+"""So many queues are loaded together."""
+
+
+class Stored(NamedTuple):
+    """What the metadata store holds of AMQP's declarations."""
+
+    nodes: list[str]
+    records: dict[str, list[Record]]
+    """By vhost."""
+    all_read: bool
+    """False: of some nodes it is not known what they say."""
+
+
+async def read_declarations(store: Store) -> Stored:
+    """Return all there is; a node that cannot be read is logged and left alone."""
+    for path in (ROOT, DECLARATIONS):
+        with suppress(NodeExists):
+            await store.create(path, b"")
+    names = await store.children(DECLARATIONS)
+    nodes = await store.get_all([f"{DECLARATIONS}/{name}" for name in names])
+    found = Stored([], {}, True)
+    for name, node in zip(names, nodes, strict=True):
+        if node is None:
+            continue
+        found.nodes.append(name)
+        try:
+            vhost, record = decode_record(node.value)
+        except Malformed as error:
+            found = found._replace(all_read=False)
+            _logger.error(
+                "a declaration of AMQP is ignored, its messages stay: %s/%s: %s",
+                DECLARATIONS, name, error,
+            )  # fmt: skip
+            continue
+        found.records.setdefault(vhost, []).append(record)
+    return found
+
+
+class Restoring:
+    """Puts what is stored into the vhosts of a broker that starts."""
+
+    def __init__(
+        self, broker: "Broker", durable: DurableQueues, virtual_hosts: "VirtualHosts", store: Store
+    ) -> None:
+        self._broker = broker
+        self._durable = durable
+        self._virtual_hosts = virtual_hosts
+        self._store = store
+
+    async def restore(self) -> None:
+        """Put back exchanges, queues and bindings, with the messages of queues."""
+        stored = await read_declarations(self._store)
+        self._durable.know(stored.nodes)
+        hosts = self._virtual_hosts.hosts
+        for vhost, records in stored.records.items():
+            host = hosts.get(vhost) or self._virtual_hosts.add(vhost)
+            self._declare(host, records)
+            queues = [queue for queue in host.model.queues.values() if queue.durable]
+            for at in range(0, len(queues), QUEUES_AT_ONCE):
+                some = queues[at : at + QUEUES_AT_ONCE]
+                await asyncio.gather(*(self._load(host, queue) for queue in some))
+        if stored.all_read:
+            topics = _topics(stored.records)
+            self._durable.doom(
+                topic
+                for topic in self._broker.image.topics
+                if is_queue_topic(topic) and topic not in topics
+            )
+
+    def _declare(self, host: QueueHost, records: Sequence[Record]) -> None:
+        """Put records into a vhost's model, each for itself: bindings behind their ends."""
+        bindings = [record for record in records if isinstance(record, BindingRecord)]
+        for record in records:
+            if isinstance(record, BindingRecord):
+                continue
+            try:
+                restore(host.model, [record])
+            except (HeadraceError, ValueError) as error:
+                _logger.error(
+                    "%r of vhost %r is not restored, its messages stay: %s",
+                    record.name, host.name, error,
+                )  # fmt: skip
+        restore(host.model, bindings)
+
+    async def _load(self, host: QueueHost, queue: Queue) -> None:
+        """Let a queue work, with the messages that its topic holds."""
+        topic = queue_topic(host.name, queue.name)
+        info = self._broker.image.topics.get(topic)
+        stores: dict[int, DurableMessages] = {}
+        for priority in range(0 if info is None else len(info.partitions)):
+            stores[priority] = DurableMessages(self._durable.logs, host.name, queue, priority)
+        await asyncio.gather(*(self._open(topic, messages) for messages in stores.values()))
+        host.host(queue, stores)
+
+    async def _open(self, topic: str, messages: DurableMessages) -> None:
+        partition = self._durable.partition(topic, messages.priority)
+        if isinstance(partition, HeadraceError):
+            error: HeadraceError | None = partition
+            messages.failed(partition)
+        else:
+            opened = asyncio.get_running_loop().create_future()
+            messages.open(partition, opened.set_result)
+            error = await opened
+        if error is not None:
+            _logger.error("queue %r takes and gives nothing: %s", messages.queue.name, error)
+
+    async def make_topic(self, topic: str) -> ApiError | None:
+        """Make the topic of a queue that is declared; why not, else None."""
+        for messages in self._stores_of(topic):
+            messages.want_log()
+            await self._durable.topic_made()
+        if topic in self._broker.image.topics:
+            return None
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no queue is declared for {topic}")
+
+    def _stores_of(self, topic: str) -> Iterable[DurableMessages]:
+        name = queue_of_topic(topic)
+        for host in list(self._virtual_hosts.hosts.values()):
+            if name is not None and host.name != name.vhost:
+                continue
+            found = host.queues.values() if name is None else (host.queues.get(name.queue),)
+            for queue in found:
+                if queue is not None and queue_topic(host.name, queue.name) == topic:
+                    return [each for each in queue.late_stores if isinstance(each, DurableMessages)]
+        return ()
+
+
+def _topics(records: dict[str, list[Record]]) -> set[str]:
+    return {
+        queue_topic(vhost, record.name)
+        for vhost, of_vhost in records.items()
+        for record in of_vhost
+        if isinstance(record, QueueRecord)
+    }

@@ -1,0 +1,28 @@
+"""Batches of records whose keys and headers are encoded already, as where many have the same."""
+
+from collections.abc import Sequence
+from itertools import chain, count
+
+from headrace.record.batch import seal
+from headrace.record.record import short_numbers, write_varint
+
+Parts = tuple[bytes, bytes, bytes]
+"""A key with its length (`record.sized`), a value, and headers (`record.encoded_headers`)."""
+
+
+def build_of_parts(records: Sequence[Parts], timestamp: int) -> bytes:
+    """Build one batch of at least one record, all of one time, sealed, numbered from 0 on."""
+    numbers = short_numbers()
+    few = len(numbers)
+    out: list[bytes] = []
+    deltas = chain(numbers, map(write_varint, count(few)))
+    for (key, value, headers), delta in zip(records, deltas, strict=False):
+        size = len(value)
+        value_size = numbers[size] if size < few else write_varint(size)
+        size += 2 + len(delta) + len(key) + len(value_size) + len(headers)
+        whole = numbers[size] if size < few else write_varint(size)
+        out += (whole, b"\x00\x00", delta, key, value_size, value, headers)
+    records_count = len(records)
+    return seal(
+        b"".join(out), 0, -1, 0, records_count - 1, timestamp, timestamp, -1, -1, -1, records_count
+    )

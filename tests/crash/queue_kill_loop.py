@@ -1,0 +1,296 @@
+"""kill -9 under load of AMQP: what was confirmed is delivered, what was settled stays away.
+
+`python -m tests.crash.queue_kill_loop --kills 100` publishes to a durable fanout exchange with a
+classic and a quorum queue, consumes both, and prints what was confirmed, lost, came back although
+its acknowledgement was old enough to be durable, and came again without being called redelivered.
+The last three must be 0. Status 1: a promise broke.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headrace.wire.amqp.content import Message
+from headrace.wire.amqp.control_methods import ConfirmSelect
+from headrace.wire.amqp.field_table import FieldTable
+from headrace.wire.amqp.methods import encode_method
+from headrace.wire.amqp.model_methods import (
+    BasicAck,
+    BasicConsume,
+    BasicDeliver,
+    BasicNack,
+    BasicQos,
+    BasicQosOk,
+    ExchangeDeclare,
+    QueueBind,
+    QueueDeclare,
+)
+from headrace.wire.amqp.properties import Properties, make_header
+from tests.support.amqp_messages import publish_frames
+from tests.support.amqp_wire import AmqpWire
+from tests.support.process import BrokerProcess, free_port
+
+EXCHANGE = "ridden"
+QUEUES: dict[str, FieldTable] = {"ridden": {}, "ridden.q": {"x-queue-type": "quorum"}}
+WINDOW = 300
+"""Publishes that wait for their confirms."""
+PREFETCH = 200
+CONFIRMED_BETWEEN_KILLS_MIN = 500
+SETTLED_SECONDS = 2.0
+"""So long after the broker has taken an acknowledgement it is durable, also on a machine that does
+much else; the broker says 100 ms."""
+PROGRESS_SECONDS_MAX = 60.0
+
+
+@dataclass
+class Consumed:
+    """What one queue's consumer has got."""
+
+    delivered: dict[int, int] = field(default_factory=dict)
+    """How often, by number."""
+    acknowledged: dict[int, float] = field(default_factory=dict)
+    """When the broker was known to have taken it, by number."""
+    back: list[int] = field(default_factory=list)
+    """Settled for good, and delivered again."""
+    unflagged: list[int] = field(default_factory=list)
+    """Delivered again and not called redelivered."""
+
+    def note(self, number: int, redelivered: bool, killed_at: float) -> None:
+        """Note a delivery."""
+        before = self.delivered.get(number, 0)
+        self.delivered[number] = before + 1
+        if before and not redelivered:
+            self.unflagged.append(number)
+        settled_at = self.acknowledged.get(number)
+        if settled_at is not None and settled_at < killed_at - SETTLED_SECONDS:
+            self.back.append(number)
+
+
+class Riders:
+    """Publisher and consumers, each a thread that connects again and again."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self.confirmed: set[int] = set()
+        self.refused: set[int] = set()
+        self.consumed = {queue: Consumed() for queue in QUEUES}
+        self.killed_at = 0.0
+        self.publishing = True
+        self.running = True
+        self._next = 0
+        self.problems: list[str] = []
+        self._threads = [threading.Thread(target=self._ride, args=(self._publish,))]
+        self._threads += [
+            threading.Thread(target=self._ride, args=(lambda queue=queue: self._consume(queue),))
+            for queue in QUEUES
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def finish(self) -> None:
+        """End all threads."""
+        self.publishing = self.running = False
+        for thread in self._threads:
+            thread.join()
+
+    def _ride(self, once: Callable[[], None]) -> None:
+        while self.running:
+            try:
+                once()
+            except OSError:
+                time.sleep(0.05)
+            except Exception as error:
+                self.problems.append(repr(error))
+                raise
+
+    def _publish(self) -> None:
+        if not self.publishing:
+            time.sleep(0.05)
+            return
+        wire = AmqpWire(self._port)
+        try:
+            wire.ask(ConfirmSelect())
+            first = self._next
+            confirmed = 0
+            header_of = Properties(delivery_mode=2)
+            while self.running:
+                frames = []
+                while self.publishing and self._next - first - confirmed < WINDOW:
+                    body = b"%d" % self._next
+                    header = make_header(len(body), header_of)
+                    message = Message(EXCHANGE, "", header, body)
+                    frames.append(publish_frames(1, message, 0))
+                    self._next += 1
+                if frames:
+                    wire.send(b"".join(frames))
+                if first + confirmed == self._next:
+                    return
+                answer, _ = wire.received()
+                upto = answer.delivery_tag
+                numbers = range(first + (confirmed if answer.multiple else upto - 1), first + upto)
+                if isinstance(answer, BasicAck):
+                    self.confirmed.update(numbers)
+                elif isinstance(answer, BasicNack):
+                    self.refused.update(numbers)
+                confirmed = max(confirmed, upto)
+        finally:
+            wire.close()
+
+    def _consume(self, queue: str) -> None:
+        wire = AmqpWire(self._port)
+        consumed = self.consumed[queue]
+        try:
+            wire.ask(BasicQos(0, PREFETCH, False))
+            wire.send(encode_method(1, BasicConsume(queue=queue, consumer_tag="c")))
+            wire.timeout(0.5)
+            noted: list[int] = []
+            sent: deque[list[int]] = deque()
+            tag = 0
+            while self.running:
+                with suppress(TimeoutError):
+                    found, body = wire.received()
+                    if isinstance(found, BasicDeliver):
+                        consumed.note(int(body), found.redelivered, self.killed_at)
+                        noted.append(int(body))
+                        tag = found.delivery_tag
+                    elif isinstance(found, BasicQosOk):
+                        now = time.monotonic()
+                        consumed.acknowledged.update((number, now) for number in sent.popleft())
+                if noted and (not wire.has_more or len(noted) >= PREFETCH // 2):
+                    # What is asked behind it is answered once the acknowledgement was taken.
+                    ack, probe = BasicAck(tag, True), BasicQos(0, PREFETCH, False)
+                    wire.send(encode_method(1, ack) + encode_method(1, probe))
+                    sent.append(noted)
+                    noted = []
+        finally:
+            wire.close()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was delivered, against what was confirmed."""
+
+    kills: int
+    confirmed: int
+    refused: int
+    acknowledged: int
+    again: int
+    lost: list[str]
+    back: list[str]
+    unflagged: list[str]
+    problems: list[str]
+    starts: list[float]
+
+    def holds(self) -> bool:
+        return not (self.lost or self.back or self.unflagged or self.problems or self.refused)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kills} kills: confirmed {self.confirmed} (refused {self.refused}), acknowledged"
+            f" {self.acknowledged}; lost {len(self.lost)} {self.lost[:3]}, settled and back"
+            f" {len(self.back)} {self.back[:3]}, again and not called redelivered"
+            f" {len(self.unflagged)} {self.unflagged[:3]}; redelivered {self.again};"
+            f" {self.problems[:3]}; exec to answering: max {max(self.starts):.3f} s"
+        )
+
+
+def declare(port: int) -> None:
+    """Declare all, once: what is durable is there after each kill."""
+    wire = AmqpWire(port)
+    wire.ask(ExchangeDeclare(exchange=EXCHANGE, type="fanout", durable=True))
+    for queue, arguments in QUEUES.items():
+        wire.ask(QueueDeclare(queue=queue, durable=True, arguments=arguments))
+        wire.ask(QueueBind(queue=queue, exchange=EXCHANGE))
+    wire.close()
+
+
+def ride(directory: Path, kills: int, seed: int) -> Verdict:
+    """Kill the broker `kills` times at random moments of load and judge what it delivers."""
+    chance = random.Random(seed)
+    port, amqp_port = free_port(), free_port()
+    broker = BrokerProcess(
+        directory,
+        port,
+        listeners=f"PLAINTEXT://127.0.0.1:{port},AMQP://127.0.0.1:{amqp_port}",
+        amqp_guest="true",
+        amqp_preview="true",
+    )
+    starts = [broker.start()]
+    declare(amqp_port)
+    riders = Riders(amqp_port)
+    try:
+        for _ in range(kills):
+            _wait_for_progress(riders, broker)
+            time.sleep(chance.uniform(0.0, 0.3))
+            broker.kill()
+            riders.killed_at = time.monotonic()
+            starts.append(broker.start())
+        _wait_for_progress(riders, broker)
+        riders.publishing = False
+        deadline = time.monotonic() + PROGRESS_SECONDS_MAX
+        while _lost(riders) and time.monotonic() < deadline:
+            time.sleep(0.1)
+    finally:
+        riders.finish()
+        broker.stop()
+    consumed = riders.consumed
+    return Verdict(
+        kills,
+        len(riders.confirmed),
+        len(riders.refused),
+        sum(len(each.acknowledged) for each in consumed.values()),
+        sum(sum(each.delivered.values()) - len(each.delivered) for each in consumed.values()),
+        _lost(riders),
+        [f"{queue}:{number}" for queue, each in consumed.items() for number in each.back],
+        [f"{queue}:{number}" for queue, each in consumed.items() for number in each.unflagged],
+        riders.problems,
+        starts,
+    )
+
+
+def _lost(riders: Riders) -> list[str]:
+    confirmed = set(riders.confirmed)
+    return [
+        f"{queue}:{number}"
+        for queue, consumed in riders.consumed.items()
+        for number in sorted(confirmed - consumed.delivered.keys())
+    ]
+
+
+def _wait_for_progress(riders: Riders, broker: BrokerProcess) -> None:
+    wanted = len(riders.confirmed) + CONFIRMED_BETWEEN_KILLS_MIN
+    settled = {
+        queue: len(each.acknowledged) + CONFIRMED_BETWEEN_KILLS_MIN // 2
+        for queue, each in riders.consumed.items()
+    }
+    deadline = time.monotonic() + PROGRESS_SECONDS_MAX
+    while len(riders.confirmed) < wanted or any(
+        len(riders.consumed[queue].acknowledged) < count for queue, count in settled.items()
+    ):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"no progress after a start:\n{broker.output[-3000:]}")
+        time.sleep(0.01)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    arguments = parser.parse_args()
+    print(f"queue kill loop: {arguments.kills} kills, seed {arguments.seed}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="headrace-queue-kill-") as directory:
+        verdict = ride(Path(directory), arguments.kills, arguments.seed)
+    print(verdict)
+    return not verdict.holds()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""A durable queue whose log is made when the test says so."""
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.partition import Partition
+from headrace.coordination.queues.declarations import Queue
+from headrace.coordination.queues.durable_messages import DurableMessages, QueueLogs
+from headrace.coordination.queues.hosted_queue import Getter, Hooks, HostedQueue
+from headrace.coordination.queues.queue_settings import Published, QueueSettings
+from headrace.coordination.queues.settled_files import SettledFiles
+from headrace.coordination.queues.unacked import ChannelUnacked
+from headrace.model.errors import HeadraceError
+from headrace.model.nouns import LeaderEpoch
+from headrace.ports.deadlines import Deadlines
+from headrace.record.batch import BatchHeader, check_produced
+from tests.support.amqp_log import CONFIG, PLACE, message
+from tests.support.amqp_queues import settings
+from tests.support.log import NOW_MS, World, batch_of
+
+if TYPE_CHECKING:
+    from headrace.coordination.queues.deliveries import Delivery
+
+
+class DurableQueue:
+    """One durable queue, and what it was told and asked."""
+
+    def __init__(self, queue_settings: QueueSettings | None = None) -> None:
+        self.world = World(config=CONFIG)
+        self.asked: list[DurableMessages] = []
+        self.logs = QueueLogs(
+            SettledFiles(self.world.disk, self.world.clock), self.world.clock, self.asked.append
+        )
+        self.stores: list[DurableMessages] = []
+        self.channel = ChannelUnacked(1)
+        self.told: list[bool] = []
+        self.got: list[Delivery | HeadraceError | None] = []
+        self.partition: Partition
+        self.queue = HostedQueue(
+            Queue("q", True, False, None, {}, queue_settings or settings()),
+            "queue 'q' in vhost '/'",
+            self._make_store,
+            Deadlines(self.world.clock),
+            Hooks(lambda queue: None, self._readable),
+        )
+
+    def _make_store(self, queue: Queue, priority: int) -> DurableMessages:
+        self.stores.append(DurableMessages(self.logs, "/", queue, priority))
+        return self.stores[-1]
+
+    def _readable(self, queue: HostedQueue) -> None:
+        self.world.clock.call_later(0, lambda: self._deliver(queue))
+
+    def _deliver(self, queue: HostedQueue) -> None:
+        if not queue.deleted:
+            queue.deliver(self.now)
+
+    @property
+    def now(self) -> float:
+        return self.world.clock.monotonic()
+
+    @property
+    def store(self) -> DurableMessages:
+        """That of the first priority."""
+        return self.stores[0]
+
+    def publish(self, *bodies: str) -> None:
+        """Publish, note when that is kept, and end the pass."""
+        for body in bodies:
+            self.queue.publish(Published(message(body), 0, None, True), self.now)
+        self.store.when_stored(self.told.append)
+        self.logs.write()
+
+    def make_log(self, *produced: str) -> None:
+        """Make the log, in which a Kafka producer has written; then let all be done."""
+        log = self.world.log(PLACE)
+        self.partition = Partition(log, flusher=self.world.directory.flusher)
+        self.partition.role.lead(LeaderEpoch(1))
+        if produced:
+            self.produce(*produced)
+            self.world.settle()
+        self.store.have_log(self.partition)
+        self.world.settle()
+
+    def produce(self, *values: str) -> None:
+        """Write as a Kafka producer does."""
+        batch = batch_of(*(value.encode() for value in values))
+        header: BatchHeader = check_produced(memoryview(batch))
+        self.partition.append(memoryview(batch), header, now_ms=NOW_MS)
+
+    def ask(self) -> None:
+        """Ask for a message."""
+        self.queue.get_at_hand(Getter(self.channel, True, self.got.append), self.now)
+
+    def bodies(self) -> list[str | None]:
+        """What was got, as bodies; None: there was nothing."""
+        return [
+            None
+            if got is None
+            else str(got)
+            if isinstance(got, HeadraceError)
+            else got[2].body.decode()
+            for got in self.got
+        ]

@@ -1,0 +1,80 @@
+"""Declarations as bytes and back, whatever their names and arguments are."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.coordination.queues.stored_model import (
+    BindingRecord,
+    ExchangeRecord,
+    QueueRecord,
+    Record,
+)
+from headrace.coordination.queues.stored_records import decode_record, encode_record, record_name
+from headrace.model.errors import Malformed
+from headrace.wire.amqp.field_table import FieldTable, Int8, Long
+
+NAMES = st.binary(max_size=20).map(lambda name: name.decode("utf-8", "surrogateescape"))
+ARGUMENTS = st.dictionaries(
+    st.text("abc", max_size=5),
+    st.none() | st.booleans() | st.integers(-(1 << 40), 1 << 40) | st.text(max_size=5),
+    max_size=3,
+)
+RECORDS: st.SearchStrategy[Record] = st.one_of(
+    st.builds(ExchangeRecord, NAMES, st.just("topic"), st.booleans(), st.booleans(), ARGUMENTS),
+    st.builds(QueueRecord, NAMES, st.booleans(), ARGUMENTS),
+    st.builds(BindingRecord, NAMES, st.just("queue"), NAMES, NAMES, ARGUMENTS),
+)
+
+
+@given(NAMES, RECORDS)
+def test_a_record_comes_back_as_it_was(vhost: str, record: Record) -> None:
+    assert decode_record(encode_record(vhost, record)) == (vhost, record)
+
+
+def test_the_kinds_of_arguments_and_the_deepest_tables_come_back() -> None:
+    deep: FieldTable = {}
+    for _ in range(63):
+        deep = {"in": deep}
+    arguments: FieldTable = {"long": Long(5), "byte": Int8(5), "int": 5, "deep": deep}
+    _, record = decode_record(encode_record("/", QueueRecord("q", False, arguments)))
+    kinds = {name: type(value) for name, value in record.arguments.items()}
+    assert kinds == {"long": Long, "byte": Int8, "int": int, "deep": dict}
+    assert record.arguments == arguments
+
+
+@given(NAMES, RECORDS, NAMES, RECORDS)
+def test_what_is_another_declaration_has_another_name(
+    vhost: str, record: Record, other_vhost: str, other: Record
+) -> None:
+    def identity(vhost: str, record: Record) -> object:
+        if isinstance(record, BindingRecord):
+            return vhost, BindingRecord, record[:4], encode_record("", record)
+        return vhost, type(record), record.name
+
+    same = identity(vhost, record) == identity(other_vhost, other)
+    assert (record_name(vhost, record) == record_name(other_vhost, other)) is same
+
+
+def test_a_queue_has_its_name_whatever_its_arguments_are() -> None:
+    known = record_name("/", QueueRecord("q", False, {}))
+    assert record_name("/", QueueRecord("q", True, {"x-max-length": 1})) == known
+    assert record_name("/", ExchangeRecord("q", "topic", False, False, {})) != known
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\0\0\0\5ab",
+        struct.pack(">I", 0),
+        encode_record("/", QueueRecord("q", False, {}))[:-1],
+        encode_record("/", QueueRecord("q", False, {})).replace(b"queue", b"quote"),
+        encode_record("/", QueueRecord("q", False, {})).replace(b"auto_delete", b"auto_deleta"),
+    ],
+)
+def test_what_is_no_record_is_malformed(content: bytes) -> None:
+    with pytest.raises(Malformed):
+        decode_record(content)
