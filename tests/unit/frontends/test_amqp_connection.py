@@ -315,7 +315,7 @@ def test_a_client_that_publishes_is_told_that_there_is_no_room_and_when_there_is
     assert client.held()
     client.wait(100)
     assert not client.over()
-    client.connection.unblock()
+    client.connection.unblock(client.now)
     assert client.heard() == [ConnectionUnblocked()]
     assert not client.held()
     client.wait(19)

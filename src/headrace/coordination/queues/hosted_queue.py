@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from headrace.coordination.queues.declarations import Queue
 from headrace.coordination.queues.memory_messages import MemoryMessages
+from headrace.coordination.queues.memory_use import MemoryUse
 from headrace.coordination.queues.message_queue import MessageQueue
 from headrace.coordination.queues.message_store import MessageStore
 from headrace.ports.deadlines import Deadlines
@@ -24,9 +25,9 @@ class LateStore(Protocol):
 MakeStore = Callable[[Queue, int], MessageStore]
 
 
-def make_store(queue: Queue, priority: int) -> MessageStore:
-    """Make the store of one priority of a queue: the one place that says where messages are."""
-    return MemoryMessages()
+def stores_in_memory(use: MemoryUse) -> MakeStore:
+    """Return what makes the store of one priority of a queue, in memory that `use` counts."""
+    return lambda queue, priority: MemoryMessages(use)
 
 
 class HostedQueue(MessageQueue):

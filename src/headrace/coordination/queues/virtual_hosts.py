@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from headrace.coordination.queues.delivery_turns import Clients, DeliveryTurns
-from headrace.coordination.queues.hosted_queue import MakeStore, make_store
+from headrace.coordination.queues.hosted_queue import MakeStore
 from headrace.coordination.queues.queue_host import QueueHost
 from headrace.coordination.queues.queue_names import DEFAULT_VHOST
 from headrace.coordination.queues.virtual_host import VirtualHost
@@ -19,7 +19,7 @@ class VirtualHosts:
         clock: Clock,
         random_bytes: Callable[[], bytes],
         clients: Clients,
-        make_store: MakeStore = make_store,
+        make_store: MakeStore,
     ) -> None:
         """`random_bytes` gives 16, for names of queues."""
         self.turns = DeliveryTurns(clients, clock.monotonic)

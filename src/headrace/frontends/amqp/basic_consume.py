@@ -34,6 +34,11 @@ def consume(channel: QueueChannel, method: BasicConsume) -> None:
     if method.queue == direct_replies.QUEUE_NAME:
         _consume_replies(channel, method)
         return
+    most = channel.client.bounds.channel_consumers_max
+    if len(channel.consumers) >= most:
+        raise ConnectionClosing(
+            ReplyCode.NOT_ALLOWED, f"reached maximum ({most}) of consumers per channel"
+        )
     queue = channel.readable_queue(method.queue, "basic.consume")
     queue_type = queue.settings.queue_type
     settings = consumer_settings(method.arguments, queue_type, queue.title)
@@ -92,6 +97,7 @@ def get(channel: QueueChannel, method: BasicGet) -> None:
     if delivery is None:
         channel.answer(BasicGetEmpty())
         return
+    channel.client.holding(channel)
     _, tag, message, redelivered, count = delivery
     if count or message.header[WEIGHT_AT]:
         message = as_delivered(message, count)

@@ -23,6 +23,9 @@ _HANDLERS: dict[type, Callable[[QueueChannel, Any], None]] = {
     **transactions.HANDLERS,
 }
 
+METHODS = frozenset(_HANDLERS)
+"""What a channel does by `PlayedChannel.method`."""
+
 
 class PlayedChannel(QueueChannel):
     """One channel. `ports.Channel`."""
@@ -43,6 +46,8 @@ class PlayedChannel(QueueChannel):
         """Give back what was delivered and not settled, end the consumers; answer nothing more."""
         if self.transaction is not None:
             self.transaction.roll_back(self.unacked)
+        if self.look_at_acks is not None:
+            self.look_at_acks.cancel()
         consumers = list(self.consumers.values())
         self.consumers.clear()
         basic_consume.forget_replies(self)

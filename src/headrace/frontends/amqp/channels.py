@@ -22,10 +22,6 @@ from headrace.wire.amqp.control_methods import (
     ChannelFlowOk,
     ChannelOpen,
     ChannelOpenOk,
-    ConfirmSelect,
-    TxCommit,
-    TxRollback,
-    TxSelect,
 )
 from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.frames import (
@@ -44,24 +40,9 @@ from headrace.wire.amqp.methods import (
 )
 from headrace.wire.amqp.model_methods import (
     BasicAck,
-    BasicCancel,
-    BasicConsume,
-    BasicGet,
     BasicNack,
     BasicPublish,
-    BasicQos,
-    BasicRecover,
-    BasicRecoverAsync,
     BasicReject,
-    ExchangeBind,
-    ExchangeDeclare,
-    ExchangeDelete,
-    ExchangeUnbind,
-    QueueBind,
-    QueueDeclare,
-    QueueDelete,
-    QueuePurge,
-    QueueUnbind,
 )
 from headrace.wire.amqp.reply_codes import (
     AmqpError,
@@ -70,30 +51,6 @@ from headrace.wire.amqp.reply_codes import (
     ReplyCode,
 )
 
-FOR_THE_MODEL = frozenset(
-    (
-        BasicCancel,
-        BasicConsume,
-        BasicGet,
-        BasicQos,
-        BasicRecover,
-        BasicRecoverAsync,
-        ConfirmSelect,
-        ExchangeBind,
-        ExchangeDeclare,
-        ExchangeDelete,
-        ExchangeUnbind,
-        QueueBind,
-        QueueDeclare,
-        QueueDelete,
-        QueuePurge,
-        QueueUnbind,
-        TxCommit,
-        TxRollback,
-        TxSelect,
-    )
-)
-"""What a channel hands on as it is. Publishes and settlements go by runs."""
 _SETTLEMENTS = frozenset((BasicAck, BasicNack, BasicReject))
 _HEAD = struct.Struct(">BHIHH").unpack_from
 _BASIC = 60
@@ -116,7 +73,7 @@ class OpenChannel:
     def __init__(self, number: int, channels: "Channels", message_bytes_max: int) -> None:
         self.number = number
         self.frame_bytes_max = channels.frame_bytes_max
-        self.contents = ContentAssembly(message_bytes_max)
+        self.contents = ContentAssembly(message_bytes_max, channels.note_unfinished)
         self.port: Channel | None = None
         """None: not open yet, or closed for an error."""
         self.closing = False
@@ -141,7 +98,8 @@ class OpenChannel:
             self._channels.failed(self, error, ids)
 
     def close(self) -> None:
-        """Let the model forget the channel."""
+        """Let the model forget the channel, and keep nothing of what was coming."""
+        self.contents.drop()
         port, self.port = self.port, None
         if port is not None:
             port.closed()
@@ -164,6 +122,7 @@ class Channels:
         self.frame_bytes_max = frame_bytes_max
         self.send = send
         self.takes_more = takes_more
+        self.note_unfinished = virtual_host.note_unfinished
         self._virtual_host = virtual_host
         self._channel_max = channel_max
         self._message_bytes_max = message_bytes_max
@@ -236,7 +195,6 @@ class Channels:
             return
         channel.close()
         channel.closing = True
-        channel.contents.drop()
         close = ChannelClose(error.code, texts.reply_text(error), ids.class_id, ids.method_id)
         self.send(encode_method(channel.number, close))
 
@@ -289,7 +247,7 @@ class Channels:
                 channel.answer(AccessRequestOk(1))
             case BasicPublish():
                 channel.contents.begin(method)
-            case _ if type(method) in FOR_THE_MODEL:
+            case _ if type(method) in self._virtual_host.methods:
                 channel.port.method(method)
             case BasicAck() | BasicNack() | BasicReject():
                 channel.port.settle(_settlements(method))

@@ -3,6 +3,8 @@
 from typing import Protocol
 
 from headrace.broker.broker import Broker
+from headrace.frontends.amqp.alarms import ResourceAlarms
+from headrace.frontends.amqp.bounds import bounds_of
 from headrace.frontends.amqp.logins import UserLogins
 from headrace.frontends.amqp.negotiation import settings_of
 from headrace.frontends.amqp.queue_broker import QueueBroker
@@ -22,5 +24,17 @@ def frontend(parts: Parts) -> AmqpFrontend:
     broker = parts.broker
     config = broker.config
     logins = UserLogins(broker.users, broker.disk, guest=config.amqp_guest)
-    queues = QueueBroker(broker.clock, broker.random, logins)
-    return AmqpFrontend(queues, settings_of(config, "headrace"), broker.clock)
+    queues = QueueBroker(broker.clock, broker.random, logins, bounds=bounds_of(config))
+    made = AmqpFrontend(queues, settings_of(config, "headrace"), broker.clock)
+
+    def free_bytes() -> int:
+        return min(map(broker.disk.free_bytes, config.log_dirs))
+
+    ResourceAlarms(
+        queues.virtual_hosts.deadlines,
+        queues.memory,
+        free_bytes,
+        config.amqp_disk_free_bytes_min,
+        made.block,
+    )
+    return made
