@@ -58,8 +58,8 @@ class MemoryMessages:
         self.bytes = 0
         """What is in memory takes so much."""
         self._use = use
-        self._unswept: list[Sequence[int]] = []
-        """Positions that are settled, whose messages are still here."""
+        self._unswept: list[range | list[int]] = []
+        """Positions that are settled, whose messages are still here; the highest first."""
         self._spill = spill
         self._slots: list[Message | _Spilled | None] = []
         """Position `_first` + i is at i; None: settled. All below `_head` are."""
@@ -123,7 +123,10 @@ class MemoryMessages:
         if len(positions) <= SWEEP_MESSAGES:
             self._forget(positions)
         else:
-            self._unswept.append(positions)
+            # The lowest last: those taken out first leave no gap below the others.
+            self._unswept.append(
+                positions[::-1] if type(positions) is range else [*positions][::-1]
+            )
             self._use.to_sweep(self)
 
     def drop(self) -> None:
@@ -133,9 +136,13 @@ class MemoryMessages:
     def sweep(self, count: int) -> int:
         """Let messages go that were settled. `memory_use.Sweepable`."""
         settled = self._unswept.pop()
-        self._forget(settled[:count])
-        if rest := settled[count:]:
-            self._unswept.append(rest)
+        self._forget(settled[-count:][::-1])
+        if type(settled) is list:
+            del settled[-count:]
+        else:
+            settled = settled[:-count]
+        if settled:
+            self._unswept.append(settled)
         return sum(map(len, self._unswept))
 
     def _forget(self, positions: Sequence[int]) -> None:
