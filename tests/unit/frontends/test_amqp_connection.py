@@ -22,6 +22,7 @@ from headrace.wire.amqp.control_methods import (
 )
 from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.frames import (
+    FRAME_BODY,
     FRAME_HEADER,
     FRAME_METHOD,
     HEARTBEAT,
@@ -227,9 +228,9 @@ LONG = b"\x00\x3c" + bytes(30)
             (0, 0),
         ),
         (
-            encode_frame(FRAME_HEADER, 0, b"hello"),
+            encode_frame(FRAME_BODY, 0, b"hello"),
             505,
-            'UNEXPECTED_FRAME - type 2, all octets = <<"hello">>',
+            'UNEXPECTED_FRAME - type 3, all octets = <<"hello">>',
             (0, 0),
         ),
         (

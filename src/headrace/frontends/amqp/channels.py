@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable
 
 from headrace.frontends.amqp import texts
-from headrace.frontends.amqp.contents import ContentAssembly, no_content
+from headrace.frontends.amqp.contents import ContentAssembly, is_known, no_content
 from headrace.frontends.amqp.ports import Channel, VirtualHost
 from headrace.model.errors import Malformed
 from headrace.model.invariant import invariant
@@ -25,8 +25,6 @@ from headrace.wire.amqp.control_methods import (
 )
 from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.frames import (
-    FRAME_BODY,
-    FRAME_HEADER,
     FRAME_HEARTBEAT,
     FRAME_METHOD,
     Frame,
@@ -163,7 +161,7 @@ class Channels:
 
     def frame(self, frame: Frame) -> None:
         """Take a frame on a channel but 0; ChannelFailed for what closes the connection."""
-        if frame.kind not in (FRAME_METHOD, FRAME_HEADER, FRAME_BODY):
+        if not is_known(frame):
             error = texts.unexpected_frame if frame.kind == FRAME_HEARTBEAT else texts.unknown_frame
             raise ChannelFailed(error(frame), _NONE)
         channel = self._channels.get(frame.channel) or self._new(frame.channel)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from headrace.frontends.amqp import negotiation, texts
 from headrace.frontends.amqp.channels import ChannelFailed, Channels, read_method
 from headrace.frontends.amqp.connection_state import State
+from headrace.frontends.amqp.contents import is_known
 from headrace.frontends.amqp.negotiation import Settings, Tuned
 from headrace.frontends.amqp.ports import Broker, Credentials, LoginRefused, Peer
 from headrace.frontends.amqp.publish_hold import PublishHold
@@ -35,8 +36,6 @@ from headrace.wire.amqp.control_methods import (
 )
 from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.frames import (
-    FRAME_BODY,
-    FRAME_HEADER,
     FRAME_HEARTBEAT,
     FRAME_METHOD,
     FRAME_OVERHEAD_BYTES,
@@ -189,8 +188,7 @@ class AmqpConnection:
         if frame.kind == FRAME_HEARTBEAT and not frame.payload:
             return
         if frame.kind != FRAME_METHOD:
-            known = frame.kind in (FRAME_HEADER, FRAME_BODY)
-            error = texts.unexpected_frame if known else texts.unknown_frame
+            error = texts.unexpected_frame if is_known(frame) else texts.unknown_frame
             raise ChannelFailed(error(frame), _NO_METHOD)
         method = read_method(frame)
         try:

@@ -11,6 +11,7 @@ from headrace.wire.amqp.properties import BASIC_CLASS
 from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing, ReplyCode
 
 _HEAD = struct.Struct(">HHQ")
+_HEAD_BYTES_MIN = _HEAD.size + 2
 _ANNOUNCED_BYTES_MAX = 512 << 20
 """Above this RabbitMQ closes the connection, and not the channel alone."""
 
@@ -66,13 +67,15 @@ class ContentAssembly:
         return None if self._bytes_left else self._whole(frame.channel)
 
     def _head(self, frame: Frame) -> PublishRun | None:
-        if frame.kind != FRAME_HEADER or len(frame.payload) < _HEAD.size + 2:
+        class_id, weight, body_bytes = 0, 1, 0
+        if frame.kind == FRAME_HEADER:
+            class_id, weight, body_bytes = _HEAD.unpack_from(frame.payload)
+        if weight:  # only AMQP 0-8 has it
             raise _unexpected(
                 f"expected content header for class {BASIC_CLASS},"
                 " got non content header frame instead"
             )
-        class_id, weight, body_bytes = _HEAD.unpack_from(frame.payload)
-        if class_id != BASIC_CLASS or weight:
+        if class_id != BASIC_CLASS:
             raise _unexpected(
                 f"expected content header for class {BASIC_CLASS},"
                 f" got one for class {class_id} instead"
@@ -102,6 +105,13 @@ class ContentAssembly:
         flags = MANDATORY * method.mandatory | IMMEDIATE * method.immediate
         message = Message(method.exchange, method.routing_key, header, bytes(body))
         return PublishRun(channel, flags, [message])
+
+
+def is_known(frame: Frame) -> bool:
+    """Tell whether a frame is of a kind there is: a header too short to be one is of none."""
+    if frame.kind == FRAME_HEADER:
+        return len(frame.payload) >= _HEAD_BYTES_MIN
+    return frame.kind in (FRAME_METHOD, FRAME_BODY)
 
 
 def no_content(frame: Frame) -> None:
