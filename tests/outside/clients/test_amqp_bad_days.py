@@ -156,7 +156,7 @@ def kept_objects(server: Server) -> Counter[str]:
     kinds = Counter(
         type(each).__qualname__
         for each in gc.get_objects()
-        if type(each).__module__.startswith("headrace.") and "amqp" in type(each).__module__
+        if str(type(each).__module__).startswith("headrace.frontends.amqp")
     )
     for each in gc.get_objects():
         if isinstance(each, AmqpFrontend):
@@ -199,8 +199,7 @@ def test_a_thousand_connections_that_went_leave_nothing(
     wait_until_all_are_gone()
     after = broker.call(kept_objects)
     more = {kind: count for kind, count in (after - before).items() if count > 5}
-    # A timer that was cancelled is let go when its time would have come, a minute at most.
-    assert more.keys() <= {"QueueChannel", "PlayedChannel"}, more
+    assert not more
 
 
 def test_a_consumer_that_does_not_read_is_sent_no_more_and_others_go_on(
@@ -210,12 +209,14 @@ def test_a_consumer_that_does_not_read_is_sent_no_more_and_others_go_on(
     with RawConnection(address).open() as slow, RawConnection(address).open() as publisher:
         for connection in (slow, publisher):
             connection.open_channel()
-        declare(slow, "much")
+        limit = {"x-max-length-bytes": 1 << 20}
+        slow.send(frames.method(Queue.Declare(queue="much", exclusive=True, arguments=limit)))
+        slow.expect("queue.declare-ok")
         slow.send(frames.method(Basic.Consume(queue="much", no_ack=True)))
         slow.expect("basic.consume-ok")
-        for _ in range(300):
+        for number in range(300):
             publisher.send(frames.content(Basic.Publish(routing_key="much"), bytes(100_000)))
-            if _ % 50 == 0:
+            if number % 50 == 0:
                 round_trip(raw)
 
         def unread(server: Server) -> int:
@@ -238,6 +239,8 @@ def test_who_publishes_is_held_up_at_the_mark_and_consumers_go_on(
         publisher.expect("queue.declare-ok")
         for _ in range(5):
             publisher.send(frames.content(Basic.Publish(routing_key="kept"), bytes(1 << 20)))
+        # The mark is looked at when a pass is over, and the fifth may have begun in the fourth's.
+        publisher.send(frames.content(Basic.Publish(routing_key="kept"), b"held up"))
         assert publisher.expect("connection.blocked").frame.reason == "low on memory"
         publisher.send(frames.method(Basic.Qos()))
         raw.send(frames.method(Basic.Qos()))

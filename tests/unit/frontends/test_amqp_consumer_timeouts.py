@@ -1,12 +1,14 @@
 """Deliveries that are not acknowledged in time: RabbitMQ's words, and the messages go elsewhere."""
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
 
 from headrace.frontends.amqp.consumer_timeouts import LOOK_SECONDS
 from headrace.wire.amqp.control_methods import ChannelClose, ChannelOpen, TxSelect
-from headrace.wire.amqp.model_methods import BasicAck, BasicGet, BasicQos
+from headrace.wire.amqp.model_methods import BasicAck, BasicGet, BasicQos, QueueDelete
 from tests.support.amqp_channels import QueueClient, QueueRoom, bodies, names
 
 TIMED_OUT = ChannelClose(
@@ -129,3 +131,15 @@ def test_a_channel_that_was_closed_before_is_not_closed_again() -> None:
     client.say(ChannelClose(200, "", 0, 0))
     wait(room, 200)
     assert client.heard() == []
+
+
+def test_a_channel_that_is_closed_and_a_queue_that_is_deleted_are_let_go_at_once() -> None:
+    room = QueueRoom(consumer_timeout_ms=90_000)
+    client = holding(room, arguments={"x-expires": 1_000_000_000})
+    (channel,) = client.connection._channels._channels.values()  # type: ignore[union-attr]
+    gone = [weakref.ref(channel.port), weakref.ref(room.queues["q"])]
+    del channel
+    client.say(QueueDelete(queue="q"))
+    client.say(ChannelClose(200, "", 0, 0))
+    gc.collect()
+    assert [each() for each in gone] == [None, None]

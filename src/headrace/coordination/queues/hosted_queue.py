@@ -65,7 +65,7 @@ class HostedQueue(MessageQueue):
 
     def disarm(self) -> None:
         """Let the timer do nothing any more."""
-        self._timer.cancel()
+        self._timer.end()
 
     def _new_store(self, priority: int) -> MessageStore:
         store = self._make(self.declared, priority)

@@ -47,7 +47,7 @@ class PlayedChannel(QueueChannel):
         if self.transaction is not None:
             self.transaction.roll_back(self.unacked)
         if self.look_at_acks is not None:
-            self.look_at_acks.cancel()
+            self.look_at_acks.end()
         consumers = list(self.consumers.values())
         self.consumers.clear()
         basic_consume.forget_replies(self)
