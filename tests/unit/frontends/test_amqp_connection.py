@@ -72,6 +72,25 @@ def test_two_intervals_of_silence_end_a_connection_and_any_byte_is_none() -> Non
     assert client.broker.host_gone
 
 
+@pytest.mark.parametrize("interval", [1, 59, 61, 65_535])
+def test_the_clients_interval_is_the_one_that_holds(interval: int) -> None:
+    client = opened(heartbeat=interval)
+    client.wait(2 * interval - 0.001)
+    assert not client.over()
+    client.wait(0.001)
+    assert client.over()
+
+
+def test_part_of_a_frame_is_a_sign_of_life() -> None:
+    client = opened(heartbeat=10)
+    client.wait(19.5)
+    client.raw(HEARTBEAT[:3])
+    client.wait(19.5)
+    assert not client.over()
+    client.wait(0.5)
+    assert client.over()
+
+
 def test_no_heartbeat_was_agreed_on_and_silence_lasts() -> None:
     client = opened(heartbeat=0)
     client.sent = b""

@@ -316,9 +316,11 @@ class AmqpConnection:
                 times.append(self._received_at + 2 * interval)
         return min(times, default=None)
 
-    def tick(self, now: float) -> None:
-        """Send a heartbeat where nothing else was sent, and end what lasts too long."""
+    def tick(self, now: float, received_at: float = 0.0) -> None:
+        """Send a heartbeat where nothing was sent, and end what lasts too long; `received_at`: of
+        the last byte, whole frame or not."""
         self._now = now
+        self._received_at = max(self._received_at, received_at)
         if self.ended:
             return
         if self._deadline is not None and now >= self._deadline:

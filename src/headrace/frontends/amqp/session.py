@@ -121,7 +121,7 @@ class AmqpSession:
 
     def _tick(self) -> None:
         self._timer = None
-        self.amqp.tick(self._clock.monotonic())
+        self.amqp.tick(self._clock.monotonic(), self._connection.last_received)
         self._look()
 
 
