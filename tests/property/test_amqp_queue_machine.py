@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from headrace.coordination.queues.consumers import Consumer
 from headrace.coordination.queues.deliveries import Delivery
 from headrace.coordination.queues.memory_messages import MemoryMessages
+from headrace.coordination.queues.memory_use import MemoryUse
 from headrace.coordination.queues.message_queue import MessageQueue
 from headrace.coordination.queues.queue_settings import Overflow, Published, QueueSettings
 from headrace.coordination.queues.unacked import ChannelUnacked
@@ -95,7 +96,7 @@ class QueueMachine(RuleBasedStateMachine):
     def begin(self, drawn: QueueSettings) -> None:
         self.settings = drawn
         self.queue = MessageQueue(
-            "queue 'q' in vhost '/'", drawn, lambda _: MemoryMessages(), self.now
+            "queue 'q' in vhost '/'", drawn, lambda _: MemoryMessages(MemoryUse()), self.now
         )
         self.channels = [KnownChannel(ChannelUnacked(number)) for number in (1, 2)]
 

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from headrace.coordination.queues.declarations import Queue
-from headrace.coordination.queues.hosted_queue import MakeStore, StoreOwner, make_store
+from headrace.coordination.queues.hosted_queue import MakeStore, StoreOwner
 from headrace.coordination.queues.memory_messages import MemoryMessages
+from headrace.coordination.queues.memory_use import MemoryUse
 from headrace.coordination.queues.message_store import MessageStore
 from headrace.coordination.queues.permissions import FULL_ACCESS
+from headrace.frontends.amqp.bounds import Bounds
 from headrace.frontends.amqp.connection import AmqpConnection
 from headrace.frontends.amqp.negotiation import Settings
 from headrace.frontends.amqp.ports import Credentials, LoginDone, Peer
@@ -51,7 +53,7 @@ class LateMessages(MemoryMessages):
     """A store that keeps messages for good when the test says so."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(MemoryUse())
         self.waiting: list[Callable[[bool], None]] = []
         self.owner: StoreOwner | None = None
 
@@ -87,8 +89,9 @@ class QueueRoom:
         self,
         *,
         late: bool = False,
-        make: MakeStore = make_store,
+        make: MakeStore | None = None,
         access_of: AccessOf = lambda user, vhost: FULL_ACCESS,
+        **bounds: int,
     ) -> None:
         """`late`: all stores keep messages when the test says so."""
         self.clock = HandClock()
@@ -99,6 +102,7 @@ class QueueRoom:
             _Everybody(),
             self._make_late if late else make,
             access_of,
+            Bounds(**bounds),
         )
 
     def _make_late(self, queue: Queue, _: int) -> MessageStore:

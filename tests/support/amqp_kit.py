@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from headrace.frontends.amqp.channel_methods import METHODS
 from headrace.frontends.amqp.connection import AmqpConnection
 from headrace.frontends.amqp.negotiation import Settings
 from headrace.frontends.amqp.ports import Credentials, LoginDone, LoginRefused, Outlet, Peer
@@ -63,9 +64,12 @@ class NotedChannel:
 class NotedBroker:
     """A broker, and its one virtual host `/`, where `guest` has the password `secret`."""
 
+    methods = METHODS
+
     def __init__(self) -> None:
         self.channels: list[NotedChannel] = []
         self.host_gone = False
+        self.unfinished = 0
         self.late: LoginDone | None = None
         self.answers_late = False
         self.secrets: list[str] = []
@@ -95,6 +99,10 @@ class NotedBroker:
         """Make a channel."""
         self.channels.append(NotedChannel(outlet))
         return self.channels[-1]
+
+    def note_unfinished(self, size: int) -> None:
+        """Note what is begun."""
+        self.unfinished += size
 
     def room(self) -> None:
         """Deliver nothing: there is nothing."""

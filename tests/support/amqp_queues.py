@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from headrace.coordination.queues.consumers import Consumer
 from headrace.coordination.queues.deliveries import Delivery
 from headrace.coordination.queues.memory_messages import MemoryMessages
+from headrace.coordination.queues.memory_use import MemoryUse
 from headrace.coordination.queues.message_queue import MessageQueue
 from headrace.coordination.queues.message_store import MessageStore
 from headrace.coordination.queues.queue_settings import Overflow, Published, QueueSettings
@@ -52,7 +53,7 @@ class QueueKit:
         self.queue = MessageQueue(
             "queue 'q' in vhost '/'",
             queue_settings or settings(),
-            lambda _: MemoryMessages(),
+            lambda _: MemoryMessages(MemoryUse()),
             self.now,
             kept,
         )
@@ -108,6 +109,13 @@ class QueueKit:
             for letter in letters
             if letter.message is not None
         ]
+
+
+def memory_of(bytes_max: int) -> MemoryUse:
+    """Memory in which messages may take so much, and no byte more."""
+    use = MemoryUse()
+    use.bytes_hard_max = bytes_max
+    return use
 
 
 def message_of(body: str) -> Message:

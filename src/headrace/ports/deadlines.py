@@ -57,6 +57,11 @@ class Deadline:
         """Do not happen."""
         self.at = None
 
+    def end(self) -> None:
+        """Never happen any more: what would have been called is let go now, not when it was due."""
+        self.at = None
+        self.callback = _nothing
+
     def reached(self, queued_at: float) -> Callable[[], None] | None:
         """Answer what is to be called, now that the time it was queued for has come."""
         if queued_at != self._queued:
@@ -71,6 +76,10 @@ class Deadline:
             return None
         self.at = None
         return self.callback
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 class Deadlines:

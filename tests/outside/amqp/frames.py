@@ -76,6 +76,7 @@ class RawConnection:
     def __init__(self, address: Address) -> None:
         self.address = address
         self._socket = socket.create_connection((address.host, address.port), ANSWER_SECONDS_MAX)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._read = b""
         self._refused = False
 

@@ -1,5 +1,7 @@
 """`headrace dev`: what it is asked for, and three brokers in one process with a real client."""
 
+import re
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -12,8 +14,10 @@ from headrace.cli.broker import dev
 from headrace.cli.main import run
 from headrace.cli.shared.failure import CommandError, UsageError
 from headrace.config.broker import BrokerConfig
+from headrace.config.listeners import AMQP_PORTS
+from tests.outside.amqp.address import Address, answers
 from tests.support.dev_process import trial
-from tests.support.process import HEADRACE
+from tests.support.process import HEADRACE, free_port
 
 
 def configured(tmp_path: Path, count: int, port: int = 9092, **given: str) -> list[BrokerConfig]:
@@ -30,6 +34,45 @@ def test_each_broker_has_an_id_a_port_and_a_directory_of_its_own(tmp_path: Path)
         (str(tmp_path / name),) for name in ("broker1", "broker2", "broker3")
     ]
     assert {config.listeners[0].port for config in configured(tmp_path, 2, 0)} == {0}
+
+
+def listeners(config: BrokerConfig) -> list[str]:
+    return [str(listener) for listener in config.listeners]
+
+
+def test_rabbitmqs_clients_are_taken_by_the_first_broker_once_amqp_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(AMQP_PORTS, "AMQP", free_port())
+    first, second = configured(tmp_path, 2, 9092, amqp_preview="true")
+    amqp = f"AMQP://127.0.0.1:{AMQP_PORTS['AMQP']}"
+    assert listeners(first) == ["PLAINTEXT://127.0.0.1:9092", amqp]
+    assert first.amqp_guest
+    assert listeners(second) == ["PLAINTEXT://127.0.0.1:9093"]
+    free, _ = configured(tmp_path, 2, 0, amqp_preview="true", amqp_guest="false")
+    assert listeners(free) == ["PLAINTEXT://127.0.0.1:0", "AMQP://127.0.0.1:0"]
+    assert not free.amqp_guest
+    assert [len(config.listeners) for config in configured(tmp_path, 2)] == [1, 1]
+
+
+def test_a_taken_port_of_amqp_is_told_in_one_line_and_the_cluster_comes_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setitem(AMQP_PORTS, "AMQP", taken.getsockname()[1])
+        (config,) = configured(tmp_path, 1, 9092, amqp_preview="true")
+    assert listeners(config) == ["PLAINTEXT://127.0.0.1:9092"]
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "address already in use: RabbitMQ's clients are not served" in said
+
+
+def test_a_trial_serves_rabbitmqs_clients(tmp_path: Path) -> None:
+    with trial(tmp_path, "--brokers", "2", "--set", "amqp.preview=true"):
+        (port,) = re.findall(
+            "listens on AMQP://127.0.0.1:([0-9]+)", (tmp_path / "output").read_text()
+        )
+        assert answers(Address(int(port)))
 
 
 @pytest.mark.parametrize(("count", "copies", "least"), [(1, 1, 1), (2, 2, 2), (3, 3, 2), (5, 3, 2)])

@@ -9,15 +9,16 @@ from headrace.coordination.queues.memory_messages import (
     MemoryFull,
     MemoryMessages,
 )
+from headrace.coordination.queues.memory_use import MemoryUse
 from headrace.coordination.queues.message_store import Kept
 from headrace.coordination.queues.queue_settings import Published
 from headrace.wire.amqp.content import Message
-from tests.support.amqp_queues import QueueKit, message_of, settings
+from tests.support.amqp_queues import QueueKit, memory_of, message_of, settings
 
 
 def filled(count: int, bytes_max: int = 1 << 30) -> MemoryMessages:
     """A store with `count` messages whose bodies are their positions."""
-    store = MemoryMessages(bytes_max=bytes_max)
+    store = MemoryMessages(memory_of(bytes_max))
     for position in range(count):
         assert store.append(Published(message_of(str(position))), None) == position
     return store
@@ -61,14 +62,14 @@ def test_one_that_is_settled_twice_counts_once() -> None:
 
 def test_a_store_at_its_bound_takes_what_fits_to_the_byte_and_refuses_the_next() -> None:
     store = filled(2, bytes_max=2 * (MESSAGE_BYTES + 1))
-    with pytest.raises(MemoryFull, match="declare it durable"):
+    with pytest.raises(MemoryFull, match="set amqp"):
         store.append(Published(message_of("2")), None)
     store.settle([0])
     assert store.append(Published(message_of("2")), None) == 2
 
 
 def test_a_refused_message_is_nowhere_in_the_queue() -> None:
-    store = MemoryMessages(bytes_max=MESSAGE_BYTES)
+    store = MemoryMessages(memory_of(MESSAGE_BYTES))
     kit = QueueKit(kept={0: store})
     with pytest.raises(MemoryFull):
         kit.publish("a")
@@ -99,7 +100,7 @@ class PlannedSpill:
 
 def test_above_the_bound_messages_are_spilled_and_keep_their_order() -> None:
     spill = PlannedSpill()
-    store = MemoryMessages(bytes_max=MESSAGE_BYTES + 1, spill=spill)
+    store = MemoryMessages(memory_of(MESSAGE_BYTES + 1), spill=spill)
     kit = QueueKit(kept={0: store})
     kit.publish("a", "b", "c")
     assert len(spill.kept) == 2
@@ -117,7 +118,7 @@ def test_above_the_bound_messages_are_spilled_and_keep_their_order() -> None:
 
 def test_a_dead_letter_that_is_not_at_hand_is_given_out_when_it_is() -> None:
     spill = PlannedSpill()
-    store = MemoryMessages(bytes_max=0, spill=spill)
+    store = MemoryMessages(memory_of(0), spill=spill)
     kit = QueueKit(settings(dead_letters=True), kept={0: store})
     kit.publish("a")
     kit.get()
@@ -131,7 +132,7 @@ def test_a_dead_letter_that_is_not_at_hand_is_given_out_when_it_is() -> None:
 
 def test_what_came_back_and_is_not_at_hand_holds_up_what_is_behind_it() -> None:
     spill = PlannedSpill()
-    store = MemoryMessages(bytes_max=0, spill=spill)
+    store = MemoryMessages(memory_of(0), spill=spill)
     kit = QueueKit(kept={0: store})
     kit.publish("a", "b")
     kit.get()
@@ -148,7 +149,7 @@ class KeptMessages(MemoryMessages):
     __slots__ = ("kept_before", "told")
 
     def __init__(self, kept: Kept, count: int, settled: Sequence[int] = ()) -> None:
-        super().__init__()
+        super().__init__(MemoryUse())
         for position in range(count):
             self.append(Published(message_of(str(position))), None)
         self.settle(settled)

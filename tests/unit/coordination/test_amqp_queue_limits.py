@@ -4,6 +4,7 @@ import pytest
 
 from headrace.coordination.queues.dead_letters import DeathReason
 from headrace.coordination.queues.memory_messages import MemoryMessages
+from headrace.coordination.queues.memory_use import MemoryUse
 from headrace.coordination.queues.message_queue import EXPIRED_BATCH_MAX
 from headrace.coordination.queues.queue_settings import Overflow, Published
 from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
@@ -155,7 +156,7 @@ def test_what_arrives_without_publish_is_held_to_the_length() -> None:
 
 
 def test_what_a_store_got_by_itself_expires_as_the_queue_says() -> None:
-    store = MemoryMessages()
+    store = MemoryMessages(MemoryUse())
     kit = QueueKit(settings(ttl_ms=1000, dead_letters=True), kept={0: store})
     store.append(Published(message_of("a")), kit.now + 1)
     kit.queue.note_arrived(0, 1, 1, kit.now)

@@ -22,6 +22,7 @@ from headrace.wire.amqp.control_methods import (
 )
 from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.frames import (
+    FRAME_BODY,
     FRAME_HEADER,
     FRAME_METHOD,
     HEARTBEAT,
@@ -69,6 +70,25 @@ def test_two_intervals_of_silence_end_a_connection_and_any_byte_is_none() -> Non
     assert client.over()
     assert client.connection.reason == "missed heartbeats from client, timeout: 10s"
     assert client.broker.host_gone
+
+
+@pytest.mark.parametrize("interval", [1, 59, 61, 65_535])
+def test_the_clients_interval_is_the_one_that_holds(interval: int) -> None:
+    client = opened(heartbeat=interval)
+    client.wait(2 * interval - 0.001)
+    assert not client.over()
+    client.wait(0.001)
+    assert client.over()
+
+
+def test_part_of_a_frame_is_a_sign_of_life() -> None:
+    client = opened(heartbeat=10)
+    client.wait(19.5)
+    client.raw(HEARTBEAT[:3])
+    client.wait(19.5)
+    assert not client.over()
+    client.wait(0.5)
+    assert client.over()
 
 
 def test_no_heartbeat_was_agreed_on_and_silence_lasts() -> None:
@@ -227,9 +247,9 @@ LONG = b"\x00\x3c" + bytes(30)
             (0, 0),
         ),
         (
-            encode_frame(FRAME_HEADER, 0, b"hello"),
+            encode_frame(FRAME_BODY, 0, b"hello"),
             505,
-            'UNEXPECTED_FRAME - type 2, all octets = <<"hello">>',
+            'UNEXPECTED_FRAME - type 3, all octets = <<"hello">>',
             (0, 0),
         ),
         (
@@ -315,7 +335,7 @@ def test_a_client_that_publishes_is_told_that_there_is_no_room_and_when_there_is
     assert client.held()
     client.wait(100)
     assert not client.over()
-    client.connection.unblock()
+    client.connection.unblock(client.now)
     assert client.heard() == [ConnectionUnblocked()]
     assert not client.held()
     client.wait(19)

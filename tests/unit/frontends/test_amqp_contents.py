@@ -39,7 +39,7 @@ def test_an_error_amid_a_content_keeps_nothing_of_it() -> None:
     held = client.connection._channels
     assert held is not None
     channel.outlet.fail(NO_QUEUE, IDS[QueueDeclare])
-    assert held._channels[1].contents._parts is None
+    assert held._channels[1].contents._body is None
     client.raw(wire[-1000:])
     assert client.heard() == [TOLD_NO_QUEUE]
     assert channel.runs == []

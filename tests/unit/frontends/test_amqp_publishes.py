@@ -23,6 +23,7 @@ from headrace.wire.amqp.model_methods import (
 )
 from tests.support.amqp_channels import QueueClient, QueueRoom, bodies, names
 from tests.support.amqp_messages import message, publish_frames
+from tests.support.amqp_queues import memory_of
 
 if TYPE_CHECKING:
     from headrace.coordination.queues.hosted_queue import MakeStore
@@ -103,7 +104,7 @@ def test_what_was_taken_before_an_error_is_confirmed_before_the_channel_closes()
 
 def bounded(queue: Any, priority: int) -> MemoryMessages:
     """A store with room for one message of 100 bytes."""
-    return MemoryMessages(bytes_max=MESSAGE_BYTES + 150)
+    return MemoryMessages(memory_of(MESSAGE_BYTES + 150))
 
 
 @pytest.mark.parametrize("confirms", [True, False])
@@ -120,7 +121,7 @@ def test_what_no_memory_is_left_for_is_never_dropped_in_silence(confirms: bool) 
     else:
         assert isinstance(heard.method, ConnectionClose)
         assert heard.method.reply_code == 506
-        assert "queue 'q' in vhost '/' could not keep a message: a queue in memory holds" in (
+        assert "queue 'q' in vhost '/' could not keep a message: queues in memory hold" in (
             heard.method.reply_text
         )
 

@@ -123,6 +123,22 @@ def test_heartbeats_come_and_a_silent_client_is_ended() -> None:
     with_client(test)
 
 
+def test_a_large_frame_that_comes_slowly_is_a_sign_of_life() -> None:
+    async def test(frontend: AmqpFrontend, broker: NotedBroker, client: Socket) -> None:
+        await client.open(heartbeat=1)
+        client.say(ChannelOpen(), channel=1)
+        await client.method()
+        frames = publish_frames(1, message(bytes(100_000)))
+        for at in range(0, len(frames), len(frames) // 8):
+            client.writer.write(frames[at : at + len(frames) // 8])
+            await asyncio.sleep(0.5)
+        client.say(ConnectionClose(200, "bye", 0, 0))
+        assert type(await client.method()) is ConnectionCloseOk
+        assert [len(run.messages) for run in broker.channels[0].runs] == [1]
+
+    with_client(test)
+
+
 def test_a_client_that_is_gone_leaves_nothing() -> None:
     async def test(frontend: AmqpFrontend, broker: NotedBroker, client: Socket) -> None:
         await client.open()

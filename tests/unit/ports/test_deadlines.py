@@ -1,6 +1,9 @@
 """Deadlines: moved, cancelled, added for answers; one timer for all."""
 
+import gc
+import weakref
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -89,6 +92,24 @@ def test_a_cancelled_deadline_is_not_reached_and_can_be_set_again() -> None:
     assert reached == []
     clock.advance(1)
     assert reached == [1]
+
+
+def test_an_ended_deadline_is_not_reached_and_keeps_nothing_until_it_was_due() -> None:
+    room = Room()
+    late = weakref.WeakMethod(room.reach)
+    ended = room.deadlines.deadline(partial(room.reach, "ended"))
+    ended.set(1000)
+    ended.end()
+    room.clock.advance(2000)
+    assert room.reached == []
+    deadlines, room.deadlines = room.deadlines, Deadlines(room.clock)
+    ended.set(1)
+    room.clock.advance(2)
+    assert room.reached == []
+    del room
+    gc.collect()
+    assert late() is None
+    assert len(deadlines) == 0
 
 
 def test_closed_deadlines_reach_nothing() -> None:

@@ -1,7 +1,9 @@
 """`headrace dev`: a cluster of several brokers in one process, for trying things out."""
 
+import os
 import re
 import shutil
+import socket
 import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -15,6 +17,7 @@ from headrace.cli.broker.start import PAIR_FLAGS, QUIET_FLAGS, parse_pairs
 from headrace.cli.shared.failure import EXIT_FAILED, CommandError, UsageError
 from headrace.cli.shared.output import counted, note
 from headrace.config.broker import BrokerConfig, load
+from headrace.config.listeners import AMQP_PORTS
 from headrace.log import file_names
 from headrace.observe import logs
 
@@ -26,6 +29,7 @@ BROKERS_MAX = 9
 """More share one loop badly, and are no use for trying out."""
 PORT = 9092
 PORT_MAX = 65_535
+HOST = "127.0.0.1"
 STORE = "headrace-dev.db"
 """What the brokers share, in the cluster's directory. No single broker takes it for its own."""
 OURS = frozenset(
@@ -148,15 +152,36 @@ def configs_of(place: Path, count: int, port: int, given: Mapping[str, str]) -> 
     for number in range(1, count + 1):
         own_settings = {
             "broker.id": str(number),
-            "listeners": f"PLAINTEXT://127.0.0.1:{port and port + number - 1}",
+            "listeners": f"PLAINTEXT://{HOST}:{port and port + number - 1}",
             "log.dirs": str(place / f"broker{number}"),
         }
         config, warnings = load(flags={**alike, **own_settings})
+        if number == 1 and (amqp := amqp_listener(config, port)):
+            own_settings["listeners"] += f",{amqp}"
+            config, warnings = load(flags={"amqp.guest": "true", **alike, **own_settings})
         configs.append(config)
     for warning in warnings:
         if not warning.startswith("default.replication.factor="):  # there are several brokers
             note(f"headrace: warning: {warning}")
     return configs
+
+
+def amqp_listener(config: BrokerConfig, port: int) -> str | None:
+    """Return where the first broker takes RabbitMQ's clients; None: nowhere.
+
+    While AMQP is a preview that is asked for by amqp.preview=true; without that key it is always
+    so. `port`: the first broker's, 0: AMQP's is a free one, too.
+    """
+    if not config.amqp_preview:
+        return None
+    amqp_port = port and AMQP_PORTS["AMQP"]
+    try:
+        with socket.create_server((HOST, amqp_port)):
+            return f"AMQP://{HOST}:{amqp_port}"
+    except OSError as problem:
+        reason = os.strerror(problem.errno or 0).lower()
+        note(f"headrace: warning: {HOST}:{amqp_port}: {reason}: RabbitMQ's clients are not served")
+        return None
 
 
 def _lock(place: Path, undo: ExitStack) -> None:

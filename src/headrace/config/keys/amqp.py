@@ -20,6 +20,36 @@ class AmqpKeys(Keys):
         " protocol knows at most 65535.",
         at_least=1,
     )
+    amqp_channel_consumers_max = key(
+        Kind.INT,
+        10_000,
+        "Most consumers of one channel of AMQP. RabbitMQ has no such bound unless it is set"
+        " (consumer_max_per_channel).",
+        at_least=1,
+    )
+    amqp_channel_unacked_max = key(
+        Kind.INT,
+        200_000,
+        "Most deliveries that the consumers of one channel of AMQP may hold unacknowledged where"
+        " its client sets no prefetch limit; then they are given no more until some are settled."
+        " Each takes some 250 bytes of memory. RabbitMQ has no such bound.",
+        at_least=1,
+    )
+    amqp_consumer_timeout_ms = key(
+        Kind.LONG,
+        1_800_000,
+        "How long a delivery of AMQP may wait for its acknowledgement before its channel is closed"
+        " and what it held goes back to the queue, as RabbitMQ's consumer_timeout. 0: for ever. A"
+        " queue's x-consumer-timeout goes before it. It is looked at once a minute at least.",
+        at_least=0,
+    )
+    amqp_disk_free_bytes_min = key(
+        Kind.LONG,
+        50_000_000,
+        "While a directory of log.dirs has less free space, clients of AMQP that publish are told"
+        " so (connection.blocked) and read no further, as RabbitMQ's disk_free_limit. 0: never.",
+        at_least=0,
+    )
     amqp_frame_max_bytes = key(
         Kind.INT,
         131072,
@@ -41,10 +71,32 @@ class AmqpKeys(Keys):
         " protocol knows at most 65535.",
         at_least=0,
     )
+    amqp_memory_bytes_max = key(
+        Kind.LONG,
+        268_435_456,
+        "While the messages of all queues in memory take more, clients of AMQP that publish are"
+        " told so (connection.blocked) and read no further, until they take a tenth less. At twice"
+        " as much nothing more is taken. A message in several queues counts in each.",
+        at_least=1_048_576,
+    )
+    amqp_message_max_bytes = key(
+        Kind.INT,
+        16_777_216,
+        "The largest body of a message of AMQP, as RabbitMQ's max_message_size.",
+        between=(1, 536_870_912),
+    )
     amqp_preview = key(
         Kind.BOOLEAN,
         False,
         "Serve listeners of AMQP though they are a preview: queues, also durable ones, and all that"
         " is declared live in memory and are gone when the broker ends. Without it a broker with"
         " such a listener does not start.",
+    )
+    amqp_unfinished_bytes_max = key(
+        Kind.LONG,
+        134_217_728,
+        "What all clients of AMQP together may have begun to publish and not finished: bodies of"
+        " which more frames are to come, and messages of transactions. Beyond it the connection"
+        " that has begun most is closed. A message of amqp.message.max.bytes always has room.",
+        at_least=1,
     )

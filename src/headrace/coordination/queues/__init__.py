@@ -3,6 +3,7 @@
     queue_settings    what a queue was declared with; a message as it is published to queues
     message_store     the port behind which a queue's messages are kept
     memory_messages   messages of transient and exclusive queues, up to a bound
+    memory_use        what all of them hold together, and when publishers are stopped
     log_messages      messages of durable queues: records of a partition; on these:
       record_messages   messages become records, records messages
       message_reader    what is committed, read back from the log

@@ -55,9 +55,9 @@ class Consumer:
         channel = self.channel
         if channel.paused:
             return 0
-        room = channel.prefetch - channel.unacked if channel.prefetch else ANY_NUMBER
+        room = channel.limit - channel.unacked
         if self.no_ack:
-            return ANY_NUMBER if room > 0 else 0
+            return ANY_NUMBER if room > 0 or not channel.prefetch else 0
         return min(room, self.prefetch - self.unacked) if self.prefetch else room
 
 
@@ -158,10 +158,10 @@ class Consumers:
             takers.append(consumer)
             turns = min(turns, credit)
             channel = consumer.channel
-            if channel.prefetch:
+            if channel.prefetch or not consumer.no_ack:
                 sharing[channel] = sharing.get(channel, 0) + 1
         for channel, number in sharing.items():
-            turns = min(turns, (channel.prefetch - channel.unacked) // number)
+            turns = min(turns, (channel.limit - channel.unacked) // number)
         if turns == 0:  # a channel has credit, but not for all its consumers
             ring.extendleft(reversed(takers[1:]))
             return takers[:1], 1

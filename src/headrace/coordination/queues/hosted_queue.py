@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from headrace.coordination.queues.declarations import Queue
 from headrace.coordination.queues.deliveries import Delivery
 from headrace.coordination.queues.memory_messages import MemoryMessages
+from headrace.coordination.queues.memory_use import MemoryUse
 from headrace.coordination.queues.message_queue import MessageQueue
 from headrace.coordination.queues.message_store import MessageStore
 from headrace.coordination.queues.unacked import ChannelUnacked
@@ -57,9 +58,9 @@ class LateStore(Protocol):
 MakeStore = Callable[[Queue, int], MessageStore]
 
 
-def make_store(queue: Queue, priority: int) -> MessageStore:
-    """Make the store of one priority of a queue in memory."""
-    return MemoryMessages()
+def stores_in_memory(use: MemoryUse) -> MakeStore:
+    """Return what makes the store of one priority of a queue, in memory that `use` counts."""
+    return lambda queue, priority: MemoryMessages(use)
 
 
 class Getter(NamedTuple):
@@ -125,7 +126,7 @@ class HostedQueue(MessageQueue):
 
     def disarm(self) -> None:
         """Let the timer do nothing any more."""
-        self._timer.cancel()
+        self._timer.end()
 
     def _new_store(self, priority: int) -> MessageStore:
         store = self._make(self.declared, priority)

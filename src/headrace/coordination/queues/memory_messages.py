@@ -1,27 +1,29 @@
-"""Messages of transient and exclusive queues: in memory, up to a bound, then spilled.
+"""Messages of transient and exclusive queues: in memory, up to a bound of all, then spilled.
 
 Nothing is dropped at the bound. A message above it goes to the spill, its place in the order stays
-here; without a spill it is refused, and whoever published it is told.
+here; without a spill it is refused, and whoever published it is told. Publishers are stopped long
+before (`memory_use`).
 """
 
 from collections.abc import Hashable, Sequence
 from typing import Protocol, cast
 
+from headrace.coordination.queues.memory_use import SWEEP_MESSAGES, MemoryUse
 from headrace.coordination.queues.message_store import Kept
 from headrace.coordination.queues.queue_settings import Published
 from headrace.model.errors import HeadraceError
 from headrace.wire.amqp.content import Message
 
-MEMORY_BYTES_MAX = 128 * 1024 * 1024
-"""What the messages of one queue may take in memory."""
 MESSAGE_BYTES = 200
 """What a message takes beside its body and its header: objects, and its place here."""
 _TRIM_AT = 1024
+_PASS_MAX = 100_000
+"""How many empty places one call passes over."""
 _ALL_MESSAGES = frozenset({Message})
 
 
 class MemoryFull(HeadraceError):
-    """A queue in memory is at its bound and there is nowhere to spill to."""
+    """The queues in memory are at their bound and there is nowhere to spill to."""
 
 
 class Spill(Protocol):
@@ -49,12 +51,15 @@ class _Spilled:
 class MemoryMessages:
     """A message store that is gone with the process."""
 
-    __slots__ = ("_bytes_max", "_expiries", "_first", "_head", "_slots", "_spill", "bytes")
+    __slots__ = ("_expiries", "_first", "_head", "_slots", "_spill", "_unswept", "_use", "bytes")
 
-    def __init__(self, *, bytes_max: int = MEMORY_BYTES_MAX, spill: Spill | None = None) -> None:
+    def __init__(self, use: MemoryUse, *, spill: Spill | None = None) -> None:
+        """`use`: that of all queues together."""
         self.bytes = 0
         """What is in memory takes so much."""
-        self._bytes_max = bytes_max
+        self._use = use
+        self._unswept: list[range | list[int]] = []
+        """Positions that are settled, whose messages are still here; the highest first."""
         self._spill = spill
         self._slots: list[Message | _Spilled | None] = []
         """Position `_first` + i is at i; None: settled. All below `_head` are."""
@@ -75,16 +80,17 @@ class MemoryMessages:
         """Keep a message; returns its position. MemoryFull."""
         message = published.message
         size = len(message.body) + len(message.header) + MESSAGE_BYTES
-        slots = self._slots
-        if self.bytes + size <= self._bytes_max:
+        slots, use = self._slots, self._use
+        if use.bytes + size <= use.bytes_hard_max:
             self.bytes += size
+            use.bytes += size
             slots.append(message)
         elif self._spill is not None:
             slots.append(_Spilled(self._spill.put(message)))
         else:
             raise MemoryFull(
-                f"a queue in memory holds {self.bytes} bytes and may hold {self._bytes_max}: "
-                "consume from it, or declare it durable"
+                f"queues in memory hold {use.bytes} bytes and may hold {use.bytes_hard_max}: "
+                "consume from them, or set amqp.memory.bytes.max higher"
             )
         position = self._first + len(slots) - 1
         if expires_at is not None:
@@ -113,17 +119,46 @@ class MemoryMessages:
         return positions, messages
 
     def settle(self, positions: Sequence[int]) -> None:
-        """Forget messages."""
+        """Forget messages; where they are many they go from memory a few at a time."""
+        if len(positions) <= SWEEP_MESSAGES:
+            self._forget(positions)
+        else:
+            # The lowest last: those taken out first leave no gap below the others.
+            self._unswept.append(
+                positions[::-1] if type(positions) is range else [*positions][::-1]
+            )
+            self._use.to_sweep(self)
+
+    def drop(self) -> None:
+        """Forget all, also what is out: the queue is deleted."""
+        self.settle(range(self._first + self._head, self.end))
+
+    def sweep(self, count: int) -> int:
+        """Let messages go that were settled. `memory_use.Sweepable`."""
+        settled = self._unswept.pop()
+        self._forget(settled[-count:][::-1])
+        if type(settled) is list:
+            del settled[-count:]
+        else:
+            settled = settled[:-count]
+        if settled:
+            self._unswept.append(settled)
+        return sum(map(len, self._unswept))
+
+    def _forget(self, positions: Sequence[int]) -> None:
         slots, first = self._slots, self._first
+        freed = 0
         for position in positions:
             at = position - first
             message = slots[at] if at >= 0 else None
             if type(message) is Message:
-                self.bytes -= len(message.body) + len(message.header) + MESSAGE_BYTES
+                freed += len(message.body) + len(message.header) + MESSAGE_BYTES
                 slots[at] = None
             elif message is not None:
                 self._drop_spilled(message)
                 slots[at] = None
+        self.bytes -= freed
+        self._use.bytes -= freed
         if self._expiries:
             for position in positions:
                 self._expiries.pop(position, None)
@@ -143,7 +178,8 @@ class MemoryMessages:
         """Give the places below the lowest unsettled message back, many at a time."""
         slots, head = self._slots, self._head
         end = len(slots)
-        while head < end and slots[head] is None:
+        stop = min(end, head + _PASS_MAX)
+        while head < stop and slots[head] is None:
             head += 1
         if head >= _TRIM_AT and 2 * head >= end:
             del slots[:head]

@@ -8,7 +8,7 @@ which positions are settled.
 """
 
 from collections.abc import Sequence
-from heapq import heappop
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from headrace.coordination.queues.message_store import MessageStore
@@ -66,6 +66,16 @@ class MessageLevel:
         All of them were handed out before, or none was. None: nothing is at hand.
         """
         return self._take_returned(count, bytes_max) or self._take_fresh(count, bytes_max)
+
+    def give_back(self, positions: Sequence[int]) -> None:
+        """Have positions that were taken ready again."""
+        returned = self.returned
+        if len(positions) > len(returned):
+            returned += positions
+            heapify(returned)
+        else:
+            for position in positions:
+                heappush(returned, position)
 
     def clear(self) -> None:
         """Settle all that is ready."""

@@ -13,13 +13,12 @@ and given out by the next `deliver`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from heapq import heappush
 
 from headrace.coordination.queues.consumers import ANY_NUMBER, Consumer, Consumers
 from headrace.coordination.queues.dead_letters import DeadLetter, DeathReason
 from headrace.coordination.queues.deliveries import Delivery, deal, give
 from headrace.coordination.queues.message_level import MessageLevel, Taken
-from headrace.coordination.queues.message_store import MessageStore
+from headrace.coordination.queues.message_store import GoesWithQueue, MessageStore
 from headrace.coordination.queues.queue_settings import Overflow, Published, QueueSettings
 from headrace.coordination.queues.unacked import ChannelUnacked, Holder
 from headrace.wire.amqp.content import Message
@@ -229,18 +228,28 @@ class MessageQueue:
             return
         self.unacked -= len(positions)
         limit = self.settings.delivery_limit
+        if limit is None:
+            level.give_back(positions)
+            self.ready += len(positions)
+            self.ready_bytes += sum(sizes)
+        else:
+            self._requeue_counted(level, positions, sizes, limit)
+        self._trim()
+
+    def _requeue_counted(
+        self, level: MessageLevel, positions: Sequence[int], sizes: Sequence[int], limit: int
+    ) -> None:
+        """Put messages back, and let those die that came back more than `limit` times."""
         for position, size in zip(positions, sizes, strict=True):
-            if limit is not None:
-                count = level.returns.get(position, 0) + 1
-                level.returns[position] = count
-                level.store.note_returned(position, count)
-                if count > limit:
-                    self._die(level, (position,), DeathReason.DELIVERY_LIMIT)
-                    continue
-            heappush(level.returned, position)
+            count = level.returns.get(position, 0) + 1
+            level.returns[position] = count
+            level.store.note_returned(position, count)
+            if count > limit:
+                self._die(level, (position,), DeathReason.DELIVERY_LIMIT)
+                continue
+            level.give_back((position,))
             self.ready += 1
             self.ready_bytes += size
-        self._trim()
 
     def reject(self, level: MessageLevel, positions: Sequence[int]) -> None:
         """Let held messages die."""
@@ -362,15 +371,18 @@ class MessageQueue:
 
         Its consumers are to be told; what channels hold of it is forgotten when they settle it.
         """
-        title = self.title
         if if_empty and self.ready:
-            raise ChannelClosing(ReplyCode.PRECONDITION_FAILED, f"{title} not empty")
+            raise ChannelClosing(ReplyCode.PRECONDITION_FAILED, f"{self.title} not empty")
         if if_unused and self.consumers:
-            raise ChannelClosing(ReplyCode.PRECONDITION_FAILED, f"{title} in use")
+            raise ChannelClosing(ReplyCode.PRECONDITION_FAILED, f"{self.title} in use")
         for consumer in self.consumers:
             consumer.channel.forget(consumer)
         self.deleted = True
-        return self.purge()
+        count = self.purge()
+        for level in self._levels.values():
+            if isinstance(level.store, GoesWithQueue):
+                level.store.drop()
+        return count
 
     # Inside
 

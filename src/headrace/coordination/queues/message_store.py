@@ -5,7 +5,7 @@ are settled. The queue knows in which order those that are not go out, and who h
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from headrace.coordination.queues.queue_settings import Published
 from headrace.model.errors import HeadraceError
@@ -63,6 +63,14 @@ class MessageStore(Protocol):
 
     def note_returned(self, position: int, count: int) -> None:
         """Note that a message has been given back `count` times by now."""
+
+
+@runtime_checkable
+class GoesWithQueue(Protocol):
+    """A store that has nothing on disk."""
+
+    def drop(self) -> None:
+        """Forget all, also what is out: the queue is deleted."""
 
 
 class StoreListener(Protocol):

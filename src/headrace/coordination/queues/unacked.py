@@ -12,11 +12,15 @@ from typing import Protocol
 from headrace.coordination.queues.message_level import MessageLevel
 from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
 
+UNACKED_MAX = 200_000
+"""Deliveries that the consumers of one channel hold at most, where nobody says: 50 MB."""
+
 
 class HeldQueue(Protocol):
     """A queue, as a channel that holds messages of it sees it."""
 
     consumer_timeout_ms: int | None
+    """How long a delivery may wait for its acknowledgement; 0: for ever, None: it does not say."""
 
     def acknowledge(self, level: MessageLevel, positions: Sequence[int]) -> None:
         """Settle messages that are held."""
@@ -54,16 +58,19 @@ class ChannelUnacked:
     """The deliveries of one channel."""
 
     __slots__ = (
-        "_lowest", "closed", "held", "next_tag", "number", "parked", "paused", "prefetch",
-        "unacked", "woken",
+        "_lowest", "_unacked_max", "closed", "held", "limit", "next_tag", "number", "parked",
+        "paused", "prefetch", "unacked", "woken",
     )  # fmt: skip
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, unacked_max: int = UNACKED_MAX) -> None:
+        """`unacked_max`: what its consumers hold at most where the client sets no limit."""
         self.number = number
+        self._unacked_max = self.limit = unacked_max
+        """`limit`: what its consumers together may hold now."""
         self.next_tag = 1
         self.held: dict[int, Held] = {}
         self.prefetch = 0
-        """Of all consumers together (basic.qos with global); 0: any number. See `set_prefetch`."""
+        """What the client asked for (basic.qos with global); 0: nothing. See `set_prefetch`."""
         self.unacked = 0
         """What counts against it."""
         self.paused = False
@@ -155,8 +162,9 @@ class ChannelUnacked:
     # Credit
 
     def set_prefetch(self, prefetch: int) -> None:
-        """Set the limit of all consumers together; 0: any number."""
+        """Set the limit of all consumers together; 0: the broker's own."""
         self.prefetch = prefetch
+        self.limit = prefetch or self._unacked_max
         self._unpark_all()
 
     def pause(self) -> None:
@@ -183,7 +191,7 @@ class ChannelUnacked:
         if holder.counted:
             before = self.unacked
             self.unacked = before - count
-            if self.prefetch and before >= self.prefetch and self.parked:
+            if before >= self.limit and self.parked:
                 self._unpark_all()
                 return
         if holder.parked:
@@ -201,22 +209,23 @@ class ChannelUnacked:
 
     # Time
 
-    def next_deadline(self) -> float | None:
+    def next_deadline(self, timeout_ms: int = 0) -> float | None:
         """Return when the oldest delivery is unacknowledged for too long, None: never.
 
-        Only the oldest is looked at, as in RabbitMQ: where its queue has no limit, nor has the
-        channel until it is settled.
+        `timeout_ms`: of queues that do not say; 0: none. Only the oldest is looked at, as in
+        RabbitMQ: where its queue has no limit, nor has the channel until it is settled.
         """
         held = self.held.get(self._oldest())
-        if held is None or held[0].queue.consumer_timeout_ms is None:
+        if held is None:
             return None
-        return held[4] + held[0].queue.consumer_timeout_ms / 1000
+        timeout_ms = _timeout_of(held, timeout_ms)
+        return held[4] + timeout_ms / 1000 if timeout_ms else None
 
-    def expire(self, now: float) -> None:
+    def expire(self, now: float, timeout_ms: int = 0) -> None:
         """Raise ChannelClosing, 406, when the oldest delivery's time is up."""
-        deadline = self.next_deadline()
+        deadline = self.next_deadline(timeout_ms)
         if deadline is not None and deadline <= now:
-            timeout_ms = self.held[self._oldest()][0].queue.consumer_timeout_ms
+            timeout_ms = _timeout_of(self.held[self._oldest()], timeout_ms)
             raise ChannelClosing(
                 ReplyCode.PRECONDITION_FAILED,
                 f"delivery acknowledgement on channel {self.number} timed out. "
@@ -239,6 +248,11 @@ def _runs(taken: Iterable[Held]) -> Iterator[tuple[Holder, MessageLevel, list[He
     """Yield neighbours that are of one holder and one level."""
     for (holder, level), held in groupby(taken, lambda each: each[:2]):
         yield holder, level, list(held)
+
+
+def _timeout_of(held: Held, timeout_ms: int) -> int:
+    own = held[0].queue.consumer_timeout_ms
+    return timeout_ms if own is None else own
 
 
 def _unknown(tag: int) -> ChannelClosing:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from headrace.coordination.queues.declarations import Queue
 from headrace.coordination.queues.delivery_turns import Clients, DeliveryTurns
 from headrace.coordination.queues.durability import Durability
-from headrace.coordination.queues.hosted_queue import MakeStore, make_store
+from headrace.coordination.queues.hosted_queue import MakeStore
 from headrace.coordination.queues.message_store import MessageStore
 from headrace.coordination.queues.queue_host import QueueHost
 from headrace.coordination.queues.queue_names import DEFAULT_VHOST
@@ -22,7 +22,7 @@ class VirtualHosts:
         clock: Clock,
         random_bytes: Callable[[], bytes],
         clients: Clients,
-        make_store: MakeStore = make_store,
+        make_store: MakeStore,
         durability: Durability | None = None,
     ) -> None:
         """`random_bytes` gives 16, for names of queues. `durability` keeps what is durable."""

@@ -13,6 +13,10 @@ client         one connection's use of a virtual host
 channel        what a channel has; what its methods do begins at channel_methods: exchange_methods,
                queue_methods, basic_publish, basic_consume, basic_settle, transactions
 confirms       publisher confirms
+
+bounds         what clients may hold of the broker; unfinished: of messages that are not whole
+alarms         the broker is low on memory or disk; publish_hold: what that does to one connection
+consumer_timeouts  deliveries that are not acknowledged in time
 direct_replies replies without a queue
 logins         who a client is
 """

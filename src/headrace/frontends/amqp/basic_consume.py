@@ -40,6 +40,11 @@ def consume(channel: QueueChannel, method: BasicConsume) -> None:
     if method.queue == direct_replies.QUEUE_NAME:
         _consume_replies(channel, method)
         return
+    most = channel.client.bounds.channel_consumers_max
+    if len(channel.consumers) >= most:
+        raise ConnectionClosing(
+            ReplyCode.NOT_ALLOWED, f"reached maximum ({most}) of consumers per channel"
+        )
     queue = channel.readable_queue(method.queue, "basic.consume")
     queue_type = queue.settings.queue_type
     settings = consumer_settings(method.arguments, queue_type, queue.title)
@@ -101,8 +106,10 @@ def get(channel: QueueChannel, method: BasicGet) -> None:
             channel.outlet.fail(
                 ConnectionClosing(ReplyCode.INTERNAL_ERROR, problem), IDS[type(method)]
             )
-        else:
-            release(_get_answer(channel.outlet, queue, delivery))
+            return
+        release(_get_answer(channel.outlet, queue, delivery))
+        if delivery is not None:
+            channel.client.holding(channel)
 
     getter = Getter(channel.unacked, method.no_ack, given)
     queue.get_at_hand(getter, channel.client.now())

@@ -35,7 +35,7 @@ def publish(channel: QueueChannel, run: PublishRun) -> None:
                 _check(channel, exchange, routing_key)
             routed = _route(channel, message, mandatory)
             if transaction is not None:
-                transaction.publishes.append(routed)
+                transaction.publish(routed)
                 continue
             taken = send(channel, routed)
             if confirms is not None:

@@ -9,6 +9,7 @@ from headrace.coordination.queues.permissions import NEEDED, Access
 from headrace.coordination.queues.queue_host import QueueHost
 from headrace.coordination.queues.refusals import QUEUE, not_found
 from headrace.coordination.queues.unacked import ChannelUnacked
+from headrace.frontends.amqp.bounds import Bounds
 from headrace.frontends.amqp.ports import Outlet
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.hot import DeliverEncoder
@@ -17,6 +18,7 @@ from headrace.wire.amqp.methods import Method
 if TYPE_CHECKING:
     from headrace.frontends.amqp.confirms import Confirms
     from headrace.frontends.amqp.open_transaction import Transaction
+    from headrace.ports.deadlines import Deadline
 
 
 class Replies(Protocol):
@@ -45,13 +47,18 @@ class Connected(Protocol):
     now: Callable[[], float]
     random_bytes: Callable[[], bytes]
     publishing: Callable[["QueueChannel"], None]
+    holding: Callable[["QueueChannel"], None]
     wants_cancels: bool
+    bounds: Bounds
 
     def __hash__(self) -> int:
         """Tell it from others: it owns exclusive queues."""
 
     def pause(self) -> None:
         """Deliver nothing more to any channel."""
+
+    def note_unfinished(self, size: int) -> None:
+        """Note `size` bytes more, or fewer, that are not committed. ConnectionClosing."""
 
     def forget(self, channel: "QueueChannel") -> None:
         """Forget a channel that is closed."""
@@ -83,7 +90,9 @@ class QueueChannel:
         self.outlet = outlet
         self.client = client
         self.host = client.host
-        self.unacked = ChannelUnacked(outlet.number)
+        self.unacked = ChannelUnacked(outlet.number, client.bounds.channel_unacked_max)
+        self.look_at_acks: Deadline | None = None
+        """When `consumer_timeouts` looks at it; None: it was given nothing so far."""
         self.consumers: dict[str, ChannelConsumer] = {}
         self.last_queue = ""
         """The name of the queue declared last: what an empty name means."""

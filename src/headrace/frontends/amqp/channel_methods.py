@@ -49,6 +49,9 @@ _DECLARING = frozenset(
 )
 """What may change declarations that are kept."""
 
+METHODS = frozenset(_HANDLERS)
+"""What a channel does by `PlayedChannel.method`."""
+
 
 class PlayedChannel(QueueChannel):
     """One channel. `ports.Channel`."""
@@ -90,6 +93,8 @@ class PlayedChannel(QueueChannel):
         """Give back what was delivered and not settled, end the consumers; answer nothing more."""
         if self.transaction is not None:
             self.transaction.roll_back(self.unacked)
+        if self.look_at_acks is not None:
+            self.look_at_acks.end()
         consumers = list(self.consumers.values())
         self.consumers.clear()
         basic_consume.forget_replies(self)

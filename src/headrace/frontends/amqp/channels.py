@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable
 
 from headrace.frontends.amqp import texts
-from headrace.frontends.amqp.contents import ContentAssembly, no_content
+from headrace.frontends.amqp.contents import ContentAssembly, is_known, no_content
 from headrace.frontends.amqp.held_output import HeldOutput, Release
 from headrace.frontends.amqp.ports import Channel, VirtualHost
 from headrace.model.errors import Malformed
@@ -23,15 +23,9 @@ from headrace.wire.amqp.control_methods import (
     ChannelFlowOk,
     ChannelOpen,
     ChannelOpenOk,
-    ConfirmSelect,
-    TxCommit,
-    TxRollback,
-    TxSelect,
 )
 from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.frames import (
-    FRAME_BODY,
-    FRAME_HEADER,
     FRAME_HEARTBEAT,
     FRAME_METHOD,
     Frame,
@@ -45,24 +39,9 @@ from headrace.wire.amqp.methods import (
 )
 from headrace.wire.amqp.model_methods import (
     BasicAck,
-    BasicCancel,
-    BasicConsume,
-    BasicGet,
     BasicNack,
     BasicPublish,
-    BasicQos,
-    BasicRecover,
-    BasicRecoverAsync,
     BasicReject,
-    ExchangeBind,
-    ExchangeDeclare,
-    ExchangeDelete,
-    ExchangeUnbind,
-    QueueBind,
-    QueueDeclare,
-    QueueDelete,
-    QueuePurge,
-    QueueUnbind,
 )
 from headrace.wire.amqp.reply_codes import (
     AmqpError,
@@ -71,30 +50,6 @@ from headrace.wire.amqp.reply_codes import (
     ReplyCode,
 )
 
-FOR_THE_MODEL = frozenset(
-    (
-        BasicCancel,
-        BasicConsume,
-        BasicGet,
-        BasicQos,
-        BasicRecover,
-        BasicRecoverAsync,
-        ConfirmSelect,
-        ExchangeBind,
-        ExchangeDeclare,
-        ExchangeDelete,
-        ExchangeUnbind,
-        QueueBind,
-        QueueDeclare,
-        QueueDelete,
-        QueuePurge,
-        QueueUnbind,
-        TxCommit,
-        TxRollback,
-        TxSelect,
-    )
-)
-"""What a channel hands on as it is. Publishes and settlements go by runs."""
 _SETTLEMENTS = frozenset((BasicAck, BasicNack, BasicReject))
 _HEAD = struct.Struct(">BHIHH").unpack_from
 _BASIC = 60
@@ -117,7 +72,7 @@ class OpenChannel:
     def __init__(self, number: int, channels: "Channels", message_bytes_max: int) -> None:
         self.number = number
         self.frame_bytes_max = channels.frame_bytes_max
-        self.contents = ContentAssembly(message_bytes_max)
+        self.contents = ContentAssembly(message_bytes_max, channels.note_unfinished)
         self.port: Channel | None = None
         """None: not open yet, or closed for an error."""
         self.closing = False
@@ -161,7 +116,8 @@ class OpenChannel:
             self._channels.failed(self, error, ids)
 
     def close(self) -> None:
-        """Let the model forget the channel."""
+        """Let the model forget the channel, and keep nothing of what was coming."""
+        self.contents.drop()
         port, self.port = self.port, None
         if port is not None:
             port.closed()
@@ -184,6 +140,7 @@ class Channels:
         self.frame_bytes_max = frame_bytes_max
         self.send = send
         self.takes_more = takes_more
+        self.note_unfinished = virtual_host.note_unfinished
         self._virtual_host = virtual_host
         self._channel_max = channel_max
         self._message_bytes_max = message_bytes_max
@@ -224,7 +181,7 @@ class Channels:
 
     def frame(self, frame: Frame) -> None:
         """Take a frame on a channel but 0; ChannelFailed for what closes the connection."""
-        if frame.kind not in (FRAME_METHOD, FRAME_HEADER, FRAME_BODY):
+        if not is_known(frame):
             error = texts.unexpected_frame if frame.kind == FRAME_HEARTBEAT else texts.unknown_frame
             raise ChannelFailed(error(frame), _NONE)
         channel = self._channels.get(frame.channel) or self._new(frame.channel)
@@ -256,7 +213,6 @@ class Channels:
             return
         channel.close()
         channel.closing = True
-        channel.contents.drop()
         close = ChannelClose(error.code, texts.reply_text(error), ids.class_id, ids.method_id)
         self.send(encode_method(channel.number, close))
 
@@ -309,7 +265,7 @@ class Channels:
                 channel.answer(AccessRequestOk(1))
             case BasicPublish():
                 channel.contents.begin(method)
-            case _ if type(method) in FOR_THE_MODEL:
+            case _ if type(method) in self._virtual_host.methods:
                 channel.port.method(method)
             case BasicAck() | BasicNack() | BasicReject():
                 channel.port.settle(_settlements(method))

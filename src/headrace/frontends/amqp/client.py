@@ -1,16 +1,21 @@
 """One client that has opened a virtual host: its channels, and what they share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from headrace.coordination.queues.permissions import Access
 from headrace.coordination.queues.queue_host import QueueHost
 from headrace.frontends.amqp import negotiation
+from headrace.frontends.amqp.bounds import Bounds
 from headrace.frontends.amqp.channel import QueueChannel, Replies
-from headrace.frontends.amqp.channel_methods import PlayedChannel
+from headrace.frontends.amqp.channel_methods import METHODS, PlayedChannel
+from headrace.frontends.amqp.consumer_timeouts import ConsumerTimeouts
 from headrace.frontends.amqp.ports import Outlet
+from headrace.frontends.amqp.unfinished import Unfinished
 from headrace.security.identity import Principal
 from headrace.wire.amqp.field_table import FieldTable
+from headrace.wire.amqp.methods import Method, MethodId
+from headrace.wire.amqp.reply_codes import ConnectionClosing
 
 
 class Behind(Protocol):
@@ -18,6 +23,9 @@ class Behind(Protocol):
 
     now: Callable[[], float]
     random_bytes: Callable[[], bytes]
+    bounds: Bounds
+    timeouts: ConsumerTimeouts
+    unfinished: Unfinished
 
     @property
     def replies(self) -> Replies:
@@ -31,6 +39,9 @@ class Behind(Protocol):
 
     def soon(self) -> None:
         """Have done what is due, though no pass ends."""
+
+
+_NO_METHOD = MethodId(0, 0)
 
 
 class Client:
@@ -52,11 +63,19 @@ class Client:
         self.random_bytes: Callable[[], bytes] = broker.random_bytes
         self.publishing: Callable[[QueueChannel], None] = broker.publishing
         """Has a channel's confirms sent when the pass ends."""
+        self.holding: Callable[[QueueChannel], None] = broker.timeouts.watch
+        """Has a channel's deliveries looked at when they are too old."""
+        self.bounds = broker.bounds
         self.wants_cancels = negotiation.capability(properties, "consumer_cancel_notify")
         """It understands a basic.cancel from us."""
         self._broker = broker
         self._channels: dict[QueueChannel, None] = {}
         self._paused = False
+
+    @property
+    def methods(self) -> Collection[type[Method]]:
+        """The kinds of methods that its channels do."""
+        return METHODS
 
     def open_channel(self, outlet: Outlet) -> PlayedChannel:
         """Return a new channel."""
@@ -79,6 +98,15 @@ class Client:
             for channel in self._channels:
                 channel.unacked.resume()
                 channel.wake()
+
+    def note_unfinished(self, size: int) -> None:
+        """Note `size` bytes more, or fewer, of messages that are not whole. ConnectionClosing."""
+        self._broker.unfinished.note(self, size)
+
+    def fail(self, error: ConnectionClosing) -> None:
+        """Close the connection. `unfinished.Beginner`."""
+        for channel in list(self._channels)[:1]:
+            channel.outlet.fail(error, _NO_METHOD)
 
     def forget(self, channel: QueueChannel) -> None:
         """Forget a channel that is closed."""

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 from headrace.frontends.amqp import negotiation, texts
 from headrace.frontends.amqp.channels import ChannelFailed, Channels, read_method
 from headrace.frontends.amqp.connection_state import State
+from headrace.frontends.amqp.contents import is_known
 from headrace.frontends.amqp.negotiation import Settings, Tuned
 from headrace.frontends.amqp.ports import Broker, Credentials, LoginRefused, Peer
+from headrace.frontends.amqp.publish_hold import PublishHold
 from headrace.model.secret import Secret
 from headrace.security.identity import Principal
 from headrace.wire.amqp.control_methods import (
@@ -34,8 +36,6 @@ from headrace.wire.amqp.control_methods import (
 )
 from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.frames import (
-    FRAME_BODY,
-    FRAME_HEADER,
     FRAME_HEARTBEAT,
     FRAME_METHOD,
     FRAME_OVERHEAD_BYTES,
@@ -48,7 +48,6 @@ from headrace.wire.amqp.frames import (
     frame_bytes,
 )
 from headrace.wire.amqp.methods import Method, MethodId, encode_method
-from headrace.wire.amqp.model_methods import BasicPublish
 from headrace.wire.amqp.reply_codes import AmqpError, ConnectionClosing, ReplyCode
 
 if TYPE_CHECKING:
@@ -65,7 +64,6 @@ SILENT_CLOSE_S = 3.0
 _HEADER_0_9 = b"AMQP\x01\x01\x00\x09"
 """Of AMQP 0-9, which is near enough."""
 _NO_METHOD = MethodId(0, 0)
-_PUBLISH = encode_method(0, BasicPublish())[7:11]
 
 
 class AmqpConnection:
@@ -79,32 +77,39 @@ class AmqpConnection:
         send: Callable[[bytes], None],
         now: float,
         takes_more: Callable[[], bool] = lambda: True,
+        woken: Callable[[], float] | None = None,
     ) -> None:
-        """`takes_more` tells whether there is room for deliveries; `room` says when again."""
+        """`takes_more` tells whether there is room for deliveries; `room` says when again.
+
+        `woken`: called when it is closed, by whomever; tells the time, and looks at it soon.
+        """
         self.state = State.HEADER
         self.ended = False
         self.principal: Principal | None = None
         self.client_properties: FieldTable = {}
         self.reason: str | None = None
         """Why it was closed or refused, for our log; None: its client closed it, or nobody."""
-        self.holds_publishes = False
-        """Whether the client publishes though the broker is out of a resource: read no more."""
+        self._hold = PublishHold()
         self._settings = settings
         self._peer = peer
         self._broker = broker
         self._send_bytes = send
         self._takes_more = takes_more
+        self._woken = woken
         self._now = self._received_at = self._sent_at = now
         self._deadline: float | None = now + HANDSHAKE_S_MAX
         self._tuned = Tuned(settings.channel_max, FIRST_FRAMES_BYTES_MAX, 0)
         self._channels: Channels | None = None
-        self._blocked: str | None = None
-        self._told_blocked = False
 
     @property
     def frame_bytes_max(self) -> int:
         """The largest frame that may come now."""
         return self._tuned.frame_bytes_max
+
+    @property
+    def holds_publishes(self) -> bool:
+        """Whether the client publishes though the broker is out of a resource: read no more."""
+        return self._hold.on
 
     # what comes
 
@@ -144,14 +149,15 @@ class AmqpConnection:
     def _next(self, data: bytes, at: int, end: int) -> int:
         """Take a run, or a frame; returns its bytes, 0 where none is whole."""
         if self._channels is not None and self.state is State.RUNNING:
+            if self._hold.begins_at(data, at):
+                self._tell_of_hold()
+                return 0
             after = self._channels.run(data, at, end)
             if after > at:
-                self._note_publish(data, at)
                 return after - at
         size = frame_bytes(data, at, end, self.frame_bytes_max)
         if not 0 < size <= end - at:
             return 0
-        self._note_publish(data, at)
         self._frame(frame_at(data, at))
         return size
 
@@ -182,8 +188,7 @@ class AmqpConnection:
         if frame.kind == FRAME_HEARTBEAT and not frame.payload:
             return
         if frame.kind != FRAME_METHOD:
-            known = frame.kind in (FRAME_HEADER, FRAME_BODY)
-            error = texts.unexpected_frame if known else texts.unknown_frame
+            error = texts.unexpected_frame if is_known(frame) else texts.unknown_frame
             raise ChannelFailed(error(frame), _NO_METHOD)
         method = read_method(frame)
         try:
@@ -277,26 +282,24 @@ class AmqpConnection:
 
     def block(self, reason: str) -> None:
         """Say that publishes find no room, to a client that publishes and understands it."""
-        self._blocked = reason
+        self._hold.reason = reason
 
-    def unblock(self) -> None:
+    def unblock(self, now: float) -> None:
         """Say that publishes find room again."""
-        self._blocked = None
-        if self.holds_publishes:
+        hold, self._hold = self._hold, PublishHold()
+        if hold.on:
             # Nothing was read meanwhile: its silence begins now.
-            self.holds_publishes, self._received_at = False, self._now
-        if self._told_blocked:
-            self._told_blocked = False
+            self._now = self._received_at = now
+        if hold.told:
             self._answer(ConnectionUnblocked())
 
-    def _note_publish(self, data: bytes, at: int) -> None:
+    def _tell_of_hold(self) -> None:
         """Tell a client that publishes that there is no room, once."""
-        if self._blocked is None or self.holds_publishes or data[at + 7 : at + 11] != _PUBLISH:
-            return
-        self.holds_publishes = True
-        if negotiation.capability(self.client_properties, "connection.blocked"):
-            self._told_blocked = True
-            self._answer(ConnectionBlocked(self._blocked))
+        hold = self._hold
+        known = negotiation.capability(self.client_properties, "connection.blocked")
+        if known and not hold.told and hold.reason is not None:
+            hold.told = True
+            self._answer(ConnectionBlocked(hold.reason))
 
     # time
 
@@ -313,9 +316,11 @@ class AmqpConnection:
                 times.append(self._received_at + 2 * interval)
         return min(times, default=None)
 
-    def tick(self, now: float) -> None:
-        """Send a heartbeat where nothing else was sent, and end what lasts too long."""
+    def tick(self, now: float, received_at: float = 0.0) -> None:
+        """Send a heartbeat where nothing was sent, and end what lasts too long; `received_at`: of
+        the last byte, whole frame or not."""
         self._now = now
+        self._received_at = max(self._received_at, received_at)
         if self.ended:
             return
         if self._deadline is not None and now >= self._deadline:
@@ -351,6 +356,8 @@ class AmqpConnection:
         if self.ended or self.state in (State.CLOSED, State.REFUSED):
             return
         self.reason = str(error)
+        if self._woken is not None:
+            self._now = self._woken()
         told = self.state in (State.OPENING, State.RUNNING) or (
             self.state is State.TUNING and error.code == ReplyCode.NOT_ALLOWED
         )

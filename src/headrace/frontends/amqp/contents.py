@@ -1,6 +1,7 @@
 """Header and body frames of one channel put together to messages."""
 
 import struct
+from collections.abc import Callable
 
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.frames import FRAME_BODY, FRAME_HEADER, FRAME_METHOD, Frame
@@ -10,6 +11,7 @@ from headrace.wire.amqp.properties import BASIC_CLASS
 from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing, ReplyCode
 
 _HEAD = struct.Struct(">HHQ")
+_HEAD_BYTES_MIN = _HEAD.size + 2
 _ANNOUNCED_BYTES_MAX = 512 << 20
 """Above this RabbitMQ closes the connection, and not the channel alone."""
 
@@ -17,14 +19,17 @@ _ANNOUNCED_BYTES_MAX = 512 << 20
 class ContentAssembly:
     """What of a publish has come and what is still to come. One for each channel."""
 
-    __slots__ = ("_bytes_left", "_header", "_message_bytes_max", "_method", "_parts")
+    __slots__ = ("_body", "_bytes_left", "_header", "_message_bytes_max", "_method", "_note")
 
-    def __init__(self, message_bytes_max: int) -> None:
+    def __init__(self, message_bytes_max: int, note: Callable[[int], None]) -> None:
+        """`note` is told of each byte of a body kept, and of fewer when it is whole or dropped."""
         self._message_bytes_max = message_bytes_max
+        self._note = note
         self._method: BasicPublish | None = None
         self._header: bytes | None = None
         self._bytes_left = 0
-        self._parts: list[bytes] | None = None
+        # Not its parts: a body may come in pieces of a byte, each of which would be an object.
+        self._body: bytearray | None = None
 
     @property
     def waits(self) -> bool:
@@ -37,7 +42,9 @@ class ContentAssembly:
 
     def drop(self) -> None:
         """Keep nothing of the body that is coming, which the sender must still finish."""
-        self._parts = None
+        body, self._body = self._body, None
+        if body:
+            self._note(-len(body))
 
     def frame(self, frame: Frame) -> PublishRun | None:
         """Take the next frame; returns the message once it is whole.
@@ -54,18 +61,21 @@ class ContentAssembly:
                 ReplyCode.FRAME_ERROR, "content body frame exceeds remaining content size"
             )
         self._bytes_left -= len(frame.payload)
-        if self._parts is not None:
-            self._parts.append(frame.payload)
+        if self._body is not None and frame.payload:
+            self._body += frame.payload
+            self._note(len(frame.payload))
         return None if self._bytes_left else self._whole(frame.channel)
 
     def _head(self, frame: Frame) -> PublishRun | None:
-        if frame.kind != FRAME_HEADER or len(frame.payload) < _HEAD.size + 2:
+        class_id, weight, body_bytes = 0, 1, 0
+        if frame.kind == FRAME_HEADER:
+            class_id, weight, body_bytes = _HEAD.unpack_from(frame.payload)
+        if weight:  # only AMQP 0-8 has it
             raise _unexpected(
                 f"expected content header for class {BASIC_CLASS},"
                 " got non content header frame instead"
             )
-        class_id, weight, body_bytes = _HEAD.unpack_from(frame.payload)
-        if class_id != BASIC_CLASS or weight:
+        if class_id != BASIC_CLASS:
             raise _unexpected(
                 f"expected content header for class {BASIC_CLASS},"
                 f" got one for class {class_id} instead"
@@ -76,7 +86,7 @@ class ContentAssembly:
                 f"content body size {body_bytes} exceeds maximum allowed size"
                 f" {_ANNOUNCED_BYTES_MAX}",
             )
-        self._header, self._bytes_left, self._parts = frame.payload, body_bytes, []
+        self._header, self._bytes_left, self._body = frame.payload, body_bytes, bytearray()
         if body_bytes > self._message_bytes_max:
             self.drop()
             raise ChannelClosing(
@@ -87,13 +97,21 @@ class ContentAssembly:
         return None if body_bytes else self._whole(frame.channel)
 
     def _whole(self, channel: int) -> PublishRun | None:
-        method, header, parts = self._method, self._header, self._parts
-        self._method = self._header = self._parts = None
-        if method is None or header is None or parts is None:
+        method, header, body = self._method, self._header, self._body
+        self.drop()
+        self._method = self._header = None
+        if method is None or header is None or body is None:
             return None
         flags = MANDATORY * method.mandatory | IMMEDIATE * method.immediate
-        message = Message(method.exchange, method.routing_key, header, b"".join(parts))
+        message = Message(method.exchange, method.routing_key, header, bytes(body))
         return PublishRun(channel, flags, [message])
+
+
+def is_known(frame: Frame) -> bool:
+    """Tell whether a frame is of a kind there is: a header too short to be one is of none."""
+    if frame.kind == FRAME_HEADER:
+        return len(frame.payload) >= _HEAD_BYTES_MIN
+    return frame.kind in (FRAME_METHOD, FRAME_BODY)
 
 
 def no_content(frame: Frame) -> None:

@@ -5,6 +5,8 @@ from typing import Protocol
 from headrace.broker.broker import Broker
 from headrace.cluster.controller_port import ControllerPort
 from headrace.coordination.queues.durable_messages import DurableMessages
+from headrace.frontends.amqp.alarms import ResourceAlarms
+from headrace.frontends.amqp.bounds import bounds_of
 from headrace.frontends.amqp.durable_queues import DurableQueues
 from headrace.frontends.amqp.logins import UserLogins
 from headrace.frontends.amqp.negotiation import settings_of
@@ -88,6 +90,24 @@ def frontend(parts: Parts) -> AmqpFrontend:
     config = broker.config
     logins = UserLogins(broker.users, broker.disk, guest=config.amqp_guest)
     durable = Durable(parts, store)
-    queues = QueueBroker(broker.clock, broker.random, logins, durability=durable.queues)
+    queues = QueueBroker(
+        broker.clock,
+        broker.random,
+        logins,
+        bounds=bounds_of(config),
+        durability=durable.queues,
+    )
     durable.broker = queues
-    return AmqpFrontend(queues, settings_of(config, "headrace"), broker.clock, durable)
+    made = AmqpFrontend(queues, settings_of(config, "headrace"), broker.clock, durable)
+
+    def free_bytes() -> int:
+        return min(map(broker.disk.free_bytes, config.log_dirs))
+
+    ResourceAlarms(
+        queues.virtual_hosts.deadlines,
+        queues.memory,
+        free_bytes,
+        config.amqp_disk_free_bytes_min,
+        made.block,
+    )
+    return made

@@ -51,6 +51,7 @@ def settings_of(config: AmqpKeys, cluster_name: str) -> Settings:
         channel_max=min(config.amqp_channel_max, _SHORT_MAX),
         frame_bytes_max=config.amqp_frame_max_bytes,
         heartbeat_s=min(config.amqp_heartbeat_seconds, _SHORT_MAX),
+        message_bytes_max=config.amqp_message_max_bytes,
     )
 
 

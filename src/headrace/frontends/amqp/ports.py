@@ -1,6 +1,6 @@
 """What a connection asks of the broker behind it, and what it offers to a channel there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple, Protocol
 
 from headrace.frontends.amqp.held_output import Release
@@ -83,8 +83,15 @@ class Channel(Protocol):
 class VirtualHost(Protocol):
     """A virtual host, for one connection that may use it."""
 
+    @property
+    def methods(self) -> Collection[type[Method]]:
+        """The kinds of methods that its channels do; publishes and settlements come by runs."""
+
     def open_channel(self, outlet: Outlet) -> Channel:
         """Return a new channel; ConnectionClosing where the user may have no more."""
+
+    def note_unfinished(self, size: int) -> None:
+        """Note `size` bytes more, or fewer, of messages that are not whole. ConnectionClosing."""
 
     def room(self) -> None:
         """Deliver again: there was no room (`Outlet.takes_more`), and there is again."""

@@ -7,13 +7,17 @@ from headrace.coordination.queues.consumers import Consumer
 from headrace.coordination.queues.dead_messages import WEIGHT_AT, as_delivered
 from headrace.coordination.queues.deliveries import Delivery
 from headrace.coordination.queues.durability import Durability
-from headrace.coordination.queues.hosted_queue import MakeStore, make_store
+from headrace.coordination.queues.hosted_queue import MakeStore, stores_in_memory
+from headrace.coordination.queues.memory_use import MemoryUse
 from headrace.coordination.queues.permissions import FULL_ACCESS, Access
 from headrace.coordination.queues.virtual_hosts import VirtualHosts
+from headrace.frontends.amqp.bounds import Bounds
 from headrace.frontends.amqp.channel import ChannelConsumer, QueueChannel
 from headrace.frontends.amqp.client import Client
+from headrace.frontends.amqp.consumer_timeouts import ConsumerTimeouts
 from headrace.frontends.amqp.direct_replies import DirectReplies
 from headrace.frontends.amqp.ports import Credentials, LoginDone, Peer
+from headrace.frontends.amqp.unfinished import Unfinished
 from headrace.model.secret import Secret
 from headrace.ports.clock import Clock, Random
 from headrace.security.identity import Principal
@@ -30,6 +34,7 @@ class Logins(Protocol):
 
 
 AccessOf = Callable[[str, str], Access]
+_DEFAULT_BOUNDS = Bounds()
 
 
 def _full_access(user: str, vhost: str) -> Access:
@@ -45,18 +50,34 @@ class QueueBroker:
         clock: Clock,
         random: Random,
         logins: Logins,
-        make_store: MakeStore = make_store,
+        make_store: MakeStore | None = None,
         access_of: AccessOf = _full_access,
+        bounds: Bounds = _DEFAULT_BOUNDS,
         durability: Durability | None = None,
     ) -> None:
-        """`access_of`: tells what a user may do in a vhost, by the names of both.
+        """`make_store`: None: queues that are not durable are in memory.
 
-        `durability` keeps what is durable; None: all is in memory.
+        `access_of`: tells what a user may do in a vhost, by the names of both. `durability` keeps
+        what is durable; None: nothing is.
         """
+        self.bounds = bounds
+        self.memory = MemoryUse(bounds.memory_bytes_max)
+        """What queues in memory hold; `on_short` of it is free to be set."""
         self.now: Callable[[], float] = clock.monotonic
         self.random_bytes: Callable[[], bytes] = random.uuid
         self.replies = DirectReplies(random.uuid)
-        self.virtual_hosts = VirtualHosts(clock, random.uuid, self, make_store, durability)
+        self.virtual_hosts = VirtualHosts(
+            clock,
+            random.uuid,
+            self,
+            make_store or stores_in_memory(self.memory),
+            durability,
+        )
+        deadlines = self.virtual_hosts.deadlines
+        self.timeouts = ConsumerTimeouts(deadlines, bounds.consumer_timeout_ms, self.soon)
+        self.unfinished = Unfinished(bounds.unfinished_bytes_max)
+        self._sweep_at = deadlines.deadline(self._sweep)
+        self.memory.on_sweep = self._sweep_soon
         self._logins = logins
         self._access_of = access_of
         self._publishing: dict[QueueChannel, None] = {}
@@ -88,6 +109,15 @@ class QueueBroker:
             if channel.confirms is not None:
                 channel.confirms.flush()
         self.virtual_hosts.run()
+        self.memory.look()
+
+    def _sweep_soon(self) -> None:
+        self._sweep_at.set(0)
+
+    def _sweep(self) -> None:
+        """Let go of memory what queues have settled, a little in each turn of the loop."""
+        if self.memory.sweep():
+            self._sweep_soon()
 
     # what clients and channels say
 
@@ -126,6 +156,7 @@ class QueueBroker:
         for channel, frames in written.items():
             outlet = channel.outlet
             outlet.write(b"".join(frames))
+            self.timeouts.watch(channel)
             if not outlet.takes_more():
                 channel.client.pause()
 

@@ -44,6 +44,7 @@ class AmqpSession:
             self._stream.push,
             self._clock.monotonic(),
             self._stream.takes_more,
+            self._woken,
         )
         self._arm()
 
@@ -80,10 +81,15 @@ class AmqpSession:
     def block(self, reason: str | None) -> None:
         """Say that publishes find no room, and why; None: they do again."""
         if reason is None:
-            self.amqp.unblock()
+            self.amqp.unblock(self._clock.monotonic())
             self._stream.go_on()
         else:
             self.amqp.block(reason)
+
+    def _woken(self) -> float:
+        """Look soon: somebody closes the connection, perhaps while another's frames are taken."""
+        self._clock.call_later(0, self._look)
+        return self._clock.monotonic()
 
     def _look(self) -> None:
         """Do what the state of the connection asks of its socket and its timer."""
@@ -115,7 +121,7 @@ class AmqpSession:
 
     def _tick(self) -> None:
         self._timer = None
-        self.amqp.tick(self._clock.monotonic())
+        self.amqp.tick(self._clock.monotonic(), self._connection.last_received)
         self._look()
 
 

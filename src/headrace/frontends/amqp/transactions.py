@@ -36,14 +36,14 @@ def tx_select(channel: QueueChannel, _: TxSelect) -> None:
     if channel.confirms is not None:
         raise precondition_failed("cannot switch from confirm to tx mode")
     if channel.transaction is None:
-        channel.transaction = Transaction()
+        channel.transaction = Transaction(channel.client.note_unfinished)
     channel.answer(TxSelectOk())
 
 
 def tx_commit(channel: QueueChannel, method: TxCommit) -> None:
     """Publish and settle; answered once every store keeps it. ChannelClosing: not all was taken."""
     transaction = _transaction(channel)
-    publishes, transaction.publishes = transaction.publishes, []
+    publishes = transaction.take_publishes()
     settled, transaction.settled = transaction.settled, []
     taken = [basic_publish.send(channel, routed) for routed in publishes]
     for requeue, held in settled:

@@ -179,6 +179,57 @@ def _frames() -> list[Case]:
     return [Case(name, [raw(name, data)]) for name, data in given.items()]
 
 
+def _more_frames() -> list[Case]:
+    """What hostile bytes look like beside the plainest cases: other kinds, lengths, places."""
+    declare = frames.method(Queue.Declare(queue="q"))
+    head = struct.pack(">HHHB", 50, 10, 0, 1) + b"q\x00"
+    nested = b"\x01tF\x00\x00\x00\x09\x01uI\x00"
+    array = b"\x01aA\x00\x00\x00\x08I\x00\x00"
+    given = {
+        "a frame of kind 0": frames.raw(0, 1, b"abc"),
+        "a frame of kind 255": frames.raw(255, 1, b"abc"),
+        "a frame of no kind without its end": frames.raw(7, 1, b"abc", b"\x00"),
+        "a frame of no kind on channel 0": frames.raw(7, 0, b"abc"),
+        "a header on channel 0": frames.raw(HEADER, 0, b"abc"),
+        "a body on channel 0": frames.raw(BODY, 0, b"abc"),
+        "a method of two bytes on channel 0": frames.raw(METHOD, 0, b"\x00\x0a"),
+        "a method that is none on channel 0": frames.raw(METHOD, 0, b"\x00\x0a\x00\x63"),
+        "a frame far above frame_max": struct.pack(">BHI", BODY, 1, 0xFFFFFFFF),
+        "a frame on a channel that is not open": frames.raw(BODY, 7, b"abc"),
+        "a method with bytes behind it": frames.raw(METHOD, 1, declare[7:-1] + b"abc"),
+        "a name longer than its frame": frames.raw(
+            METHOD, 1, struct.pack(">HHHB", 50, 10, 0, 200) + b"q"
+        ),
+        "a table in a table cut short": frames.raw(
+            METHOD, 1, head + struct.pack(">I", len(nested)) + nested
+        ),
+        "an array cut short": frames.raw(METHOD, 1, head + struct.pack(">I", len(array)) + array),
+        "a header with a weight": PUBLISH
+        + frames.raw(HEADER, 1, struct.pack(">HHQH", 60, 1, 0, 0)),
+        "a body of more than may ever be": PUBLISH + _content_header(1 << 62),
+        "a body of 512 MiB and a byte": PUBLISH + _content_header((512 << 20) + 1),
+        "a header whose flags go on for ever": PUBLISH
+        + frames.raw(HEADER, 1, struct.pack(">HHQH", 60, 0, 0, 1)),
+        "a header whose table is cut short": PUBLISH
+        + frames.raw(HEADER, 1, struct.pack(">HHQHI", 60, 0, 0, 0x2000, 100)),
+        "a body without a byte, of a message with one": PUBLISH
+        + _content_header(1)
+        + frames.raw(BODY, 1, b"") * 100
+        + frames.raw(BODY, 1, b"m"),
+        "a heartbeat amid a content": PUBLISH
+        + _content_header(1)
+        + frames.raw(HEARTBEAT, 0, b"")
+        + frames.raw(BODY, 1, b"m"),
+        "a heartbeat on a channel amid a content": PUBLISH
+        + _content_header(1)
+        + frames.raw(HEARTBEAT, 1, b""),
+        "channel.close amid a content": PUBLISH
+        + _content_header(1)
+        + frames.method(Channel.Close(200, "", 0, 0)),
+    }
+    return [Case(name, [raw(name, data)]) for name, data in given.items()]
+
+
 def _places() -> list[Case]:
     declare = Queue.Declare(queue="q")
     return [
@@ -201,8 +252,15 @@ def _places() -> list[Case]:
         Case("queue.declare-ok: from a client", [ask(Queue.DeclareOk("q", 0, 0))]),
         Case("basic.deliver: from a client", [ask(Basic.Deliver("c", 1, False, "", "q"))]),
         Case("basic.cancel-ok: from a client", [ask(Basic.CancelOk("c"))]),
+        Case("channel.close-ok: nobody has closed", [ask(Channel.CloseOk())]),
+        Case("connection.close-ok: nobody has closed", [ask(Connection.CloseOk(), channel=0)]),
+        Case("connection.tune-ok: a second time", [_tune_ok()]),
+        Case(
+            "basic.publish: on a channel that is not open",
+            [raw("basic.publish", frames.method(Basic.Publish(routing_key="q"), 2))],
+        ),
         Case("connection.blocked: from a client", [ask(Connection.Blocked("full"), channel=0)]),
     ]
 
 
-CASES = [*_handshakes(), *_openings(), *_limits(), *_frames(), *_places()]
+CASES = [*_handshakes(), *_openings(), *_limits(), *_frames(), *_more_frames(), *_places()]

@@ -1,0 +1,31 @@
+"""What clients of AMQP may hold of the broker, by the names of its configuration."""
+
+from typing import NamedTuple
+
+from headrace.config.keys.amqp import AmqpKeys
+from headrace.coordination.queues.memory_use import MEMORY_BYTES_MAX
+from headrace.coordination.queues.unacked import UNACKED_MAX
+
+
+class Bounds(NamedTuple):
+    """Bounds of all clients and of each; the defaults are those of the configuration."""
+
+    consumer_timeout_ms: int = 1_800_000
+    """Of queues that do not say; 0: none."""
+    channel_consumers_max: int = 10_000
+    channel_unacked_max: int = UNACKED_MAX
+    memory_bytes_max: int = MEMORY_BYTES_MAX
+    """The mark of all queues in memory from which publishers are stopped."""
+    unfinished_bytes_max: int = 128 << 20
+    """Of messages that are not whole or not committed."""
+
+
+def bounds_of(config: AmqpKeys) -> Bounds:
+    """Return what a broker's configuration says."""
+    return Bounds(
+        consumer_timeout_ms=config.amqp_consumer_timeout_ms,
+        channel_consumers_max=config.amqp_channel_consumers_max,
+        channel_unacked_max=config.amqp_channel_unacked_max,
+        memory_bytes_max=config.amqp_memory_bytes_max,
+        unfinished_bytes_max=max(config.amqp_unfinished_bytes_max, config.amqp_message_max_bytes),
+    )
