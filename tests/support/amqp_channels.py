@@ -4,15 +4,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from headrace.coordination.queues.declarations import Queue
+from headrace.coordination.queues.definitions import Definitions
 from headrace.coordination.queues.hosted_queue import MakeStore, make_store
 from headrace.coordination.queues.memory_messages import MemoryMessages
 from headrace.coordination.queues.message_store import MessageStore
-from headrace.coordination.queues.permissions import FULL_ACCESS
+from headrace.coordination.queues.permissions import FULL_ACCESS, Access
 from headrace.frontends.amqp.connection import AmqpConnection
 from headrace.frontends.amqp.negotiation import Settings
 from headrace.frontends.amqp.ports import Credentials, LoginDone, Peer
-from headrace.frontends.amqp.queue_broker import AccessOf, QueueBroker
-from headrace.security.identity import USER, Principal
+from headrace.frontends.amqp.queue_broker import Admission, QueueBroker
+from headrace.security.identity import USER, Identity, Principal
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import (
     ChannelOpen,
@@ -47,6 +48,21 @@ class _Everybody:
         done(Principal(USER, credentials.user))
 
 
+class Everybody:
+    """Lets everybody do everything, in `/` and what a test adds. `queue_broker.Admission`."""
+
+    def __init__(self) -> None:
+        self.definitions = Definitions()
+
+    def may_open(self, identity: Identity, vhost: str) -> bool:
+        """Let him."""
+        return True
+
+    def access(self, identity: Identity, vhost: str) -> Access:
+        """Let him do all."""
+        return FULL_ACCESS
+
+
 class LateMessages(MemoryMessages):
     """A store that keeps messages for good when the test says so."""
 
@@ -73,7 +89,7 @@ class QueueRoom:
         *,
         late: bool = False,
         make: MakeStore = make_store,
-        access_of: AccessOf = lambda user, vhost: FULL_ACCESS,
+        admission: Admission | None = None,
     ) -> None:
         """`late`: all stores keep messages when the test says so."""
         self.clock = HandClock()
@@ -82,8 +98,8 @@ class QueueRoom:
             self.clock,
             CountingRandom(),
             _Everybody(),
+            admission or Everybody(),
             self._make_late if late else make,
-            access_of,
         )
 
     def _make_late(self, queue: Queue, _: int) -> MessageStore:

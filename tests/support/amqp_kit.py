@@ -1,5 +1,6 @@
 """A connection of AMQP without a socket, the client's side of it, and a model that notes all."""
 
+from collections.abc import Callable
 from typing import Any
 
 from headrace.frontends.amqp.connection import AmqpConnection
@@ -84,7 +85,12 @@ class NotedBroker:
             done(LoginRefused("wrong password"))
 
     def open(
-        self, principal: Principal, virtual_host: str, peer: Peer, client_properties: FieldTable
+        self,
+        principal: Principal,
+        virtual_host: str,
+        peer: Peer,
+        client_properties: FieldTable,
+        close: Callable[[str], None],
     ) -> "NotedBroker":
         """Open the one there is."""
         if virtual_host != "/":

@@ -70,6 +70,11 @@ class RuleAuthorizer:
         self._known: dict[tuple[Identity, Operation, Resource], bool] = {}
         self._known_at = -1
 
+    def add(self, source: RuleSource) -> None:
+        """Decide by this source too."""
+        self.sources = (*self.sources, source)
+        self._known_at = -1
+
     @property
     def version(self) -> int:
         """Grows with every change of any source."""

@@ -273,7 +273,8 @@ class Server:
             writes,
             None if self.among_brokers is None else self.among_brokers.service,
         )
-        self.frontends.make(self.dispatcher, Parts(self.broker, self.coordinators, writes))
+        parts = Parts(self.broker, self.coordinators, writes, self.controller)
+        self.dispatcher.shared.amqp = self.frontends.make(self.dispatcher, parts)
         await self.controller.start(self.endpoints())
         self.coordinators.begin()
         if self.among_brokers is not None:

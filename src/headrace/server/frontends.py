@@ -14,7 +14,9 @@ from headrace.net.stream import StreamSession
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.broker.gathered_writes import GatheredWrites
+    from headrace.cluster.controller_port import ControllerPort
     from headrace.coordination.coordinators import Coordinators
+    from headrace.frontends.administration import Administration
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +34,7 @@ class Parts(NamedTuple):
     coordinators: "Coordinators"
     writes: "GatheredWrites"
     """For its `net.write_pass.WritePass`."""
+    controller: "ControllerPort"
 
 
 class Frontend(Protocol):
@@ -77,8 +80,11 @@ class Frontends:
             )  # fmt: skip
             self._modules[listener.name] = FRONTENDS[listener.protocol]
 
-    def make(self, kafka: Frontend, parts: Parts) -> None:
-        """Make those that listeners ask for; `kafka` serves all other connections."""
+    def make(self, kafka: Frontend, parts: Parts) -> "Administration | None":
+        """Make those that listeners ask for; `kafka` serves all other connections.
+
+        Returns what administrators may ask of them; None: there are none.
+        """
         self._kafka = kafka
         made = {
             module: import_module(module).frontend(parts)
@@ -86,6 +92,7 @@ class Frontends:
         }
         self._by_listener = {name: made[module] for name, module in self._modules.items()}
         self._all = [kafka, *made.values()]
+        return next((frontend.administration for frontend in made.values()), None)
 
     def open(self, connection: Connection) -> Session | StreamSession:
         """Return a session for a new connection, as its listener's protocol has them."""
