@@ -105,9 +105,11 @@ class QueueRoom:
     def _make_late(self, queue: Queue, _: int) -> MessageStore:
         return self.stores.setdefault(queue.name, LateMessages())
 
-    def client(self, properties: FieldTable = CAPABILITIES, user: str = "guest") -> "QueueClient":
+    def client(
+        self, properties: FieldTable = CAPABILITIES, user: str = "guest", vhost: str = "/"
+    ) -> "QueueClient":
         """Return a client with one channel."""
-        return QueueClient(self, properties, user)
+        return QueueClient(self, properties, user, vhost)
 
     @property
     def queues(self) -> dict[str, Any]:
@@ -118,7 +120,7 @@ class QueueRoom:
 class QueueClient:
     """One connection, which each call makes a pass of."""
 
-    def __init__(self, room: QueueRoom, properties: FieldTable, user: str) -> None:
+    def __init__(self, room: QueueRoom, properties: FieldTable, user: str, vhost: str) -> None:
         self._room = room
         self._sent = b""
         self.has_room = True
@@ -134,8 +136,11 @@ class QueueClient:
         self.say(
             ConnectionStartOk(properties, "PLAIN", f"\0{user}\0x".encode(), "en_US"), channel=0
         )
-        self.say(ConnectionTuneOk(2047, 131_072, 0), ConnectionOpen("/"), channel=0)
-        self.say(ChannelOpen())
+        self.all = self.say(ConnectionTuneOk(2047, 131_072, 0), ConnectionOpen(vhost), channel=0)
+        """What came when it opened its vhost."""
+        self.opened = names(self.all) == ["ConnectionOpenOk"]
+        if self.opened:
+            self.say(ChannelOpen())
 
     def _take(self, data: bytes) -> None:
         self._sent += data
