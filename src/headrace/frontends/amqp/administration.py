@@ -33,6 +33,22 @@ Question = Mapping[str, Any]
 Do = Callable[[Question], Awaitable[object]]
 
 TAGS_MAX = 20
+_TEXTS = frozenset(
+    {
+        "name",
+        "user",
+        "vhost",
+        "exchange",
+        "description",
+        "reason",
+        "configure",
+        "write",
+        "read",
+        "hash",
+        "algorithm",
+    }
+)
+"""Fields of questions that are texts."""
 
 
 class Operation(NamedTuple):
@@ -76,6 +92,8 @@ class Administration:
         """Do what is asked; returns the answer. ApiError."""
         operation = self._operation(name)
         try:
+            for word in _TEXTS & question.keys():
+                _text(question[word])
             return await operation.do(question)
         except (KeyError, TypeError, ValueError) as error:
             # A question that is none: our own command asks others.
@@ -181,7 +199,7 @@ class Administration:
 
     async def _set_permission(self, question: Question) -> None:
         name, vhost = question["user"], question["vhost"]
-        grant = Grant(*(_text(question[word]) for word in Grant._fields))
+        grant = Grant(*(question[word] for word in Grant._fields))
         self._check_vhost(vhost)
         _check(lambda permissions: permissions.set(name, vhost, grant))
 
@@ -206,8 +224,8 @@ class Administration:
         await self._amqp.change_user(name, cleared)
 
     async def _set_topic_permission(self, question: Question) -> None:
-        name, vhost, exchange = question["user"], question["vhost"], _text(question["exchange"])
-        grant = TopicGrant(*(_text(question[word]) for word in TopicGrant._fields))
+        name, vhost, exchange = question["user"], question["vhost"], question["exchange"]
+        grant = TopicGrant(*(question[word] for word in TopicGrant._fields))
         self._check_vhost(vhost)
         _check(lambda permissions: permissions.set_topic(name, vhost, exchange, grant))
 
@@ -248,7 +266,7 @@ class Administration:
             if (user is not None and client.user == user) or client.name == name
         ]
         for client in found:
-            client.close(_text(question.get("reason") or "closed by an administrator")[:200])
+            client.close((question.get("reason") or "closed by an administrator")[:200])
         return len(found)
 
 
@@ -273,7 +291,7 @@ def _no_vhost(name: str) -> ApiError:
 
 def _vhost_with(vhost: VhostDefinition, question: Question) -> VhostDefinition:
     if "description" in question:
-        vhost = vhost._replace(description=_text(question["description"]))
+        vhost = vhost._replace(description=question["description"])
     if "max_connections" in question:
         vhost = vhost._replace(connections_max=_limit(question["max_connections"]))
     if "max_queues" in question:

@@ -67,7 +67,7 @@ async def _answered(context: RequestContext, asked: AmqpQuestion) -> AmqpAnswer:
         return AmqpAnswer(0, None, await administration.ask(asked.operation, asked.question))
     except ApiError as error:
         code = error.code
-        return AmqpAnswer(code, str(error), None)
+        return AmqpAnswer(code, error.message, None)
     finally:
         if changes:
             tell_one(context, Change(code, {"operation": asked.operation, "asked": _shown(asked)}))
