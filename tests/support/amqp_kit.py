@@ -71,6 +71,8 @@ class NotedBroker:
         self.answers_late = False
         self.secrets: list[str] = []
         self.credentials: list[Credentials] = []
+        self.close_client: Callable[[str], None] = lambda text: None
+        """Ends the connection that opened it last."""
 
     def authenticate(self, credentials: Credentials, peer: Peer, done: LoginDone) -> None:
         """Compare the password; a certificate needs none."""
@@ -93,6 +95,7 @@ class NotedBroker:
         close: Callable[[str], None],
     ) -> "NotedBroker":
         """Open the one there is."""
+        self.close_client = close
         if virtual_host != "/":
             raise ConnectionClosing(ReplyCode.NOT_ALLOWED, f"vhost {virtual_host} not found")
         return self
@@ -127,7 +130,13 @@ class NotedBroker:
 class Client:
     """The client's side of one connection, by a clock that the test moves."""
 
-    def __init__(self, *, certificate_name: str | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        *,
+        certificate_name: str | None = None,
+        changed: Callable[[], None] = lambda: None,
+        **settings: Any,
+    ) -> None:
         self.broker = NotedBroker()
         self.now = 1000.0
         self.sent = b""
@@ -138,6 +147,7 @@ class Client:
             self.broker,
             self._sent,
             self.now,
+            changed=changed,
         )
 
     def _sent(self, data: bytes) -> None:

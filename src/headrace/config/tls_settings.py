@@ -85,7 +85,7 @@ def tls_settings(values: Mapping[str, Value], listener: Listener) -> TlsSettings
 
 
 def _mapping_rules(listener: Listener, rules: str | None, values: Mapping[str, Value]) -> str:
-    """Return how a certificate's name becomes a user's; Kafka's rules go first where they are set."""
+    """Return how a certificate's name becomes a user's; Kafka's rules, if any, go first."""
     if listener.protocol == "AMQPS" and rules in {None, _WHOLE_NAME}:
         return NAME_RULES[str(values["amqp.ssl.cert.login.from"])]
     return rules or _WHOLE_NAME
