@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pika
 import pytest
+from pika.exceptions import ConnectionClosedByBroker
 
 from headrace.testing import BrokerThread
 from tests.support.cli_kit import Asked, Says, asker, sayer
@@ -141,3 +142,5 @@ def test_lists_show_what_clients_made(broker: BrokerThread, says: Says, asked: A
         "/", "q", "classic", "yes", "no", "0", "1", "1", "x-max-length=5,x-queue-type=classic",
     ]  # fmt: skip
     assert asked("amqp connection close", listed["name"]) == (0, {"closed": 1})
+    with pytest.raises(ConnectionClosedByBroker, match="closed by an administrator"):
+        connection.process_data_events(20)
