@@ -60,9 +60,10 @@ ALL_NAMES = {"e", "e2", "e3", "a", "q", "q2", "q3", "d", "s"}
 class House:
     """A broker with vhosts `/` and `shop`; `admin` may do all in both."""
 
-    def __init__(self, **vhost: int) -> None:
+    def __init__(self, connections_max: int = -1, queues_max: int = -1) -> None:
+        """Limit `shop`."""
         self.definitions = Definitions()
-        self.definitions.put_vhost("shop", VhostDefinition(**vhost))
+        self.definitions.put_vhost("shop", VhostDefinition("", connections_max, queues_max))
         every = Grant(".*", ".*", ".*")
         self.let("admin", every, "/", "shop")
         self.room = QueueRoom(admission=admission_of(self.definitions, super_users=["root"]))
