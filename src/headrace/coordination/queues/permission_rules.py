@@ -13,7 +13,7 @@ from headrace.coordination.queues.permissions import (
     Permission,
     Permissions,
 )
-from headrace.coordination.queues.queue_names import queue_of_topic, queue_topic
+from headrace.coordination.queues.queue_names import is_queue_topic, queue_of_topic, queue_topic
 from headrace.coordination.queues.refusals import EXCHANGE
 from headrace.security.authorizer import Operation, Resource, ResourceType
 from headrace.security.identity import Identity
@@ -30,6 +30,7 @@ _OF_TOPICS = {
     Operation.READ: Permission.READ,
     Operation.DESCRIBE: Permission.READ,
     Operation.WRITE: Permission.WRITE,
+    Operation.DELETE: Permission.CONFIGURE,
 }
 """What Kafka's clients may do to a queue's topic by which permission of the queue."""
 _SEPARATOR = "\n"
@@ -88,9 +89,11 @@ class PermissionRules:
         return _allowed(self._permissions.allows(user, named.vhost, named.name, permission))
 
     def _of_topic(self, user: str, operation: Operation, topic: str) -> Ruling:
+        if not is_queue_topic(topic):
+            return Ruling.UNRULED
         permission, queue = _OF_TOPICS.get(operation), queue_of_topic(topic)
         if queue is None or permission is None or not self._has_vhost(queue.vhost):
-            return Ruling.UNRULED
+            return Ruling.SILENT
         return _allowed(self._permissions.allows(user, queue.vhost, queue.queue, permission))
 
     def reach(self, identity: Identity, operation: Operation, kind: ResourceType) -> Reach:

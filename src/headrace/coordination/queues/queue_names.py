@@ -16,9 +16,8 @@ import re
 from hashlib import sha256
 from typing import NamedTuple
 
-from headrace.model.nouns import TOPIC_NAME_CHARS_MAX
+from headrace.model.nouns import QUEUE_TOPIC_PREFIX, TOPIC_NAME_CHARS_MAX
 
-QUEUE_TOPIC_PREFIX = "__amqp."
 DEFAULT_VHOST = "/"
 _OF_DEFAULT_VHOST = f"{QUEUE_TOPIC_PREFIX}queue."
 _OF_VHOST = f"{QUEUE_TOPIC_PREFIX}vhost."

@@ -136,7 +136,9 @@ def test_who_may_read_a_queue_may_read_its_topic_and_no_other() -> None:
     assert may("alice", Operation.DESCRIBE, "in")
     assert may("alice", Operation.WRITE, "out")
     assert not may("alice", Operation.WRITE, "in")
-    assert not may("alice", Operation.DELETE, "own"), "that is queue.delete"
+    assert may("alice", Operation.DELETE, "own"), "that is queue.delete"
+    assert not may("alice", Operation.DELETE, "in")
+    assert not may("alice", Operation.ALTER_CONFIGS, "own")
     assert not may("bob", Operation.READ, "in")
     assert not may("alice", Operation.READ, "in", "none")
     orders = Resource(ResourceType.TOPIC, "orders")
@@ -147,5 +149,30 @@ def test_a_queues_topic_is_no_topic_without_rules() -> None:
     authorizer, _ = authorizer_of(acls=AclRules(), allow_unruled=True)
     orders = Resource(ResourceType.TOPIC, "orders")
     assert authorizer.allows(identity_of("carol"), Operation.READ, orders)
+    # One of a queue, of a vhost that is not there, of a hash that names none.
+    for vhost, name in (("/", "in"), ("none", "in"), ("/", "long" * 99)):
+        topic = Resource(ResourceType.TOPIC, queue_topic(vhost, name))
+        for operation in (Operation.READ, Operation.DELETE, Operation.ALTER_CONFIGS):
+            assert not authorizer.allows(identity_of("carol"), operation, topic)
+
+
+def test_an_acl_allows_a_queues_topic_only_where_it_names_the_reserved_prefix() -> None:
+    acls = AclRules()
+    authorizer, _ = authorizer_of(acls=acls)
+    carol = identity_of("carol")
     topic = Resource(ResourceType.TOPIC, queue_topic("/", "in"))
-    assert not authorizer.allows(identity_of("carol"), Operation.READ, topic)
+    allowed = AclEntry("User:carol", "*", Operation.READ, AclPermission.ALLOW)
+    for pattern in (
+        Resource(ResourceType.TOPIC, "*"),
+        Resource(ResourceType.TOPIC, "_", PatternType.PREFIXED),
+        Resource(ResourceType.TOPIC, "__amqp", PatternType.PREFIXED),
+    ):
+        acls.put(pattern, [allowed])
+        assert not authorizer.allows(carol, Operation.READ, topic), pattern
+    assert authorizer.allows(carol, Operation.READ, Resource(ResourceType.TOPIC, "_other"))
+    named = Resource(ResourceType.TOPIC, "__amqp.queue.", PatternType.PREFIXED)
+    acls.put(named, [allowed])
+    assert authorizer.allows(carol, Operation.READ, topic)
+    everything = Resource(ResourceType.TOPIC, "*")
+    acls.put(everything, [allowed._replace(permission=AclPermission.DENY)])
+    assert not authorizer.allows(carol, Operation.READ, topic)
