@@ -32,6 +32,22 @@ def test_each_broker_has_an_id_a_port_and_a_directory_of_its_own(tmp_path: Path)
     assert {config.listeners[0].port for config in configured(tmp_path, 2, 0)} == {0}
 
 
+def test_the_first_broker_lets_rabbitmqs_clients_and_guest_in_where_that_is_said(
+    tmp_path: Path,
+) -> None:
+    first, second = dev.configs_of(tmp_path, 2, 9192, {}, 5673)
+    assert [str(listener) for listener in first.listeners] == [
+        "PLAINTEXT://127.0.0.1:9192",
+        "AMQP://127.0.0.1:5673",
+    ]
+    assert first.amqp_guest
+    assert not second.amqp_guest
+    assert len(second.listeners) == 1
+    assert len(configured(tmp_path, 1)[0].listeners) == 1
+    with pytest.raises(UsageError, match="--amqp-port 70000"):
+        dev.configs_of(tmp_path, 1, 9192, {}, 70_000)
+
+
 @pytest.mark.parametrize(("count", "copies", "least"), [(1, 1, 1), (2, 2, 2), (3, 3, 2), (5, 3, 2)])
 def test_topics_have_as_many_copies_as_there_are_brokers_and_three_at_most(
     tmp_path: Path, count: int, copies: int, least: int
