@@ -199,5 +199,8 @@ def _matcher(expression: str, field: str) -> _Matches:
 def _expanded(expression: str, user: str, vhost: str) -> str:
     if "{" not in expression:
         return expression
-    expanded = expression.replace("{username}", regex.escaped(user))
-    return expanded.replace("{vhost}", regex.escaped(vhost))
+    try:
+        expanded = expression.replace("{username}", regex.escaped(user))
+        return expanded.replace("{vhost}", regex.escaped(vhost))
+    except ImportError as error:
+        raise InvalidPermission(f"the google-re2 package is missing ({error})") from error

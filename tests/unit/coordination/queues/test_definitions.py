@@ -1,5 +1,7 @@
 """Vhosts and users of AMQP: as texts in the store and back, and followed as they change."""
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,6 +77,39 @@ def test_permissions_follow_a_user_and_go_with_him() -> None:
     definitions.put_user("u", None)
     assert not definitions.permissions.has_any("u", "shop")
     assert told == ["u", "u", "u"], "what is the same is no change"
+
+
+NAMED = st.sampled_from(["a", "b"])
+SIMPLE = st.sampled_from(["", ".*", "^q", "x$"])
+CHANGES = st.lists(
+    st.tuples(
+        NAMED,
+        st.one_of(
+            st.none(),
+            st.dictionaries(NAMED, st.builds(Grant, SIMPLE, SIMPLE, SIMPLE), max_size=2),
+        ),
+    ),
+    max_size=12,
+)
+
+
+@given(CHANGES)
+def test_whatever_the_way_users_may_do_what_they_were_given_last(
+    changes: list[tuple[str, dict[str, Grant] | None]],
+) -> None:
+    definitions, fresh = Definitions(), Definitions()
+    for user, grants in changes:
+        definitions.put_user(user, None if grants is None else UserDefinition(grants=grants))
+        definitions.permissions.allows(user, "a", "q", Permission.READ)
+    for user, grants in dict(changes).items():
+        if grants is not None:
+            fresh.put_user(user, UserDefinition(grants=grants))
+    for user, vhost, name in product("ab", "ab", ("q", "qx", "x")):
+        for permission in Permission:
+            asked = (user, vhost, name, permission)
+            assert definitions.permissions.allows(*asked) is fresh.permissions.allows(*asked)
+        has_any = fresh.permissions.has_any(user, vhost)
+        assert definitions.permissions.has_any(user, vhost) is has_any
 
 
 def test_topic_permissions_that_are_no_more_bind_nobody() -> None:

@@ -4,6 +4,7 @@ from time import process_time
 
 import pytest
 
+from headrace.coordination.groups.consumer import regex
 from headrace.coordination.queues import permissions as module
 from headrace.coordination.queues.permissions import (
     NEEDED,
@@ -125,3 +126,22 @@ def test_publishing_writes_to_an_exchange_and_consuming_reads_a_queue() -> None:
     ):
         permission, kind = NEEDED[method]
         access_of(permissions, "u", "/").check(permission, kind, name)
+
+
+def test_without_the_library_all_and_nothing_can_be_set_and_the_rest_is_refused_in_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(*_: object) -> object:
+        raise ImportError("No module named 're2'")
+
+    monkeypatch.setattr(regex, "_compiled", missing)
+    monkeypatch.setattr(regex, "_engine", missing)
+    permissions = permissions_of(".*", "", "^$")
+    assert permissions.allows("u", "/", "anything", Permission.CONFIGURE)
+    assert not permissions.allows("u", "/", "q", Permission.WRITE)
+    assert not permissions.allows("u", "/", "q", Permission.READ)
+    with pytest.raises(InvalidPermission, match="the google-re2 package is missing"):
+        permissions.set("u", "/", Grant("^own", "", ""))
+    with pytest.raises(InvalidPermission, match="the google-re2 package is missing"):
+        permissions.set_topic("u", "/", "t", TopicGrant("{username}", ""))
+    assert permissions.allows("u", "/", "anything", Permission.CONFIGURE), "what was before holds"
