@@ -4,17 +4,18 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from headrace.coordination.queues.declarations import Queue
+from headrace.coordination.queues.definitions import Definitions
 from headrace.coordination.queues.hosted_queue import MakeStore, StoreOwner
 from headrace.coordination.queues.memory_messages import MemoryMessages
 from headrace.coordination.queues.memory_use import MemoryUse
 from headrace.coordination.queues.message_store import MessageStore
-from headrace.coordination.queues.permissions import FULL_ACCESS
+from headrace.coordination.queues.permissions import FULL_ACCESS, Access
 from headrace.frontends.amqp.bounds import Bounds
 from headrace.frontends.amqp.connection import AmqpConnection
 from headrace.frontends.amqp.negotiation import Settings
 from headrace.frontends.amqp.ports import Credentials, LoginDone, Peer
-from headrace.frontends.amqp.queue_broker import AccessOf, QueueBroker
-from headrace.security.identity import USER, Principal
+from headrace.frontends.amqp.queue_broker import Admission, QueueBroker
+from headrace.security.identity import USER, Identity, Principal
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import (
     ChannelOpen,
@@ -47,6 +48,21 @@ class _Everybody:
 
     def authenticate(self, credentials: Credentials, peer: Peer, done: LoginDone) -> None:
         done(Principal(USER, credentials.user))
+
+
+class Everybody:
+    """Lets everybody do everything, in `/` and what a test adds. `queue_broker.Admission`."""
+
+    def __init__(self) -> None:
+        self.definitions = Definitions()
+
+    def may_open(self, identity: Identity, vhost: str) -> bool:
+        """Let him."""
+        return True
+
+    def access(self, identity: Identity, vhost: str) -> Access:
+        """Let him do all."""
+        return FULL_ACCESS
 
 
 class LateMessages(MemoryMessages):
@@ -90,7 +106,7 @@ class QueueRoom:
         *,
         late: bool = False,
         make: MakeStore | None = None,
-        access_of: AccessOf = lambda user, vhost: FULL_ACCESS,
+        admission: Admission | None = None,
         **bounds: int,
     ) -> None:
         """`late`: all stores keep messages when the test says so."""
@@ -100,17 +116,19 @@ class QueueRoom:
             self.clock,
             CountingRandom(),
             _Everybody(),
+            admission or Everybody(),
             self._make_late if late else make,
-            access_of,
             Bounds(**bounds),
         )
 
     def _make_late(self, queue: Queue, _: int) -> MessageStore:
         return self.stores.setdefault(queue.name, LateMessages())
 
-    def client(self, properties: FieldTable = CAPABILITIES, user: str = "guest") -> "QueueClient":
+    def client(
+        self, properties: FieldTable = CAPABILITIES, user: str = "guest", vhost: str = "/"
+    ) -> "QueueClient":
         """Return a client with one channel."""
-        return QueueClient(self, properties, user)
+        return QueueClient(self, properties, user, vhost)
 
     @property
     def queues(self) -> dict[str, Any]:
@@ -121,7 +139,7 @@ class QueueRoom:
 class QueueClient:
     """One connection, which each call makes a pass of."""
 
-    def __init__(self, room: QueueRoom, properties: FieldTable, user: str) -> None:
+    def __init__(self, room: QueueRoom, properties: FieldTable, user: str, vhost: str) -> None:
         self._room = room
         self._sent = b""
         self.has_room = True
@@ -137,8 +155,11 @@ class QueueClient:
         self.say(
             ConnectionStartOk(properties, "PLAIN", f"\0{user}\0x".encode(), "en_US"), channel=0
         )
-        self.say(ConnectionTuneOk(2047, 131_072, 0), ConnectionOpen("/"), channel=0)
-        self.say(ChannelOpen())
+        self.all = self.say(ConnectionTuneOk(2047, 131_072, 0), ConnectionOpen(vhost), channel=0)
+        """What came when it opened its vhost."""
+        self.opened = names(self.all) == ["ConnectionOpenOk"]
+        if self.opened:
+            self.say(ChannelOpen())
 
     def _take(self, data: bytes) -> None:
         self._sent += data

@@ -1,5 +1,6 @@
 """A connection of AMQP without a socket, the client's side of it, and a model that notes all."""
 
+from collections.abc import Callable
 from typing import Any
 
 from headrace.frontends.amqp.channel_methods import METHODS
@@ -74,6 +75,8 @@ class NotedBroker:
         self.answers_late = False
         self.secrets: list[str] = []
         self.credentials: list[Credentials] = []
+        self.close_client: Callable[[str], None] = lambda text: None
+        """Ends the connection that opened it last."""
 
     def authenticate(self, credentials: Credentials, peer: Peer, done: LoginDone) -> None:
         """Compare the password; a certificate needs none."""
@@ -88,9 +91,15 @@ class NotedBroker:
             done(LoginRefused("wrong password"))
 
     def open(
-        self, principal: Principal, virtual_host: str, peer: Peer, client_properties: FieldTable
+        self,
+        principal: Principal,
+        virtual_host: str,
+        peer: Peer,
+        client_properties: FieldTable,
+        close: Callable[[str], None],
     ) -> "NotedBroker":
         """Open the one there is."""
+        self.close_client = close
         if virtual_host != "/":
             raise ConnectionClosing(ReplyCode.NOT_ALLOWED, f"vhost {virtual_host} not found")
         return self
@@ -129,8 +138,15 @@ class NotedBroker:
 class Client:
     """The client's side of one connection, by a clock that the test moves."""
 
-    def __init__(self, *, certificate_name: str | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        *,
+        certificate_name: str | None = None,
+        changed: Callable[[], None] = lambda: None,
+        **settings: Any,
+    ) -> None:
         self.broker = NotedBroker()
+        self._changed = changed
         self.now = 1000.0
         self.sent = b""
         self._left = b""
@@ -140,7 +156,12 @@ class Client:
             self.broker,
             self._sent,
             self.now,
+            woken=self._woken,
         )
+
+    def _woken(self) -> float:
+        self._changed()
+        return self.now
 
     def _sent(self, data: bytes) -> None:
         self.sent += data

@@ -118,6 +118,13 @@ app.command(
     " --allow-principal User:alice --operation read --topic orders",
 )
 app.command(
+    "headrace.cli.amqp.amqp:app",
+    name="amqp",
+    help="See and change what there is for RabbitMQ's clients: vhosts, users, permissions, queues,"
+    " connections.\n\nFor example: headrace amqp vhost create shop; headrace amqp permission set"
+    " alice '.*' '.*' '.*' --vhost shop; headrace amqp queue list",
+)
+app.command(
     "headrace.cli.trace.trace:trace",
     help="Show replication step by step: play a textbook case, or follow a running cluster.\n\nFor"
     " example: headrace trace --list; headrace trace isr-shrink; headrace trace --follow orders",

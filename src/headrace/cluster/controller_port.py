@@ -26,6 +26,11 @@ from headrace.security.acl import AclBinding, AclFilter
 from headrace.security.identity import Principal
 
 if TYPE_CHECKING:
+    from headrace.coordination.queues.definitions import (
+        Definitions,
+        UserDefinition,
+        VhostDefinition,
+    )
     from headrace.security.delegation_tokens import DelegationToken, DelegationTokens
 
 Spend = Callable[[int], None]
@@ -110,6 +115,24 @@ class TokenSettingsPort(Protocol):
         """Have a token end in `period_ms`, less than 0: now; returns when. ApiError."""
 
 
+class AmqpSettingsPort(Protocol):
+    """Vhosts and users of AMQP, as this broker knows them and has them written."""
+
+    @property
+    def definitions(self) -> "Definitions":
+        """All there are."""
+
+    async def change_vhost(
+        self, name: str, change: "Callable[[VhostDefinition | None], VhostDefinition | None]"
+    ) -> "VhostDefinition | None":
+        """Write what `change` makes of a vhost, None: there is none; ApiError."""
+
+    async def change_user(
+        self, name: str, change: "Callable[[UserDefinition | None], UserDefinition | None]"
+    ) -> "UserDefinition | None":
+        """Write what `change` makes of a user, None: nothing is kept of him; ApiError."""
+
+
 class SettingsPort(Protocol):
     """Settings, as this broker knows them and has them written."""
 
@@ -136,6 +159,10 @@ class SettingsPort(Protocol):
     @property
     def tokens(self) -> TokenSettingsPort | None:
         """Delegation tokens; None: there are none."""
+
+    @property
+    def amqp(self) -> AmqpSettingsPort | None:
+        """Vhosts and users of AMQP; None: nobody speaks it here."""
 
     def describe_topic(self, name: str) -> list[ConfigEntry]:
         """Return all settings of a topic; ApiError UNKNOWN_TOPIC_OR_PARTITION."""

@@ -8,6 +8,13 @@ from headrace.config.listener_keys import ListenerValues
 from headrace.config.listeners import Listener
 from headrace.config.value_types import Value
 
+_WHOLE_NAME = "DEFAULT"
+NAME_RULES = {
+    "distinguished_name": _WHOLE_NAME,
+    "common_name": r"RULE:^(?:.*?[^\\][,+])??CN=([^,+]+)(?:[,+].*)?$/$1/",
+}
+"""Rules that make users of certificates, by what RabbitMQ calls them (ssl_cert_login_from)."""
+
 
 class Store(NamedTuple):
     """Where certificates come from, and the key where there is one. Secrets: not to be shown."""
@@ -72,9 +79,16 @@ def tls_settings(values: Mapping[str, Value], listener: Listener) -> TlsSettings
         client_auth,
         words("ssl.enabled.protocols"),
         words("ssl.cipher.suites"),
-        text("ssl.principal.mapping.rules") or "DEFAULT",
+        _mapping_rules(listener, text("ssl.principal.mapping.rules"), values),
         bool(text("ssl.endpoint.identification.algorithm")),
     )
+
+
+def _mapping_rules(listener: Listener, rules: str | None, values: Mapping[str, Value]) -> str:
+    """Return how a certificate's name becomes a user's; Kafka's rules, if any, go first."""
+    if listener.protocol == "AMQPS" and rules in {None, _WHOLE_NAME}:
+        return NAME_RULES[str(values["amqp.ssl.cert.login.from"])]
+    return rules or _WHOLE_NAME
 
 
 def problems_of(settings: TlsSettings) -> list[tuple[str, str, str]]:

@@ -23,6 +23,9 @@ NO_PRODUCER_ID = -1
 TOPIC_NAME_CHARS_MAX = 249
 _TOPIC_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{TOPIC_NAME_CHARS_MAX}}}")
 
+QUEUE_TOPIC_PREFIX = "__amqp."
+"""What the names of AMQP's queues begin with as topics; closed to Kafka's CreateTopics."""
+
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 SHARE_STATE_TOPIC = "__share_group_state"

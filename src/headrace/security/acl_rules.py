@@ -6,6 +6,7 @@ from collections.abc import Set as AbstractSet
 from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
+from headrace.model.nouns import QUEUE_TOPIC_PREFIX
 from headrace.security.acl import (
     ANY_HOST,
     ANY_NAME,
@@ -132,16 +133,18 @@ class AclRules:
         ruling = Ruling.SILENT
         denying = (operation, Operation.ALL)
         allowing = _IMPLYING.get(operation, denying)
-        for rules in found:
+        for pattern, rules in found:
             if _speaks(rules, Permission.DENY, denying, who, host):
                 return Ruling.DENIED
-            if ruling is not Ruling.ALLOWED and _speaks(
-                rules, Permission.ALLOW, allowing, who, host
+            if (
+                ruling is not Ruling.ALLOWED
+                and _may_allow(pattern, resource)
+                and _speaks(rules, Permission.ALLOW, allowing, who, host)
             ):
                 ruling = Ruling.ALLOWED
         return ruling
 
-    def _of(self, kind: ResourceType, name: str) -> list[_Rules]:
+    def _of(self, kind: ResourceType, name: str) -> list[tuple[Resource, _Rules]]:
         rules = self._rules
         patterns = [Resource(kind, name), Resource(kind, ANY_NAME)]
         patterns += [
@@ -149,7 +152,9 @@ class AclRules:
             for length in self._prefix_lengths[kind]
             if length <= len(name)
         ]
-        return [found for pattern in patterns if (found := rules.get(pattern)) is not None]
+        return [
+            (pattern, found) for pattern in patterns if (found := rules.get(pattern)) is not None
+        ]
 
     def reach(self, identity: Identity, operation: Operation, kind: ResourceType) -> Reach:
         """Return the names and prefixes that entries for whoever asks are of."""
@@ -187,6 +192,16 @@ def same_host(text: str) -> str:
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
     return str(address)
+
+
+def _may_allow(pattern: Resource, resource: Resource) -> bool:
+    """Tell whether rules of a pattern may allow something: a queue's topic is to be named as such.
+
+    What is allowed of all topics is meant of Kafka's; what is denied of all is meant of all.
+    """
+    if resource.kind is not ResourceType.TOPIC or not resource.name.startswith(QUEUE_TOPIC_PREFIX):
+        return True
+    return pattern.name.startswith(QUEUE_TOPIC_PREFIX)
 
 
 def _whose(resource: Resource, entry: AclEntry) -> _Whose:

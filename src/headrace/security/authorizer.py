@@ -34,7 +34,7 @@ class Operation(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """What he wants to do it to, as Kafka numbers it."""
+    """What he wants to do it to, as Kafka numbers it; from `NOT_KAFKAS` on, AMQP's."""
 
     UNKNOWN = 0
     ANY = 1
@@ -44,6 +44,9 @@ class ResourceType(IntEnum):
     TRANSACTIONAL_ID = 5
     DELEGATION_TOKEN = 6
     USER = 7
+    VIRTUAL_HOST = 1000
+    QUEUE = 1001
+    EXCHANGE = 1002
 
 
 class PatternType(IntEnum):
@@ -56,6 +59,8 @@ class PatternType(IntEnum):
     PREFIXED = 4
 
 
+NOT_KAFKAS = 1000
+"""From this number on types are those of AMQP. No ACL is of them, and no request names them."""
 CLUSTER_NAME = "kafka-cluster"
 """The one resource of type CLUSTER."""
 

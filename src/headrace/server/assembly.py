@@ -269,7 +269,7 @@ class Server:
             self.broker, self.coordinators, self.controller, APIS, self.metrics, writes, service
         )
         parts = Parts(self.broker, self.coordinators, writes, self.controller, self._store)
-        self.frontends.make(self.dispatcher, parts)
+        self.dispatcher.shared.amqp = self.frontends.make(self.dispatcher, parts)
         await self.controller.start(self.endpoints())
         self.coordinators.begin()
         await self.frontends.start()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from headrace.broker.gathered_writes import GatheredWrites
     from headrace.cluster.controller_port import ControllerPort
     from headrace.coordination.coordinators import Coordinators
+    from headrace.frontends.administration import Administration
     from headrace.ports.store import Store
 
 log = logging.getLogger(__name__)
@@ -89,8 +90,11 @@ class Frontends:
             )  # fmt: skip
             self._modules[listener.name] = FRONTENDS[listener.protocol]
 
-    def make(self, kafka: Frontend, parts: Parts) -> None:
-        """Make those that listeners ask for; `kafka` serves all other connections."""
+    def make(self, kafka: Frontend, parts: Parts) -> "Administration | None":
+        """Make those that listeners ask for; `kafka` serves all other connections.
+
+        Returns what administrators may ask of them; None: there are none.
+        """
         self._kafka = kafka
         made = {
             module: import_module(module).frontend(parts)
@@ -98,6 +102,7 @@ class Frontends:
         }
         self._by_listener = {name: made[module] for name, module in self._modules.items()}
         self._others = list(made.values())
+        return next((frontend.administration for frontend in made.values()), None)
 
     def open(self, connection: Connection) -> Session | StreamSession:
         """Return a session for a new connection, as its listener's protocol has them."""

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from tests.outside.amqp.address import Address, answers
+from tests.outside.amqp.peer import DEFINITIONS
 from tests.support.process import StartsAndStops, free_port, wait_or_kill
 
 START_SECONDS_MAX = 30.0
@@ -34,10 +35,31 @@ class Headrace(StartsAndStops):
         deadline = time.monotonic() + START_SECONDS_MAX
         while time.monotonic() < deadline and self._process.poll() is None:
             if answers(self.address):
+                self._furnish()
                 return
             time.sleep(0.05)
         self.stop()
         raise SystemExit(f"headrace did not start:\n{output.read_text()[-3000:]}")
+
+    def _furnish(self) -> None:
+        """Have the vhosts, users and permissions that the scenarios speak of (`peer`)."""
+        for vhost in DEFINITIONS["vhosts"]:
+            if vhost["name"] != "/":
+                self._asked("vhost", "create", vhost["name"])
+        for user in DEFINITIONS["users"]:
+            if user["name"] != "guest":
+                password = ("--password-file", "-")
+                self._asked("user", "create", user["name"], *password, given=user["password"])
+        for one in DEFINITIONS["permissions"]:
+            expressions = (one["configure"], one["write"], one["read"])
+            self._asked("permission", "set", one["user"], *expressions, "--vhost", one["vhost"])
+
+    def _asked(self, *words: str, given: str = "") -> None:
+        command = [sys.executable, "-m", "headrace.cli.main", "amqp", *words, "-b", self.bootstrap]
+        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+        if done.returncode:
+            self.stop()
+            raise SystemExit(f"headrace amqp {' '.join(words)}: {done.stderr}")
 
     def stop(self) -> None:
         """SIGTERM, and wait for its end."""

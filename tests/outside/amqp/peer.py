@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from tests.outside.amqp.address import Address, answers
 from tests.support.debian_root import copy_bare, make_bare
@@ -35,7 +36,7 @@ exec chroot "$ROOT" setpriv $WHO --pdeathsig KILL sh -c '
 epmd -address 127.0.0.1 -port $ERL_EPMD_PORT -daemon
 cd "$PLACE" && exec /usr/lib/rabbitmq/bin/rabbitmq-server'
 """
-DEFINITIONS = {
+DEFINITIONS: dict[str, list[dict[str, Any]]] = {
     "users": [
         {"name": "guest", "password": "guest", "tags": ["administrator"]},
         {"name": "reader", "password": "secret", "tags": []},

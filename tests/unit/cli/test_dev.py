@@ -75,6 +75,20 @@ def test_a_trial_serves_rabbitmqs_clients(tmp_path: Path) -> None:
         assert answers(Address(int(port)))
 
 
+def test_the_first_broker_lets_rabbitmqs_clients_and_guest_in_where_that_is_said(
+    tmp_path: Path,
+) -> None:
+    port = free_port()
+    first, second = dev.configs_of(tmp_path, 2, 9192, {}, port)
+    assert listeners(first) == ["PLAINTEXT://127.0.0.1:9192", f"AMQP://127.0.0.1:{port}"]
+    assert first.amqp_guest
+    assert not second.amqp_guest
+    assert len(second.listeners) == 1
+    assert len(configured(tmp_path, 1)[0].listeners) == 1
+    with pytest.raises(UsageError, match="--amqp-port 70000"):
+        dev.configs_of(tmp_path, 1, 9192, {}, 70_000)
+
+
 @pytest.mark.parametrize(("count", "copies", "least"), [(1, 1, 1), (2, 2, 2), (3, 3, 2), (5, 3, 2)])
 def test_topics_have_as_many_copies_as_there_are_brokers_and_three_at_most(
     tmp_path: Path, count: int, copies: int, least: int

@@ -82,6 +82,46 @@ def test_external_is_offered_to_whom_a_certificate_names_and_is_he() -> None:
     assert client.connection.principal == Principal("User", "alice")
 
 
+def test_who_fails_waits_for_the_answer_as_long_as_is_said_and_is_heard_no_more() -> None:
+    client = Client()
+    client.broker.answers_late = True
+    assert client.log_in("wrong") == []
+    assert client.broker.late is not None
+    client.broker.late(LoginRefused("wrong password", 0.5))
+    assert client.connection.refused_s == 0.5
+    client.wait(0.4)
+    assert client.heard() == []
+    client.wait(0.2)
+    (close,) = client.heard()
+    assert isinstance(close, ConnectionClose)
+    client.wait(SILENT_CLOSE_S)
+    assert client.over()
+
+
+def test_who_asks_on_while_he_waits_is_told_nothing() -> None:
+    client = Client()
+    client.broker.answers_late = True
+    client.log_in("wrong")
+    assert client.broker.late is not None
+    client.broker.late(LoginRefused("wrong password", 0.5))
+    assert client.say(ConnectionStartOk({}, "PLAIN", b"\0guest\0secret", "en_US")) == []
+    client.wait(SILENT_CLOSE_S + 1)
+    assert client.heard() == []
+    assert client.over()
+
+
+def test_a_connection_says_when_something_became_of_it_in_between() -> None:
+    changed: list[str] = []
+    client = Client(changed=lambda: changed.append("changed"))
+    client.open()
+    del changed[:]
+    client.broker.close_client("enough")
+    assert changed
+    (close,) = client.heard()
+    assert isinstance(close, ConnectionClose)
+    assert close.reply_text == "CONNECTION_FORCED - enough"
+
+
 @pytest.mark.parametrize(
     "header",
     [

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.queues.permissions import FULL_ACCESS, Access, Grant, Permissions
 from headrace.wire.amqp.control_methods import ChannelClose, ConnectionClose
 from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.methods import name_of
+from tests.support.amqp_access import reader_and_guest
 from tests.support.amqp_channels import Heard, QueueClient, QueueRoom
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rabbitmq-4.0.5-replies.json"
@@ -38,15 +38,6 @@ OTHERWISE = {
 }
 
 
-def access_of(user: str, vhost: str) -> Access:
-    """Let `reader` read all, and write and configure what is his."""
-    if user == "guest":
-        return FULL_ACCESS
-    permissions = Permissions()
-    permissions.set(user, vhost, Grant(r"^own\.", r"^own\.", ".*"))
-    return permissions.of(user, vhost)
-
-
 def reply(heard: Heard) -> dict[str, Any]:
     """Return what a method says, as it is kept of RabbitMQ."""
     method = heard.method
@@ -63,7 +54,7 @@ def reply(heard: Heard) -> dict[str, Any]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_what_is_refused_is_refused_in_rabbitmqs_words(case: dict[str, Any]) -> None:
-    room = QueueRoom(access_of=access_of)
+    room = QueueRoom(admission=reader_and_guest())
     clients: dict[int, QueueClient] = {}
     heard: list[Heard] = []
     for step in case["steps"]:

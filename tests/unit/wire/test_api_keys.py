@@ -11,7 +11,11 @@ ENDED = {4: "leader_and_isr", 5: "stop_replica", 6: "update_metadata", 7: "contr
 
 
 def test_every_key_has_kafkas_name_and_is_served_in_its_versions_and_no_others() -> None:
-    ours = {int(key): name.lower() for name, key in ApiKey.__members__.items()}
+    ours = {
+        int(key): name.lower()
+        for name, key in ApiKey.__members__.items()
+        if key < api.OWN_KEYS_FROM
+    }
     assert ours == dict(api_key_map) | ENDED
     for key, name in api_key_map.items():
         known = sorted(schema_name_map[name])

@@ -54,6 +54,13 @@ def dev(
             help="The first broker's port, the others have those behind it; 0: free ones.",
         ),
     ] = PORT,
+    amqp_port: Annotated[
+        int | None,
+        Parameter(
+            help="Let RabbitMQ's clients in at the first broker, by this port (0: a free one), with"
+            " their user guest; what they declare and publish there lives in memory.",
+        ),
+    ] = None,
     data: Annotated[
         Path | None,
         Parameter(help="Where to keep topics and records for the next time; else they go."),
@@ -87,7 +94,7 @@ def dev(
             check_place(place)
         count = how_many(brokers, kept(place))
         given = {"log.level": log_level, "log.format": log_format, **parse_pairs(pairs)}
-        configs = configs_of(place, count, port, given)
+        configs = configs_of(place, count, port, given, amqp_port)
         _lock(place, undo)
         return _run(configs, place, keeps=data is not None, quiet=quiet)
 
@@ -123,8 +130,13 @@ def how_many(asked: int | None, there: int) -> int:
     return asked
 
 
-def configs_of(place: Path, count: int, port: int, given: Mapping[str, str]) -> list[BrokerConfig]:
-    """Return the configuration of each broker. UsageError, ConfigError."""
+def configs_of(
+    place: Path, count: int, port: int, given: Mapping[str, str], amqp_port: int | None = None
+) -> list[BrokerConfig]:
+    """Return the configuration of each broker. UsageError, ConfigError.
+
+    `amqp_port`: of the first broker's listener of AMQP; None: there is none.
+    """
     own = sorted(OURS & given.keys())
     if own:
         raise UsageError(f"--set {own[0]}: each of the brokers has its own, it cannot be set here")
@@ -133,6 +145,8 @@ def configs_of(place: Path, count: int, port: int, given: Mapping[str, str]) -> 
             f"--port {port}: must be 1 to {PORT_MAX + 1 - count} for {counted(count, 'broker')}, or"
             " 0 for free ports"
         )
+    if amqp_port is not None and not 0 <= amqp_port <= PORT_MAX:
+        raise UsageError(f"--amqp-port {amqp_port}: must be 1 to {PORT_MAX}, or 0 for a free port")
     copies, least = str(min(3, count)), str(min(2, count))
     alike = {
         "default.replication.factor": copies,
@@ -155,8 +169,10 @@ def configs_of(place: Path, count: int, port: int, given: Mapping[str, str]) -> 
             "listeners": f"PLAINTEXT://{HOST}:{port and port + number - 1}",
             "log.dirs": str(place / f"broker{number}"),
         }
+        if number == 1 and amqp_port is not None:
+            own_settings["amqp.preview"] = "true"
         config, warnings = load(flags={**alike, **own_settings})
-        if number == 1 and (amqp := amqp_listener(config, port)):
+        if number == 1 and (amqp := amqp_listener(config, port, amqp_port)):
             own_settings["listeners"] += f",{amqp}"
             config, warnings = load(flags={"amqp.guest": "true", **alike, **own_settings})
         configs.append(config)
@@ -166,15 +182,16 @@ def configs_of(place: Path, count: int, port: int, given: Mapping[str, str]) -> 
     return configs
 
 
-def amqp_listener(config: BrokerConfig, port: int) -> str | None:
+def amqp_listener(config: BrokerConfig, port: int, amqp_port: int | None) -> str | None:
     """Return where the first broker takes RabbitMQ's clients; None: nowhere.
 
     While AMQP is a preview that is asked for by amqp.preview=true; without that key it is always
-    so. `port`: the first broker's, 0: AMQP's is a free one, too.
+    so. `port`: the first broker's, 0: AMQP's is a free one, too, unless `amqp_port` says which.
     """
     if not config.amqp_preview:
         return None
-    amqp_port = port and AMQP_PORTS["AMQP"]
+    if amqp_port is None:
+        amqp_port = port and AMQP_PORTS["AMQP"]
     try:
         with socket.create_server((HOST, amqp_port)):
             return f"AMQP://{HOST}:{amqp_port}"

@@ -25,6 +25,7 @@ from headrace.config.descriptions import (
     check_broker_config,
     check_topic_config,
 )
+from headrace.config.listeners import AMQP_PORTS
 from headrace.config.log_config import LogConfig
 from headrace.config.topic_settings import topic_log_config
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
@@ -34,6 +35,7 @@ from headrace.ports.store import NoNode, StoreError
 
 if TYPE_CHECKING:
     from headrace.cluster.settings.acl_settings import AclSettings
+    from headrace.cluster.settings.amqp_settings import AmqpSettings
     from headrace.cluster.settings.token_settings import TokenSettings
 
 _logger = logging.getLogger(__name__)
@@ -78,6 +80,18 @@ class Settings:
 
         return TokenSettings(self._broker, self._catalog.store, self._change, Secret(secret))
 
+    @cached_property
+    def amqp(self) -> "AmqpSettings | None":
+        """Vhosts and users of AMQP; None where nobody speaks it, and their code is not loaded."""
+        config = self._broker.config
+        if not any(listener.protocol in AMQP_PORTS for listener in config.listeners):
+            return None
+        from headrace.cluster.settings.amqp_settings import AmqpSettings
+        from headrace.coordination.queues.definitions import Definitions
+
+        definitions = Definitions(guest=config.amqp_guest)
+        return AmqpSettings(self._catalog.configs, self._change, definitions)
+
     def stop(self) -> None:
         """Change nothing any more by the clock."""
         if self.tokens is not None:
@@ -92,6 +106,8 @@ class Settings:
             await self.acls.load()
         if self.tokens is not None:
             await self.tokens.load()
+        if self.amqp is not None:
+            await self.amqp.load()
         found = await self._catalog.configs.quotas()
         of_users = {entity_of(path): config for path, config in found.items()}
         self.quotas.take_all(of_users)
@@ -123,6 +139,8 @@ class Settings:
             await self.groups.read(znodes.unquote_entity(name))
         elif kind == "client-metrics":
             await self.client_metrics.read(znodes.unquote_entity(name))
+        elif kind.startswith("amqp-") and self.amqp is not None:
+            await self.amqp.read(kind, name)
         return None
 
     async def _read_broker(self) -> None:

@@ -63,6 +63,15 @@ class AmqpKeys(Keys):
         "Let the user guest with the password guest in, from this machine alone, as a fresh"
         " RabbitMQ does. For trying out: whoever runs anything on this machine is then let in.",
     )
+    amqp_ssl_cert_login_from = key(
+        Kind.STRING,
+        "distinguished_name",
+        "Which user a client of AMQPS is who shows a certificate and asks for EXTERNAL: by its"
+        " distinguished_name or its common_name, as RabbitMQ's ssl_cert_login_from."
+        " ssl.principal.mapping.rules, where they are set, go first. The listener must ask for"
+        " certificates: listener.name.amqps.ssl.client.auth.",
+        words=("distinguished_name", "common_name"),
+    )
     amqp_heartbeat_seconds = key(
         Kind.INT,
         60,

@@ -20,9 +20,8 @@ Expressions are RE2's, which matches in time linear to the name: what only Rabbi
 (references back, looking around) is refused when it is set. In topic permissions `{username}` and
 `{vhost}` stand for those names literally; RabbitMQ would read them as expressions.
 
-A later step makes queues and exchanges resources of the one `Authorizer` in `security`: its rules
-ask `Permissions.allows` for these two types, and denials of other sources go first. Until then
-frontends ask here.
+Frontends ask the one `Authorizer` in `security`, for whom these are rules beside others
+(`permission_rules`); topic permissions, which are of no resource of the broker's, are asked here.
 """
 
 from collections.abc import Callable
@@ -32,12 +31,12 @@ from typing import NamedTuple, Protocol
 from headrace.coordination.groups.consumer import regex
 from headrace.coordination.queues.refusals import EXCHANGE, QUEUE, refused, resource_text
 from headrace.model.errors import ApiError, HeadraceError
-from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
+from headrace.wire.amqp.reply_codes import ChannelClosing
 
 DEFAULT_EXCHANGE_NAME = "amq.default"
 """What permissions call the exchange without a name."""
 ANSWERS_KEPT_MAX = 16_384
-_NOTHING = "^$"
+_EVERYTHING, _NOTHING = ".*", "^$"
 
 
 class Permission(Enum):
@@ -59,13 +58,6 @@ NEEDED: dict[str, tuple[Permission, str]] = {
 
 class InvalidPermission(HeadraceError):
     """Permissions that cannot be set."""
-
-
-class Resource(NamedTuple):
-    """A queue or an exchange."""
-
-    kind: str
-    name: str
 
 
 class Grant(NamedTuple):
@@ -149,12 +141,9 @@ class Permissions:
                 del self._topics[key]
         self._changed()
 
-    def check_vhost(self, user: str, vhost: str) -> None:
-        """Raise ConnectionClosing NOT_ALLOWED where a user has no permissions in a vhost."""
-        if (user, vhost) not in self._grants:
-            raise ConnectionClosing(
-                ReplyCode.NOT_ALLOWED, f"access to vhost '{vhost}' refused for user '{user}'"
-            )
+    def has_any(self, user: str, vhost: str) -> bool:
+        """Tell whether a user has permissions in a vhost, be they empty: he may connect then."""
+        return (user, vhost) in self._grants
 
     def allows(self, user: str, vhost: str, name: str, permission: Permission) -> bool:
         """Tell whether a user may do it to a queue or an exchange of that name."""
@@ -168,17 +157,6 @@ class Permissions:
             self._kept[key] = kept
         return kept
 
-    def check(self, user: str, vhost: str, resource: Resource, permission: Permission) -> None:
-        """Raise ChannelClosing ACCESS_REFUSED where a user may not do it."""
-        name = resource.name
-        if resource.kind == EXCHANGE and not name:
-            name = DEFAULT_EXCHANGE_NAME
-        if not self.allows(user, vhost, name, permission):
-            raise refused(
-                f"{permission.value} access to {resource_text(resource.kind, name, vhost)}"
-                f" refused for user '{user}'"
-            )
-
     def check_topic(
         self, user: str, vhost: str, exchange: str, routing_key: str, permission: Permission
     ) -> None:
@@ -190,34 +168,30 @@ class Permissions:
                 f" in vhost '{vhost}' refused for user '{user}'"
             )
 
-    def of(self, user: str, vhost: str) -> "UserAccess":
-        """Return what one user may do in one vhost."""
-        return UserAccess(self, user, vhost)
-
     def _changed(self) -> None:
         self._kept.clear()
         self.version += 1
 
 
-class UserAccess(NamedTuple):
-    """What one user may do in one vhost. `Access`."""
-
-    permissions: Permissions
-    user: str
-    vhost: str
-
-    def check(self, permission: Permission, kind: str, name: str) -> None:
-        """Raise ChannelClosing ACCESS_REFUSED where he may not."""
-        self.permissions.check(self.user, self.vhost, Resource(kind, name), permission)
-
-    def check_topic(self, permission: Permission, exchange: str, routing_key: str) -> None:
-        """Raise ChannelClosing ACCESS_REFUSED where he may not use the key."""
-        self.permissions.check_topic(self.user, self.vhost, exchange, routing_key, permission)
+def access_refused(
+    permission: Permission, kind: str, name: str, vhost: str, user: str
+) -> ChannelClosing:
+    """Return the error for who may not do it."""
+    shown = name or DEFAULT_EXCHANGE_NAME if kind == EXCHANGE else name
+    return refused(
+        f"{permission.value} access to {resource_text(kind, shown, vhost)} refused for user"
+        f" '{user}'"
+    )
 
 
 def _matcher(expression: str, field: str) -> _Matches:
+    # The two that most have need no library.
+    if expression == _EVERYTHING:
+        return lambda name: True
+    if expression in {"", _NOTHING}:
+        return lambda name: not name
     try:
-        return regex.searcher(expression or _NOTHING, field)
+        return regex.searcher(expression, field)
     except ApiError as error:
         raise InvalidPermission(str(error)) from error
 
@@ -225,5 +199,8 @@ def _matcher(expression: str, field: str) -> _Matches:
 def _expanded(expression: str, user: str, vhost: str) -> str:
     if "{" not in expression:
         return expression
-    expanded = expression.replace("{username}", regex.escaped(user))
-    return expanded.replace("{vhost}", regex.escaped(vhost))
+    try:
+        expanded = expression.replace("{username}", regex.escaped(user))
+        return expanded.replace("{vhost}", regex.escaped(vhost))
+    except ImportError as error:
+        raise InvalidPermission(f"the google-re2 package is missing ({error})") from error

@@ -113,6 +113,11 @@ class QueueHost:
         for removed in self.model.connection_closed(owner):
             self._remove(removed)
 
+    def clear(self) -> None:
+        """Delete all queues: the vhost is deleted."""
+        for name in list(self.queues):
+            self._remove(self.model.remove_queue(name))
+
     def _remove(self, removed: Removed) -> int:
         """Let queues go that the model has let go; returns how many messages were ready."""
         count = 0

@@ -50,6 +50,10 @@ class VirtualHosts:
         self.hosts[name] = host
         return host
 
+    def remove(self, name: str) -> None:
+        """Remove a vhost that is there, with its queues: its clients are gone."""
+        self.hosts.pop(name).clear()
+
     def run(self) -> None:
         """Take a turn now, and what is left when this turn of the loop is over."""
         if self.turns.take():

@@ -3,19 +3,22 @@
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from headrace.coordination.queues.permissions import Access
+from headrace.coordination.queues.permissions import Access, Permission
 from headrace.coordination.queues.queue_host import QueueHost
+from headrace.coordination.queues.refusals import QUEUE
 from headrace.frontends.amqp import negotiation
 from headrace.frontends.amqp.bounds import Bounds
 from headrace.frontends.amqp.channel import QueueChannel, Replies
 from headrace.frontends.amqp.channel_methods import METHODS, PlayedChannel
 from headrace.frontends.amqp.consumer_timeouts import ConsumerTimeouts
-from headrace.frontends.amqp.ports import Outlet
+from headrace.frontends.amqp.ports import Outlet, Peer
 from headrace.frontends.amqp.unfinished import Unfinished
 from headrace.security.identity import Principal
+from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.methods import Method, MethodId
-from headrace.wire.amqp.reply_codes import ConnectionClosing
+from headrace.wire.amqp.model_methods import BasicConsume
+from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing
 
 
 class Behind(Protocol):
@@ -40,6 +43,12 @@ class Behind(Protocol):
     def soon(self) -> None:
         """Have done what is due, though no pass ends."""
 
+    def check_channels(self, user: str) -> None:
+        """Raise ConnectionClosing NOT_ALLOWED where a user may have no more channels."""
+
+    def gone(self, client: "Client") -> None:
+        """Count a client no more."""
+
 
 _NO_METHOD = MethodId(0, 0)
 
@@ -54,9 +63,15 @@ class Client:
         principal: Principal,
         properties: FieldTable,
         access: Access,
+        peer: Peer,
+        close: Callable[[str], None],
     ) -> None:
+        """`close` ends the connection, CONNECTION_FORCED with a text."""
         self.host = host
         self.access = access
+        self.peer = peer
+        self.properties = properties
+        self.close = close
         self.user = principal.name
         self.replies: Replies = broker.replies
         self.now: Callable[[], float] = broker.now
@@ -78,7 +93,8 @@ class Client:
         return METHODS
 
     def open_channel(self, outlet: Outlet) -> PlayedChannel:
-        """Return a new channel."""
+        """Return a new channel; ConnectionClosing: the user has as many as he may."""
+        self._broker.check_channels(self.user)
         channel = PlayedChannel(outlet, self)
         channel.unacked.paused = self._paused
         self._channels[channel] = None
@@ -113,7 +129,32 @@ class Client:
         self._channels.pop(channel, None)
         self._broker.forget(channel)
 
+    @property
+    def name(self) -> str:
+        """What administrators call it: by its client's end, `127.0.0.1:40312`."""
+        return f"{self.peer.host}:{self.peer.port}"
+
+    @property
+    def channels(self) -> list[QueueChannel]:
+        """The channels that are open."""
+        return list(self._channels)
+
+    @property
+    def channel_count(self) -> int:
+        """How many those are."""
+        return len(self._channels)
+
+    def check_consumers(self) -> None:
+        """Close the channels that consume what the user may not read any more."""
+        for channel in self.channels:
+            try:
+                for consumer in channel.consumers.values():
+                    self.access.check(Permission.READ, QUEUE, consumer.hosted.name)
+            except ChannelClosing as refused:
+                channel.outlet.fail(refused, IDS[BasicConsume])
+
     def closed(self) -> None:
         """Delete the connection's exclusive queues: it is gone, its channels are closed."""
+        self._broker.gone(self)
         self.host.owner_gone(self)
         self._broker.soon()

@@ -81,7 +81,8 @@ class AmqpConnection:
     ) -> None:
         """`takes_more` tells whether there is room for deliveries; `room` says when again.
 
-        `woken`: called when it is closed, by whomever; tells the time, and looks at it soon.
+        `woken`: called where something becomes of it outside of `take` and `tick`; tells the time,
+        and looks at it soon.
         """
         self.state = State.HEADER
         self.ended = False
@@ -89,6 +90,8 @@ class AmqpConnection:
         self.client_properties: FieldTable = {}
         self.reason: str | None = None
         """Why it was closed or refused, for our log; None: its client closed it, or nobody."""
+        self.refused_s: float | None = None
+        """How long its client waits for the answer to a login that failed; None: none did."""
         self._hold = PublishHold()
         self._settings = settings
         self._peer = peer
@@ -96,6 +99,7 @@ class AmqpConnection:
         self._send_bytes = send
         self._takes_more = takes_more
         self._woken = woken
+        self._refusal: ConnectionClosing | None = None
         self._now = self._received_at = self._sent_at = now
         self._deadline: float | None = now + HANDSHAKE_S_MAX
         self._tuned = Tuned(settings.channel_max, FIRST_FRAMES_BYTES_MAX, 0)
@@ -110,8 +114,6 @@ class AmqpConnection:
     def holds_publishes(self) -> bool:
         """Whether the client publishes though the broker is out of a resource: read no more."""
         return self._hold.on
-
-    # what comes
 
     def take(self, data: bytes, now: float) -> int:
         """Take the whole frames in `data`; returns the bytes that were taken."""
@@ -233,42 +235,44 @@ class AmqpConnection:
         if self._channels is not None:
             self._channels.room()
 
-    # who it is, and where it wants to
-
     def _login(self, credentials: Credentials) -> None:
         self.state = State.SECURING
 
         def done(outcome: Principal | LoginRefused) -> None:
             if self.ended or self.state is not State.SECURING:
                 return  # Its time was over, or its client is gone.
+            self._wake()
             if isinstance(outcome, LoginRefused):
-                self._refuse(credentials.mechanism, outcome)
-                return
-            self.principal = outcome
-            self.state = State.TUNING
-            self._answer(negotiation.tune(self._settings))
+                self._refuse_later(credentials.mechanism, outcome)
+            else:
+                self.principal = outcome
+                self.state = State.TUNING
+                self._answer(negotiation.tune(self._settings))
 
         self._broker.authenticate(credentials, self._peer, done)
 
-    def _refuse(self, mechanism: str, refused: LoginRefused) -> None:
+    def _refuse_later(self, mechanism: str, refused: LoginRefused) -> None:
         self.reason = f"{mechanism} login refused: {refused.reason}"
+        self.refused_s = refused.seconds
+        self._refusal = texts.login_refused(mechanism)
+        self._end_later(refused.seconds)
+        if not refused.seconds:
+            self._refuse(self._refusal)
+
+    def _refuse(self, refusal: ConnectionClosing) -> None:
+        self._refusal = None
         if negotiation.capability(self.client_properties, "authentication_failure_close"):
-            text = (
-                f"Login was refused using authentication mechanism {mechanism}."
-                " For details see the broker logfile."
-            )
-            self._say_close(ConnectionClosing(ReplyCode.ACCESS_REFUSED, text), _NO_METHOD)
+            self._say_close(refusal, _NO_METHOD)
         self._discard()
 
     def _open(self, name: str) -> None:
         if self.principal is None:
             raise ConnectionClosing(ReplyCode.NOT_ALLOWED, "nobody has logged in")
-        tuned = self._tuned
-        virtual_host = self._broker.open(self.principal, name, self._peer, self.client_properties)
+        peer, properties = self._peer, self.client_properties
         self._channels = Channels(
-            virtual_host,
-            tuned.channel_max,
-            tuned.frame_bytes_max,
+            self._broker.open(self.principal, name, peer, properties, self.close),
+            self._tuned.channel_max,
+            self._tuned.frame_bytes_max,
             self._settings.message_bytes_max,
             self._send,
             self._fail,
@@ -301,8 +305,6 @@ class AmqpConnection:
             hold.told = True
             self._answer(ConnectionBlocked(hold.reason))
 
-    # time
-
     @property
     def deadline(self) -> float | None:
         """When `tick` is to be called next, whatever comes; None: not at all."""
@@ -324,6 +326,9 @@ class AmqpConnection:
         if self.ended:
             return
         if self._deadline is not None and now >= self._deadline:
+            if self._refusal is not None and self.state is State.SECURING:
+                self._refuse(self._refusal)
+                return
             if self.state not in (State.CLOSED, State.REFUSED):
                 self.reason = f"not open after {HANDSHAKE_S_MAX:g} s, in state {self.state.value}"
             self.lost()
@@ -337,10 +342,9 @@ class AmqpConnection:
         elif now >= self._sent_at + interval / 2:
             self._send(HEARTBEAT)
 
-    # the end
-
     def close(self, text: str) -> None:
         """Close the connection from our side: CONNECTION_FORCED and `text`."""
+        self._wake()
         if self.state is State.RUNNING:
             self._fail(ConnectionClosing(ReplyCode.CONNECTION_FORCED, text), _NO_METHOD)
         elif self.state is not State.CLOSED:
@@ -356,8 +360,7 @@ class AmqpConnection:
         if self.ended or self.state in (State.CLOSED, State.REFUSED):
             return
         self.reason = str(error)
-        if self._woken is not None:
-            self._now = self._woken()
+        self._wake()
         told = self.state in (State.OPENING, State.RUNNING) or (
             self.state is State.TUNING and error.code == ReplyCode.NOT_ALLOWED
         )
@@ -367,6 +370,10 @@ class AmqpConnection:
             self._closed()
         else:
             self._discard()
+
+    def _wake(self) -> None:
+        if self._woken is not None:
+            self._now = self._woken()
 
     def _say_close(self, error: AmqpError, ids: MethodId) -> None:
         text = texts.reply_text(error)

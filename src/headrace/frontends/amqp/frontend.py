@@ -5,6 +5,9 @@ from typing import Protocol
 from headrace.broker.broker import Broker
 from headrace.cluster.controller_port import ControllerPort
 from headrace.coordination.queues.durable_messages import DurableMessages
+from headrace.frontends.amqp.access import Admission
+from headrace.frontends.amqp.administration import Administration
+from headrace.frontends.amqp.adoption import Adoption
 from headrace.frontends.amqp.alarms import ResourceAlarms
 from headrace.frontends.amqp.bounds import bounds_of
 from headrace.frontends.amqp.durable_queues import DurableQueues
@@ -14,9 +17,11 @@ from headrace.frontends.amqp.queue_broker import QueueBroker
 from headrace.frontends.amqp.restoring import Restoring
 from headrace.frontends.amqp.session import AmqpFrontend
 from headrace.model.errors import ConfigError
+from headrace.model.invariant import InvariantError
 from headrace.net.pending import Pending
 from headrace.net.write_pass import WritePass, Writes
 from headrace.ports.store import Store
+from headrace.security.configured import parse_super_users
 
 
 class Parts(Protocol):
@@ -32,7 +37,7 @@ class Parts(Protocol):
 
     @property
     def controller(self) -> ControllerPort:
-        """Makes and deletes topics."""
+        """Makes and deletes topics, and has vhosts and users written."""
 
     @property
     def store(self) -> Store | None:
@@ -81,24 +86,46 @@ class Durable:
 def frontend(parts: Parts) -> AmqpFrontend:
     """Return what clients of AMQP speak with. ConfigError where other brokers share the store."""
     store = parts.store
-    if store is None or store.shared:
+    if store is None or parts.broker.config.zookeeper_connect:
         raise ConfigError(
             "listeners: AMQP is served by a broker that is alone, and zookeeper.connect names a"
             " cluster: leave out one of them"
         )
-    broker = parts.broker
-    config = broker.config
-    logins = UserLogins(broker.users, broker.disk, guest=config.amqp_guest)
+    broker, settings = parts.broker, parts.controller.settings
+    config, amqp = broker.config, settings.amqp
+    if amqp is None:
+        raise InvariantError("a broker with listeners of AMQP has its vhosts and users")
+    definitions = amqp.definitions
+    super_users = parse_super_users(config.super_users)
+    adoption = Adoption(settings.users, amqp, broker.random)
+    logins = UserLogins(
+        broker.users,
+        definitions,
+        broker.disk,
+        lambda host: _failed(broker, host),
+        adoption.begin,
+        super_users.__contains__,
+    )
+    admission = Admission(definitions, broker.authorizer, broker.audit)
     durable = Durable(parts, store)
     queues = QueueBroker(
         broker.clock,
         broker.random,
         logins,
+        admission,
         bounds=bounds_of(config),
         durability=durable.queues,
     )
     durable.broker = queues
-    made = AmqpFrontend(queues, settings_of(config, "headrace"), broker.clock, durable)
+    administration = Administration(queues, settings.users, amqp)
+    made = AmqpFrontend(
+        queues,
+        settings_of(config, "headrace"),
+        broker.clock,
+        durable,
+        administration,
+        adoption.stop,
+    )
 
     def free_bytes() -> int:
         return min(map(broker.disk.free_bytes, config.log_dirs))
@@ -111,3 +138,13 @@ def frontend(parts: Parts) -> AmqpFrontend:
         made.block,
     )
     return made
+
+
+def _failed(broker: Broker, host: str) -> float:
+    """Count a failed login; returns for how many seconds its client waits."""
+    config = broker.config
+    return broker.failed_attempts.delay_seconds(
+        host,
+        first_ms=config.connection_failed_authentication_delay_ms,
+        most_ms=config.connection_failed_authentication_delay_max_ms,
+    )

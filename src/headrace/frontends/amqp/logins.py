@@ -1,73 +1,127 @@
-"""Who a client of AMQP is: users with SCRAM's credentials, and RabbitMQ's guest where allowed."""
+"""Who a client of AMQP is: users with SCRAM's credentials, and RabbitMQ's guest where allowed.
+
+Every password costs the same work, whether its user is known or not, and every failure waits as one
+of Kafka's does (`security.failed_attempts`). A hash that RabbitMQ kept is good until its user has
+logged in once: then he has credentials of SCRAM.
+"""
 
 import hmac
+import logging
+from collections.abc import Callable
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.coordination.queues.definitions import GUEST, Definitions
+from headrace.coordination.queues.rabbit_hash import is_password
 from headrace.frontends.amqp.ports import Credentials, LoginDone, LoginRefused, Peer
 from headrace.model.secret import Secret
 from headrace.security.identity import USER, Principal
-from headrace.security.scram import Credential, make_credential
+from headrace.security.sasl import Mechanism
+from headrace.security.scram import ITERATIONS_MIN, Credential, make_credential
 
 if TYPE_CHECKING:
     from headrace.ports.disk import Disk
-    from headrace.security.sasl import Mechanism
     from headrace.security.users import Users
 
-GUEST = "guest"
-"""The name and the password of RabbitMQ's first user."""
+log = logging.getLogger(__name__)
+
+Adopt = Callable[[str, Secret], None]
+"""Gives a user credentials of SCRAM: his password is known, by a hash of RabbitMQ's."""
+Failed = Callable[[str], float]
+"""Counts a failure from an address; returns for how many seconds its client waits."""
+_NOBODYS = Credential(b"\0" * 24, b"\0" * 32, b"\0" * 32, ITERATIONS_MIN)
+"""What passwords of those are compared with who have no credential: for the work alone."""
+
+
+class _Proof(NamedTuple):
+    """How a password is checked."""
+
+    mechanism: Mechanism
+    credential: Credential
+    rabbit_hash: str = ""
+    is_guest: bool = False
 
 
 class UserLogins:
     """Checks names and passwords against the broker's users. `queue_broker.Logins`."""
 
-    def __init__(self, users: "Users", disk: "Disk", *, guest: bool) -> None:
-        """`guest`: whether guest with the password guest is let in, from this machine alone."""
+    def __init__(
+        self,
+        users: "Users",
+        definitions: Definitions,
+        disk: "Disk",
+        failed: Failed,
+        adopt: Adopt,
+        is_super: Callable[[Principal], bool] = lambda principal: False,
+    ) -> None:
+        """`is_super`: who is let in by a certificate though nothing is kept of him."""
         self._users = users
+        self._definitions = definitions
         self._disk = disk
-        self._guest = guest
+        self._failed = failed
+        self._adopt = adopt
+        self._is_super = is_super
 
     def authenticate(self, credentials: Credentials, peer: Peer, done: LoginDone) -> None:
         """Tell `done` once who it is; a password takes some ms of work, done on a thread."""
         user, password = credentials.user, credentials.password
-        known = self._users.of(user)
         if password is None:
-            done(Principal(USER, user))
-        elif known:
-            mechanism, credential = next(iter(known.items()))
-            self._check(mechanism, credential, user, password, done)
-        elif user == GUEST and self._guest:
-            done(_guest(password, peer))
-        else:
-            done(LoginRefused(f"unknown user: {user[:100]!r}"))
-
-    def _check(
-        self,
-        mechanism: "Mechanism",
-        credential: Credential,
-        user: str,
-        password: Secret,
-        done: LoginDone,
-    ) -> None:
-        def right() -> bool:
-            made = make_credential(mechanism, password, credential.salt, credential.iterations)
-            return hmac.compare_digest(made.stored_key, credential.stored_key)
+            known = self._is_known(user)
+            done(Principal(USER, user) if known else self._refused("unknown user", user, peer))
+            return
+        proof = self._proof(user)
 
         def checked(outcome: bool | BaseException) -> None:
-            if outcome is True:
-                done(Principal(USER, user))
+            if outcome is not True:
+                reason = "unknown user" if proof is None else "wrong password"
+                done(self._refused(reason, user, peer))
+            elif user == GUEST and not _is_loopback(peer.host):
+                done(self._refused("user 'guest' can only connect via localhost", user, peer))
             else:
-                done(LoginRefused(f"wrong password: {user[:100]!r}"))
+                if proof is not None and proof.rabbit_hash:
+                    self._adopt(user, password)
+                done(Principal(USER, user))
 
-        self._disk.run(right, checked)
+        self._disk.run(lambda: _is_right(proof, password), checked)
+
+    def _is_known(self, user: str) -> bool:
+        return (
+            user in self._definitions.users
+            or bool(self._users.of(user))
+            or self._is_super(Principal(USER, user))
+        )
+
+    def _proof(self, user: str) -> _Proof | None:
+        """Return how a user's password is checked; None: there is no such user."""
+        known = self._users.of(user)
+        if known:
+            mechanism = min(known)  # SHA-256 where there are both: that of who is not known
+            return _Proof(mechanism, known[mechanism])
+        kept = self._definitions.users.get(user)
+        if kept is not None and kept.password_hash:
+            return _Proof(Mechanism.SCRAM_SHA_256, _NOBODYS, rabbit_hash=kept.password_hash)
+        if user == GUEST and self._definitions.guest:
+            return _Proof(Mechanism.SCRAM_SHA_256, _NOBODYS, is_guest=True)
+        return None
+
+    def _refused(self, reason: str, user: str, peer: Peer) -> LoginRefused:
+        text = f"{reason}: {user[:100]!r}"
+        log.warning("%s on %s: authentication failed: %s", peer.host, peer.listener, text)
+        return LoginRefused(text, self._failed(peer.host))
 
 
-def _guest(password: Secret, peer: Peer) -> Principal | LoginRefused:
-    if not _is_loopback(peer.host):
-        return LoginRefused("user 'guest' can only connect via localhost")
-    if not hmac.compare_digest(password.reveal().encode(), GUEST.encode()):
-        return LoginRefused("wrong password: 'guest'")
-    return Principal(USER, GUEST)
+def _is_right(proof: _Proof | None, password: Secret) -> bool:
+    """Tell whether a password is right, after the same work whosever it is. On a thread."""
+    mechanism, credential, rabbit_hash, is_guest = proof or _Proof(
+        Mechanism.SCRAM_SHA_256, _NOBODYS
+    )
+    made = make_credential(mechanism, password, credential.salt, credential.iterations)
+    right = hmac.compare_digest(made.stored_key, credential.stored_key)
+    if rabbit_hash:
+        return is_password(rabbit_hash, password)
+    if is_guest:
+        return hmac.compare_digest(password.reveal().encode(), GUEST.encode())
+    return right and proof is not None
 
 
 def _is_loopback(host: str) -> bool:

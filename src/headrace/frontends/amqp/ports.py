@@ -19,6 +19,7 @@ class Peer(NamedTuple):
     listener: str
     certificate_name: str | None = None
     """Whom the certificate that it proved names; None: it showed none."""
+    port: int = -1
 
 
 class Credentials(NamedTuple):
@@ -33,6 +34,8 @@ class LoginRefused(NamedTuple):
     """A login is refused. The reason is for our log, the client is sent to that."""
 
     reason: str
+    seconds: float = 0.0
+    """How long the client waits for the answer."""
 
 
 LoginDone = Callable[[Principal | LoginRefused], None]
@@ -107,9 +110,17 @@ class Broker(Protocol):
         """Tell `done` once who it is, or why it is refused; now or later."""
 
     def open(
-        self, principal: Principal, virtual_host: str, peer: Peer, client_properties: FieldTable
+        self,
+        principal: Principal,
+        virtual_host: str,
+        peer: Peer,
+        client_properties: FieldTable,
+        close: Callable[[str], None],
     ) -> VirtualHost:
-        """Return the virtual host; ConnectionClosing (NOT_ALLOWED) where it may not be used."""
+        """Return the virtual host; ConnectionClosing (NOT_ALLOWED) where it may not be used.
+
+        `close` ends the connection later, CONNECTION_FORCED with a text.
+        """
 
     def pass_done(self) -> None:
         """Confirm and deliver what a pass of one connection brought: its frames are all taken."""

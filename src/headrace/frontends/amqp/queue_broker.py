@@ -5,25 +5,29 @@ from typing import Protocol, cast
 
 from headrace.coordination.queues.consumers import Consumer
 from headrace.coordination.queues.dead_messages import WEIGHT_AT, as_delivered
+from headrace.coordination.queues.definitions import Definitions, UserDefinition
 from headrace.coordination.queues.deliveries import Delivery
 from headrace.coordination.queues.durability import Durability
 from headrace.coordination.queues.hosted_queue import MakeStore, stores_in_memory
 from headrace.coordination.queues.memory_use import MemoryUse
-from headrace.coordination.queues.permissions import FULL_ACCESS, Access
+from headrace.coordination.queues.permissions import Access
 from headrace.coordination.queues.virtual_hosts import VirtualHosts
 from headrace.frontends.amqp.bounds import Bounds
 from headrace.frontends.amqp.channel import ChannelConsumer, QueueChannel
 from headrace.frontends.amqp.client import Client
+from headrace.frontends.amqp.connected import ConnectedClients
 from headrace.frontends.amqp.consumer_timeouts import ConsumerTimeouts
 from headrace.frontends.amqp.direct_replies import DirectReplies
 from headrace.frontends.amqp.ports import Credentials, LoginDone, Peer
 from headrace.frontends.amqp.unfinished import Unfinished
 from headrace.model.secret import Secret
 from headrace.ports.clock import Clock, Random
-from headrace.security.identity import Principal
+from headrace.security.identity import Identity, Principal
 from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.model_methods import BasicCancel
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
+
+_NOTHING_KEPT = UserDefinition()
 
 
 class Logins(Protocol):
@@ -33,13 +37,21 @@ class Logins(Protocol):
         """Tell `done` once who it is, or why it is refused; now or later."""
 
 
-AccessOf = Callable[[str, str], Access]
 _DEFAULT_BOUNDS = Bounds()
 
 
-def _full_access(user: str, vhost: str) -> Access:
-    """Return that everything may be done: until users have permissions in vhosts."""
-    return FULL_ACCESS
+class Admission(Protocol):
+    """Says which vhosts there are, who may open them, and what he may do there."""
+
+    @property
+    def definitions(self) -> Definitions:
+        """Vhosts and users, with their limits."""
+
+    def may_open(self, identity: Identity, vhost: str) -> bool:
+        """Tell whether somebody may open a vhost."""
+
+    def access(self, identity: Identity, vhost: str) -> Access:
+        """Return what he may do there, now and after changes."""
 
 
 class QueueBroker:
@@ -50,15 +62,14 @@ class QueueBroker:
         clock: Clock,
         random: Random,
         logins: Logins,
+        admission: Admission,
         make_store: MakeStore | None = None,
-        access_of: AccessOf = _full_access,
         bounds: Bounds = _DEFAULT_BOUNDS,
         durability: Durability | None = None,
     ) -> None:
         """`make_store`: None: queues that are not durable are in memory.
 
-        `access_of`: tells what a user may do in a vhost, by the names of both. `durability` keeps
-        what is durable; None: nothing is.
+        `durability` keeps what is durable; None: nothing is.
         """
         self.bounds = bounds
         self.memory = MemoryUse(bounds.memory_bytes_max)
@@ -79,8 +90,14 @@ class QueueBroker:
         self._sweep_at = deadlines.deadline(self._sweep)
         self.memory.on_sweep = self._sweep_soon
         self._logins = logins
-        self._access_of = access_of
+        self._admission = admission
+        self.clients = ConnectedClients()
         self._publishing: dict[QueueChannel, None] = {}
+        definitions = admission.definitions
+        for name in definitions.vhosts:
+            self._vhost_changed(name)
+        definitions.vhost_changed.append(self._vhost_changed)
+        definitions.user_changed.append(self._user_changed)
 
     # what connections ask
 
@@ -89,14 +106,77 @@ class QueueBroker:
         self._logins.authenticate(credentials, peer, done)
 
     def open(
-        self, principal: Principal, virtual_host: str, peer: Peer, client_properties: FieldTable
+        self,
+        principal: Principal,
+        virtual_host: str,
+        peer: Peer,
+        client_properties: FieldTable,
+        close: Callable[[str], None],
     ) -> Client:
         """Return a virtual host for a connection; ConnectionClosing. `ports.Broker`."""
+        user, admission = principal.name, self._admission
         host = self.virtual_hosts.hosts.get(virtual_host)
         if host is None:
-            raise ConnectionClosing(ReplyCode.NOT_ALLOWED, f"vhost {virtual_host} not found")
-        access = self._access_of(principal.name, virtual_host)
-        return Client(self, host, principal, client_properties, access)
+            raise _not_allowed(f"vhost {virtual_host} not found")
+        refused = f"access to vhost '{virtual_host}' refused for user '{user}'"
+        most = admission.definitions.vhosts[virtual_host].connections_max
+        if 0 <= most <= self.clients.count_in(virtual_host):
+            raise _not_allowed(f"{refused}: connection limit ({most}) is reached")
+        most = self._definition_of(user).connections_max
+        if 0 <= most <= self.clients.count_of(user):
+            raise _not_allowed(
+                f"connection refused for user '{user}': user connection limit ({most}) is reached"
+            )
+        identity = Identity(peer.host, peer.listener, principal)
+        if not admission.may_open(identity, virtual_host):
+            raise _not_allowed(refused)
+        access = admission.access(identity, virtual_host)
+        client = Client(self, host, principal, client_properties, access, peer, close)
+        self.clients.add(client)
+        return client
+
+    def check_channels(self, user: str) -> None:
+        """Raise ConnectionClosing NOT_ALLOWED where a user may have no more channels."""
+        most = self._definition_of(user).channels_max
+        if 0 <= most <= self.clients.channels_of(user):
+            raise _not_allowed(
+                f"number of channels opened for user '{user}' has reached the maximum allowed user"
+                f" limit of ({most})"
+            )
+
+    def gone(self, client: Client) -> None:
+        """Count a client no more."""
+        self.clients.remove(client)
+
+    def _definition_of(self, user: str) -> UserDefinition:
+        return self._admission.definitions.users.get(user, _NOTHING_KEPT)
+
+    # what administrators change
+
+    def _vhost_changed(self, name: str) -> None:
+        """Follow a vhost that is new, altered or gone."""
+        vhost = self._admission.definitions.vhosts.get(name)
+        hosts = self.virtual_hosts.hosts
+        if vhost is not None:
+            host = hosts.get(name) or self.virtual_hosts.add(name)
+            host.model.queues_max = None if vhost.queues_max < 0 else vhost.queues_max
+        elif name in hosts:
+            for client in self.clients.of_vhost(name):
+                client.close(f"vhost '{name}' is deleted")
+            self.virtual_hosts.remove(name)
+            self.soon()
+
+    def _user_changed(self, name: str) -> None:
+        """Follow a user who is new, altered or gone."""
+        if name not in self._admission.definitions.users:
+            self.close_user(name)
+        for client in self.clients.of_user(name):
+            client.check_consumers()
+
+    def close_user(self, name: str) -> None:
+        """Close all connections of a user who is deleted."""
+        for client in self.clients.of_user(name):
+            client.close(f"user '{name}' is deleted")
 
     def update_secret(self, principal: Principal, secret: Secret) -> None:
         """Take a new secret: names and passwords do not expire, so there is nothing to renew."""
@@ -167,3 +247,7 @@ class QueueBroker:
             return
         if channel.client.wants_cancels:
             channel.answer(BasicCancel(consumer.tag, True))
+
+
+def _not_allowed(text: str) -> ConnectionClosing:
+    return ConnectionClosing(ReplyCode.NOT_ALLOWED, text)

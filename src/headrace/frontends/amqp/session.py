@@ -2,6 +2,7 @@
 
 import logging
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.frontends.amqp.connection import AmqpConnection
@@ -14,6 +15,7 @@ from headrace.security.identity import ANONYMOUS
 from headrace.wire.amqp.frames import FRAME_HEADER_BYTES
 
 if TYPE_CHECKING:
+    from headrace.frontends.amqp.administration import Administration
     from headrace.net.pending import Pending
 
 log = logging.getLogger(__name__)
@@ -32,6 +34,7 @@ class AmqpSession:
         self._timer: Timer | None = None
         self._timer_at = math.inf
         self._told = False
+        self._failed = False
         shown = connection.principal
         name = None if shown == ANONYMOUS else shown.name
         # Its client is looked for by heartbeats, as the client wants them, and by no other clock.
@@ -39,7 +42,7 @@ class AmqpSession:
         connection.authenticated = False
         self.amqp = AmqpConnection(
             frontend.settings,
-            Peer(connection.address, connection.listener, name),
+            Peer(connection.address, connection.listener, name, connection.port),
             frontend.broker,
             self._stream.push,
             self._clock.monotonic(),
@@ -97,6 +100,9 @@ class AmqpSession:
         if amqp.reason is not None and not self._told:
             self._told = True
             log.info("AMQP connection from %s closed: %s", self._connection.address, amqp.reason)
+        if amqp.refused_s is not None and not self._failed:
+            self._failed = True
+            self._connection.failed(amqp.refused_s)
         if amqp.ended:
             if self._timer is not None:
                 self._timer.cancel()
@@ -142,11 +148,23 @@ class AmqpFrontend:
     """What clients of AMQP speak with: all sessions of one broker. `server.frontends.Frontend`."""
 
     def __init__(
-        self, broker: Broker, settings: Settings, clock: Clock, kept: "Kept | None" = None
+        self,
+        broker: Broker,
+        settings: Settings,
+        clock: Clock,
+        kept: "Kept | None" = None,
+        administration: "Administration | None" = None,
+        stopped: Callable[[], None] = lambda: None,
     ) -> None:
-        """`kept`: what writes the pass's messages, and is begun and closed with the broker."""
+        """`kept`: what writes the pass's messages, and is begun and closed with the broker.
+
+        `stopped` is called when it stops.
+        """
         self.broker = broker
         self._kept = kept
+        self.administration = administration
+        """What administrators ask; None: they do not."""
+        self._stopped = stopped
         self.settings = settings
         self.clock = clock
         self._sessions: dict[AmqpSession, None] = {}
@@ -183,6 +201,7 @@ class AmqpFrontend:
         """Take leave of all clients, and write down what is known of queues."""
         for session in list(self._sessions):
             session.shut_down()
+        self._stopped()
         self.broker.close()
         if self._kept is not None:
             await self._kept.stop()

@@ -34,6 +34,15 @@ def _snippet(frame: Frame) -> str:
     return f"type {frame.kind}, {share} octets = {start}"
 
 
+def login_refused(mechanism: str) -> ConnectionClosing:
+    """Return what a client is told who is not let in, whyever that is."""
+    return ConnectionClosing(
+        ReplyCode.ACCESS_REFUSED,
+        f"Login was refused using authentication mechanism {mechanism}. For details see the broker"
+        " logfile.",
+    )
+
+
 def unreadable_frame(error: FrameTooLarge | WrongFrameEnd) -> ConnectionClosing:
     """Return how a connection is closed whose frames cannot be told apart any more."""
     if isinstance(error, FrameTooLarge):

@@ -2,6 +2,9 @@
 
 from enum import IntEnum
 
+OWN_KEYS_FROM = 20_000
+"""Keys that Kafka has not, and `VERSIONS` neither: ours."""
+
 
 class ApiKey(IntEnum):
     """What a request asks for: the first two bytes of every frame."""
@@ -99,6 +102,7 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    AMQP_ADMINISTRATION = 20_000
 
 
 VERSIONS: dict[ApiKey, tuple[int, int]] = {

@@ -8,6 +8,7 @@ import pytest
 from headrace.coordination.queues.declarations import ExchangeFlags, QueueCounts, QueueFlags
 from headrace.coordination.queues.permissions import Grant, Permissions, TopicGrant
 from headrace.wire.amqp.reply_codes import ChannelClosing
+from tests.support.amqp_access import access_of
 from tests.support.virtual_hosts import (
     ME,
     OTHER,
@@ -104,7 +105,7 @@ def test_permissions_are_asked_among_the_other_checks() -> None:
     permissions = Permissions()
     permissions.set("u", "/", Grant("^mine", "^q$", "^amq.topic$"))
     permissions.set_topic("u", "/", "amq.topic", TopicGrant("", "^a"))
-    access = permissions.of("u", "/")
+    access = access_of(permissions, "u", "/")
     end = "in vhost '/' refused for user 'u'"
     for binding, text in (
         (to_queue("", "other"), f"write access to queue 'other' {end}"),
@@ -125,7 +126,7 @@ def test_what_hands_messages_on_needs_reading_here_and_writing_there() -> None:
     host = virtual_host()
     permissions = Permissions()
     permissions.set("u", "/", Grant("^mine", "^there$", "^mine2"))
-    access = permissions.of("u", "/")
+    access = access_of(permissions, "u", "/")
     end = "in vhost '/' refused for user 'u'"
 
     def declare(name: str, **arguments: object) -> object:
@@ -150,7 +151,7 @@ def test_a_deletion_needs_configuring() -> None:
     exchange(host, "e")
     queue(host, "q")
     permissions = Permissions()
-    access = permissions.of("u", "/")
+    access = access_of(permissions, "u", "/")
     end = "in vhost '/' refused for user 'u'"
     assert told(lambda: host.delete_exchange("e", access=access)) == (
         f"ACCESS_REFUSED - configure access to exchange 'e' {end}"

@@ -4,6 +4,7 @@ from time import process_time
 
 import pytest
 
+from headrace.coordination.groups.consumer import regex
 from headrace.coordination.queues import permissions as module
 from headrace.coordination.queues.permissions import (
     NEEDED,
@@ -11,10 +12,10 @@ from headrace.coordination.queues.permissions import (
     InvalidPermission,
     Permission,
     Permissions,
-    Resource,
     TopicGrant,
 )
-from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing
+from headrace.wire.amqp.reply_codes import ChannelClosing
+from tests.support.amqp_access import access_of
 
 
 def permissions_of(configure: str, write: str, read: str) -> Permissions:
@@ -41,15 +42,12 @@ def test_who_has_no_permissions_in_a_vhost_may_do_nothing_there() -> None:
     permissions = permissions_of(".*", ".*", ".*")
     assert not permissions.allows("u", "other", "q", Permission.READ)
     assert not permissions.allows("v", "/", "q", Permission.READ)
-    permissions.check_vhost("u", "/")
-    with pytest.raises(ConnectionClosing) as refused:
-        permissions.check_vhost("u", "other")
-    told = "NOT_ALLOWED - access to vhost 'other' refused for user 'u'"
-    assert str(refused.value) == told
+    assert permissions.has_any("u", "/")
+    assert not permissions.has_any("u", "other")
 
 
 def test_a_refusal_names_permission_resource_and_user() -> None:
-    access = permissions_of("", "", "").of("u", "/")
+    access = access_of(permissions_of("", "", ""), "u", "/")
     for permission, kind, name, told in (
         (Permission.CONFIGURE, "queue", "q", "configure access to queue 'q'"),
         (Permission.WRITE, "exchange", "", "write access to exchange 'amq.default'"),
@@ -94,7 +92,7 @@ def test_what_cannot_be_matched_in_bounded_time_is_refused_when_set() -> None:
 
 def test_topics_are_all_permitted_until_some_are_named() -> None:
     permissions = permissions_of(".*", ".*", ".*")
-    access = permissions.of("u", "/")
+    access = access_of(permissions, "u", "/")
     access.check_topic(Permission.WRITE, "amq.topic", "anything")
     permissions.set_topic("u", "/", "amq.topic", TopicGrant(r"^{username}\.", r"^x-{vhost}"))
     access.check_topic(Permission.WRITE, "amq.topic", "u.a")
@@ -127,4 +125,23 @@ def test_publishing_writes_to_an_exchange_and_consuming_reads_a_queue() -> None:
         ("queue.purge", "q"),
     ):
         permission, kind = NEEDED[method]
-        permissions.check("u", "/", Resource(kind, name), permission)
+        access_of(permissions, "u", "/").check(permission, kind, name)
+
+
+def test_without_the_library_all_and_nothing_can_be_set_and_the_rest_is_refused_in_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(*_: object) -> object:
+        raise ImportError("No module named 're2'")
+
+    monkeypatch.setattr(regex, "_compiled", missing)
+    monkeypatch.setattr(regex, "_engine", missing)
+    permissions = permissions_of(".*", "", "^$")
+    assert permissions.allows("u", "/", "anything", Permission.CONFIGURE)
+    assert not permissions.allows("u", "/", "q", Permission.WRITE)
+    assert not permissions.allows("u", "/", "q", Permission.READ)
+    with pytest.raises(InvalidPermission, match="the google-re2 package is missing"):
+        permissions.set("u", "/", Grant("^own", "", ""))
+    with pytest.raises(InvalidPermission, match="the google-re2 package is missing"):
+        permissions.set_topic("u", "/", "t", TopicGrant("{username}", ""))
+    assert permissions.allows("u", "/", "anything", Permission.CONFIGURE), "what was before holds"

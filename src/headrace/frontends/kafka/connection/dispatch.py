@@ -15,13 +15,14 @@ from collections.abc import Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from headrace.config.listeners import AMQP_PORTS
 from headrace.config.sasl import SaslListener
 from headrace.frontends.kafka.connection import api_versions, authentication_stage, cold_calls
 from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.between_brokers import listeners_for_brokers
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.hot_state import Shared
-from headrace.frontends.kafka.connection.registry import PEER_APIS
+from headrace.frontends.kafka.connection.registry import AMQP_APIS, PEER_APIS
 from headrace.frontends.kafka.connection.route import Route, pack_plain, pack_tagged
 from headrace.frontends.kafka.connection.stage import Stage
 from headrace.frontends.kafka.connection.throttle import Throttle
@@ -75,7 +76,8 @@ class Dispatcher:
         self.broker = broker
         self.coordinators = coordinators
         self.controller = controller
-        self.apis = tuple(apis)
+        speak_amqp = any(listener.protocol in AMQP_PORTS for listener in broker.config.listeners)
+        self.apis = (*apis, *AMQP_APIS) if speak_amqp else tuple(apis)
         served = self.apis if peers is None else (*self.apis, *PEER_APIS)
         self.routes: dict[int, Route] = {
             int(api.key) << 16 | version: Route(api, version, metrics.api(api.key))

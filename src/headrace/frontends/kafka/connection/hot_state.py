@@ -13,6 +13,7 @@ from headrace.ports.deadlines import Deadlines
 if TYPE_CHECKING:
     from headrace.broker.gathered_writes import GatheredWrites
     from headrace.cluster.peers.peer_port import PeerPort
+    from headrace.frontends.administration import Administration
 
 
 class Shared:
@@ -41,6 +42,8 @@ class Shared:
         """What other brokers may have done here."""
         self.broker_listeners = broker_listeners
         """Where other brokers are believed to be such."""
+        self.amqp: Administration | None = None
+        """What administrators may ask about AMQP; None where nobody speaks it."""
         self.deadlines = Deadlines(clock)
         self.request_pass = RequestPass(self.deadlines, writes, self.now)
         """The one that hot handlers append in."""

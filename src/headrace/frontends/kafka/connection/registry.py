@@ -206,6 +206,13 @@ APIS: tuple[Api, ...] = (
         "::test_offsets_are_described_altered_and_deleted"),
 )  # fmt: skip
 
+AMQP_APIS: tuple[Api, ...] = (
+    Api(ApiKey.AMQP_ADMINISTRATION, "admin", 0, 0, hot=True, in_turn=True, proof=
+        "tests/unit/frontends/test_amqp_administration.py"
+        "::test_vhosts_are_created_listed_and_deleted"),
+)  # fmt: skip
+"""Ours, beside Kafka's: served and told of where a listener speaks AMQP."""
+
 PEER_APIS: tuple[Api, ...] = (
     Api(ApiKey.LEADER_AND_ISR, "cluster", 5, 7, hot=True, in_turn=True, proof=
         "tests/unit/frontends/test_peer_apis.py"

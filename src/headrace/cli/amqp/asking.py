@@ -1,0 +1,88 @@
+"""How the commands of `headrace amqp` ask a broker, and how they print what it says."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from headrace.cli.shared.broker_options import BrokerOptions
+from headrace.cli.shared.failure import UsageError
+from headrace.cli.shared.output import Cell, note, print_json, print_line, print_table
+from headrace.client.amqp import ask_amqp
+from headrace.client.sync import run
+
+Row = Mapping[str, Any]
+Column = tuple[str, str | Callable[[Row], Cell]]
+"""A title, and the field below it or what makes it of a row."""
+
+DEFAULT_VHOST = "/"
+Vhost = Annotated[
+    str, Parameter(name=["--vhost", "-p"], show_default=True, help="The vhost that is meant.")
+]
+OneVhost = Annotated[
+    str | None, Parameter(name=["--vhost", "-p"], help="Of this vhost; of all, if you do not say.")
+]
+OneUser = Annotated[str | None, Parameter(name="--user", help="Of this user alone.")]
+
+
+def ask(cluster: BrokerOptions, operation: str, **question: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return what the broker answers. ApiError."""
+    with cluster.client() as client:
+        return run(ask_amqp(client, operation, **question))
+
+
+def show(rows: Sequence[Row], columns: Sequence[Column], *, json: bool, none: str) -> None:
+    """Print what was listed; `none`: what is said where there is nothing."""
+    if json:
+        print_json(rows)
+    elif not rows:
+        note(none)
+    else:
+        print_table(
+            [title for title, _ in columns],
+            [[_cell(row, what) for _, what in columns] for row in rows],
+        )
+
+
+def tell(text: str, value: Row, *, json: bool) -> None:
+    """Print what was done."""
+    if json:
+        print_json(value)
+    else:
+        print_line(text)
+
+
+def limit(name: str) -> Callable[[Row], Cell]:
+    """Return what shows a limit; none as `-`."""
+    return lambda row: None if row[name] < 0 else int(row[name])
+
+
+def flag(name: str) -> Callable[[Row], Cell]:
+    """Return what shows whether something is so."""
+    return lambda row: "yes" if row[name] else "no"
+
+
+def checked_limit(option: str, value: str | None) -> int | None:
+    """Return the number of a limit, -1 for `none`, None where it is not said. UsageError."""
+    if value is None:
+        return None
+    if value == "none":
+        return -1
+    if not value.isascii() or not value.isdigit() or len(value) > 9:
+        raise UsageError(f"{option} {value}: must be a number, or none")
+    return int(value)
+
+
+def _cell(row: Row, what: str | Callable[[Row], Cell]) -> Cell:
+    if callable(what):
+        return what(row)
+    value = row[what]
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        return value
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or None
+    if isinstance(value, dict):
+        return ",".join(f"{name}={inner}" for name, inner in value.items()) or None
+    return str(value) if value != "" else '""'

@@ -1,0 +1,94 @@
+"""`headrace amqp permission`: what users may do in vhosts."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from headrace.cli.amqp.asking import (
+    DEFAULT_VHOST,
+    Column,
+    OneUser,
+    OneVhost,
+    Vhost,
+    ask,
+    show,
+    tell,
+)
+from headrace.cli.shared.broker_options import BrokerOptions, Json
+
+app = App(
+    name="permission",
+    help="Set, list and clear permissions: what users may configure, write and read.",
+    default_parameter=Parameter(show_default=False, negative=()),
+)
+
+Configure = Annotated[
+    str, Parameter(help="What he may declare and delete, by a regular expression of RE2.")
+]
+Write = Annotated[str, Parameter(help="What he may publish and bind to.")]
+Read = Annotated[str, Parameter(help="What he may consume and bind from.")]
+
+_COLUMNS: list[Column] = [
+    ("USER", "user"), ("VHOST", "vhost"), ("CONFIGURE", "configure"), ("WRITE", "write"),
+    ("READ", "read"),
+]  # fmt: skip
+
+
+@app.command(name="list", alias=["ls"])
+def list_(
+    *,
+    vhost: OneVhost = None,
+    user: OneUser = None,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """List the permissions of all users, or of one, in all vhosts, or in one.
+
+    For example: headrace amqp permission list --user alice
+    """
+    rows = ask(cluster, "permission.list", vhost=vhost, user=user)
+    show(rows, _COLUMNS, json=json, none="nobody has permissions")
+
+
+@app.command(name="set")
+def set_(
+    user: str,
+    configure: Configure,
+    write: Write,
+    read: Read,
+    *,
+    vhost: Vhost = DEFAULT_VHOST,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Set what a user may do in a vhost, in place of what he could; "" is nothing.
+
+    For example: headrace amqp permission set alice '^own\\..*' '^own\\..*' '.*' --vhost shop
+    """
+    question = {
+        "user": user,
+        "vhost": vhost,
+        "configure": configure,
+        "write": write,
+        "read": read,
+    }
+    ask(cluster, "permission.set", **question)
+    tell(f"set permissions of {user} in vhost {vhost}", question, json=json)
+
+
+@app.command
+def clear(
+    user: str,
+    *,
+    vhost: Vhost = DEFAULT_VHOST,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Let a user open a vhost no more; channels that consume there are closed.
+
+    For example: headrace amqp permission clear alice --vhost shop
+    """
+    ask(cluster, "permission.clear", user=user, vhost=vhost)
+    tell(
+        f"cleared permissions of {user} in vhost {vhost}", {"user": user, "vhost": vhost}, json=json
+    )

@@ -1,0 +1,83 @@
+"""`headrace amqp topic-permission`: which routing keys users may use at topic exchanges."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from headrace.cli.amqp.asking import (
+    DEFAULT_VHOST,
+    Column,
+    OneUser,
+    OneVhost,
+    Vhost,
+    ask,
+    show,
+    tell,
+)
+from headrace.cli.shared.broker_options import BrokerOptions, Json
+
+app = App(
+    name="topic-permission",
+    help="Set, list and clear permissions of routing keys at topic exchanges.",
+    default_parameter=Parameter(show_default=False, negative=()),
+)
+
+_COLUMNS: list[Column] = [
+    ("USER", "user"), ("VHOST", "vhost"), ("EXCHANGE", "exchange"), ("WRITE", "write"),
+    ("READ", "read"),
+]  # fmt: skip
+
+
+@app.command(name="list", alias=["ls"])
+def list_(
+    *,
+    vhost: OneVhost = None,
+    user: OneUser = None,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """List which routing keys users may use at topic exchanges; who has none may use all.
+
+    For example: headrace amqp topic-permission list
+    """
+    rows = ask(cluster, "topic-permission.list", vhost=vhost, user=user)
+    show(rows, _COLUMNS, json=json, none="nobody has topic permissions")
+
+
+@app.command(name="set")
+def set_(
+    user: str,
+    exchange: str,
+    write: Annotated[str, Parameter(help="The routing keys he may publish with.")],
+    read: Annotated[str, Parameter(help="Those he may bind by.")],
+    *,
+    vhost: Vhost = DEFAULT_VHOST,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Set which routing keys a user may use at a topic exchange, by expressions of RE2.
+
+    {username} and {vhost} stand for these names. For example: headrace amqp topic-permission set
+    alice amq.topic '^{username}\\.' '.*'
+    """
+    question = {"user": user, "vhost": vhost, "exchange": exchange, "write": write, "read": read}
+    ask(cluster, "topic-permission.set", **question)
+    tell(f"set permissions of {user} at exchange {exchange}", question, json=json)
+
+
+@app.command
+def clear(
+    user: str,
+    exchange: Annotated[str | None, Parameter(help="One exchange; all, if you name none.")] = None,
+    *,
+    vhost: Vhost = DEFAULT_VHOST,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Let a user use all routing keys again, at one exchange or at all of a vhost.
+
+    For example: headrace amqp topic-permission clear alice amq.topic
+    """
+    ask(cluster, "topic-permission.clear", user=user, exchange=exchange, vhost=vhost)
+    done = {"user": user, "vhost": vhost, "exchange": exchange}
+    tell(f"cleared topic permissions of {user} in vhost {vhost}", done, json=json)

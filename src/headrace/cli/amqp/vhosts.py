@@ -1,0 +1,113 @@
+"""`headrace amqp vhost`: the worlds of names that RabbitMQ's clients open."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from headrace.cli.amqp.asking import Column, ask, checked_limit, limit, show, tell
+from headrace.cli.shared.broker_options import BrokerOptions, Json
+from headrace.cli.shared.confirmation import Yes, confirm
+from headrace.cli.shared.failure import UsageError
+
+app = App(
+    name="vhost",
+    help="Create, list, alter and delete vhosts.",
+    default_parameter=Parameter(show_default=False, negative=()),
+)
+
+Description = Annotated[str | None, Parameter(name="--description", help="What it is for.")]
+MaxConnections = Annotated[
+    str | None,
+    Parameter(name="--max-connections", help="How many may be open at once; none: any number."),
+]
+MaxQueues = Annotated[
+    str | None,
+    Parameter(name="--max-queues", help="How many queues may be declared; none: any number."),
+]
+_COLUMNS: list[Column] = [
+    ("VHOST", "name"), ("CONNECTIONS", "connections"), ("QUEUES", "queues"),
+    ("MAX-CONNECTIONS", limit("max_connections")), ("MAX-QUEUES", limit("max_queues")),
+    ("DESCRIPTION", lambda row: row["description"] or None),
+]  # fmt: skip
+
+
+@app.command(name="list", alias=["ls"])
+def list_(
+    *,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """List the vhosts, with their limits.
+
+    For example: headrace amqp vhost list
+    """
+    show(ask(cluster, "vhost.list"), _COLUMNS, json=json, none="there are no vhosts")
+
+
+@app.command
+def create(
+    name: str,
+    *,
+    description: Description = None,
+    max_connections: MaxConnections = None,
+    max_queues: MaxQueues = None,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Create a vhost; nobody may do anything there until he has permissions.
+
+    For example: headrace amqp vhost create shop --max-queues 1000
+    """
+    ask(
+        cluster,
+        "vhost.create",
+        name=name,
+        description=description,
+        max_connections=checked_limit("--max-connections", max_connections),
+        max_queues=checked_limit("--max-queues", max_queues),
+    )
+    tell(f"created vhost {name}", {"vhost": name}, json=json)
+
+
+@app.command
+def alter(
+    name: str,
+    *,
+    description: Description = None,
+    max_connections: MaxConnections = None,
+    max_queues: MaxQueues = None,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Give a vhost other limits; who is connected stays.
+
+    For example: headrace amqp vhost alter shop --max-connections none
+    """
+    if description is max_connections is max_queues is None:
+        raise UsageError("say what to alter: --description, --max-connections or --max-queues")
+    ask(
+        cluster,
+        "vhost.alter",
+        name=name,
+        description=description,
+        max_connections=checked_limit("--max-connections", max_connections),
+        max_queues=checked_limit("--max-queues", max_queues),
+    )
+    tell(f"altered vhost {name}", {"vhost": name}, json=json)
+
+
+@app.command(alias="rm")
+def delete(
+    name: str,
+    *,
+    yes: Yes = False,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Delete a vhost with its queues and their messages; its connections are closed.
+
+    For example: headrace amqp vhost delete shop
+    """
+    confirm(f"Delete vhost {name} with all its queues and messages?", yes=yes)
+    ask(cluster, "vhost.delete", name=name)
+    tell(f"deleted vhost {name}", {"vhost": name}, json=json)

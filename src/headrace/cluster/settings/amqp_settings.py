@@ -1,0 +1,146 @@
+"""Vhosts and users of AMQP in the store: `/config/amqp-vhosts/NAME`, `/config/amqp-users/NAME`.
+
+They lie beside the settings of Kafka's users, and other brokers hear of changes as of those
+(`ConfigChanges`). A user's credentials are not here but in `user_settings`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TypeVar
+
+from headrace.cluster.settings.entity_settings import store_failed
+from headrace.cluster.store.config_store import ConfigStore
+from headrace.cluster.store.znodes import BadPayload, quote_entity, unquote_entity
+from headrace.coordination.queues.definitions import (
+    Definitions,
+    UserDefinition,
+    VhostDefinition,
+    check_name,
+    decode_user,
+    decode_vhost,
+    encode_user,
+    encode_vhost,
+)
+from headrace.coordination.queues.queue_names import DEFAULT_VHOST
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.store import NodeExists, StoreError
+
+_logger = logging.getLogger(__name__)
+
+VHOSTS, USERS = "amqp-vhosts", "amqp-users"
+KINDS = frozenset({VHOSTS, USERS})
+NODE_CHARS_MAX = 500_000
+"""Of one user's settings: ZooKeeper refuses nodes over 1 MiB."""
+
+ChangeUser = Callable[[UserDefinition | None], UserDefinition | None]
+"""From what a user is, None: nothing is kept of him, to what he shall be. ApiError."""
+ChangeVhost = Callable[[VhostDefinition | None], VhostDefinition | None]
+D = TypeVar("D", UserDefinition, VhostDefinition)
+
+
+class AmqpSettings:
+    """The controller's part that knows the vhosts and users of AMQP."""
+
+    def __init__(
+        self, configs: ConfigStore, change: asyncio.Lock, definitions: Definitions
+    ) -> None:
+        """`change` is held while something is altered; `definitions` are kept up to date."""
+        self._configs = configs
+        self._change = change
+        self.definitions = definitions
+
+    async def load(self) -> None:
+        """Take up all that the store holds, and nothing else."""
+        for kind in KINDS:
+            with suppress(NodeExists):
+                await self._configs.store.create(f"/config/{kind}", b"")
+        vhosts = await self._configs.entities(f"/config/{VHOSTS}")
+        users = await self._configs.entities(f"/config/{USERS}")
+        self.definitions.replace(
+            _readable("vhost", vhosts, decode_vhost), _readable("user", users, decode_user)
+        )
+
+    async def read(self, kind: str, quoted: str) -> None:
+        """Take up what the store holds of one of them."""
+        name, texts = unquote_entity(quoted), await self._configs.at(f"/config/{kind}/{quoted}")
+        if kind == VHOSTS:
+            found = _readable("vhost", {name: texts} if texts else {}, decode_vhost)
+            self.definitions.put_vhost(name, found.get(name))
+        else:
+            users = _readable("user", {name: texts} if texts else {}, decode_user)
+            self.definitions.put_user(name, users.get(name))
+
+    async def change_vhost(self, name: str, change: ChangeVhost) -> VhostDefinition | None:
+        """Write what `change` makes of a vhost; it holds here on return. ApiError."""
+        return await asyncio.shield(self._change_vhost(name, change))
+
+    async def _change_vhost(self, name: str, change: ChangeVhost) -> VhostDefinition | None:
+        default = VhostDefinition() if name == DEFAULT_VHOST else None
+        vhost = await self._changed(
+            "vhost", VHOSTS, name, change, default, decode_vhost, encode_vhost
+        )
+        self.definitions.put_vhost(name, vhost)
+        return vhost
+
+    async def change_user(self, name: str, change: ChangeUser) -> UserDefinition | None:
+        """Write what `change` makes of a user; it holds here on return. ApiError."""
+        return await asyncio.shield(self._change_user(name, change))
+
+    async def _change_user(self, name: str, change: ChangeUser) -> UserDefinition | None:
+        default = self.definitions.default_of(name)
+        user = await self._changed("user", USERS, name, change, default, decode_user, encode_user)
+        self.definitions.put_user(name, user)
+        return user
+
+    async def _changed(
+        self,
+        what: str,
+        kind: str,
+        name: str,
+        change: Callable[[D | None], D | None],
+        default: D | None,
+        decode: Callable[[Mapping[str, str]], D],
+        encode: Callable[[D], dict[str, str]],
+    ) -> D | None:
+        """Write what `change` makes of one entity; `default`: what it is without a node."""
+        wanted: D | None = None
+
+        def changed(texts: dict[str, str]) -> dict[str, str]:
+            nonlocal wanted
+            wanted = change(decode(texts) if texts else default)
+            encoded = {} if wanted is None else encode(wanted)
+            if sum(len(key) + len(text) for key, text in encoded.items()) > NODE_CHARS_MAX:
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"too much is set for {what} {name!r}")
+            return encoded
+
+        try:
+            check_name(what, name)
+            async with self._change:
+                path = f"/config/{kind}/{quote_entity(name)}"
+                await self._configs.change(path, changed, drop_empty=True)
+        except ValueError as error:
+            raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
+        except BadPayload as error:
+            raise ApiError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, f"metadata store: mend or delete {error}"
+            ) from None
+        except StoreError as error:
+            raise store_failed(error) from error
+        return wanted
+
+
+def _readable(
+    what: str, found: Mapping[str, Mapping[str, str]], decode: Callable[[Mapping[str, str]], D]
+) -> dict[str, D]:
+    readable: dict[str, D] = {}
+    for name, texts in found.items():
+        try:
+            readable[name] = decode(texts)
+        except (ValueError, TypeError) as error:
+            _logger.error(
+                "AMQP: %s %r is left out, what the store has of it cannot be read (%s): set it"
+                " anew, or delete its node", what, name, error,
+            )  # fmt: skip
+    return readable

@@ -1,0 +1,45 @@
+"""Passwords as RabbitMQ keeps them: base64 of four bytes of salt and a digest of salt and password.
+
+Written here as `ALGORITHM:BASE64`, with RabbitMQ's names of the algorithms.
+"""
+
+import binascii
+import hashlib
+import hmac
+from base64 import b64decode
+
+from headrace.model.secret import Secret
+
+ALGORITHMS = {
+    "rabbit_password_hashing_sha256": "sha256",
+    "rabbit_password_hashing_sha512": "sha512",
+}
+_SALT_BYTES = 4
+
+
+def stored_hash(algorithm: str, encoded: str) -> str:
+    """Return a hash as it is kept; ValueError: it is none."""
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"the algorithm must be one of {', '.join(ALGORITHMS)}")
+    stored = f"{algorithm}:{encoded}"
+    _parts(stored)
+    return stored
+
+
+def is_password(stored: str, password: Secret) -> bool:
+    """Tell whether a password is the one that was hashed. ValueError: it is no hash."""
+    name, salt, expected = _parts(stored)
+    digest = hashlib.new(name, salt + password.reveal().encode()).digest()
+    return hmac.compare_digest(digest, expected)
+
+
+def _parts(stored: str) -> tuple[str, bytes, bytes]:
+    algorithm, _, encoded = stored.partition(":")
+    name = ALGORITHMS[algorithm]
+    try:
+        decoded = b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("the hash is not base64") from None
+    if len(decoded) != _SALT_BYTES + hashlib.new(name).digest_size:
+        raise ValueError(f"the hash has not the length of {algorithm}: was it made by another?")
+    return name, decoded[:_SALT_BYTES], decoded[_SALT_BYTES:]

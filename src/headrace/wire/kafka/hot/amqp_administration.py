@@ -1,0 +1,70 @@
+"""AmqpAdministration (key 20000, v0): ours, beside Kafka's; what `headrace amqp` asks.
+
+request   operation: string, question: bytes (a JSON object)
+response  error_code: int16, error_message: nullable string, answer: bytes (a JSON value)
+"""
+
+import json
+from typing import Any, NamedTuple
+
+from headrace.model.errors import Malformed
+from headrace.wire.kafka.reader import Reader
+from headrace.wire.kafka.writer import Writer
+
+VERSIONS = (0, 0)
+
+
+class AmqpQuestion(NamedTuple):
+    """One request."""
+
+    operation: str
+    question: dict[str, Any]
+
+
+class AmqpAnswer(NamedTuple):
+    """One response."""
+
+    error_code: int
+    error_message: str | None
+    answer: Any
+
+
+def encode_request(version: int, request: AmqpQuestion) -> bytes:
+    """Encode a request's body."""
+    writer = Writer()
+    writer.string(request.operation)
+    writer.bytes(json.dumps(request.question).encode())
+    return bytes(writer.out)
+
+
+def decode_request(body: memoryview) -> AmqpQuestion:
+    """Decode a request's body; Malformed."""
+    reader = Reader(body)
+    operation = reader.string()
+    text = bytes(reader.bytes())
+    try:
+        question = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Malformed("a question of administration that is no JSON") from None
+    if not isinstance(question, dict):
+        raise Malformed("a question of administration that is no object")
+    return AmqpQuestion(operation, question)
+
+
+def encode_response(response: AmqpAnswer) -> bytes:
+    """Encode a response's body."""
+    writer = Writer()
+    writer.int16(response.error_code)
+    writer.nullable_string(response.error_message)
+    writer.bytes(json.dumps(response.answer).encode())
+    return bytes(writer.out)
+
+
+def decode_response(version: int, body: memoryview) -> AmqpAnswer:
+    """Decode a response's body; Malformed."""
+    reader = Reader(body)
+    code, message = reader.int16(), reader.nullable_string()
+    try:
+        return AmqpAnswer(code, message, json.loads(bytes(reader.bytes())))
+    except ValueError:
+        raise Malformed("an answer of administration that is no JSON") from None

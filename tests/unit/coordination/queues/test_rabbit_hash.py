@@ -1,0 +1,45 @@
+"""Passwords as RabbitMQ keeps them."""
+
+import hashlib
+from base64 import b64encode
+
+import pytest
+
+from headrace.coordination.queues.rabbit_hash import is_password, stored_hash
+from headrace.model.secret import Secret
+
+SHA256, SHA512 = "rabbit_password_hashing_sha256", "rabbit_password_hashing_sha512"
+DOCUMENTED = "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR"
+"""Of `test12` with the salt 908DC60A: the example of RabbitMQ's documentation."""
+
+
+def test_the_hash_of_rabbitmqs_documentation_is_that_of_its_password() -> None:
+    stored = stored_hash(SHA256, DOCUMENTED)
+    assert is_password(stored, Secret("test12"))
+    assert not is_password(stored, Secret("test1"))
+    assert not is_password(stored, Secret(""))
+
+
+def test_sha512_is_salted_alike() -> None:
+    salt = b"\0\xff\1\2"
+    digest = hashlib.sha512(salt + "pässword".encode()).digest()
+    stored = stored_hash(SHA512, b64encode(salt + digest).decode())
+    assert is_password(stored, Secret("pässword"))
+    assert not is_password(stored, Secret("password"))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "encoded", "why"),
+    [
+        ("rabbit_password_hashing_md5", DOCUMENTED, "the algorithm must be one of"),
+        (SHA512, DOCUMENTED, "the length"),
+        (SHA256, DOCUMENTED[:-4], "the length"),
+        (SHA256, "not base64!", "not base64"),
+        (SHA256, "", "the length"),
+    ],
+)
+def test_what_is_no_hash_is_refused_when_it_is_brought(
+    algorithm: str, encoded: str, why: str
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        stored_hash(algorithm, encoded)

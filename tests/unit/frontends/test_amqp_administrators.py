@@ -1,0 +1,129 @@
+"""Who may ask about AMQP: the cluster's rights say, for each operation that there is."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from headrace.frontends.amqp.administration import Administration
+from headrace.frontends.kafka.admin import amqp_administration
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.model.errors import ErrorCode, Malformed
+from headrace.net.pending import Pending
+from headrace.security.acl import AclEntry, Permission
+from headrace.security.acl_rules import AclRules
+from headrace.security.audit import Audit
+from headrace.security.authorizer import CLUSTER_NAME, Operation, Resource, ResourceType
+from headrace.security.identity import USER, Identity, Principal
+from headrace.security.rules import RuleAuthorizer
+from headrace.wire.kafka.api import ApiKey
+from headrace.wire.kafka.hot.amqp_administration import (
+    AmqpAnswer,
+    AmqpQuestion,
+    decode_request,
+    decode_response,
+    encode_request,
+)
+from headrace.wire.kafka.writer import Writer
+from tests.support.amqp_channels import QueueRoom
+from tests.support.groups_kit import HandClock
+
+RIGHTS = {"reader": Operation.DESCRIBE, "changer": Operation.ALTER}
+
+
+class Noted(Administration):
+    """Notes what it is asked, and does nothing."""
+
+    def __init__(self) -> None:
+        settings: Any = SimpleNamespace(definitions=QueueRoom().broker._admission.definitions)
+        super().__init__(QueueRoom().broker, settings, settings)
+        self.asked: list[str] = []
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._operations)
+
+    async def ask(self, name: str, question: Mapping[str, Any]) -> object:
+        self.asked.append(name)
+        return None
+
+
+def answer(administration: Noted | None, user: str, operation: str, **question: Any) -> AmqpAnswer:
+    """Return what a user of Kafka's protocol is answered."""
+    rules = AclRules()
+    rules.put(
+        Resource(ResourceType.CLUSTER, CLUSTER_NAME),
+        [AclEntry(f"User:{who}", "*", right, Permission.ALLOW) for who, right in RIGHTS.items()],
+    )
+
+    async def main() -> AmqpAnswer:
+        tasks: list[asyncio.Task[None]] = []
+        shared = SimpleNamespace(
+            amqp=administration, spawn=lambda work: tasks.append(asyncio.create_task(work))
+        )
+        broker = SimpleNamespace(
+            authorizer=RuleAuthorizer([rules], super_users=[Principal(USER, "root")]),
+            audit=Audit(HandClock()),
+        )
+        context = RequestContext(
+            cast("Any", broker), cast("Any", None), cast("Any", None),
+            ApiKey.AMQP_ADMINISTRATION, 0, "c",
+            Identity("127.0.0.1", "SASL", Principal(USER, user)), cast("Any", shared),
+        )  # fmt: skip
+        body = encode_request(0, AmqpQuestion(operation, question))
+        pending = amqp_administration.handle(context, memoryview(body))
+        assert isinstance(pending, Pending)
+        await asyncio.gather(*tasks)
+        parts = pending.parts()
+        assert isinstance(parts, bytes)
+        return decode_response(0, memoryview(parts))
+
+    return asyncio.run(main())
+
+
+def test_every_operation_asks_for_the_right_to_list_or_to_change() -> None:
+    noted = Noted()
+    listing = {name for name in noted.names if name.endswith(".list")}
+    assert len(listing) == 10
+    for name in noted.names:
+        allowed = {"root", "reader" if name in listing else "changer"}
+        # ALTER implies DESCRIBE, as Kafka's ACLs have it.
+        allowed |= {"changer"}
+        for user in ("nobody", "reader", "changer", "root"):
+            del noted.asked[:]
+            told = answer(noted, user, name)
+            refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            assert told.error_code == (0 if user in allowed else refused), (name, user)
+            assert noted.asked == ([name] if user in allowed else [])
+
+
+def test_what_is_no_operation_is_refused_before_anybody_is_asked_for_rights() -> None:
+    told = answer(Noted(), "nobody", "vhost.explode")
+    assert told.error_code == ErrorCode.INVALID_REQUEST
+    assert "vhost.explode" in (told.error_message or "")
+
+
+def test_a_broker_that_speaks_no_amqp_says_so() -> None:
+    told = answer(None, "root", "vhost.list")
+    assert told.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_hash_is_in_no_line_of_the_audit_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        answer(Noted(), "root", "user.put", name="bob", hash="planted-hash-3")
+        answer(Noted(), "nobody", "user.put", name="bob", hash="planted-hash-3")
+    assert "user.put" in caplog.text
+    assert "hash=***" in caplog.text
+    assert "planted-hash-3" not in caplog.text
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"nonsense", b"\xff", b"7", b"[" * 100_000])
+def test_a_question_that_is_no_object_of_json_is_malformed(text: bytes) -> None:
+    writer = Writer()
+    writer.string("vhost.list")
+    writer.bytes(text)
+    with pytest.raises(Malformed):
+        decode_request(memoryview(bytes(writer.out)))
