@@ -80,13 +80,12 @@ class Frontends:
                 )
             if not self._config.amqp_preview:
                 raise ConfigError(
-                    f"listeners={listener}: {listener.protocol} is a preview: its queues, durable"
-                    " ones too, live in memory and are gone when the broker ends. Set"
-                    " amqp.preview=true to try it all the same, or leave that listener out"
+                    f"listeners={listener}: {listener.protocol} is a preview: docs/rabbitmq.md"
+                    " says what is missing. Set amqp.preview=true to use it all the same, or leave"
+                    " that listener out"
                 )
             log.warning(
-                "listener %s: AMQP is a preview: queues, durable ones too, live in memory and are"
-                " gone when the broker ends", listener,
+                "listener %s: AMQP is a preview: docs/rabbitmq.md says what is missing", listener
             )  # fmt: skip
             self._modules[listener.name] = FRONTENDS[listener.protocol]
 

@@ -97,9 +97,8 @@ class AmqpKeys(Keys):
     amqp_preview = key(
         Kind.BOOLEAN,
         False,
-        "Serve listeners of AMQP though they are a preview: queues, also durable ones, and all that"
-        " is declared live in memory and are gone when the broker ends. Without it a broker with"
-        " such a listener does not start.",
+        "Serve listeners of AMQP though they are a preview: docs/rabbitmq.md says what is missing."
+        " Without it a broker with such a listener does not start.",
     )
     amqp_unfinished_bytes_max = key(
         Kind.LONG,

@@ -3,7 +3,7 @@
 The port of whoever keeps them. Without one, all is in memory.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.coordination.queues.bindings import Removed
@@ -13,19 +13,31 @@ from headrace.model.errors import HeadraceError
 
 if TYPE_CHECKING:
     from headrace.coordination.queues.message_store import MessageStore
-    from headrace.coordination.queues.virtual_host import VirtualHost
 
 Declared = Exchange | Queue | Binding
 KeptDone = Callable[[HeadraceError | None], None]
 
 
+class Model(Protocol):
+    """The model of a vhost, as far as it tells what is durable. `virtual_host.VirtualHost`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def exchanges(self) -> Mapping[str, Exchange]: ...
+
+    @property
+    def queues(self) -> Mapping[str, Queue]: ...
+
+
 class Declarations(Protocol):
     """Keeps what is declared in virtual hosts, as far as it is durable."""
 
-    def added(self, host: "VirtualHost", declared: Declared) -> None:
+    def added(self, host: Model, declared: Declared) -> None:
         """Keep what was declared, or is bound now."""
 
-    def removed(self, host: "VirtualHost", removed: Removed) -> None:
+    def removed(self, host: Model, removed: Removed) -> None:
         """Keep it no longer, and drop the logs of queues."""
 
     def when_kept(self, done: KeptDone) -> None:
@@ -42,10 +54,10 @@ class Durability(Declarations, Protocol):
 class NothingKept:
     """Declarations that live in memory alone."""
 
-    def added(self, host: "VirtualHost", declared: Declared) -> None:
+    def added(self, host: Model, declared: Declared) -> None:
         """Keep nothing."""
 
-    def removed(self, host: "VirtualHost", removed: Removed) -> None:
+    def removed(self, host: Model, removed: Removed) -> None:
         """Keep nothing."""
 
     def when_kept(self, done: KeptDone) -> None:

@@ -12,6 +12,7 @@ from headrace.coordination.queues.declarations import Queue
 from headrace.coordination.queues.hosted_queue import StoredDone, StoreOwner
 from headrace.coordination.queues.log_messages import LogMessages
 from headrace.coordination.queues.message_store import Kept
+from headrace.coordination.queues.message_window import WindowsBytes
 from headrace.coordination.queues.queue_settings import Published, QueueType
 from headrace.coordination.queues.record_messages import record_bytes
 from headrace.coordination.queues.settled_files import SettledFiles
@@ -37,6 +38,7 @@ class QueueLogs:
         self.files = files
         self.clock = clock
         self.ask_for_log = ask_for_log
+        self.windows = WindowsBytes()
         self.appended: list[DurableMessages] = []
         """Those that have something to write."""
 
@@ -120,6 +122,7 @@ class DurableMessages:
             self,
             ttl_ms=settings.ttl_ms,
             drops_transient=settings.queue_type is QueueType.CLASSIC,
+            windows=logs.windows,
         )
 
         def loaded(error: HeadraceError | None) -> None:

@@ -14,12 +14,13 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.coordination.queues.log_loading import LogLoading
 from headrace.coordination.queues.message_reader import MessageReader, Read
 from headrace.coordination.queues.message_store import Kept, StoreListener
-from headrace.coordination.queues.message_window import CACHE_BYTES_MAX, MessageWindow
+from headrace.coordination.queues.message_window import CACHE_BYTES_MAX, MessageWindow, WindowsBytes
 from headrace.coordination.queues.queue_settings import Published
 from headrace.coordination.queues.record_messages import batch_of_messages, record_bytes
 from headrace.coordination.queues.settled_files import SettledFiles
@@ -59,6 +60,7 @@ class LogMessages:
         drops_transient: bool = False,
         cache_bytes_max: int = CACHE_BYTES_MAX,
         handed_out_ahead: int = HANDED_OUT_AHEAD,
+        windows: WindowsBytes | None = None,
     ) -> None:
         """Serve after `load`. `ttl_ms`: of every message of the queue, by its arguments.
 
@@ -70,7 +72,7 @@ class LogMessages:
         self._log = partition.log
         self._clock = clock
         self._listener = listener
-        self._cache_bytes_max = cache_bytes_max
+        self._new_window = partial(MessageWindow, bytes_max=cache_bytes_max, windows=windows)
         self._settlement = Settlement(partition, files, self._settled_durable, handed_out_ahead)
         self._reader = MessageReader(
             partition, files.disk, clock, ttl_ms, self._settlement.was_settled
@@ -84,7 +86,7 @@ class LogMessages:
             drops_transient=drops_transient,
         )
         self._reading = False
-        self._window = MessageWindow(0, cache_bytes_max)
+        self._window = self._new_window(0)
         self._again: dict[int, tuple[Message, float | None]] = {}
         """Messages below the mark that were read again, of one stretch of the log."""
         self._kept = Kept()
@@ -108,7 +110,7 @@ class LogMessages:
                 return
             settlement = self._settlement
             self._kept = kept
-            self._window = MessageWindow(settlement.mark, self._cache_bytes_max)
+            self._window = self._new_window(settlement.mark)
             self._partition.watch(self._advance)
             self._log.context.holds.add(self._log.topic_partition, settlement.held)
             settlement.tell_ahead()
@@ -141,6 +143,8 @@ class LogMessages:
         if self._timer is not None:
             self._timer.cancel()
         self._buffer, self._expiries = [], []
+        self._window.release()
+        self._again.clear()
 
     def _fail(self, error: HeadraceError) -> HeadraceError:
         if self.error is None:

@@ -3,21 +3,39 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from headrace.coordination.queues.memory_messages import MESSAGE_BYTES
 from headrace.wire.amqp.content import Message
 
-CACHE_BYTES_MAX = 4 * 1024 * 1024
-"""Bodies and headers of a queue's messages in memory; the others are read from the log."""
+CACHE_BYTES_MAX = 8 * 1024 * 1024
+"""A queue's messages in memory; the others are read from the log when they are next."""
+WINDOWS_BYTES_MAX = 64 * 1024 * 1024
+"""Those of all queues: beyond it messages are not kept in memory when they are written."""
 _TRIM_AT = 1024
+
+
+class WindowsBytes:
+    """What the windows of all queues hold."""
+
+    __slots__ = ("bytes", "bytes_max")
+
+    def __init__(self, bytes_max: int = WINDOWS_BYTES_MAX) -> None:
+        self.bytes = 0
+        self.bytes_max = bytes_max
 
 
 class MessageWindow:
     """What is at hand of what is to be handed out next."""
 
     __slots__ = (
-        "_bytes", "_bytes_max", "_expiries", "_head", "_messages", "_positions", "following",
+        "_all", "_bytes", "_bytes_max", "_expiries", "_head", "_messages", "_positions",
+        "following",
     )  # fmt: skip
 
-    def __init__(self, start: int, bytes_max: int = CACHE_BYTES_MAX) -> None:
+    def __init__(
+        self, start: int, bytes_max: int = CACHE_BYTES_MAX, windows: WindowsBytes | None = None
+    ) -> None:
+        """`windows`: of all queues together."""
+        self._all = windows or WindowsBytes()
         self._bytes_max = bytes_max
         self._bytes = 0
         self._positions: list[int] = []
@@ -35,7 +53,13 @@ class MessageWindow:
     @property
     def has_room(self) -> bool:
         """Whether it may grow."""
-        return self._bytes < self._bytes_max
+        return self._bytes < self._bytes_max and self._all.bytes < self._all.bytes_max
+
+    def release(self) -> None:
+        """Hold nothing any more: its queue is gone."""
+        self._all.bytes -= self._bytes
+        self._positions, self._messages, self._expiries = [], [], []
+        self._bytes = self._head = 0
 
     def extend(
         self,
@@ -48,7 +72,9 @@ class MessageWindow:
         self._positions += positions
         self._messages += messages
         self._expiries += expiries
-        self._bytes += sum(len(message.body) + len(message.header) for message in messages)
+        size = _size_of(messages)
+        self._bytes += size
+        self._all.bytes += size
         self.following = following
 
     def slice(
@@ -74,7 +100,9 @@ class MessageWindow:
         at = bisect_left(self._positions, below, self._head)
         positions = self._positions[self._head : at]
         messages = self._messages[self._head : at]
-        self._bytes -= sum(len(message.body) + len(message.header) for message in messages)
+        size = _size_of(messages)
+        self._bytes -= size
+        self._all.bytes -= size
         self._head = at
         if at >= _TRIM_AT and 2 * at >= len(self._positions):
             del self._positions[:at], self._messages[:at], self._expiries[:at]
@@ -83,3 +111,8 @@ class MessageWindow:
             self._positions, self._messages, self._expiries, self._head = [], [], [], 0
         self.following = max(self.following, below)
         return positions, [len(message.body) for message in messages]
+
+
+def _size_of(messages: Sequence[Message]) -> int:
+    sizes = sum([len(message.body) + len(message.header) for message in messages])
+    return sizes + MESSAGE_BYTES * len(messages)

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from headrace.coordination.queues.arguments import queue_settings
 from headrace.coordination.queues.declarations import Queue
+from headrace.coordination.queues.durability import Model
 from headrace.coordination.queues.exchanges import (
     DEFAULT_EXCHANGE,
     RESERVED_PREFIX,
@@ -89,7 +90,7 @@ def queue_record(queue: Queue) -> QueueRecord | None:
     return QueueRecord(queue.name, queue.auto_delete, queue.arguments)
 
 
-def binding_record(host: VirtualHost, binding: Binding) -> BindingRecord | None:
+def binding_record(host: Model, binding: Binding) -> BindingRecord | None:
     """Return a binding as it is stored; None: one of its ends is transient."""
     kind, name = binding.destination
     to_durable = host.queues[name].durable if kind == QUEUE else host.exchanges[name].durable

@@ -15,7 +15,7 @@ from headrace.cluster.controller_port import ControllerPort
 from headrace.cluster.topics.creation import NewTopic
 from headrace.coordination.queues.bindings import Removed
 from headrace.coordination.queues.declarations import Queue
-from headrace.coordination.queues.durability import Declared, KeptDone
+from headrace.coordination.queues.durability import Declared, KeptDone, Model
 from headrace.coordination.queues.durable_messages import DurableMessages, QueueLogs
 from headrace.coordination.queues.exchanges import Binding, Exchange
 from headrace.coordination.queues.message_store import MessageStore
@@ -31,7 +31,6 @@ from headrace.coordination.queues.stored_model import (
     queue_record,
 )
 from headrace.coordination.queues.stored_records import encode_record, record_name
-from headrace.coordination.queues.virtual_host import VirtualHost
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.store import Create, Delete, NodeExists, NoNode, Operation, Store, StoreError
 
@@ -114,7 +113,7 @@ class DurableQueues:
 
     # What is declared
 
-    def added(self, host: VirtualHost, declared: Declared) -> None:
+    def added(self, host: Model, declared: Declared) -> None:
         """Keep what was declared, if it is durable. `Declarations`."""
         record = _record(host, declared)
         if record is None:
@@ -124,7 +123,7 @@ class DurableQueues:
             self._next.added[node] = encode_record(host.name, record)
             self._run_soon()
 
-    def removed(self, host: VirtualHost, removed: Removed) -> None:
+    def removed(self, host: Model, removed: Removed) -> None:
         """Keep it no longer. `Declarations`."""
         upcoming = self._next
         for record in _records_of(removed):
@@ -300,7 +299,7 @@ async def _closed(messages: DurableMessages) -> None:
     await closed
 
 
-def _record(host: VirtualHost, declared: Declared) -> Record | None:
+def _record(host: Model, declared: Declared) -> Record | None:
     match declared:
         case Exchange():
             return exchange_record(declared)

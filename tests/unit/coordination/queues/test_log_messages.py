@@ -3,6 +3,7 @@
 import pytest
 
 from headrace.coordination.queues.message_reader import READ_BYTES
+from headrace.coordination.queues.message_window import MessageWindow, WindowsBytes
 from headrace.coordination.queues.queue_settings import Published
 from headrace.log.retention import apply_retention
 from headrace.model.errors import ApiError, ErrorCode
@@ -261,3 +262,18 @@ def test_a_get_shows_the_message_and_its_properties() -> None:
     assert delivery is not None
     assert shown(delivery) == "a"
     assert delivery[2].header == made.header
+
+
+def test_beyond_what_the_windows_of_all_queues_hold_messages_are_read_from_the_log() -> None:
+    windows = WindowsBytes(bytes_max=1)
+    first, second = (MessageWindow(0, windows=windows) for _ in range(2))
+    has_room = [second.has_room]
+    first.extend([0], [message("a")], [None], 1)
+    has_room.append(second.has_room)
+    first.pass_to(1)
+    has_room.append(second.has_room)
+    first.extend([1], [message("b")], [None], 2)
+    first.release()
+    has_room.append(second.has_room)
+    assert has_room == [True, False, True, True]
+    assert (windows.bytes, first.is_empty) == (0, True)
