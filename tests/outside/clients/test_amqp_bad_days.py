@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 
+import pika
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -281,3 +282,36 @@ def test_a_client_that_asks_for_no_heartbeats_has_none(address: Address) -> None
         with pytest.raises(TimeoutError):
             connection.receive(2.5)
         connection.open_channel()
+
+
+def test_pika_is_told_that_the_disk_is_low_and_a_consumer_notices_nothing() -> None:
+    config = CONFIG | {"amqp.disk.free.bytes.min": str(1 << 62)}
+    with BrokerThread(config, memory=True) as full:
+        port = full.call(lambda server: server.listeners[1].port)
+        connection = pika.BlockingConnection(
+            pika.ConnectionParameters("127.0.0.1", port, blocked_connection_timeout=1)
+        )
+        reasons: list[str] = []
+        connection.add_on_connection_blocked_callback(
+            lambda _, method: reasons.append(method.method.reason)
+        )
+        channel = connection.channel()
+        channel.queue_declare("q", exclusive=True)
+        assert channel.basic_get("q") == (None, None, None)
+        channel.basic_publish("", "q", b"m")
+        connection.process_data_events(10)
+        assert reasons == ["low on disk"]
+        with pytest.raises(pika.exceptions.ConnectionBlockedTimeout):
+            connection.process_data_events(10)
+
+
+def test_connections_of_amqp_count_among_all_and_the_next_one_is_closed() -> None:
+    with BrokerThread(CONFIG | {"max.connections": "2"}, memory=True) as small:
+        address = Address(small.call(lambda server: server.listeners[1].port))
+        with (
+            RawConnection(address).open(),
+            RawConnection(address).open(),
+            RawConnection(address) as third,
+            pytest.raises(Ended),
+        ):
+            third.open()

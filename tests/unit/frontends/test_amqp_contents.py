@@ -47,6 +47,23 @@ def test_an_error_amid_a_content_keeps_nothing_of_it() -> None:
     assert client.say(ChannelOpen(), channel=1) == [ChannelOpenOk()]
 
 
+def test_of_what_comes_on_a_channel_that_is_being_closed_nothing_is_kept_or_refused_again() -> None:
+    client = opened()
+    channel = client.channel()
+    channel.outlet.fail(NO_QUEUE, IDS[QueueDeclare])
+    assert client.heard() == [TOLD_NO_QUEUE]
+    for size in (5000, 17 << 20):
+        client.raw(CONTENT + encode_frame(FRAME_HEADER, 1, make_header(size)))
+        client.raw(encode_frame(FRAME_BODY, 1, bytes(4000)))
+        assert client.broker.unfinished == 0
+        client.raw(encode_frame(FRAME_BODY, 1, bytes(1000)) * ((size - 4000) // 1000))
+        rest = (size - 4000) % 1000
+        client.raw(encode_frame(FRAME_BODY, 1, bytes(rest)) if rest else b"")
+    assert client.heard() == []
+    client.say(ChannelCloseOk(), channel=1)
+    assert client.say(ChannelOpen(), channel=1) == [ChannelOpenOk()]
+
+
 @pytest.mark.parametrize(
     ("wire", "code", "text"),
     [

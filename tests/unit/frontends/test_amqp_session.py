@@ -123,6 +123,22 @@ def test_heartbeats_come_and_a_silent_client_is_ended() -> None:
     with_client(test)
 
 
+def test_who_is_held_up_is_heard_again_once_its_connection_is_closed_from_our_side() -> None:
+    async def test(frontend: AmqpFrontend, broker: NotedBroker, client: Socket) -> None:
+        await client.open()
+        client.say(ChannelOpen(), channel=1)
+        await client.method()
+        frontend.block("low on memory")
+        client.writer.write(publish_frames(1, message(b"first")))
+        assert type(await client.method()) is ConnectionBlocked
+        await frontend.stop()
+        assert type(await client.method()) is ConnectionClose
+        client.say(ConnectionCloseOk())
+        assert await asyncio.wait_for(client.reader.read(), 5) == b""
+
+    with_client(test)
+
+
 def test_a_large_frame_that_comes_slowly_is_a_sign_of_life() -> None:
     async def test(frontend: AmqpFrontend, broker: NotedBroker, client: Socket) -> None:
         await client.open(heartbeat=1)

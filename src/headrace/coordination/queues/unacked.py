@@ -7,6 +7,7 @@ hand out because of that is noted in `woken`.
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Protocol
 
 from headrace.coordination.queues.message_level import MessageLevel
@@ -142,7 +143,7 @@ class ChannelUnacked:
     def acknowledge(self, taken: Iterable[Held]) -> None:
         """Settle what `take` gave."""
         for holder, level, held in _runs(taken):
-            holder.queue.acknowledge(level, [position for _, _, position, _, _ in held])
+            holder.queue.acknowledge(level, list(map(itemgetter(2), held)))
             self._free(holder, len(held))
 
     def requeue(self, taken: Iterable[Held]) -> None:
@@ -246,7 +247,7 @@ class ChannelUnacked:
 
 def _runs(taken: Iterable[Held]) -> Iterator[tuple[Holder, MessageLevel, list[Held]]]:
     """Yield neighbours that are of one holder and one level."""
-    for (holder, level), held in groupby(taken, lambda each: each[:2]):
+    for (holder, level), held in groupby(taken, itemgetter(0, 1)):
         yield holder, level, list(held)
 
 

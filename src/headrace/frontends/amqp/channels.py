@@ -283,6 +283,7 @@ class Channels:
                 self.send(encode_method(channel.number, ChannelCloseOk()))
             case BasicPublish():
                 channel.contents.begin(method)
+                channel.contents.drop()
 
     def _open(self, channel: OpenChannel) -> None:
         if channel.port is not None:

@@ -113,7 +113,7 @@ class AmqpConnection:
     @property
     def holds_publishes(self) -> bool:
         """Whether the client publishes though the broker is out of a resource: read no more."""
-        return self._hold.on
+        return self._hold.on and self.state is State.RUNNING
 
     def take(self, data: bytes, now: float) -> int:
         """Take the whole frames in `data`; returns the bytes that were taken."""

@@ -19,7 +19,9 @@ _ANNOUNCED_BYTES_MAX = 512 << 20
 class ContentAssembly:
     """What of a publish has come and what is still to come. One for each channel."""
 
-    __slots__ = ("_body", "_bytes_left", "_header", "_message_bytes_max", "_method", "_note")
+    __slots__ = (
+        "_body", "_bytes_left", "_header", "_kept", "_message_bytes_max", "_method", "_note",
+    )  # fmt: skip
 
     def __init__(self, message_bytes_max: int, note: Callable[[int], None]) -> None:
         """`note` is told of each byte of a body kept, and of fewer when it is whole or dropped."""
@@ -28,6 +30,7 @@ class ContentAssembly:
         self._method: BasicPublish | None = None
         self._header: bytes | None = None
         self._bytes_left = 0
+        self._kept = False
         # Not its parts: a body may come in pieces of a byte, each of which would be an object.
         self._body: bytearray | None = None
 
@@ -39,9 +42,11 @@ class ContentAssembly:
     def begin(self, method: BasicPublish) -> None:
         """Take the method of which header and body are to come."""
         self._method = method
+        self._kept = True
 
     def drop(self) -> None:
         """Keep nothing of the body that is coming, which the sender must still finish."""
+        self._kept = False
         body, self._body = self._body, None
         if body:
             self._note(-len(body))
@@ -86,8 +91,10 @@ class ContentAssembly:
                 f"content body size {body_bytes} exceeds maximum allowed size"
                 f" {_ANNOUNCED_BYTES_MAX}",
             )
-        self._header, self._bytes_left, self._body = frame.payload, body_bytes, bytearray()
-        if body_bytes > self._message_bytes_max:
+        self._header, self._bytes_left = frame.payload, body_bytes
+        if self._kept:
+            self._body = bytearray()
+        if self._kept and body_bytes > self._message_bytes_max:
             self.drop()
             raise ChannelClosing(
                 ReplyCode.PRECONDITION_FAILED,

@@ -85,7 +85,7 @@ class AmqpSession:
         """Say that publishes find no room, and why; None: they do again."""
         if reason is None:
             self.amqp.unblock(self._clock.monotonic())
-            self._stream.go_on()
+            self._look()
         else:
             self.amqp.block(reason)
 
@@ -111,7 +111,9 @@ class AmqpSession:
             return
         if not self._connection.authenticated and amqp.state is State.RUNNING:
             self._connection.known()
-        if amqp.holds_publishes and not self._stream.held:
+        if not amqp.holds_publishes:
+            self._stream.go_on()
+        elif not self._stream.held:
             self._stream.hold()
         self._arm()
 
