@@ -173,6 +173,13 @@ def test_a_certificate_lets_in_who_is_known() -> None:
     assert door.ask("CN=carol", None).reason == "unknown user: 'CN=carol'"
 
 
+def test_a_certificate_makes_no_guest_of_another_machine() -> None:
+    door = Door(guest=True)
+    assert door.ask("guest", None, LOCAL) == Principal(USER, "guest")
+    refused = door.ask("guest", None, AWAY)
+    assert refused.reason == "user 'guest' can only connect via localhost: 'guest'"
+
+
 def test_passwords_are_in_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     door = Door()
     door.definitions.put_user("bob", UserDefinition(password_hash=TEST12))

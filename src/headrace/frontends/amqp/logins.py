@@ -32,6 +32,8 @@ Failed = Callable[[str], float]
 _NOBODYS = Credential(b"\0" * 24, b"\0" * 32, b"\0" * 32, ITERATIONS_MIN)
 """What passwords of those are compared with who have no credential: for the work alone."""
 
+_FAR_GUEST = "user 'guest' can only connect via localhost"
+
 
 class _Proof(NamedTuple):
     """How a password is checked."""
@@ -66,8 +68,7 @@ class UserLogins:
         """Tell `done` once who it is; a password takes some ms of work, done on a thread."""
         user, password = credentials.user, credentials.password
         if password is None:
-            known = self._is_known(user)
-            done(Principal(USER, user) if known else self._refused("unknown user", user, peer))
+            done(self._by_certificate(user, peer))
             return
         proof = self._proof(user)
 
@@ -75,8 +76,8 @@ class UserLogins:
             if outcome is not True:
                 reason = "unknown user" if proof is None else "wrong password"
                 done(self._refused(reason, user, peer))
-            elif user == GUEST and not _is_loopback(peer.host):
-                done(self._refused("user 'guest' can only connect via localhost", user, peer))
+            elif _is_far_guest(user, peer):
+                done(self._refused(_FAR_GUEST, user, peer))
             else:
                 if proof is not None and proof.rabbit_hash:
                     self._adopt(user, password)
@@ -84,12 +85,15 @@ class UserLogins:
 
         self._disk.run(lambda: _is_right(proof, password), checked)
 
-    def _is_known(self, user: str) -> bool:
-        return (
-            user in self._definitions.users
-            or bool(self._users.of(user))
-            or self._is_super(Principal(USER, user))
-        )
+    def _by_certificate(self, user: str, peer: Peer) -> Principal | LoginRefused:
+        """Return who a verified certificate names, where he is known."""
+        principal = Principal(USER, user)
+        kept = user in self._definitions.users or bool(self._users.of(user))
+        if not kept and not self._is_super(principal):
+            return self._refused("unknown user", user, peer)
+        if _is_far_guest(user, peer):
+            return self._refused(_FAR_GUEST, user, peer)
+        return principal
 
     def _proof(self, user: str) -> _Proof | None:
         """Return how a user's password is checked; None: there is no such user."""
@@ -122,6 +126,11 @@ def _is_right(proof: _Proof | None, password: Secret) -> bool:
     if is_guest:
         return hmac.compare_digest(password.reveal().encode(), GUEST.encode())
     return right and proof is not None
+
+
+def _is_far_guest(user: str, peer: Peer) -> bool:
+    """Tell whether that is guest, from another machine: whoever made him, and however he proves it."""
+    return user == GUEST and not _is_loopback(peer.host)
 
 
 def _is_loopback(host: str) -> bool:
