@@ -202,9 +202,10 @@ def test_how_often_a_message_came_back_is_told_and_goes_on_counting_after_a_rest
 def test_levels_that_were_kept_are_served_by_priority() -> None:
     high = KeptMessages(Kept(ready=1, ready_bytes=1), 1)
     low = KeptMessages(Kept(ready=2, ready_bytes=2, expiring=True), 2)
-    low._expiries[0] = 50.0
+    low._expiries[0] = 150.0
     kit = QueueKit(settings(priority_max=9), kept={1: low, 7: high})
     assert kit.get() == ":0"
-    assert kit.queue.next_deadline() == 50
+    assert kit.queue.next_deadline() == 150
+    kit.now = 150.0
     assert kit.get() == ":1"
     assert kit.queue.ready == 0

@@ -58,7 +58,7 @@ def dev(
         int | None,
         Parameter(
             help="Let RabbitMQ's clients in at the first broker, by this port (0: a free one), with"
-            " their user guest; what they declare and publish there lives in memory.",
+            " their user guest.",
         ),
     ] = None,
     data: Annotated[

@@ -166,8 +166,6 @@ class HostedQueue(MessageQueue):
 
     def delete(self, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete the queue; who waits for one of its messages gets none."""
-        for store in self.late_stores:
-            store.drop()
         count = super().delete(if_unused=if_unused, if_empty=if_empty)
         getters, self._getters = self._getters, deque()
         for getter in getters:

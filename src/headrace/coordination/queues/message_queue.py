@@ -377,8 +377,7 @@ class MessageQueue:
             raise ChannelClosing(ReplyCode.PRECONDITION_FAILED, f"{self.title} in use")
         for consumer in self.consumers:
             consumer.channel.forget(consumer)
-        self.deleted = True
-        count = self.purge()
+        self.deleted, count = True, self.purge()
         for level in self._levels.values():
             if isinstance(level.store, GoesWithQueue):
                 level.store.drop()
@@ -387,10 +386,8 @@ class MessageQueue:
     # Inside
 
     def _level_of(self, priority: int) -> MessageLevel:
-        level = self._levels.get(priority)
-        if level is None:
-            level = self._add_level(priority, self._make_store(priority))
-        return level
+        known = self._levels.get(priority)
+        return known or self._add_level(priority, self._make_store(priority))
 
     def _add_level(self, priority: int, store: MessageStore) -> MessageLevel:
         kept = store.kept()

@@ -114,9 +114,10 @@ class QueueHost:
             self._remove(removed)
 
     def clear(self) -> None:
-        """Delete all queues: the vhost is deleted."""
+        """Delete all queues, exchanges and bindings: the vhost is deleted."""
         for name in list(self.queues):
             self._remove(self.model.remove_queue(name))
+        self.model.remove_exchanges()
 
     def _remove(self, removed: Removed) -> int:
         """Let queues go that the model has let go; returns how many messages were ready."""

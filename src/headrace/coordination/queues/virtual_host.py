@@ -252,6 +252,13 @@ class VirtualHost:
             self.router.forget()
         return self._removed(removed._replace(queues=(name,)))
 
+    def remove_exchanges(self) -> None:
+        """Remove all exchanges that were declared, and their bindings: the vhost is deleted."""
+        for exchange in list(self.exchanges.values()):
+            if exchange.name in self.exchanges and exchange.name:
+                self._removed(self.bindings.remove_exchange(exchange))
+        self.router.forget()
+
     def _removed(self, removed: Removed) -> Removed:
         self.kept.removed(self, removed)
         return removed

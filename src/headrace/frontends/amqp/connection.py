@@ -80,9 +80,7 @@ class AmqpConnection:
         woken: Callable[[], float] | None = None,
     ) -> None:
         """`takes_more` tells whether there is room for deliveries; `room` says when again.
-
-        `woken`: called where something becomes of it outside of `take` and `tick`; tells the time,
-        and looks at it soon.
+        `woken`, called where something becomes of it outside of `take` and `tick`, tells the time.
         """
         self.state = State.HEADER
         self.ended = False
@@ -165,9 +163,7 @@ class AmqpConnection:
 
     def _header(self, header: bytes) -> None:
         if header not in (PROTOCOL_HEADER, _HEADER_0_9):
-            self.reason = f"a client began with {header!r} instead of AMQP 0-9-1's header"
-            if negotiation.says_http(header):
-                self.reason = "a client speaks HTTP to a listener of AMQP: check the port"
+            self.reason = negotiation.wrong_header(header)
             self._send(PROTOCOL_HEADER)
             self.lost()
             return
@@ -299,11 +295,10 @@ class AmqpConnection:
 
     def _tell_of_hold(self) -> None:
         """Tell a client that publishes that there is no room, once."""
-        hold = self._hold
         known = negotiation.capability(self.client_properties, "connection.blocked")
-        if known and not hold.told and hold.reason is not None:
-            hold.told = True
-            self._answer(ConnectionBlocked(hold.reason))
+        if known and not self._hold.told and self._hold.reason is not None:
+            self._hold.told = True
+            self._answer(ConnectionBlocked(self._hold.reason))
 
     @property
     def deadline(self) -> float | None:
@@ -376,13 +371,12 @@ class AmqpConnection:
             self._now = self._woken()
 
     def _say_close(self, error: AmqpError, ids: MethodId) -> None:
-        text = texts.reply_text(error)
-        self._answer(ConnectionClose(error.code, text, ids.class_id, ids.method_id))
+        method = ConnectionClose(error.code, texts.reply_text(error), ids.class_id, ids.method_id)
+        self._answer(method)
 
     def _closed(self) -> None:
         self.state = State.CLOSED
-        interval = self._tuned.heartbeat_s
-        self._end_later(min(interval or CLOSE_S_MAX, CLOSE_S_MAX))
+        self._end_later(min(self._tuned.heartbeat_s or CLOSE_S_MAX, CLOSE_S_MAX))
 
     def _discard(self) -> None:
         """Take nothing more, and end after a while."""

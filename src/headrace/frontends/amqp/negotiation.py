@@ -151,6 +151,8 @@ def capability(client_properties: FieldTable, name: str) -> bool:
     return isinstance(capabilities, dict) and capabilities.get(name) is True
 
 
-def says_http(first: bytes) -> bool:
-    """Return whether a client's first bytes are a request of HTTP."""
-    return re.match(rb"(GET|HEAD|POST|PUT) ", first) is not None
+def wrong_header(first: bytes) -> str:
+    """Return why a client that begins with these bytes is not served, for our log."""
+    if re.match(rb"(GET|HEAD|POST|PUT) ", first):
+        return "a client speaks HTTP to a listener of AMQP: check the port"
+    return f"a client began with {first!r} instead of AMQP 0-9-1's header"
