@@ -10,6 +10,9 @@ FAREWELL = amqp_frame(b"the broker stops")
 class EchoFrontend:
     """`server.frontends.Frontend`."""
 
+    administration = None
+    """Administrators ask nothing of it."""
+
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.sessions: list[AmqpEcho] = []

@@ -9,7 +9,13 @@ from collections.abc import Iterable
 
 from headrace.cluster.store.znodes import NONSENSE, BadPayload
 from headrace.security.acl import AclEntry, Permission
-from headrace.security.authorizer import Operation, PatternType, Resource, ResourceType
+from headrace.security.authorizer import (
+    NOT_KAFKAS,
+    Operation,
+    PatternType,
+    Resource,
+    ResourceType,
+)
 
 LITERAL_ACLS = "/kafka-acl"
 PREFIXED_ACLS = "/kafka-acl-extended/prefixed"
@@ -29,7 +35,7 @@ def word(member: Operation | Permission | ResourceType) -> str:
 
 OPERATIONS = {word(found): found for found in Operation if found >= Operation.ALL}
 PERMISSIONS = {word(found): found for found in Permission if found > Permission.ANY}
-KINDS = {word(found): found for found in ResourceType if found > ResourceType.ANY}
+KINDS = {word(found): found for found in ResourceType if ResourceType.ANY < found < NOT_KAFKAS}
 
 ROOTS = (
     *(f"{root}/{kind}" for root in ROOT_OF.values() for kind in KINDS),

@@ -146,8 +146,7 @@ class MessageQueue:
         given: list[Delivery] = []
         getter = Consumer(self, channel, "", no_ack=no_ack, counted=False)
         self.unacked += give(getter, taken, given, now)
-        if self._expiring:
-            # What is of age behind it is no longer left, which get-ok tells.
+        if self._expiring:  # what is of age behind it is no longer left: get-ok tells that
             self._expire_head(now)
         return given[0]
 
@@ -377,7 +376,8 @@ class MessageQueue:
             raise ChannelClosing(ReplyCode.PRECONDITION_FAILED, f"{self.title} in use")
         for consumer in self.consumers:
             consumer.channel.forget(consumer)
-        self.deleted, count = True, self.purge()
+        self.deleted = True
+        count = self.purge()
         for level in self._levels.values():
             if isinstance(level.store, GoesWithQueue):
                 level.store.drop()

@@ -129,7 +129,7 @@ def _is_right(proof: _Proof | None, password: Secret) -> bool:
 
 
 def _is_far_guest(user: str, peer: Peer) -> bool:
-    """Tell whether that is guest, from another machine."""
+    """Tell whether that is guest, from another machine, however he proves to be it."""
     return user == GUEST and not _is_loopback(peer.host)
 
 
