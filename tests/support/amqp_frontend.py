@@ -16,7 +16,6 @@ class EchoFrontend:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.sessions: list[AmqpEcho] = []
-        self.administration = None
 
     def open(self, connection: Connection) -> AmqpEcho:
         """Return a session that echoes."""
