@@ -12,7 +12,6 @@ from typing import Any
 import headrace.spark
 from tests.spark_kills.live_points import PlantedTable, PlantedTopicSink
 
-PIPELINE = "live"
 OFFSETS_A_BATCH = 150
 
 
@@ -38,12 +37,13 @@ def main() -> int:
         .load()
     )
     first, second = targets.split(",")
+    pipeline = f"live-{first}"  # a broker remembers pipelines by name: each story has its own
     rows = records.selectExpr(f"if(offset % 2 = 0, '{first}', '{second}') topic", "value")
     started = []
     if "topic" in queries:
-        started.append(_topic(rows.repartition(int(tasks)), bootstrap, directory))
+        started.append(_topic(rows.repartition(int(tasks)), bootstrap, directory, pipeline))
     if "table" in queries:
-        started.append(_table(records.repartition(int(tasks)), kind, directory))
+        started.append(_table(records.repartition(int(tasks)), kind, directory, pipeline))
     for query in started:
         try:
             query.awaitTermination()
@@ -54,19 +54,19 @@ def main() -> int:
     return int(failed)
 
 
-def _topic(rows: Any, bootstrap: str, directory: Path) -> Any:
+def _topic(rows: Any, bootstrap: str, directory: Path, pipeline: str) -> Any:
     return (
         rows.writeStream.format("planted")
         .option("kafka.bootstrap.servers", bootstrap)
-        .option("pipeline", PIPELINE)
+        .option("pipeline", pipeline)
         .option("checkpointLocation", str(directory / "topic-checkpoint"))
         .trigger(availableNow=True)
         .start()
     )
 
 
-def _table(records: Any, kind: str, directory: Path) -> Any:
-    writer = records.writeStream.format("planted-table").queryName(PIPELINE)
+def _table(records: Any, kind: str, directory: Path, pipeline: str) -> Any:
+    writer = records.writeStream.format("planted-table").queryName(pipeline)
     if kind == "iceberg":
         writer = writer.option("table", "sales.orders")
     return (

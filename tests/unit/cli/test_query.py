@@ -102,6 +102,13 @@ def test_a_records_own_columns_are_there_and_keep_their_names(
     assert plain[0]["headers"] == [{"key": "h", "value": "v"}]
 
 
+def test_a_column_that_is_only_asked_about_need_not_be_shown(
+    where: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    sql = 'select id from orders where "offset" >= 48 and partition = 1 and key is not null'
+    assert [row["id"] for row in rows_of(capfd, f"{sql} order by id", *where)] == [97, 99]
+
+
 def test_topics_are_joined_and_a_topic_with_itself(
     where: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -199,6 +199,17 @@ def test_how_often_a_message_came_back_is_told_and_goes_on_counting_after_a_rest
     assert kit.died() == ["0 delivery_limit"]
 
 
+def test_a_purge_takes_what_came_back_from_memory_too() -> None:
+    store = KeptMessages(Kept(ready=3, ready_bytes=3), 3)
+    kit = QueueKit(kept={0: store})
+    delivery = kit.queue.get(kit.channel, kit.now)
+    assert delivery is not None
+    kit.channel.nack(delivery[1])
+    assert store.bytes > 0
+    assert kit.queue.purge() == 3
+    assert store.bytes == 0
+
+
 def test_levels_that_were_kept_are_served_by_priority() -> None:
     high = KeptMessages(Kept(ready=1, ready_bytes=1), 1)
     low = KeptMessages(Kept(ready=2, ready_bytes=2, expiring=True), 2)
