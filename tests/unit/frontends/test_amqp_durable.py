@@ -5,8 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import pika
 import pytest
 
+from headrace.client.amqp import ask_amqp
+from headrace.client.sync import connect, run
 from headrace.frontends.amqp import durable_queues
 from headrace.ports.store import SessionLost
 from headrace.testing import BrokerThread
@@ -253,3 +256,34 @@ def test_a_topic_whose_queue_was_deleted_by_a_broker_that_was_killed_goes(start:
     eventually(lambda: again.topics() == [])
     again.declare()
     assert again.gets() == []
+
+
+def test_a_vhost_that_is_deleted_takes_all_that_was_declared_along(start: Start) -> None:
+    def ask(operation: str, **question: Any) -> None:
+        with connect(first.broker.bootstrap) as client:
+            run(ask_amqp(client, operation, **question))
+
+    first = start()
+    ask("vhost.create", name="shop")
+    ask("permission.set", user="guest", vhost="shop", configure=".*", write=".*", read=".*")
+    port = first.broker.call(lambda server: server.listeners[1].port)
+    parameters = pika.ConnectionParameters("127.0.0.1", port, "shop")
+    with pika.BlockingConnection(parameters) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.exchange_declare("kept", durable=True)
+        channel.queue_declare("q", durable=True)
+        channel.queue_bind("q", "kept", "a")
+        channel.basic_publish("kept", "a", b"one", pika.BasicProperties(delivery_mode=2))
+    assert len(first.topics()) == 1
+    ask("vhost.delete", name="shop")
+    eventually(lambda: not first.topics())
+    again = start()
+    hosts = again.broker.call(lambda server: declared(server))
+    assert hosts == ["/"]
+
+
+def declared(server: Any) -> list[str]:
+    """The names of the vhosts that there are at work."""
+    (frontend,) = server.frontends._others
+    return list(frontend.broker.virtual_hosts.hosts)
