@@ -5,8 +5,7 @@
 
 A durable queue is a topic: its messages' bodies are the records' values, their routing keys the
 keys. Reading takes nothing out of the queue: a shop's services work the queue as before, and
-whoever counts orders reads along. It needs queues that are on the log, which the preview does not
-have yet.
+whoever counts orders reads along.
 """
 
 import json

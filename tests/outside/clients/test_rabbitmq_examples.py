@@ -39,10 +39,5 @@ def test_an_example_does_what_it_says(doors: Doors, scenario: Scenario) -> None:
     scenario.play(doors.address)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="durable queues are not on the log yet: then this mark goes, and what the README says",
-)
 def test_orders_that_pika_placed_are_read_by_a_kafka_consumer(doors: Doors) -> None:
     example_programs.orders_are_read_by_a_kafka_consumer(*doors)

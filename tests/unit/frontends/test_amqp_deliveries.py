@@ -90,8 +90,11 @@ def test_global_prefetch_is_for_all_consumers_of_a_channel() -> None:
     client.say(BasicQos(0, 3, True))
     client.consume(tag="c")
     client.consume(tag="d")
-    assert len(client.publish(b"1", b"2", b"3", b"4")) == 3
+    assert len(client.publish(b"1", b"2", b"3", b"4", b"5", b"6")) == 3
     assert len(client.say(BasicQos(0, 4, True))) == 2, "its answer, and one more"
+    assert len(client.say(BasicQos(0, 9))) > 2, (
+        "a limit of each consumer lifts that of all together"
+    )
 
 
 def test_a_limit_of_bytes_is_not_served() -> None:

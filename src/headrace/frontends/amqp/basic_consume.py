@@ -133,10 +133,10 @@ def qos(channel: QueueChannel, method: BasicQos) -> None:
         raise ConnectionClosing(
             ReplyCode.NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})"
         )
-    if method.global_:
-        channel.unacked.set_prefetch(method.prefetch_count)
-        channel.wake()
-    else:
+    # As RabbitMQ has it, the one lifts the limit of all together.
+    channel.unacked.set_prefetch(method.prefetch_count if method.global_ else 0)
+    channel.wake()
+    if not method.global_:
         channel.prefetch = method.prefetch_count
     channel.answer(BasicQosOk())
 
