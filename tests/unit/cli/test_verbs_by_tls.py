@@ -1,5 +1,6 @@
 """Every verb that asks brokers does so by TLS and a password: from a file, and from a profile."""
 
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,16 @@ WORDS = [
     "query 'select count(*) from t'", "perf produce made --records 10", "disk",
     "perf consume made --timeout 1", "token create {place}/token.properties", "token list",
     "token renew none", "token expire none", "topic delete made --yes",
+    "amqp vhost create shop", "amqp vhost alter shop --max-queues 7", "amqp vhost list",
+    "amqp user create dave --password-file {password}", "amqp user alter dave --tag monitoring",
+    "amqp user import erin --hash-file {hash}", "amqp user list",
+    "amqp permission set dave '' '' '.*' --vhost shop", "amqp permission list",
+    "amqp topic-permission set dave amq.topic '' '.*' --vhost shop", "amqp topic-permission list",
+    "amqp topic-permission clear dave amq.topic --vhost shop",
+    "amqp permission clear dave --vhost shop", "amqp exchange list", "amqp queue list",
+    "amqp binding list", "amqp connection list", "amqp connection close 127.0.0.1:1",
+    "amqp channel list", "amqp consumer list", "amqp user delete dave",
+    "amqp vhost delete shop --yes",
 ]  # fmt: skip
 NOT_RUN = {
     "trace": "its --follow goes on until Ctrl-C, by the same client",
@@ -96,7 +107,8 @@ def test_every_verb_asks_by_tls_and_a_password(
         where = ["--profile", "p"]
     (tmp_path / "lines").write_text("one\ntwo\n")
     (tmp_path / "password").write_text("carols\n")
-    filled = {"lines": tmp_path / "lines", "place": tmp_path, "password": tmp_path / "password"}
+    (tmp_path / "hash").write_text(f"{b64encode(bytes(36)).decode()}\n")
+    filled = {name: tmp_path / name for name in ("lines", "password", "hash")} | {"place": tmp_path}
     failed = []
     for line in WORDS:
         # What is not there, or is not as asked for, was answered all the same: 0, 1 and 4.
