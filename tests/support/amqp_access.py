@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from headrace.coordination.queues.definitions import Definitions, UserDefinition
-from headrace.coordination.queues.permissions import Access, Grant, Permissions
+from headrace.coordination.queues.permissions.access import Access, Grant, Permissions
+from headrace.coordination.queues.permissions.definitions import Definitions, UserDefinition
 from headrace.frontends.amqp.access import Admission
 from headrace.security.audit import Audit
 from headrace.security.identity import USER, Identity, Principal

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from headrace.coordination.queues.declarations import Queue
-from headrace.coordination.queues.definitions import Definitions
-from headrace.coordination.queues.hosted_queue import MakeStore, StoreOwner
-from headrace.coordination.queues.memory_messages import MemoryMessages
-from headrace.coordination.queues.memory_use import MemoryUse
-from headrace.coordination.queues.message_store import MessageStore
-from headrace.coordination.queues.permissions import FULL_ACCESS, Access
+from headrace.coordination.queues.engine.hosted_queue import MakeStore
+from headrace.coordination.queues.message_store import MessageStore, StoreOwner
+from headrace.coordination.queues.messages.memory_messages import MemoryMessages
+from headrace.coordination.queues.messages.memory_use import MemoryUse
+from headrace.coordination.queues.model.declarations import Queue
+from headrace.coordination.queues.permissions.access import FULL_ACCESS, Access
+from headrace.coordination.queues.permissions.definitions import Definitions
 from headrace.frontends.amqp.bounds import Bounds
 from headrace.frontends.amqp.connection import AmqpConnection
 from headrace.frontends.amqp.negotiation import Settings

@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING
 
 from headrace.broker.partition import Partition
-from headrace.coordination.queues.declarations import Queue
-from headrace.coordination.queues.durable_messages import DurableMessages, QueueLogs
-from headrace.coordination.queues.hosted_queue import Getter, Hooks, HostedQueue
+from headrace.coordination.queues.engine.hosted_queue import Getter, Hooks, HostedQueue
+from headrace.coordination.queues.engine.unacked import ChannelUnacked
+from headrace.coordination.queues.messages.durable_messages import DurableMessages, QueueLogs
+from headrace.coordination.queues.messages.settled_files import SettledFiles
+from headrace.coordination.queues.model.declarations import Queue
 from headrace.coordination.queues.queue_settings import Published, QueueSettings
-from headrace.coordination.queues.settled_files import SettledFiles
-from headrace.coordination.queues.unacked import ChannelUnacked
 from headrace.model.errors import HeadraceError
 from headrace.model.nouns import LeaderEpoch
 from headrace.ports.deadlines import Deadlines
@@ -18,7 +18,7 @@ from tests.support.amqp_queues import settings
 from tests.support.log import NOW_MS, World, batch_of
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.deliveries import Delivery
+    from headrace.coordination.queues.engine.deliveries import Delivery
 
 
 class DurableQueue:

@@ -2,14 +2,14 @@
 
 from headrace.broker.partition import Partition
 from headrace.config.log_config import LogConfig
-from headrace.coordination.queues.consumers import Consumer
-from headrace.coordination.queues.deliveries import Delivery
-from headrace.coordination.queues.log_messages import LogMessages
-from headrace.coordination.queues.message_queue import MessageQueue
+from headrace.coordination.queues.engine.consumers import Consumer
+from headrace.coordination.queues.engine.deliveries import Delivery
+from headrace.coordination.queues.engine.message_queue import MessageQueue
+from headrace.coordination.queues.engine.unacked import ChannelUnacked
+from headrace.coordination.queues.messages.log_messages import LogMessages
+from headrace.coordination.queues.messages.settled_files import SettledFiles
 from headrace.coordination.queues.queue_names import queue_topic
 from headrace.coordination.queues.queue_settings import Published, QueueSettings
-from headrace.coordination.queues.settled_files import SettledFiles
-from headrace.coordination.queues.unacked import ChannelUnacked
 from headrace.model.errors import HeadraceError
 from headrace.model.nouns import LeaderEpoch, TopicPartition
 from headrace.record.batch import BatchHeader, check_produced

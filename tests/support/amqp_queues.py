@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from headrace.coordination.queues.consumers import Consumer
-from headrace.coordination.queues.deliveries import Delivery
-from headrace.coordination.queues.memory_messages import MemoryMessages
-from headrace.coordination.queues.memory_use import MemoryUse
-from headrace.coordination.queues.message_queue import MessageQueue
+from headrace.coordination.queues.engine.consumers import Consumer
+from headrace.coordination.queues.engine.deliveries import Delivery
+from headrace.coordination.queues.engine.message_queue import MessageQueue
+from headrace.coordination.queues.engine.unacked import ChannelUnacked
 from headrace.coordination.queues.message_store import MessageStore
+from headrace.coordination.queues.messages.memory_messages import MemoryMessages
+from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.coordination.queues.queue_settings import Overflow, Published, QueueSettings
-from headrace.coordination.queues.unacked import ChannelUnacked
 from headrace.wire.amqp.content import Message
 
 

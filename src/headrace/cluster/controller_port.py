@@ -26,7 +26,7 @@ from headrace.security.acl import AclBinding, AclFilter
 from headrace.security.identity import Principal
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.definitions import (
+    from headrace.coordination.queues.permissions.definitions import (
         Definitions,
         UserDefinition,
         VhostDefinition,

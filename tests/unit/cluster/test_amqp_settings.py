@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from headrace.cluster.settings.amqp_settings import AmqpSettings
-from headrace.coordination.queues.definitions import Definitions, UserDefinition, VhostDefinition
-from headrace.coordination.queues.permissions import Grant
+from headrace.coordination.queues.permissions.access import Grant
+from headrace.coordination.queues.permissions.definitions import (
+    Definitions,
+    UserDefinition,
+    VhostDefinition,
+)
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.server.assembly import Server
 from headrace.testing.sim.cluster import SimCluster

@@ -4,13 +4,13 @@ from collections.abc import Hashable, Sequence
 
 import pytest
 
-from headrace.coordination.queues.memory_messages import (
+from headrace.coordination.queues.message_store import Kept
+from headrace.coordination.queues.messages.memory_messages import (
     MESSAGE_BYTES,
     MemoryFull,
     MemoryMessages,
 )
-from headrace.coordination.queues.memory_use import MemoryUse
-from headrace.coordination.queues.message_store import Kept
+from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.coordination.queues.queue_settings import Published
 from headrace.wire.amqp.content import Message
 from tests.support.amqp_queues import QueueKit, memory_of, message_of, settings

@@ -2,12 +2,11 @@
 
 import pytest
 
-from headrace.coordination.queues.dead_letters import DeathReason
-from headrace.coordination.queues.memory_messages import MemoryMessages
-from headrace.coordination.queues.memory_use import MemoryUse
-from headrace.coordination.queues.message_queue import EXPIRED_BATCH_MAX
+from headrace.coordination.queues.engine.dead_letters import DeathReason
+from headrace.coordination.queues.engine.message_queue import EXPIRED_BATCH_MAX
+from headrace.coordination.queues.messages.memory_messages import MemoryMessages
+from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.coordination.queues.queue_settings import Overflow, Published
-from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
 from tests.support.amqp_queues import QueueKit, message_of, settings
 
 
@@ -257,20 +256,13 @@ def test_what_was_out_during_a_purge_still_expires_when_it_is_put_back() -> None
     assert kit.died() == ["a expired"]
 
 
-def test_a_delete_is_refused_where_its_conditions_do_not_hold() -> None:
+def test_a_deletion_tells_how_many_messages_were_ready_and_stops_the_consumers() -> None:
     kit = QueueKit()
+    kit.consume(prefetch=1)
     kit.publish("a")
-    consumer = kit.consume(prefetch=1)
-    with pytest.raises(ChannelClosing) as closing:
-        kit.queue.delete(if_empty=True)
-    assert str(closing.value) == "PRECONDITION_FAILED - queue 'q' in vhost '/' not empty"
-    assert closing.value.code is ReplyCode.PRECONDITION_FAILED
-    with pytest.raises(ChannelClosing) as closing:
-        kit.queue.delete(if_unused=True)
-    assert str(closing.value) == "PRECONDITION_FAILED - queue 'q' in vhost '/' in use"
-    assert not kit.queue.deleted
-    kit.queue.cancel(consumer, kit.now)
-    assert kit.queue.delete(if_unused=True) == 1
+    kit.publish("b")
+    assert kit.deliver() == ["c:a"]
+    assert kit.queue.delete() == 1
     assert kit.queue.deleted
 
 

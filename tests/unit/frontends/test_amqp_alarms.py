@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.coordination.queues.memory_use import MemoryUse
+from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.frontends.amqp.alarms import LOOK_SECONDS_MAX, LOOK_SECONDS_MIN, ResourceAlarms
 from headrace.ports.deadlines import Deadlines
 from headrace.wire.amqp.control_methods import (

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.queues import delivery_turns
+from headrace.coordination.queues.engine import delivery_turns
 from headrace.wire.amqp.control_methods import ChannelClose, ChannelOpen, ConnectionClose
 from headrace.wire.amqp.model_methods import (
     BasicAck,

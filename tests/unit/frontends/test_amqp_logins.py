@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.queues.definitions import Definitions, UserDefinition
-from headrace.coordination.queues.rabbit_hash import stored_hash
+from headrace.coordination.queues.permissions.definitions import Definitions, UserDefinition
+from headrace.coordination.queues.permissions.rabbit_hash import stored_hash
 from headrace.frontends.amqp import logins as module
 from headrace.frontends.amqp.logins import UserLogins
 from headrace.frontends.amqp.ports import Credentials, LoginRefused, Peer

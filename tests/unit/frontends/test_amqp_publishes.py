@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.coordination.queues.memory_messages import MESSAGE_BYTES, MemoryMessages
+from headrace.coordination.queues.messages.memory_messages import MESSAGE_BYTES, MemoryMessages
 from headrace.wire.amqp.control_methods import (
     ChannelClose,
     ConfirmSelect,
@@ -26,7 +26,7 @@ from tests.support.amqp_messages import message, publish_frames
 from tests.support.amqp_queues import memory_of
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.hosted_queue import MakeStore
+    from headrace.coordination.queues.engine.hosted_queue import MakeStore
 
 
 def confirming(room: QueueRoom, **queue: Any) -> QueueClient:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from headrace.cluster.settings.entity_settings import store_failed
 from headrace.cluster.store.config_store import ConfigStore
 from headrace.cluster.store.znodes import BadPayload, quote_entity, unquote_entity
-from headrace.coordination.queues.definitions import (
+from headrace.coordination.queues.permissions.definitions import (
     Definitions,
     UserDefinition,
     VhostDefinition,

@@ -4,12 +4,15 @@ A store keeps messages at positions: integers that rise, not always by one. It k
 are settled. The queue knows in which order those that are not go out, and who holds them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from headrace.coordination.queues.queue_settings import Published
 from headrace.model.errors import HeadraceError
 from headrace.wire.amqp.content import Message
+
+StoredDone = Callable[[bool], None]
+"""Told whether all that was asked about is kept for good."""
 
 
 class Kept(NamedTuple):
@@ -67,10 +70,43 @@ class MessageStore(Protocol):
 
 @runtime_checkable
 class GoesWithQueue(Protocol):
-    """A store that has nothing on disk."""
+    """A store that can be deleted with its queue."""
 
     def drop(self) -> None:
-        """Forget all, also what is out: the queue is deleted."""
+        """Forget all, also what is out: the queue is deleted. Who waits is told: all is well."""
+
+
+class StoreOwner(Protocol):
+    """Whose messages a store keeps."""
+
+    def readable(self) -> None:
+        """Note that the store can be read further: handing out is worth a try."""
+
+    def log_made(self) -> None:
+        """Note that there is a log now, which others may write to."""
+
+    def arrived(self, priority: int, count: int, size: int) -> None:
+        """Note that others wrote `count` messages of `size` bytes to the store."""
+
+    def failed(self, error: HeadraceError) -> None:
+        """Note that the store takes and gives nothing any more."""
+
+
+@runtime_checkable
+class LateStore(GoesWithQueue, Protocol):
+    """A store that keeps a message for good some time after it has taken it: a log."""
+
+    def attach(self, owner: StoreOwner) -> None:
+        """Say whose messages they are."""
+
+    def want_log(self) -> None:
+        """Have the log made, though there is nothing to be kept yet."""
+
+    def when_stored(self, done: StoredDone) -> None:
+        """Tell `done` once all that was appended so far is kept for good; False: it never will."""
+
+    def close(self, done: Callable[[], None]) -> None:
+        """Write down all there is to know, then `done`: the broker stops."""
 
 
 class StoreListener(Protocol):

@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.coordination.queues.definitions import Definitions
-from headrace.coordination.queues.permission_rules import (
+from headrace.coordination.queues.permissions.access import Access, Permission, access_refused
+from headrace.coordination.queues.permissions.definitions import Definitions
+from headrace.coordination.queues.permissions.permission_rules import (
     OPERATIONS,
     PermissionRules,
     resource_of,
     vhost_resource,
 )
-from headrace.coordination.queues.permissions import Access, Permission, access_refused
 from headrace.security.acl_rules import acl_rules_of
 from headrace.security.authorizer import Authorizer, Operation
 from headrace.security.identity import Identity

@@ -8,19 +8,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.cluster.settings.user_settings import Deletion
-from headrace.coordination.queues.definitions import (
-    UNLIMITED,
-    UserDefinition,
-    VhostDefinition,
-)
-from headrace.coordination.queues.permissions import (
+from headrace.coordination.queues.permissions.access import (
     Grant,
     InvalidPermission,
     Permissions,
     TopicGrant,
 )
+from headrace.coordination.queues.permissions.definitions import (
+    UNLIMITED,
+    UserDefinition,
+    VhostDefinition,
+)
+from headrace.coordination.queues.permissions.rabbit_hash import stored_hash
 from headrace.coordination.queues.queue_names import DEFAULT_VHOST
-from headrace.coordination.queues.rabbit_hash import stored_hash
 from headrace.frontends.amqp.listing import Listing
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.security.scram import NUMBERS

@@ -5,7 +5,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from headrace.cluster.settings.user_settings import Deletion, Upsertion
-from headrace.coordination.queues.definitions import UserDefinition
+from headrace.coordination.queues.permissions.definitions import UserDefinition
 from headrace.model.errors import ApiError
 from headrace.security.scram import ITERATIONS_MIN, NUMBERS, salted
 

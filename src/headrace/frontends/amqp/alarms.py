@@ -6,7 +6,7 @@ The words and the moment are RabbitMQ's: `low on memory`, `low on disk & memory`
 import logging
 from collections.abc import Callable
 
-from headrace.coordination.queues.memory_use import MemoryUse
+from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.ports.deadlines import Deadlines
 
 log = logging.getLogger(__name__)

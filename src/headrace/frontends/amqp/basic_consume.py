@@ -4,10 +4,10 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from typing import Any
 
-from headrace.coordination.queues.arguments import consumer_settings
-from headrace.coordination.queues.dead_messages import WEIGHT_AT, as_delivered
-from headrace.coordination.queues.deliveries import Delivery
-from headrace.coordination.queues.hosted_queue import Getter, HostedQueue
+from headrace.coordination.queues.engine.dead_messages import WEIGHT_AT, as_delivered
+from headrace.coordination.queues.engine.deliveries import Delivery
+from headrace.coordination.queues.engine.hosted_queue import Getter, HostedQueue
+from headrace.coordination.queues.model.arguments import consumer_settings
 from headrace.coordination.queues.queue_settings import QueueType
 from headrace.coordination.queues.refusals import precondition_failed
 from headrace.frontends.amqp import direct_replies

@@ -1,16 +1,16 @@
 """basic.publish: a message goes to all queues of its route, or comes back, or is refused."""
 
-from headrace.coordination.queues.exchanges import ExchangeType
-from headrace.coordination.queues.permissions import Permission
-from headrace.coordination.queues.published_properties import (
+from headrace.coordination.queues.model.exchanges import ExchangeType
+from headrace.coordination.queues.model.published_properties import (
     Traits,
     further_keys,
     headers_getter,
     traits_of,
 )
+from headrace.coordination.queues.model.routing import no_headers
+from headrace.coordination.queues.permissions.access import Permission
 from headrace.coordination.queues.queue_settings import Published
 from headrace.coordination.queues.refusals import EXCHANGE, precondition_failed
-from headrace.coordination.queues.routing import no_headers
 from headrace.frontends.amqp import direct_replies
 from headrace.frontends.amqp.channel import QueueChannel
 from headrace.frontends.amqp.open_transaction import Routed

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from headrace.coordination.queues.unacked import Held
+from headrace.coordination.queues.engine.unacked import Held
 from headrace.frontends.amqp.channel import QueueChannel
 from headrace.wire.amqp.hot import Settlement
 from headrace.wire.amqp.model_methods import BasicRecover, BasicRecoverAsync, BasicRecoverOk

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from headrace.coordination.queues.consumers import Consumer
-from headrace.coordination.queues.hosted_queue import HostedQueue
-from headrace.coordination.queues.permissions import NEEDED, Access
-from headrace.coordination.queues.queue_host import QueueHost
+from headrace.coordination.queues.engine.consumers import Consumer
+from headrace.coordination.queues.engine.hosted_queue import HostedQueue
+from headrace.coordination.queues.engine.queue_host import QueueHost
+from headrace.coordination.queues.engine.unacked import ChannelUnacked
+from headrace.coordination.queues.permissions.access import NEEDED, Access
 from headrace.coordination.queues.refusals import QUEUE, not_found
-from headrace.coordination.queues.unacked import ChannelUnacked
 from headrace.frontends.amqp.bounds import Bounds
 from headrace.frontends.amqp.ports import Outlet
 from headrace.wire.amqp.content import Message

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from headrace.coordination.queues.permissions import Access, Permission
-from headrace.coordination.queues.queue_host import QueueHost
+from headrace.coordination.queues.engine.queue_host import QueueHost
+from headrace.coordination.queues.permissions.access import Access, Permission
 from headrace.coordination.queues.refusals import QUEUE
 from headrace.frontends.amqp import negotiation
 from headrace.frontends.amqp.bounds import Bounds

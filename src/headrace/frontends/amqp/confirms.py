@@ -11,7 +11,7 @@ from headrace.frontends.amqp.ports import Outlet
 from headrace.wire.amqp.hot import encode_ack, encode_nack
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.hosted_queue import HostedQueue
+    from headrace.coordination.queues.engine.hosted_queue import HostedQueue
 
 
 class _Batch:

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.cluster.controller_port import ControllerPort
 from headrace.cluster.topics.creation import NewTopic
-from headrace.coordination.queues.bindings import Removed
-from headrace.coordination.queues.declarations import Queue
-from headrace.coordination.queues.durability import Declared, KeptDone, Model
-from headrace.coordination.queues.durable_messages import DurableMessages, QueueLogs
-from headrace.coordination.queues.exchanges import Binding, Exchange
 from headrace.coordination.queues.message_store import MessageStore
-from headrace.coordination.queues.queue_names import queue_topic
-from headrace.coordination.queues.settled_files import SettledFiles
-from headrace.coordination.queues.stored_model import (
+from headrace.coordination.queues.messages.durable_messages import DurableMessages, QueueLogs
+from headrace.coordination.queues.messages.settled_files import SettledFiles
+from headrace.coordination.queues.model.bindings import Removed
+from headrace.coordination.queues.model.declarations import Queue
+from headrace.coordination.queues.model.durability import Declared, KeptDone, Model
+from headrace.coordination.queues.model.exchanges import Binding, Exchange
+from headrace.coordination.queues.model.stored_model import (
     BindingRecord,
     ExchangeRecord,
     QueueRecord,
@@ -30,7 +29,8 @@ from headrace.coordination.queues.stored_model import (
     exchange_record,
     queue_record,
 )
-from headrace.coordination.queues.stored_records import encode_record, record_name
+from headrace.coordination.queues.model.stored_records import encode_record, record_name
+from headrace.coordination.queues.queue_names import queue_topic
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.store import Create, Delete, NodeExists, NoNode, Operation, Store, StoreError
 
@@ -89,7 +89,7 @@ def _new_round() -> _Round:
 
 
 class DurableQueues:
-    """`coordination.queues.durability.Durability` of one broker."""
+    """`coordination.queues.model.durability.Durability` of one broker."""
 
     def __init__(self, broker: "Broker", controller: ControllerPort, store: Store) -> None:
         self.logs = QueueLogs(SettledFiles(broker.disk, broker.clock), broker.clock, self._want)

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from headrace.coordination.queues.declarations import ExchangeFlags
-from headrace.coordination.queues.exchanges import Binding, Destination
+from headrace.coordination.queues.model.declarations import ExchangeFlags
+from headrace.coordination.queues.model.exchanges import Binding, Destination
 from headrace.coordination.queues.refusals import EXCHANGE
 from headrace.frontends.amqp.channel import QueueChannel
 from headrace.wire.amqp.model_methods import (

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from headrace.broker.broker import Broker
 from headrace.cluster.controller_port import ControllerPort
-from headrace.coordination.queues.durable_messages import DurableMessages
+from headrace.coordination.queues.messages.durable_messages import DurableMessages
 from headrace.frontends.amqp.access import Admission
 from headrace.frontends.amqp.administration import Administration
 from headrace.frontends.amqp.adoption import Adoption

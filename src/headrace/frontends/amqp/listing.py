@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from headrace.coordination.queues.definitions import Definitions
+from headrace.coordination.queues.permissions.definitions import Definitions
 from headrace.model.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.queue_host import QueueHost
+    from headrace.coordination.queues.engine.queue_host import QueueHost
     from headrace.frontends.amqp.queue_broker import QueueBroker
 
 Question = Mapping[str, Any]

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.coordination.queues.definitions import GUEST, Definitions
-from headrace.coordination.queues.rabbit_hash import is_password
+from headrace.coordination.queues.permissions.definitions import GUEST, Definitions
+from headrace.coordination.queues.permissions.rabbit_hash import is_password
 from headrace.frontends.amqp.ports import Credentials, LoginDone, LoginRefused, Peer
 from headrace.model.secret import Secret
 from headrace.security.identity import USER, Principal

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.coordination.queues.memory_messages import MESSAGE_BYTES
+from headrace.coordination.queues.engine.unacked import ChannelUnacked, Held
+from headrace.coordination.queues.messages.memory_messages import MESSAGE_BYTES
+from headrace.coordination.queues.model.routing import Route
 from headrace.coordination.queues.queue_settings import Published
-from headrace.coordination.queues.routing import Route
-from headrace.coordination.queues.unacked import ChannelUnacked, Held
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.hot import Settlement
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.hosted_queue import HostedQueue
+    from headrace.coordination.queues.engine.hosted_queue import HostedQueue
 
 
 class Routed(NamedTuple):

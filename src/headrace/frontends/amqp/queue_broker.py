@@ -3,15 +3,15 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
-from headrace.coordination.queues.consumers import Consumer
-from headrace.coordination.queues.dead_messages import WEIGHT_AT, as_delivered
-from headrace.coordination.queues.definitions import Definitions, UserDefinition
-from headrace.coordination.queues.deliveries import Delivery
-from headrace.coordination.queues.durability import Durability
-from headrace.coordination.queues.hosted_queue import MakeStore, stores_in_memory
-from headrace.coordination.queues.memory_use import MemoryUse
-from headrace.coordination.queues.permissions import Access
-from headrace.coordination.queues.virtual_hosts import VirtualHosts
+from headrace.coordination.queues.engine.consumers import Consumer
+from headrace.coordination.queues.engine.dead_messages import WEIGHT_AT, as_delivered
+from headrace.coordination.queues.engine.deliveries import Delivery
+from headrace.coordination.queues.engine.hosted_queue import MakeStore, stores_in_memory
+from headrace.coordination.queues.engine.virtual_hosts import VirtualHosts
+from headrace.coordination.queues.messages.memory_use import MemoryUse
+from headrace.coordination.queues.model.durability import Durability
+from headrace.coordination.queues.permissions.access import Access
+from headrace.coordination.queues.permissions.definitions import Definitions, UserDefinition
 from headrace.frontends.amqp.bounds import Bounds
 from headrace.frontends.amqp.channel import ChannelConsumer, QueueChannel
 from headrace.frontends.amqp.client import Client

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from headrace.coordination.queues.declarations import QueueFlags
-from headrace.coordination.queues.exchanges import Binding, Destination
+from headrace.coordination.queues.model.declarations import QueueFlags
+from headrace.coordination.queues.model.exchanges import Binding, Destination
 from headrace.coordination.queues.refusals import QUEUE, not_found, resource_text
 from headrace.frontends.amqp import direct_replies
 from headrace.frontends.amqp.channel import QueueChannel

@@ -6,12 +6,17 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.coordination.queues.declarations import Queue
-from headrace.coordination.queues.durable_messages import DurableMessages
-from headrace.coordination.queues.queue_host import QueueHost
+from headrace.coordination.queues.engine.queue_host import QueueHost
+from headrace.coordination.queues.messages.durable_messages import DurableMessages
+from headrace.coordination.queues.model.declarations import Queue
+from headrace.coordination.queues.model.stored_model import (
+    BindingRecord,
+    QueueRecord,
+    Record,
+    restore,
+)
+from headrace.coordination.queues.model.stored_records import decode_record
 from headrace.coordination.queues.queue_names import queue_of_topic, queue_topic
-from headrace.coordination.queues.stored_model import BindingRecord, QueueRecord, Record, restore
-from headrace.coordination.queues.stored_records import decode_record
 from headrace.frontends.amqp.durable_queues import DECLARATIONS, ROOT, DurableQueues
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError, Malformed
 from headrace.model.nouns import is_queue_topic
@@ -19,7 +24,7 @@ from headrace.ports.store import NodeExists, Store
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
-    from headrace.coordination.queues.virtual_hosts import VirtualHosts
+    from headrace.coordination.queues.engine.virtual_hosts import VirtualHosts
 
 _logger = logging.getLogger(__name__)
 

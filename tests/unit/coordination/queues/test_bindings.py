@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from headrace.coordination.queues.declarations import ExchangeFlags, QueueCounts, QueueFlags
-from headrace.coordination.queues.permissions import Grant, Permissions, TopicGrant
+from headrace.coordination.queues.model.declarations import ExchangeFlags, QueueCounts, QueueFlags
+from headrace.coordination.queues.permissions.access import Grant, Permissions, TopicGrant
 from headrace.wire.amqp.reply_codes import ChannelClosing
 from tests.support.amqp_access import access_of
 from tests.support.virtual_hosts import (

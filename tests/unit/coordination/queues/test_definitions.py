@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.coordination.queues.definitions import (
+from headrace.coordination.queues.permissions.access import (
+    Grant,
+    Permission,
+    Permissions,
+    TopicGrant,
+)
+from headrace.coordination.queues.permissions.definitions import (
     GUEST_BY_DEFAULT,
     Definitions,
     UserDefinition,
@@ -17,7 +23,6 @@ from headrace.coordination.queues.definitions import (
     encode_user,
     encode_vhost,
 )
-from headrace.coordination.queues.permissions import Grant, Permission, Permissions, TopicGrant
 
 ALL = Grant(".*", ".*", ".*")
 NAMES = st.text(min_size=1, max_size=20)

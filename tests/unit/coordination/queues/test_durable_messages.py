@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.coordination.queues import durable_messages
+from headrace.coordination.queues.messages import durable_messages
 from headrace.coordination.queues.queue_settings import Published
 from headrace.model.errors import ErrorCode, HeadraceError
 from tests.support.amqp_durable import DurableQueue

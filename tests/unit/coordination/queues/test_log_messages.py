@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.coordination.queues.message_reader import READ_BYTES
-from headrace.coordination.queues.message_window import MessageWindow, WindowsBytes
+from headrace.coordination.queues.messages.message_reader import READ_BYTES
+from headrace.coordination.queues.messages.message_window import MessageWindow, WindowsBytes
 from headrace.coordination.queues.queue_settings import Published
 from headrace.log.retention import apply_retention
 from headrace.model.errors import ApiError, ErrorCode

@@ -4,10 +4,10 @@ import pytest
 
 from headrace.coordination.delivery.cursor_state import CursorState
 from headrace.coordination.delivery.record_states import RecordState, StateBatch
-from headrace.coordination.queues import settled_files
-from headrace.coordination.queues.handed_out import HandedOut
-from headrace.coordination.queues.settled_files import FILE_NAME
-from headrace.coordination.queues.settled_state import (
+from headrace.coordination.queues.messages import settled_files
+from headrace.coordination.queues.messages.handed_out import HandedOut
+from headrace.coordination.queues.messages.settled_files import FILE_NAME
+from headrace.coordination.queues.messages.settled_state import (
     SettledState,
     decode_frames,
     encode_frame,
@@ -165,7 +165,7 @@ def test_counts_are_known_without_reading_what_was_counted(
     here.acknowledge(1)
     here.wait()
     with monkeypatch.context() as patched:
-        patched.delattr("headrace.coordination.queues.message_reader.messages_in")
+        patched.delattr("headrace.coordination.queues.messages.message_reader.messages_in")
         again = here.killed()
     assert (again.q.ready, again.q.ready_bytes) == (2, 6)
     here.published("d")
@@ -176,7 +176,7 @@ def test_counts_are_known_without_reading_what_was_counted(
 def test_a_file_that_grows_long_is_replaced_by_what_it_comes_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("headrace.coordination.queues.settlement.FILE_BYTES_MAX", 500)
+    monkeypatch.setattr("headrace.coordination.queues.messages.settlement.FILE_BYTES_MAX", 500)
     here = LogQueue(ahead=1000)
     bodies = [f"{number:02}" for number in range(60)]
     here.published(*bodies)
@@ -198,7 +198,7 @@ def test_a_whole_file_tells_runs_that_are_not_reached_yet_since_the_start(
     here.gets()
     here.acknowledge(3, 5)
     here.wait()
-    monkeypatch.setattr("headrace.coordination.queues.settlement.FILE_BYTES_MAX", 0)
+    monkeypatch.setattr("headrace.coordination.queues.messages.settlement.FILE_BYTES_MAX", 0)
     again = here.killed()
     assert again.gets(1) == ["a*"]
     for _ in range(8):

@@ -2,12 +2,12 @@
 
 import pytest
 
-from headrace.coordination.queues.memory_messages import (
+from headrace.coordination.queues.messages.memory_messages import (
     MESSAGE_BYTES,
     MemoryFull,
     MemoryMessages,
 )
-from headrace.coordination.queues.memory_use import CLEAR_SHARE, SWEEP_MESSAGES, MemoryUse
+from headrace.coordination.queues.messages.memory_use import CLEAR_SHARE, SWEEP_MESSAGES, MemoryUse
 from headrace.coordination.queues.queue_settings import Published
 from tests.support.amqp_queues import QueueKit, message_of
 

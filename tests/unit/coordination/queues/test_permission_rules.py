@@ -4,13 +4,17 @@ from itertools import product
 
 import pytest
 
-from headrace.coordination.queues.definitions import Definitions, UserDefinition, VhostDefinition
-from headrace.coordination.queues.permission_rules import (
+from headrace.coordination.queues.permissions.access import Grant, Permission
+from headrace.coordination.queues.permissions.definitions import (
+    Definitions,
+    UserDefinition,
+    VhostDefinition,
+)
+from headrace.coordination.queues.permissions.permission_rules import (
     OPERATIONS,
     resource_of,
     vhost_resource,
 )
-from headrace.coordination.queues.permissions import Grant, Permission
 from headrace.coordination.queues.queue_names import queue_topic
 from headrace.frontends.amqp.access import Admission
 from headrace.security.acl import AclEntry

@@ -5,8 +5,8 @@ from time import process_time
 import pytest
 
 from headrace.coordination.groups.consumer import regex
-from headrace.coordination.queues import permissions as module
-from headrace.coordination.queues.permissions import (
+from headrace.coordination.queues.permissions import access as module
+from headrace.coordination.queues.permissions.access import (
     NEEDED,
     Grant,
     InvalidPermission,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.coordination.queues.arguments import (
+from headrace.coordination.queues.model.arguments import (
     consumer_settings,
     queue_settings,
     queue_type_of,

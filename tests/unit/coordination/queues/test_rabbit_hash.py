@@ -5,7 +5,7 @@ from base64 import b64encode
 
 import pytest
 
-from headrace.coordination.queues.rabbit_hash import is_password, stored_hash
+from headrace.coordination.queues.permissions.rabbit_hash import is_password, stored_hash
 from headrace.model.secret import Secret
 
 SHA256, SHA512 = "rabbit_password_hashing_sha256", "rabbit_password_hashing_sha512"

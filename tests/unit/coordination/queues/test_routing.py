@@ -2,9 +2,9 @@
 
 import pytest
 
-from headrace.coordination.queues import routing
-from headrace.coordination.queues.exchanges import Headers
-from headrace.coordination.queues.routing import no_headers
+from headrace.coordination.queues.model import routing
+from headrace.coordination.queues.model.exchanges import Headers
+from headrace.coordination.queues.model.routing import no_headers
 from headrace.wire.amqp.reply_codes import ChannelClosing
 from tests.support.virtual_hosts import (
     bind,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.queues.stored_model import (
+from headrace.coordination.queues.model.stored_model import (
     BindingRecord,
     ExchangeRecord,
     QueueRecord,
@@ -14,7 +14,7 @@ from headrace.coordination.queues.stored_model import (
     restore,
     to_store,
 )
-from headrace.coordination.queues.virtual_host import VirtualHost
+from headrace.coordination.queues.model.virtual_host import VirtualHost
 from headrace.model.errors import Malformed
 from tests.support.virtual_hosts import bind, exchange, queue, to_exchange, to_queue, virtual_host
 

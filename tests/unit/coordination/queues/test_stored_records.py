@@ -6,13 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.coordination.queues.stored_model import (
+from headrace.coordination.queues.model.stored_model import (
     BindingRecord,
     ExchangeRecord,
     QueueRecord,
     Record,
 )
-from headrace.coordination.queues.stored_records import decode_record, encode_record, record_name
+from headrace.coordination.queues.model.stored_records import (
+    decode_record,
+    encode_record,
+    record_name,
+)
 from headrace.model.errors import Malformed
 from headrace.wire.amqp.field_table import FieldTable, Int8, Long
 

@@ -1,0 +1,179 @@
+"""A queue's consumers: who may take, and whose turn it is.
+
+Higher priorities go first; among equal ones each that has credit gets one message in turn. Who has
+no credit is parked, left out until its channel says otherwise: a message costs nothing for those
+who can not take it.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+
+from headrace.coordination.queues.engine.unacked import ChannelUnacked, HeldQueue
+from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
+
+ANY_NUMBER = 1 << 62
+
+
+class Consumer:
+    """Someone on a channel to whom a queue gives messages; also who asks by basic.get."""
+
+    __slots__ = (
+        "channel", "counted", "exclusive", "no_ack", "parked", "prefetch", "priority", "queue",
+        "tag", "unacked",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        queue: HeldQueue,
+        channel: ChannelUnacked,
+        tag: str,
+        *,
+        no_ack: bool = False,
+        exclusive: bool = False,
+        prefetch: int = 0,
+        priority: int = 0,
+        counted: bool = True,
+    ) -> None:
+        """`prefetch`: of this consumer alone, 0: any number. `counted`: no basic.get."""
+        self.queue = queue
+        self.channel = channel
+        self.tag = tag
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        self.prefetch = prefetch
+        self.priority = priority
+        self.counted = counted
+        self.unacked = 0
+        self.parked = False
+
+    def credit(self) -> int:
+        """Return how many messages may be given to it.
+
+        A channel's limit also stops who does not acknowledge, though he does not count, as in
+        RabbitMQ; a consumer's own does not.
+        """
+        channel = self.channel
+        if channel.paused:
+            return 0
+        room = channel.limit - channel.unacked
+        if self.no_ack:
+            return ANY_NUMBER if room > 0 or not channel.prefetch else 0
+        return min(room, self.prefetch - self.unacked) if self.prefetch else room
+
+
+class Consumers:
+    """All consumers of one queue."""
+
+    __slots__ = ("_all", "_exclusive", "_rings", "_single", "active")
+
+    def __init__(self, *, single_active: bool) -> None:
+        self._all: dict[Consumer, None] = {}
+        self._rings: dict[int, deque[Consumer]] = {}
+        self._single = single_active
+        self._exclusive = False
+        self.active: Consumer | None = None
+        """The only one that is given messages, of a queue that has such."""
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[Consumer]:
+        """Yield all, the oldest first."""
+        return iter(self._all)
+
+    def __contains__(self, consumer: Consumer) -> bool:
+        """Tell whether it is one of them."""
+        return consumer in self._all
+
+    def add(self, consumer: Consumer, title: str) -> None:
+        """Add a consumer. ChannelClosing, 403: one of them wants the queue for itself."""
+        in_use = self._exclusive or (consumer.exclusive and (self._single or self._all))
+        if in_use:
+            raise ChannelClosing(ReplyCode.ACCESS_REFUSED, f"{title} in exclusive use")
+        self._all[consumer] = None
+        self._exclusive = consumer.exclusive
+        if self._single:
+            if self.active is None:
+                self._activate(consumer)
+        else:
+            self.enter(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        """Remove a consumer; of single active ones the next takes over, by priority, then age."""
+        del self._all[consumer]
+        consumer.channel.forget(consumer)
+        ring = self._rings.get(consumer.priority)
+        if ring is not None and consumer in ring:
+            ring.remove(consumer)
+            if not ring:
+                del self._rings[consumer.priority]
+        if consumer.exclusive:
+            self._exclusive = False
+        if consumer is self.active:
+            self.active = None
+            if self._all:
+                self._activate(max(self._all, key=lambda other: other.priority))
+
+    def enter(self, consumer: Consumer) -> None:
+        """Let a consumer take its turn after all others of its priority."""
+        ring = self._rings.get(consumer.priority)
+        if ring is None:
+            self._rings[consumer.priority] = deque((consumer,))
+            self._rings = dict(sorted(self._rings.items(), reverse=True))
+        else:
+            ring.append(consumer)
+
+    def next_ring(self) -> deque[Consumer] | None:
+        """Return those of the highest priority that can take, in turn; None: nobody can.
+
+        Who is found without credit is parked.
+        """
+        rings = self._rings
+        while rings:
+            priority, ring = next(iter(rings.items()))
+            while ring:
+                if ring[0].credit() > 0:
+                    return ring
+                consumer = ring.popleft()
+                consumer.channel.park(consumer)
+            del rings[priority]
+        return None
+
+    def take_turns(self, ring: deque[Consumer], count: int) -> tuple[list[Consumer], int]:
+        """Take those out of `next_ring` who are next; returns them and how many turns each has.
+
+        At most `count`, at least one; each has credit for all its turns, though several may share
+        what their channel has. `end_turns` puts them back.
+        """
+        takers: list[Consumer] = []
+        sharing: dict[ChannelUnacked, int] = {}
+        turns = count
+        while ring and len(takers) < count:
+            consumer = ring.popleft()
+            credit = consumer.credit()
+            if credit <= 0:
+                consumer.channel.park(consumer)
+                continue
+            takers.append(consumer)
+            turns = min(turns, credit)
+            channel = consumer.channel
+            if channel.prefetch or not consumer.no_ack:
+                sharing[channel] = sharing.get(channel, 0) + 1
+        for channel, number in sharing.items():
+            turns = min(turns, (channel.limit - channel.unacked) // number)
+        if turns == 0:  # a channel has credit, but not for all its consumers
+            ring.extendleft(reversed(takers[1:]))
+            return takers[:1], 1
+        return takers, turns
+
+    def end_turns(self, ring: deque[Consumer], takers: list[Consumer], served: int) -> None:
+        """Put `takers` back into their ring after `served` messages: who got one last is last."""
+        count = len(takers)
+        waiting = takers[served % count :] if served < count or served % count else []
+        ring.extendleft(reversed(waiting))
+        ring.extend(takers[: count - len(waiting)])
+
+    def _activate(self, consumer: Consumer) -> None:
+        self.active = consumer
+        self.enter(consumer)

@@ -1,0 +1,162 @@
+"""A queue of a virtual host at work: as it was declared, with its messages and its timer."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from headrace.coordination.queues.engine.deliveries import Delivery
+from headrace.coordination.queues.engine.message_queue import MessageQueue
+from headrace.coordination.queues.engine.unacked import ChannelUnacked
+from headrace.coordination.queues.message_store import LateStore, MessageStore
+from headrace.coordination.queues.messages.memory_messages import MemoryMessages
+from headrace.coordination.queues.messages.memory_use import MemoryUse
+from headrace.coordination.queues.model.declarations import Queue
+from headrace.model.errors import HeadraceError
+from headrace.ports.deadlines import Deadlines
+
+GotDone = Callable[[Delivery | HeadraceError | None], None]
+
+
+MakeStore = Callable[[Queue, int], MessageStore]
+
+
+def stores_in_memory(use: MemoryUse) -> MakeStore:
+    """Return what makes the store of one priority of a queue, in memory that `use` counts."""
+    return lambda queue, priority: MemoryMessages(use)
+
+
+class Getter(NamedTuple):
+    """Who asks for one message."""
+
+    channel: ChannelUnacked
+    no_ack: bool
+    done: GotDone
+
+
+class Hooks(NamedTuple):
+    """What a queue tells its host of."""
+
+    time_up: Callable[["HostedQueue"], None]
+    """Messages, or the queue itself, may be too old."""
+    readable: Callable[["HostedQueue"], None]
+    """It may have something to hand out that it had not."""
+
+
+class HostedQueue(MessageQueue):
+    """One queue. Whoever changes it tells its host, which lets it hand out and sets its timer."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        title: str,
+        make_store: MakeStore,
+        deadlines: Deadlines,
+        hooks: Hooks,
+        kept: Mapping[int, MessageStore] | None = None,
+    ) -> None:
+        """`kept`: stores that there were before, by priority, which `make_store` made."""
+        self.declared = queue
+        self.name = queue.name
+        self.trouble: str | None = None
+        """Why its store could not take a message; None: nobody has to be told."""
+        self.late_stores: list[LateStore] = []
+        """Those of its stores that keep messages later than they take them."""
+        self._make = make_store
+        self._clock = deadlines.clock
+        self._hooks = hooks
+        self._timer = deadlines.deadline(partial(hooks.time_up, self))
+        self._getters: deque[Getter] = deque()
+        self._failure: HeadraceError | None = None
+        for store in (kept or {}).values():
+            self._take_over(store)
+        now = self._clock.monotonic()
+        super().__init__(title, queue.settings, self._new_store, now, kept)
+        self.timed = (
+            queue.settings.ttl_ms is not None
+            or queue.settings.expires_ms is not None
+            or self._expiring
+        )
+        """Whether time alone may change it."""
+
+    def arm(self) -> None:
+        """Set the timer to when time alone changes something."""
+        due_at = self.next_deadline()
+        if due_at is None:
+            self._timer.cancel()
+        elif due_at != self._timer.at:
+            self._timer.set(max(0.0, due_at - self._clock.monotonic()))
+
+    def disarm(self) -> None:
+        """Let the timer do nothing any more."""
+        self._timer.end()
+
+    def _new_store(self, priority: int) -> MessageStore:
+        store = self._make(self.declared, priority)
+        self._take_over(store)
+        return store
+
+    def _take_over(self, store: MessageStore) -> None:
+        if self.declared.durable and isinstance(store, LateStore):
+            self.late_stores.append(store)
+            store.attach(self)
+
+    # Messages that are not at hand at once
+
+    def get_at_hand(self, getter: Getter, now: float) -> None:
+        """Give the next message once it is at hand; None: there is none."""
+        self._getters.append(getter)
+        self._serve_getters(now)
+
+    def deliver(self, now: float) -> list[Delivery]:
+        """Hand out as much as consumers have credit for; who asked for one message goes first."""
+        if self._getters:
+            self._serve_getters(now)
+        return super().deliver(now)
+
+    def _serve_getters(self, now: float) -> None:
+        getters = self._getters
+        while getters:
+            getter = getters[0]
+            if getter.channel.closed:
+                getters.popleft()
+                continue
+            delivery = self.get(getter.channel, now, no_ack=getter.no_ack)
+            if delivery is None and self.ready and self.late_stores and self._failure is None:
+                return
+            getters.popleft()
+            getter.done(self._failure if delivery is None else delivery)
+
+    def delete(self) -> int:
+        """Delete the queue; who waits for one of its messages gets none."""
+        count = super().delete()
+        getters, self._getters = self._getters, deque()
+        for getter in getters:
+            getter.done(None)
+        return count
+
+    # What stores say
+
+    def readable(self) -> None:
+        """Let it hand out soon. `StoreOwner`."""
+        self._hooks.readable(self)
+
+    def log_made(self) -> None:
+        """Have the logs of all priorities read: others may write to any. `StoreOwner`."""
+        if self.deleted:
+            return
+        for priority in range((self.settings.priority_max or 0) + 1):
+            self._level_of(priority)
+        for store in self.late_stores:
+            store.want_log()
+
+    def arrived(self, priority: int, count: int, size: int) -> None:
+        """Take messages that others wrote. `StoreOwner`."""
+        if not self.deleted:
+            self.note_arrived(priority, count, size, self._clock.monotonic())
+            self._hooks.readable(self)
+
+    def failed(self, error: HeadraceError) -> None:
+        """Tell who waits for messages that there will be none. `StoreOwner`."""
+        self._failure = error
+        self._hooks.readable(self)

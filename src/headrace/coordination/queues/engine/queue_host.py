@@ -1,0 +1,264 @@
+"""One virtual host at work: its model, and by name the queues that hold messages."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from headrace.coordination.queues.engine.consumers import Consumer
+from headrace.coordination.queues.engine.dead_letters import DeadLetter, is_cycle
+from headrace.coordination.queues.engine.dead_messages import dead_message
+from headrace.coordination.queues.engine.delivery_turns import DeliveryTurns
+from headrace.coordination.queues.engine.hosted_queue import Hooks, HostedQueue, MakeStore
+from headrace.coordination.queues.message_store import MessageStore
+from headrace.coordination.queues.model.bindings import Removed
+from headrace.coordination.queues.model.declarations import (
+    Arguments,
+    Owner,
+    Queue,
+    QueueCounts,
+    QueueFlags,
+)
+from headrace.coordination.queues.model.published_properties import (
+    headers_getter,
+    published,
+    traits_of,
+)
+from headrace.coordination.queues.model.virtual_host import VirtualHost
+from headrace.coordination.queues.permissions.access import FULL_ACCESS, Access
+from headrace.coordination.queues.queue_settings import Published, QueueType
+from headrace.coordination.queues.refusals import QUEUE, precondition_failed, resource_text
+from headrace.model.errors import HeadraceError
+from headrace.ports.deadlines import Deadlines
+
+
+class QueueHost:
+    """The queues of one vhost. What a change may hand out goes at the next turn."""
+
+    def __init__(
+        self, model: VirtualHost, turns: DeliveryTurns, deadlines: Deadlines, make_store: MakeStore
+    ) -> None:
+        self.model = model
+        self.queues: dict[str, HostedQueue] = {}
+        self._turns = turns
+        self._deadlines = deadlines
+        self._clock = deadlines.clock
+        self._make_store = make_store
+
+    @property
+    def name(self) -> str:
+        """The name of the vhost."""
+        return self.model.name
+
+    # Queues
+
+    def declare_queue(
+        self,
+        name: str,
+        flags: QueueFlags,
+        arguments: Arguments,
+        owner: Owner,
+        access: Access = FULL_ACCESS,
+    ) -> HostedQueue:
+        """Declare a queue; returns it, there before or not. ChannelClosing."""
+        queue, created = self.model.declare_queue(name, flags, arguments, owner, access)
+        if not created:
+            hosted = self.queues[queue.name]
+            self._touch(hosted)
+            return hosted
+        if queue.settings.queue_type is QueueType.STREAM:
+            self.model.remove_queue(queue.name)
+            raise precondition_failed(
+                f"{self._title(queue.name)} cannot be a stream: this version has none; declare it"
+                " as a classic or a quorum queue"
+            )
+        return self.host(queue)
+
+    def host(self, queue: Queue, kept: Mapping[int, MessageStore] | None = None) -> HostedQueue:
+        """Let a queue of the model work, with the messages that are `kept`, by priority."""
+        hosted = self.queues[queue.name] = HostedQueue(
+            queue,
+            self._title(queue.name),
+            self._make_store,
+            self._deadlines,
+            Hooks(self._time_up, self._readable),
+            kept,
+        )
+        if hosted.timed:
+            hosted.arm()
+        return hosted
+
+    def queue(self, name: str, owner: Owner) -> HostedQueue:
+        """Return a queue that `owner` may use. ChannelClosing."""
+        return self.queues[self.model.check_queue(name, owner).name]
+
+    def delete_queue(
+        self,
+        name: str,
+        owner: Owner,
+        *,
+        if_unused: bool,
+        if_empty: bool,
+        access: Access = FULL_ACCESS,
+    ) -> int:
+        """Delete a queue; returns how many messages were ready, 0 where there is none."""
+        hosted = self.queues.get(name)
+        counts = QueueCounts()
+        if hosted is not None:
+            counts = QueueCounts(hosted.ready, len(hosted.consumers))
+        removed = self.model.delete_queue(
+            name, owner, counts, if_unused=if_unused, if_empty=if_empty, access=access
+        )
+        return self._remove(removed)
+
+    def owner_gone(self, owner: Owner) -> None:
+        """Delete the queues that were exclusive to a connection."""
+        for removed in self.model.connection_closed(owner):
+            self._remove(removed)
+
+    def clear(self) -> None:
+        """Delete all queues, exchanges and bindings: the vhost is deleted."""
+        for name in list(self.queues):
+            self._remove(self.model.remove_queue(name))
+        self.model.remove_exchanges()
+
+    def _remove(self, removed: Removed) -> int:
+        """Let queues go that the model has let go; returns how many messages were ready."""
+        count = 0
+        for name in removed.queues:
+            hosted = self.queues.pop(name)
+            hosted.disarm()
+            self._turns.gone(list(hosted.consumers))
+            count += hosted.delete()
+        return count
+
+    def _title(self, name: str) -> str:
+        return resource_text(QUEUE, name, self.model.name)
+
+    # Publishing
+
+    def publish(
+        self,
+        route: Iterable[str],
+        message: Published,
+        awaited: dict[HostedQueue, None] | None = None,
+    ) -> bool:
+        """Put a message into the queues of a route; False: one of them has no room for it.
+
+        `awaited` takes the queues that will keep it for good only later.
+        """
+        now = self._clock.monotonic()
+        taken = True
+        turns = self._turns
+        for name in route:
+            queue = self.queues[name]
+            try:
+                if not queue.publish(message, now):
+                    taken, queue.trouble = False, None
+            except HeadraceError as error:
+                taken = False
+                queue.trouble = str(error)
+            if queue.consumers or queue.settings.dead_letters:
+                turns.due(queue, self)
+            if queue.timed or message.expiration_ms is not None:
+                queue.timed = True
+                queue.arm()
+            if awaited is not None and queue.late_stores and message.persistent:
+                awaited[queue] = None
+        return taken
+
+    # Consumers
+
+    def consume(self, queue: HostedQueue, consumer: Consumer) -> None:
+        """Add a consumer. ChannelClosing."""
+        queue.consume(consumer, self._clock.monotonic())
+        self._turns.due(queue, self)
+
+    def cancel(self, queue: HostedQueue, consumer: Consumer) -> None:
+        """Remove a consumer, and a queue that goes with its last one."""
+        if queue.deleted:
+            return
+        queue.cancel(consumer, self._clock.monotonic())
+        self._turns.due(queue, self)
+        if queue.is_left:
+            self._remove(self.model.consumer_gone(queue.name, len(queue.consumers)))
+
+    def purge(self, queue: HostedQueue) -> int:
+        """Settle what is ready; returns how many messages that were."""
+        self._touch(queue)
+        return queue.purge()
+
+    def touched(self, queues: Iterable[object]) -> None:
+        """Let queues hand out whose messages came back, died, or whose consumers can take again."""
+        for queue in queues:
+            if isinstance(queue, HostedQueue) and not queue.deleted:
+                self._turns.due(queue, self)
+
+    def _touch(self, queue: HostedQueue) -> None:
+        queue.touch(self._clock.monotonic())
+        self._turns.due(queue, self)
+
+    def _readable(self, queue: HostedQueue) -> None:
+        if not queue.deleted:
+            self._turns.due(queue, self)
+            self._turns.soon()
+
+    # Time
+
+    def _time_up(self, queue: HostedQueue) -> None:
+        if queue.deleted:
+            return
+        if queue.expire(self._clock.monotonic()):
+            self._remove(self.model.remove_queue(queue.name))
+        else:
+            self._turns.due(queue, self)
+            queue.arm()
+        self._turns.soon()
+
+    # Dead letters
+
+    def publish_dead_letters(self, queue: HostedQueue) -> int:
+        """Publish what died in a queue to its dead letter exchange; returns how many there were.
+
+        A message is settled where it died once all that take it keep it.
+        """
+        letters = queue.take_dead_letters()
+        settled: list[DeadLetter] = []
+        for letter in letters:
+            awaited: dict[HostedQueue, None] = {}
+            self._dead_letter(queue, letter, awaited)
+            if awaited:
+                self._settle_later(queue, letter, list(awaited))
+            else:
+                settled.append(letter)
+        queue.dead_letters_stored(settled)
+        return len(letters)
+
+    def _dead_letter(
+        self, queue: HostedQueue, letter: DeadLetter, awaited: dict[HostedQueue, None]
+    ) -> None:
+        exchange = queue.settings.dead_letter_exchange
+        if exchange not in self.model.exchanges or letter.message is None:
+            return
+        wall_seconds = self._clock.wall_ms() // 1000
+        message, further_keys, deaths = dead_message(
+            letter.message, queue.name, queue.settings, letter.reason, wall_seconds
+        )
+        traits = traits_of(message.header)
+        route: Sequence[str] = self.model.router.route(
+            exchange, message.routing_key, headers_getter(traits.headers), further_keys
+        )
+        route = [name for name in route if not is_cycle(name, deaths, letter.reason)]
+        self.publish(route, published(message, traits), awaited)
+
+    def _settle_later(
+        self, queue: HostedQueue, letter: DeadLetter, targets: Sequence[HostedQueue]
+    ) -> None:
+        stores = [store for target in targets for store in target.late_stores]
+        left = len(stores)
+
+        def stored(done: bool) -> None:
+            nonlocal left
+            left -= done
+            if not left:
+                queue.dead_letters_stored((letter,))
+
+        for store in stores:
+            store.when_stored(stored)

@@ -1,0 +1,390 @@
+"""Messages of a durable queue: records of a partition, and a file beside it of what is settled.
+
+A position is an offset. What is appended in one turn is one batch, written by `write`, or when the
+turn is over. Nothing is handed out before it is committed, nor before it is durable that it may
+have been handed out: after an unclean stop `redelivered` is true for all that was, and for up to
+HANDED_OUT_AHEAD messages more. What is settled is durable SETTLED_WRITE_SECONDS and a flush later.
+
+Kafka's producers may write to the partition, too: their records are messages once committed.
+`load` comes first, after the partition leads; `close` makes the next start know exactly.
+On the deciding thread; what must wait for the disk or unfold batches is done off it.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.coordination.queues.message_store import Kept, StoreListener
+from headrace.coordination.queues.messages.log_loading import LogLoading
+from headrace.coordination.queues.messages.message_reader import MessageReader, Read
+from headrace.coordination.queues.messages.message_window import (
+    CACHE_BYTES_MAX,
+    MessageWindow,
+    WindowsBytes,
+)
+from headrace.coordination.queues.messages.record_messages import batch_of_messages, record_bytes
+from headrace.coordination.queues.messages.settled_files import SettledFiles
+from headrace.coordination.queues.messages.settlement import HANDED_OUT_AHEAD, Settlement
+from headrace.coordination.queues.queue_settings import Published
+from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.ports.callbacks import Done
+from headrace.record.batch_layout import HEADER_BYTES
+from headrace.wire.amqp.content import Message
+
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
+    from headrace.ports.clock import Clock, Timer
+
+BATCH_BYTES_MAX = 1024 * 1024
+"""Messages of one turn that take more become several batches."""
+
+
+class _Batch(NamedTuple):
+    """Own messages that are not committed yet."""
+
+    base: int
+    end: int
+    size: int
+
+
+class LogMessages:
+    """A message store in a partition that this broker leads."""
+
+    def __init__(
+        self,
+        partition: "Partition",
+        files: SettledFiles,
+        clock: "Clock",
+        listener: StoreListener,
+        *,
+        ttl_ms: int | None = None,
+        drops_transient: bool = False,
+        cache_bytes_max: int = CACHE_BYTES_MAX,
+        handed_out_ahead: int = HANDED_OUT_AHEAD,
+        windows: WindowsBytes | None = None,
+    ) -> None:
+        """Serve after `load`. `ttl_ms`: of every message of the queue, by its arguments.
+
+        `drops_transient`: `load` settles messages that are not persistent.
+        """
+        self.error: HeadraceError | None = None
+        """Why it has failed."""
+        self._partition = partition
+        self._log = partition.log
+        self._clock = clock
+        self._listener = listener
+        self._new_window = partial(MessageWindow, bytes_max=cache_bytes_max, windows=windows)
+        self._settlement = Settlement(partition, files, self._settled_durable, handed_out_ahead)
+        self._reader = MessageReader(
+            partition, files.disk, clock, ttl_ms, self._settlement.was_settled
+        )
+        self._loading = LogLoading(
+            partition,
+            self._settlement,
+            self._reader,
+            files.disk,
+            clock,
+            drops_transient=drops_transient,
+        )
+        self._reading = False
+        self._window = self._new_window(0)
+        self._again: dict[int, tuple[Message, float | None]] = {}
+        """Messages below the mark that were read again, of one stretch of the log."""
+        self._kept = Kept()
+        self._closed: Callable[[], None] | None = None
+        self._buffer: list[Message] = []
+        """Appended, not written; so are `_expiries`."""
+        self._expiries: list[float | None] = []
+        self._buffer_bytes = 0
+        self._batch_bytes_max = 0
+        self._timer: Timer | None = None
+        self._pending: deque[_Batch] = deque()
+
+    # Beginning and end
+
+    def load(self, done: Done[HeadraceError | None]) -> None:
+        """Read what is settled, and count what is not; then the store may be used."""
+
+        def loaded(kept: Kept | HeadraceError) -> None:
+            if isinstance(kept, HeadraceError):
+                done(self._fail(kept))
+                return
+            settlement = self._settlement
+            self._kept = kept
+            self._window = self._new_window(settlement.mark)
+            self._partition.watch(self._advance)
+            self._log.context.holds.add(self._log.topic_partition, settlement.held)
+            settlement.tell_ahead()
+            done(None)
+            self._advance()
+
+        self._loading.load(loaded)
+
+    def kept(self) -> Kept:
+        """Return what there was when it was loaded."""
+        return self._kept
+
+    def close(self, done: Callable[[], None]) -> None:
+        """Write down exactly what was handed out and settled, then `done`; only `done` follows."""
+        self.write()
+        settlement = self._settlement
+        self._partition.unwatch(self._advance)
+        if self.error is not None or self._log.closed or not self._log.end_offset:
+            done()
+            return
+        self._closed = done
+        settlement.closed = True
+        settlement.change(soon=True)
+
+    def drop(self) -> None:
+        """Hold nothing any more: the queue is deleted, and its partition with it."""
+        self.error = HeadraceError("the queue is deleted")
+        self._partition.unwatch(self._advance)
+        self._log.context.holds.remove(self._log.topic_partition, self._settlement.held)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._buffer, self._expiries = [], []
+        self._window.release()
+        self._again.clear()
+
+    def _fail(self, error: HeadraceError) -> HeadraceError:
+        if self.error is None:
+            self.error = error
+            self._partition.unwatch(self._advance)
+            self._listener.failed(error)
+        return self.error
+
+    # Appending
+
+    @property
+    def end(self) -> int:
+        """The position above all that are kept."""
+        return self._log.end_offset + len(self._buffer)
+
+    def append(self, published: Published, expires_at: float | None) -> int:
+        """Keep a message; returns a position that `confirmed` is about. HeadraceError.
+
+        ApiError: MESSAGE_TOO_LARGE, NOT_LEADER_OR_FOLLOWER. Another: why the store failed.
+        """
+        if self.error is not None:
+            raise self.error
+        buffer, size = self._buffer, record_bytes(published.message)
+        if not buffer or self._buffer_bytes + size > self._batch_bytes_max:
+            self._begin_batch(size)
+            buffer = self._buffer
+        if not published.persistent:
+            self._settlement.note_transient()
+        buffer.append(published.message)
+        self._expiries.append(expires_at)
+        self._buffer_bytes += size
+        return self._log.end_offset + len(buffer) - 1
+
+    def _begin_batch(self, size: int) -> None:
+        """Write what is appended, and see to it that what follows is written. HeadraceError."""
+        if self._partition.refusal is not None:
+            raise ApiError(self._partition.refusal)
+        config = self._log.config
+        size_max = min(config.max_message_bytes, config.segment_bytes) - HEADER_BYTES
+        if size > size_max:
+            text = f"a message of {size} bytes, {size_max} are allowed"
+            raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, text)
+        self._batch_bytes_max = min(BATCH_BYTES_MAX, size_max)
+        self.write()
+        if self.error is not None:
+            raise self.error
+        if self._timer is None:
+            self._timer = self._clock.call_later(0, self.write)
+
+    def write(self) -> None:
+        """Write what was appended, as one batch: at the end of a pass over requests."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._buffer or self.error is not None:
+            return
+        messages, self._buffer = self._buffer, []
+        expiries, self._expiries = self._expiries, []
+        self._buffer_bytes = 0
+        try:
+            appended = self._partition.append_internal(
+                batch_of_messages(messages, self._clock.wall_ms())
+            )
+        except ApiError as error:
+            self._fail(error)
+            return
+        base, end = appended.base_offset, appended.last_offset + 1
+        self._pending.append(_Batch(base, end, sum(len(message.body) for message in messages)))
+        if self._window.following == base and self._window.has_room:
+            self._window.extend(range(base, end), messages, expiries, end)
+        if any(expires_at is not None for expires_at in expiries):
+            self._settlement.expiring = True
+        self._settlement.tell_ahead()
+
+        def committed(error: ApiError | None) -> None:
+            if error is not None:
+                self._fail(error)
+            elif self.error is None:
+                self._advance()
+                self._listener.confirmed(end)
+
+        self._partition.when_committed(appended.commit_offset, committed)
+
+    # What is committed
+
+    def _advance(self) -> None:
+        """Count what has been committed: own batches by what is known, others by reading them."""
+        if self._partition.refusal is not None:
+            self._fail(ApiError(self._partition.refusal))
+            return
+        settlement, pending = self._settlement, self._pending
+        before = settlement.waiting.counted_to
+        end = self._partition.readable_end(True)
+        while self.error is None and (at := settlement.waiting.counted_to) < end:
+            if pending and pending[0].end <= at:
+                pending.popleft()  # purged
+            elif pending and pending[0].base <= at:
+                batch = pending[0]
+                if batch.end > end:
+                    break
+                pending.popleft()
+                settlement.count(batch.end, batch.end - batch.base, batch.size)
+            elif self._reading:
+                break
+            else:
+                below = min(end, pending[0].base) if pending else end
+                self._reading = True
+                self._reader.read(at, below, self._have_arrived)
+        if settlement.waiting.counted_to > before:
+            self._listener.readable()
+
+    def _have_arrived(self, read: Read | HeadraceError, later: bool) -> None:
+        """Count what Kafka's producers wrote."""
+        self._reading = False
+        if isinstance(read, HeadraceError):
+            self._fail(read)
+            return
+        if self.error is not None:
+            return
+        if read.following > self._settlement.waiting.counted_to:
+            count, size = self._settlement.count_found(read.found, read.following)
+            if count:
+                self._listener.arrived(count, size)
+        if later:
+            self._advance()
+            self._listener.readable()
+
+    # Reading
+
+    def read(self, position: int, count: int) -> tuple[Sequence[int], Sequence[Message]]:
+        """Return the lowest unsettled positions and messages from `position` on."""
+        settlement, window = self._settlement, self._window
+        if self.error is not None:
+            return (), ()
+        if position < settlement.mark:
+            found = self._again.get(position)
+            if found is None:
+                self._read_again(position)
+                found = self._again.get(position)
+            return ((), ()) if found is None else ((position,), (found[0],))
+        bound = min(settlement.waiting.counted_to, settlement.told_durable)
+        if window.is_empty:
+            self._read_ahead(bound)
+        return window.slice(position, count, bound)
+
+    def _read_ahead(self, bound: int) -> None:
+        """Have messages in memory that are to be handed out next, if there are any below."""
+        window = self._window
+        while self.error is None and not self._reading:
+            if not window.is_empty or window.following >= bound:
+                break
+            self._reading = True
+            counted_to = self._settlement.waiting.counted_to
+            self._reader.read(window.following, counted_to, self._have_more)
+
+    def _have_more(self, read: Read | HeadraceError, later: bool) -> None:
+        """Take messages into memory that are to be handed out next."""
+        self._reading = False
+        if isinstance(read, HeadraceError):
+            self._fail(read)
+            return
+        if read.following > self._window.following:
+            found = read.found
+            expiries = self._reader.monotonic(found.expiries_ms)
+            self._window.extend(found.positions, found.messages, expiries, read.following)
+        if later:
+            self._advance()
+            self._listener.readable()
+
+    def _read_again(self, position: int) -> None:
+        """Read what came back, and what follows it."""
+
+        def have_read(read: Read | HeadraceError, later: bool) -> None:
+            self._reading = False
+            if isinstance(read, HeadraceError):
+                self._fail(read)
+                return
+            found = read.found
+            expiries = self._reader.monotonic(found.expiries_ms)
+            messages = zip(found.messages, expiries, strict=True)
+            self._again = dict(zip(found.positions, messages, strict=True))
+            if later:
+                self._advance()
+                self._listener.readable()
+
+        if not self._reading:
+            self._reading = True
+            self._reader.read(position, self._settlement.waiting.counted_to, have_read)
+
+    def expires_at(self, position: int) -> float | None:
+        """Return when a message that was read expires, monotonic seconds; None: never."""
+        again = self._again.get(position)
+        return self._window.expires_at(position) if again is None else again[1]
+
+    # Settling
+
+    def note_handed_out(self, below: int) -> None:
+        """Note that what lies below `below` may have been handed out."""
+        self._settlement.hand_out(below, *self._window.pass_to(below))
+
+    def note_returned(self, position: int, count: int) -> None:
+        """Note that a message has been given back `count` times by now."""
+        self._settlement.note_returned(position, count)
+
+    def settle(self, positions: Sequence[int]) -> None:
+        """Forget messages; a `range` from the mark on: all that wait."""
+        settlement = self._settlement
+        if isinstance(positions, range) and positions.stop > settlement.mark:
+            self.write()
+            end = self._log.end_offset
+            self._window.pass_to(end)
+            settlement.settle_waiting(end)
+            return
+        settlement.settle(positions)
+        if self._again:
+            for position in positions:
+                self._again.pop(position, None)
+
+    def _settled_durable(self) -> None:
+        """Let segments go that are settled wholly, and give out what may be."""
+        if self._log.context.failure is not None:
+            self._fail(self._log.context.failure)
+            return
+        if self.error is None and self._closed is None and not self._log.closed:
+            self._let_segments_go()
+            self._listener.readable()
+        if self._closed is not None and self._settlement.is_written:
+            closed, self._closed = self._closed, None
+            closed()
+
+    def _let_segments_go(self) -> None:
+        """Move the log's start where a whole segment is settled: retention deletes it then."""
+        log, below = self._log, self._settlement.start_durable
+        bases = [segment.base_offset for segment in log.segments]
+        start = bases[max(bisect_right(bases, below) - 1, 0)]
+        if start > log.start_offset:
+            # Refused where somebody else holds them, too: then they go by a later frame.
+            with suppress(ApiError):
+                self._partition.delete_records(start)

@@ -1,0 +1,326 @@
+"""What of a queue's log is settled: known in memory, and written beside the log as it changes."""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.coordination.delivery.cursor_state import CursorState, in_order
+from headrace.coordination.delivery.record_states import SETTLED, RecordState, StateBatch
+from headrace.coordination.queues.messages.handed_out import HandedOut
+from headrace.coordination.queues.messages.record_messages import Found
+from headrace.coordination.queues.messages.settled_files import (
+    FILE_BYTES_MAX,
+    FILE_NAME,
+    SettledFiles,
+)
+from headrace.coordination.queues.messages.settled_state import SettledState, encode_frame, fold
+from headrace.model.nouns import LeaderEpoch, Offset
+
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
+
+HANDED_OUT_AHEAD = 10_000
+"""So many positions more than were handed out are written down as perhaps handed out."""
+COUNTED_EVERY = 10_000
+"""Messages after which their count is written down, though nothing is settled."""
+
+
+class Runs(NamedTuple):
+    """Runs of positions, both ends inclusive: 16 bytes each."""
+
+    firsts: "array[int]"
+    lasts: "array[int]"
+
+
+NO_RUNS = Runs(array("q"), array("q"))
+
+
+class Counts(NamedTuple):
+    """Messages from the mark on that are committed and not settled."""
+
+    counted_to: int = 0
+    messages: int = 0
+    body_bytes: int = 0
+
+
+class _Frame(NamedTuple):
+    """What is being written."""
+
+    settlement: "Settlement"
+    path: str
+    content: bytes
+    at: int | None
+    state: SettledState
+
+    def written(self, error: OSError | None) -> None:
+        """Tell whose it is."""
+        self.settlement.frame_written(self, error)
+
+
+class Settlement:
+    """The settled positions of one queue's partition."""
+
+    def __init__(
+        self,
+        partition: "Partition",
+        files: SettledFiles,
+        durable: Callable[[], None],
+        ahead: int = HANDED_OUT_AHEAD,
+    ) -> None:
+        """`durable` is told when a frame is durable, or has failed: then the log has, too."""
+        self.mark = 0
+        """All below was handed out, or is settled."""
+        self.out = HandedOut()
+        self.waiting = Counts()
+        self.returns: dict[int, int] = {}
+        self.expiring = False
+        self.transient = False
+        """There may be messages that are not persistent."""
+        self.told_durable = 0
+        """What lies below may be handed out: it is durable that it perhaps was."""
+        self.start_durable = 0
+        """All below is settled, and that is durable."""
+        self.closed = False
+        """`told` is exact from now on."""
+        self._partition = partition
+        self._log = partition.log
+        self._files = files
+        self._durable = durable
+        self._ahead = ahead
+        self._floor = 0
+        """Below it messages were perhaps handed out before the start."""
+        self._runs = NO_RUNS
+        """Above the mark, settled before the start. Replaced, not changed: threads read it."""
+        self._settled: list[int] = []
+        """Settled since the last frame; in order, they lie below the start by the next one."""
+        self._purged: list[tuple[int, int]] = []
+        """Runs settled since then, without having been out."""
+        self._returned: set[int] = set()
+        self._told = 0
+        self._file_end: int | None = None
+        """Where the next frame goes; None: it replaces the file."""
+        self._whole_bytes = 0
+        self._counted_written = 0
+        self._changed = False
+        self._writing = False
+
+    @property
+    def path(self) -> str:
+        """The file's path."""
+        return f"{self._log.directory}/{FILE_NAME}"
+
+    @property
+    def is_written(self) -> bool:
+        """Whether all that has changed is durable."""
+        return not self._writing and not self._changed
+
+    # Loading
+
+    def load(self, content: bytes) -> int:
+        """Take in a file, as far as the log still has what each frame's epoch wrote.
+
+        Returns below which messages were perhaps handed out. What is not counted is to be.
+        """
+        state, end = fold(content, self._end_of_epoch)
+        self._file_end = end if content and end == len(content) else None
+        cursor = state.cursor
+        start = max(cursor.start, self._log.start_offset)
+        runs = [batch for batch in cursor.batches if batch.state in SETTLED and batch.last >= start]
+        while runs and runs[0].first <= start:
+            start = runs.pop(0).last + 1
+        firsts, lasts = (run.first for run in runs), (run.last for run in runs)
+        self._runs = Runs(array("q", firsts), array("q", lasts))
+        for batch in cursor.batches:
+            if batch.state not in SETTLED:
+                for position in range(max(batch.first, start), batch.last + 1):
+                    self.returns[position] = batch.tries
+        self.mark = self.start_durable = self._told = self.told_durable = start
+        self.expiring = state.expiring
+        self.transient = state.transient
+        counted = state.counted_to >= start and self._log.start_offset <= cursor.start
+        if counted:
+            self.waiting = Counts(state.counted_to, state.messages, state.body_bytes)
+        else:
+            self.waiting = Counts(start)
+        self._counted_written = self.waiting.counted_to
+        self._floor = max(cursor.handed_out, start)
+        return self._floor
+
+    def _end_of_epoch(self, epoch: int) -> int:
+        _, end = self._partition.end_offset_for_epoch(LeaderEpoch(epoch))
+        return self._log.end_offset if end < 0 else min(end, self._log.end_offset)
+
+    def count_anew(self) -> None:
+        """Forget what is counted: all from the mark on is to be."""
+        self.waiting = Counts(self.mark)
+
+    def drop_transient(self, positions: Sequence[int]) -> None:
+        """Settle what was not to outlive the broker, before anything is handed out."""
+        dropped = [(position, position) for position in positions]
+        runs = sorted([*zip(*self._runs, strict=True), *dropped])
+        self._runs = Runs(
+            array("q", (run[0] for run in runs)), array("q", (run[1] for run in runs))
+        )
+        self._purged += dropped
+        self.transient = False
+        self.change()
+
+    def was_settled(self, position: int) -> bool:
+        """Tell whether a position above the mark was settled before the start."""
+        firsts, lasts = self._runs
+        at = bisect_right(firsts, position)
+        return at > 0 and position <= lasts[at - 1]
+
+    # Changing
+
+    def count(self, counted_to: int, messages: int, body_bytes: int) -> None:
+        """Note `messages` more from the mark on, which are committed."""
+        _, count, size = self.waiting
+        self.waiting = Counts(counted_to, count + messages, size + body_bytes)
+        self.tell_ahead()
+        if counted_to - self._counted_written >= COUNTED_EVERY:
+            self.change()
+
+    def count_found(self, found: Found, following: int) -> tuple[int, int]:
+        """Note what was read up to `following`; returns how many messages, and their bytes."""
+        count, size = len(found.positions), sum(len(message.body) for message in found.messages)
+        if any(expiry is not None for expiry in found.expiries_ms):
+            self.expiring = True
+        self.count(following, count, size)
+        return count, size
+
+    def note_transient(self) -> None:
+        """Note that a message is not persistent."""
+        if not self.transient:
+            self.transient = True
+            self.change()
+
+    def hand_out(self, below: int, positions: Sequence[int], sizes: Sequence[int]) -> None:
+        """Move the mark: these went out, and nothing else below it is a message not settled."""
+        counted_to, count, size = self.waiting
+        self.waiting = Counts(counted_to, count - len(positions), size - sum(sizes))
+        self.out.add(positions, sizes)
+        self.mark = below
+        if self._runs.lasts and self._runs.lasts[-1] < below:
+            self._runs = NO_RUNS
+        self.tell_ahead()
+
+    def settle(self, positions: Sequence[int]) -> None:
+        """Settle what is out."""
+        settle = self.out.settle
+        self._settled += [position for position in positions if settle(position)]
+        if self.returns:
+            for position in positions:
+                self.returns.pop(position, None)
+        self.change()
+
+    def settle_waiting(self, below: int) -> None:
+        """Settle all from the mark to `below`."""
+        self._purged.append((self.mark, below - 1))
+        self.mark = below
+        self.waiting = Counts(below)
+        self._runs = NO_RUNS
+        self.change()
+
+    def note_returned(self, position: int, count: int) -> None:
+        """Note how often a position was given back."""
+        self.returns[position] = count
+        self._returned.add(position)
+        self.change()
+
+    def tell_ahead(self) -> None:
+        """Have it written soon that more is perhaps handed out, where that is needed next."""
+        if self._told - self.mark <= self._ahead // 2 and self._log.end_offset > self.mark:
+            self.change(soon=True)
+
+    def change(self, *, soon: bool = False) -> None:
+        """Have a frame written."""
+        self._changed = True
+        self._files.note_changed(self, soon=soon)
+
+    # Writing
+
+    def take_frame(self) -> _Frame | None:
+        """Return what has changed; None: nothing, or a frame is being written."""
+        if self._writing or not self._changed or self._log.closed:
+            return None
+        self._changed = False
+        self._writing = True
+        lowest = self.out.lowest()
+        start = self.mark if lowest is None else lowest
+        self._told = max(self.mark if self.closed else self._told_next(), self._floor)
+        at = self._file_end
+        whole = at is None or (at > FILE_BYTES_MAX and at > 2 * self._whole_bytes)
+        settled, self._settled = self._settled, []
+        purged, self._purged = self._purged, []
+        returned, self._returned = self._returned, set()
+        batches = self._whole(start) if whole else _batches(settled, purged, start)
+        counts = self.returns if whole else returned
+        given_back = [
+            StateBatch(position, position, RecordState.AVAILABLE, self.returns[position])
+            for position in sorted(counts)
+            if position in self.returns
+        ]
+        waiting = self.waiting
+        state = SettledState(
+            self._partition.leader_epoch,
+            CursorState(start, (*batches, *given_back), 0, self._told),
+            waiting.counted_to,
+            waiting.messages + self.out.count,
+            waiting.body_bytes + self.out.bytes,
+            self.expiring,
+            whole,
+            self.transient,
+        )
+        self._counted_written = waiting.counted_to
+        return _Frame(self, self.path, encode_frame(state), None if whole else at, state)
+
+    def _told_next(self) -> int:
+        due = self._told - self.mark <= self._ahead // 2
+        return self.mark + self._ahead if due else self._told
+
+    def _whole(self, start: int) -> tuple[StateBatch, ...]:
+        """Return all that is settled from `start` on."""
+        runs = [*self.out.gaps(start, self.mark)]
+        runs += [
+            (max(first, self.mark), last)
+            for first, last in zip(*self._runs, strict=True)
+            if last >= self.mark
+        ]
+        return tuple(StateBatch(*run, RecordState.ACKNOWLEDGED, 0) for run in runs)
+
+    def frame_written(self, frame: _Frame, error: OSError | None) -> None:
+        """Note that a frame is durable; if it is not, the log directory is fenced."""
+        self._writing = False
+        if self._log.closed:
+            self._changed = False
+            self._durable()
+            return
+        if error is not None:
+            self._log.context.fail(error, frame.path)
+            self._durable()
+            return
+        size = len(frame.content)
+        if frame.at is None:
+            self._whole_bytes = self._file_end = size
+        else:
+            self._file_end = frame.at + size
+        self.told_durable = frame.state.cursor.handed_out
+        self.start_durable = min(frame.state.cursor.start, self._log.high_watermark)
+        self._durable()
+
+    # Retention
+
+    def held(self) -> Offset:
+        """Return what of the log must stay (`Holds`)."""
+        return Offset(self.start_durable)
+
+
+def _batches(
+    settled: Sequence[int], purged: Sequence[tuple[int, int]], start: int
+) -> tuple[StateBatch, ...]:
+    """Return positions and runs as runs in order, but for what is below the start."""
+    runs = [(position, position) for position in settled if position >= start]
+    runs += purged
+    return in_order([StateBatch(*run, RecordState.ACKNOWLEDGED, 0) for run in runs], start)

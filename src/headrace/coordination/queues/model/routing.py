@@ -1,0 +1,108 @@
+"""Routes: from an exchange and a routing key to the queues that get the message.
+
+A route leads through bindings of exchanges to exchanges, each of which is looked at once, and
+through the alternate exchange of each that has nothing bound for the message.
+"""
+
+from collections.abc import Container, Mapping, Sequence
+
+from headrace.coordination.queues.model.exchanges import (
+    DEFAULT_EXCHANGE,
+    Exchange,
+    Headers,
+    HeadersOf,
+)
+from headrace.coordination.queues.refusals import EXCHANGE, QUEUE, not_found, resource_text
+
+ROUTES_KEPT_MAX = 65_536
+QUEUES_KEPT_MAX = 1_048_576
+"""How many queues all kept routes name, together."""
+
+Route = tuple[str, ...]
+"""Names of queues, sorted, each once."""
+
+
+def no_headers() -> Headers:
+    """Return the headers of a message that has none."""
+    return {}
+
+
+class Router:
+    """Finds the routes of one vhost, and keeps them until bindings change."""
+
+    def __init__(
+        self, vhost: str, exchanges: Mapping[str, Exchange], queues: Container[str]
+    ) -> None:
+        """`exchanges`, `queues`: the vhost's own, which it changes."""
+        self._vhost = vhost
+        self._exchanges = exchanges
+        self._queues = queues
+        self._kept: dict[tuple[str, str], Route] = {}
+        """By exchange and key; what has more keys than one is not kept."""
+        self._kept_of_any_key: dict[str, Route] = {}
+        """Of exchanges from where no key matters: a key is no reason to keep another."""
+        self._queues_kept = 0
+
+    def route(
+        self,
+        exchange: str,
+        routing_key: str,
+        headers: HeadersOf = no_headers,
+        more_keys: Sequence[str] = (),
+    ) -> Route:
+        """Return the queues a message goes to; ChannelClosing NOT_FOUND: no such exchange.
+
+        `more_keys`: of the headers CC and BCC. An internal exchange is no concern of this: only
+        publishers are kept out (`VirtualHost.check_publish`).
+        """
+        if more_keys:
+            return self._found(exchange, (routing_key, *more_keys), headers)
+        if exchange == DEFAULT_EXCHANGE:
+            return (routing_key,) if routing_key in self._queues else ()
+        kept = self._kept.get((exchange, routing_key))
+        if kept is None and (kept := self._kept_of_any_key.get(exchange)) is None:
+            return self._found(exchange, (routing_key,), headers)
+        return kept
+
+    def forget(self) -> None:
+        """Forget all routes: an exchange or a binding has come or gone."""
+        self._kept.clear()
+        self._kept_of_any_key.clear()
+        self._queues_kept = 0
+
+    def _found(self, name: str, keys: tuple[str, ...], headers: HeadersOf) -> Route:
+        if name == DEFAULT_EXCHANGE:
+            return tuple(sorted({key for key in keys if key in self._queues}))
+        exchange = self._exchanges.get(name)
+        if exchange is None:
+            raise not_found(resource_text(EXCHANGE, name, self._vhost))
+        seen = {name}
+        ahead = [exchange]
+        queues: set[str] = set()
+        by_key = by_headers = False
+        while ahead:
+            exchange = ahead.pop()
+            by_key |= exchange.table.by_key
+            by_headers |= exchange.table.by_headers
+            for kind, destination in exchange.destinations(keys, headers):
+                if kind == QUEUE:
+                    queues.add(destination)
+                elif destination not in seen:
+                    seen.add(destination)
+                    # An alternate exchange need not be there.
+                    if (following := self._exchanges.get(destination)) is not None:
+                        ahead.append(following)
+        route = tuple(sorted(queues))
+        if not by_headers and len(keys) == 1:
+            self._keep(name, keys[0], route, by_key=by_key)
+        return route
+
+    def _keep(self, exchange: str, key: str, route: Route, *, by_key: bool) -> None:
+        kept = len(self._kept) + len(self._kept_of_any_key)
+        if kept >= ROUTES_KEPT_MAX or self._queues_kept + len(route) > QUEUES_KEPT_MAX:
+            self.forget()
+        self._queues_kept += len(route)
+        if by_key:
+            self._kept[exchange, key] = route
+        else:
+            self._kept_of_any_key[exchange] = route
