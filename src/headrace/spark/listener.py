@@ -80,7 +80,7 @@ def _listener() -> "StreamingQueryListener":
         def _jlistener(self) -> Any:  # noqa: ANN401 - py4j's
             """What pyspark gives the JVM in place of this."""
             if self._wrapped is None:
-                jvm: Any = SparkContext._jvm  # noqa: SLF001 - as the base class has it
+                jvm: Any = SparkContext._jvm
                 self._wrapped = jvm.PythonStreamingQueryListenerWrapper(ProgressAsJson(self))
             return self._wrapped
 
@@ -124,8 +124,12 @@ def _listener() -> "StreamingQueryListener":
         pyspark asks for each of its figures: 25 ms of CPU a batch, a third of all that one takes.
         """
 
+        def __init__(self, listener: OffsetsListener) -> None:
+            super().__init__(listener)
+            self._show = listener.show
+
         def onQueryProgress(self, jevent: Any) -> None:  # noqa: ANN401, N802
             """Read the event of a batch that ended, and show it."""
-            self.pylistener.show(json.loads(jevent.progress().json()))
+            self._show(json.loads(jevent.progress().json()))
 
     return OffsetsListener()
