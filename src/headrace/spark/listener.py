@@ -8,7 +8,8 @@ does.
 import json
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -55,9 +56,7 @@ def positions_of(progress: Mapping[str, Any]) -> list[Position]:
 
 def _listener() -> "StreamingQueryListener":
     # Here, not above: the base class needs pyspark, which `headrace.spark` itself must not import.
-    from pyspark import SparkContext
     from pyspark.sql.streaming.listener import (
-        JStreamingQueryListener,
         QueryIdleEvent,
         QueryProgressEvent,
         QueryStartedEvent,
@@ -74,15 +73,11 @@ def _listener() -> "StreamingQueryListener":
 
         def __init__(self) -> None:
             self._clusters: dict[tuple[str, str, str], Cluster] = {}
-            self._wrapped: Any = None
 
-        @property
+        @cached_property
         def _jlistener(self) -> Any:  # noqa: ANN401 - py4j's
             """What pyspark gives the JVM in place of this."""
-            if self._wrapped is None:
-                jvm: Any = SparkContext._jvm
-                self._wrapped = jvm.PythonStreamingQueryListenerWrapper(ProgressAsJson(self))
-            return self._wrapped
+            return _for_the_jvm(self, self.show)
 
         def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
             """Do nothing: nothing is read yet."""
@@ -118,18 +113,25 @@ def _listener() -> "StreamingQueryListener":
                 if key[0] == str(event.runId):
                     self._clusters.pop(key).close()
 
+    return OffsetsListener()
+
+
+def _for_the_jvm(
+    listener: "StreamingQueryListener", show: Callable[[Mapping[str, Any]], None]
+) -> Any:  # noqa: ANN401 - py4j's
+    """Return what the JVM tells of events; each batch's progress goes to `show`, as JSON."""
+    from pyspark import SparkContext
+    from pyspark.sql.streaming.listener import JStreamingQueryListener
+
     class ProgressAsJson(JStreamingQueryListener):
         """Has the JVM say the progress of a batch in one answer.
 
         pyspark asks for each of its figures: 25 ms of CPU a batch, a third of all that one takes.
         """
 
-        def __init__(self, listener: OffsetsListener) -> None:
-            super().__init__(listener)
-            self._show = listener.show
-
         def onQueryProgress(self, jevent: Any) -> None:  # noqa: ANN401, N802
             """Read the event of a batch that ended, and show it."""
-            self._show(json.loads(jevent.progress().json()))
+            show(json.loads(jevent.progress().json()))
 
-    return OffsetsListener()
+    jvm: Any = SparkContext._jvm
+    return jvm.PythonStreamingQueryListenerWrapper(ProgressAsJson(listener))
