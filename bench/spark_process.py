@@ -34,7 +34,7 @@ class SparkProcess:
         command = [str(python), "-m", "bench.spark_process", *["--connector"][: int(connector)]]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True,
-            cwd=root, env=environment(root, python),
+            cwd=root, env=environment(root),
         )  # fmt: skip
 
     def __enter__(self) -> Self:

@@ -214,10 +214,14 @@ def _needs() -> list[str]:
     return [*(one for one in wanted if not one.startswith(left_out)), "pyspark"]
 
 
-def environment(root: Path, python: Path) -> dict[str, str]:
-    """For a program of the checkout at `root`, run by `python`, whose pyspark decides the Spark."""
-    led = {"PYSPARK_PYTHON": str(python), "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
-    return {name: value for name, value in os.environ.items() if name != "SPARK_HOME"} | led
+def environment(root: Path) -> dict[str, str]:
+    """For a program of the checkout at `root`."""
+    # No PYSPARK_PYTHON: workers run the Python that a session of ours gives them, as for a user.
+    kept = {
+        name: value for name, value in os.environ.items()
+        if name != "SPARK_HOME" and not name.startswith("PYSPARK_")
+    }  # fmt: skip
+    return kept | {"PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
 
 
 def scan_apart(
@@ -228,7 +232,7 @@ def scan_apart(
     if connector:
         command.append("--connector")
     done = subprocess.run(
-        command, env=environment(root, python), cwd=root, capture_output=True, text=True,
+        command, env=environment(root), cwd=root, capture_output=True, text=True,
         check=False, timeout=SCAN_SECONDS_MAX,
     )  # fmt: skip
     if done.returncode:

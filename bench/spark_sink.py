@@ -9,6 +9,7 @@ import time
 from statistics import median, quantiles
 from typing import TYPE_CHECKING
 
+from bench.spark_batches import progress_of
 from bench.spark_scan import CORES
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 1000
 WARM_BATCHES = 10
-ROUND_SECONDS_MAX = 300
 ROW = ("lpad(string(id), 16, 'k') key", "rpad(string(id), 100, 'v') value")
 
 
@@ -47,19 +47,14 @@ def micro_batches(
     """p50 and p95 of `batches` micro-batches into this sink."""
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", BATCH_ROWS).load()
     rows = stream.selectExpr("string(value) key", "rpad(string(value), 100, 'v') value")
-    durations: dict[int, float] = {}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
         writer = rows.writeStream.format(sink).options(**_options(bootstrap, topic, delivery))
         query = writer.option("checkpointLocation", checkpoint).start()
-        deadline = time.monotonic() + ROUND_SECONDS_MAX
         try:
-            while len(durations) < WARM_BATCHES + batches:
-                if not query.isActive or time.monotonic() > deadline:
-                    raise RuntimeError(f"ended or too slow: {query.exception()}")
-                time.sleep(0.2)
-                for progress in query.recentProgress:
-                    durations[progress["batchId"]] = progress["durationMs"]["triggerExecution"]
+            counted = [
+                progress["durationMs"]["triggerExecution"]
+                for progress in progress_of(query, WARM_BATCHES, batches)
+            ]
         finally:
             query.stop()
-    counted = [durations[batch] for batch in sorted(durations)[WARM_BATCHES:]]
     return {"p50 ms": median(counted), "p95 ms": quantiles(counted, n=20)[-1]}

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 from headrace.spark import java
 from headrace.spark.errors import SourceError
 from headrace.spark.java import find_java
+from headrace.spark.python import worker_python
 
 
 def jdk(home: Path, version: str) -> Path:
@@ -67,6 +69,13 @@ def test_workers_run_this_python_on_the_loopback(spark: SparkSession) -> None:
     assert spark.conf.get("spark.ui.enabled") == "false"
     executables = spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("sys").executable)
     assert executables.collect() == [sys.executable]
+
+
+def test_what_plans_sources_is_run_by_the_same_python_as_workers(spark: SparkSession) -> None:
+    """Of the zip and without `silent`, it wrote of a broken pipe when a session ended early."""
+    jvm: Any = spark._jvm
+    utilities = getattr(getattr(jvm.org.apache.spark.api.python, "PythonUtils$"), "MODULE$")
+    assert utilities.defaultPythonExec() == worker_python()
 
 
 @pytest.mark.slow

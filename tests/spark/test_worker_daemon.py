@@ -1,13 +1,15 @@
 """Spark's daemon of workers: silent where Spark has gone, and otherwise as pyspark's."""
 
+import gc
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
+from weakref import ReferenceType, ref
 
 import pytest
 from pyspark.serializers import SpecialLengths
@@ -17,7 +19,7 @@ from pyspark.util import handle_worker_exception
 from headrace.spark import worker_daemon
 from headrace.spark.errors import OptionError
 from headrace.spark.python import worker_python
-from headrace.spark.worker_daemon import in_one_sentence, silent
+from headrace.spark.worker_daemon import in_one_sentence, settled, silent
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError])
@@ -29,6 +31,44 @@ def test_any_other_failure_of_a_worker_is_told_as_before() -> None:
     assert silent(lambda *_: 3)("socket", True) == 3
     with pytest.raises(ValueError, match="told"):
         silent(_raising(ValueError))("socket", True)
+
+
+def test_what_a_task_imports_is_searched_for_garbage_once_and_what_tasks_leave_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Knot:
+        """In a cycle, which the garbage collector alone can free."""
+
+        def __init__(self) -> None:
+            self.self = self
+
+    left: list[ReferenceType[Knot]] = []
+    imported = "headrace_imported_by_a_task"
+
+    def worker(*_: object) -> int:
+        if not left:
+            sys.modules[imported] = ModuleType(imported)
+        left.append(ref(Knot()))
+        return 5
+
+    times: list[None] = []
+    freeze = gc.freeze
+    monkeypatch.setattr(gc, "freeze", lambda: times.append(freeze()))
+    task = settled(worker)
+    frozen_before = gc.get_freeze_count()
+    gc.disable()
+    try:
+        assert task("socket", True) == 5
+        assert gc.get_freeze_count() > frozen_before + 1000, "the modules"
+        assert left[0]() is None, "garbage by now is not kept"
+        assert task("socket", True) == 5
+        assert len(times) == 1, "nothing was imported since"
+        gc.collect()  # as pyspark's daemon does after each task
+        assert left[1]() is None
+    finally:
+        gc.enable()
+        gc.unfreeze()
+        sys.modules.pop(imported, None)
 
 
 def _raising(error: type[Exception]) -> Callable[..., Any]:

@@ -1,7 +1,6 @@
 """A Spark session that starts with nothing installed but pip packages, local and quiet."""
 
 import os
-import sys
 from typing import TYPE_CHECKING
 
 from headrace.kernels.compile_cache import private_directory
@@ -53,7 +52,8 @@ def builder(app_name: str = "headrace", **settings: object) -> "SparkSession.Bui
         raise SourceError('pyspark is missing: pip install "headrace[spark]"') from error
     # Workers are started as `python3` unless told otherwise: another Python, without our packages.
     os.environ.setdefault("PYSPARK_PYTHON", worker_python())
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    # Spark's JVM starts what plans sources with this one, on the driver's machine.
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", worker_python())
     made = SparkSession.builder.appName(app_name)
     for name, value in {**_defaults(), **_named(settings)}.items():
         made = made.config(name, _text(value))
