@@ -4,6 +4,7 @@ memory_messages   messages of transient and exclusive queues, up to a bound
 memory_use        what all of them hold together, and when publishers are stopped
 durable_messages  messages of a durable queue whose log is made with the first of them
 log_messages      messages of durable queues: records of a partition; on these:
+  log_writing     what is published, written in batches
   log_loading     a log begun with
   record_messages messages become records, records messages
   message_reader  what is committed, read back from the log
