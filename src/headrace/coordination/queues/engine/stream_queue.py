@@ -153,7 +153,6 @@ class StreamQueue(HostedQueue):
 
     def delete(self) -> int:
         """Delete the stream; returns 0: RabbitMQ does not say how many messages it had."""
-        self._places.clear()
         super().delete()
         return 0
 
