@@ -168,6 +168,34 @@ def _streams() -> list[Case]:
             [declare(durable=True, arguments=stream), ask(Queue.Purge(queue="q"))],
         ),
         Case(
+            "basic.consume: a stream with a prefetch of its own and one of the channel",
+            [
+                declare(durable=True, arguments=stream),
+                ask(Basic.Qos(prefetch_count=10)),
+                ask(Basic.Qos(prefetch_count=10, global_=True)),
+                ask(Basic.Consume(queue="q")),
+            ],
+        ),
+        Case(
+            "basic.consume: a stream with a priority",
+            [
+                declare(durable=True, arguments=stream),
+                ask(Basic.Qos(prefetch_count=10)),
+                ask(Basic.Consume(queue="q", arguments={"x-priority": 1})),
+            ],
+        ),
+        Case(
+            "queue.declare: a stream with a single active consumer",
+            [declare(durable=True, arguments=stream | {"x-single-active-consumer": True})],
+        ),
+        Case(
+            "queue.delete: a stream that must be empty and unused",
+            [
+                declare(durable=True, arguments=stream),
+                ask(Queue.Delete(queue="q", if_unused=True, if_empty=True)),
+            ],
+        ),
+        Case(
             "basic.qos: global, then a quorum queue consumed",
             [
                 declare(durable=True, arguments=quorum),
