@@ -175,12 +175,16 @@ class Stream:
         prefetch: int = 1000,
         wanted: frozenset[str] | None = None,
         channel: ChannelUnacked | None = None,
+        no_ack: bool = False,
+        exclusive: bool = False,
     ) -> Reader:
         """Add a reader."""
         consumer = Consumer(
             self.queue,
             channel or ChannelUnacked(len(self.readers) + 1),
             "c",
+            no_ack=no_ack,
+            exclusive=exclusive,
             prefetch=prefetch,
             wishes=ConsumerSettings(stream_offset=start, stream_filter=wanted),
         )

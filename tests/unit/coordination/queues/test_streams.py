@@ -1,6 +1,7 @@
 """A stream on its log: where readers begin, what they are given, and for how long it is there."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -169,6 +170,24 @@ def test_nothing_above_the_high_watermark_is_given() -> None:
     assert reader.bodies == ["a"]
 
 
+def test_what_is_written_and_not_committed_is_not_passed_over() -> None:
+    here = Stream()
+    here.published("a")
+    reader = here.read(FIRST)
+    for body in ("b", "c"):
+        here.publish(body)
+        here.deliver()
+    here.run()
+    assert reader.bodies == ["a", "b", "c"]
+
+
+def test_nobody_has_a_stream_for_himself() -> None:
+    here = Stream()
+    here.published("a")
+    readers = [here.read(FIRST, exclusive=True) for _ in range(2)]
+    assert [reader.bodies for reader in readers] == [["a"]] * 2
+
+
 def test_a_reader_that_is_cancelled_gets_nothing_more_and_its_place_is_forgotten() -> None:
     here = Stream()
     here.published("a")
@@ -260,6 +279,30 @@ def test_readers_all_over_a_long_stream_are_served_without_room_to_keep_anything
     for number, reader in enumerate(readers):
         assert reader.bodies == bodies[number * 4 :]
     assert here.logs.windows.bytes < 5000, "one stretch of the log at most"
+
+
+def test_what_was_read_for_a_reader_waits_for_his_turn_where_nothing_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = Stream()
+    asked: list[int] = []
+    read = here.log._reader.read
+
+    def counted(at: int, *rest: Any) -> None:
+        asked.append(at)
+        read(at, *rest)
+
+    monkeypatch.setattr(here.log._reader, "read", counted)
+    for number in range(20):
+        here.published(f"{number:0400}")
+    here.logs.windows.bytes_max = 0
+    here.world.disk.cold = True
+    for at in range(0, 20, 5):
+        here.consume(offset(at), prefetch=1)
+    assert here.deliver() == 0, "all ask the disk"
+    here.world.settle()
+    assert here.deliver() == 4
+    assert asked == [0, 5, 10, 15]
 
 
 def test_one_turn_reads_a_few_stretches_and_leaves_the_others_to_the_next() -> None:
