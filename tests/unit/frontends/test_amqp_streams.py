@@ -138,7 +138,7 @@ def test_aio_pika_and_others_read_at_once_and_follow(streams: Streams) -> None:
             found = []
             async with queue.iterator(arguments={"x-stream-offset": "first"}) as messages:
                 async for message in messages:
-                    found.append(int(message.headers["x-stream-offset"]))  # type: ignore[arg-type]
+                    found.append(int(message.headers["x-stream-offset"]))
                     await message.ack()
                     if len(found) == count:
                         return found
@@ -251,7 +251,7 @@ def test_what_was_confirmed_is_read_after_a_kill_and_readers_go_on_by_number(
     tmp_path: Path,
 ) -> None:
     port, kafka = free_port(), free_port()
-    settings = {
+    settings: dict[str, Any] = {
         "listeners": f"PLAINTEXT://127.0.0.1:{kafka},AMQP://127.0.0.1:{port}",
         "amqp_preview": "true",
         "amqp_guest": "true",

@@ -168,6 +168,20 @@ def _streams() -> list[Case]:
             [declare(durable=True, arguments=stream), ask(Queue.Purge(queue="q"))],
         ),
         Case(
+            "basic.qos: global, then a quorum queue consumed",
+            [
+                declare(durable=True, arguments=quorum),
+                ask(Basic.Qos(prefetch_count=10, global_=True)),
+                ask(Basic.Consume(queue="q")),
+            ],
+        ),
+    ]
+
+
+def _refusals_of_streams() -> list[Case]:
+    stream = {"x-queue-type": "stream"}
+    return [
+        Case(
             "basic.consume: a stream with a prefetch of its own and one of the channel",
             [
                 declare(durable=True, arguments=stream),
@@ -193,14 +207,6 @@ def _streams() -> list[Case]:
             [
                 declare(durable=True, arguments=stream),
                 ask(Queue.Delete(queue="q", if_unused=True, if_empty=True)),
-            ],
-        ),
-        Case(
-            "basic.qos: global, then a quorum queue consumed",
-            [
-                declare(durable=True, arguments=quorum),
-                ask(Basic.Qos(prefetch_count=10, global_=True)),
-                ask(Basic.Consume(queue="q")),
             ],
         ),
     ]
@@ -299,4 +305,12 @@ def _bind(queue: str, exchange: str) -> Step:
     return ask(Queue.Bind(queue=queue, exchange=exchange, routing_key="a"))
 
 
-CASES = [*_equivalence(), *_arguments(), *_kinds(), *_streams(), *_locks(), *_names()]
+CASES = [
+    *_equivalence(),
+    *_arguments(),
+    *_kinds(),
+    *_streams(),
+    *_refusals_of_streams(),
+    *_locks(),
+    *_names(),
+]

@@ -108,9 +108,9 @@ def test_a_cache_finds_the_stretch_that_tells_of_an_offset() -> None:
     cache = ChunkCache(WindowsBytes())
     for begin, following in ((10, 20), (0, 10), (30, 40)):
         cache.add(chunk(begin, following))
-    for offset, begin in ((0, 0), (9, 0), (10, 10), (19, 10), (20, None), (30, 30), (40, None)):
+    for offset, first in ((0, 0), (9, 0), (10, 10), (19, 10), (20, None), (30, 30), (40, None)):
         found = cache.find(offset)
-        assert (None if found is None else found.begin) == begin
+        assert (None if found is None else found.begin) == first
 
 
 def test_what_was_used_longest_ago_goes_first_and_bytes_are_counted_for_all() -> None:

@@ -1,7 +1,7 @@
 """What one consumer sees of a stream, as a message store of his own in which nothing is settled."""
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.coordination.queues.message_store import Kept
 from headrace.coordination.queues.messages.nothing_settled import NothingSettled
@@ -10,16 +10,42 @@ from headrace.model.errors import HeadraceError
 from headrace.wire.amqp.content import Message
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.messages.durable_stream import DurableStream
+    from headrace.coordination.queues.messages.stream_chunk import Chunk
 
 UNCOUNTED = 1 << 62
 """How many messages a reader may be given: nobody counts what lies before him."""
 
 
+class ReadableLog(Protocol):
+    """The log of a stream, as its readers see it. `stream_log.StreamLog`"""
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def readable_end(self) -> int: ...
+
+    def chunk(self, at: int, reader: "StreamReader") -> "Chunk | None":
+        """Return a stretch that tells of the offset `at`; None: not at hand."""
+
+    def look_again(self) -> None:
+        """Have readers called once more when others had their turn."""
+
+
+class ReadStream(Protocol):
+    """A stream, whose log may be still to come. `durable_stream.DurableStream`"""
+
+    @property
+    def end(self) -> int: ...
+
+    @property
+    def log(self) -> ReadableLog | None: ...
+
+
 class StreamReader(NothingSettled):
     """A place in a stream that moves on as messages are handed out. `MessageStore`"""
 
-    def __init__(self, stream: "DurableStream", wanted: Collection[str] | None) -> None:
+    def __init__(self, stream: ReadStream, wanted: Collection[str] | None) -> None:
         """`wanted`: values of the filter, the empty one: messages without one; None: all."""
         self.at = 0
         """The offset to be read next, as far as it is found."""
