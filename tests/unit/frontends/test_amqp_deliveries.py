@@ -270,13 +270,13 @@ def test_a_message_and_a_queue_live_as_long_as_was_said() -> None:
     assert list(room.queues) == ["q"]
 
 
-def test_a_stream_is_refused_and_not_made_something_else() -> None:
+def test_a_stream_without_a_log_is_refused_and_not_made_something_else() -> None:
     room = QueueRoom()
     arguments = {"x-queue-type": "stream"}
     closing = room.client().declare(durable=True, arguments=arguments)
     assert closing.reply_text == (
-        "PRECONDITION_FAILED - queue 'q' in vhost '/' cannot be a stream: this version has none;"
-        " declare it as a classic or a quorum queue"
+        "PRECONDITION_FAILED - queue 'q' in vhost '/' cannot be a stream: this broker keeps all"
+        " queues in memory; declare it as a classic or a quorum queue"
     )
     assert room.queues == {}
     assert isinstance(room.client().declare(), QueueDeclareOk)

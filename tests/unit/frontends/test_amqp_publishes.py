@@ -71,6 +71,14 @@ def test_a_persistent_message_is_confirmed_once_its_store_keeps_it() -> None:
     assert methods(client.heard()) == [BasicAck(1, False), BasicAck(2, False)]
 
 
+def test_a_queue_that_keeps_all_confirms_what_is_not_persistent_once_it_has_it() -> None:
+    room = QueueRoom(late=True)
+    client = confirming(room, durable=True, arguments={"x-queue-type": "quorum"})
+    assert client.publish(b"a") == []
+    room.stores["q"].keep()
+    assert methods(client.heard()) == [BasicAck(1, False)]
+
+
 def test_a_message_that_its_store_loses_is_nacked() -> None:
     room = QueueRoom(late=True)
     client = confirming(room, durable=True)

@@ -11,6 +11,7 @@ from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.methods import name_of
 from tests.support.amqp_access import reader_and_guest
 from tests.support.amqp_channels import Heard, QueueClient, QueueRoom
+from tests.support.amqp_streams import stores_for_streams
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rabbitmq-4.0.5-replies.json"
 CASES = [case for case in json.loads(GOLDEN.read_text())["cases"] if case["opened"]]
@@ -30,11 +31,7 @@ OTHERWISE = {
     "a body of 512 MiB and a byte": "told before it comes",
     "basic.publish: on a channel that is not open": "told before its content comes",
     "basic.deliver: from a client": "told as what it is",
-    "basic.get: from a stream": "there are no streams",
-    "basic.consume: a stream without prefetch": "there are no streams",
-    "basic.consume: a stream without acknowledgements": "there are no streams",
-    "basic.consume: a stream from an offset that is none": "there are no streams",
-    "queue.purge: a stream": "there are no streams",
+    "basic.consume: a stream from an offset that is none": "told in words, where RabbitMQ fails",
 }
 
 
@@ -54,7 +51,7 @@ def reply(heard: Heard) -> dict[str, Any]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_what_is_refused_is_refused_in_rabbitmqs_words(case: dict[str, Any]) -> None:
-    room = QueueRoom(admission=reader_and_guest())
+    room = QueueRoom(make=stores_for_streams(), admission=reader_and_guest())
     clients: dict[int, QueueClient] = {}
     heard: list[Heard] = []
     for step in case["steps"]:

@@ -53,6 +53,8 @@ class QueueSettings(NamedTuple):
     delivery_limit: int | None = None
     consumer_timeout_ms: int | None = None
     """How long a delivery may wait for its acknowledgement; 0: for ever."""
+    log_bytes_max: int | None = None
+    """Of a stream's segments together: the oldest goes, and nobody is refused."""
     age_ms_max: int | None = None
     """Of a stream's messages."""
     segment_bytes_max: int | None = None
@@ -97,3 +99,6 @@ class ConsumerSettings(NamedTuple):
 
     priority: int = 0
     stream_offset: StreamOffset = StreamOffset(StreamStart.NEXT)
+    stream_filter: frozenset[str] | None = None
+    """Values of `x-stream-filter-value` that are wanted, the empty one: messages without; None: all
+    messages are."""

@@ -60,6 +60,7 @@ def consume(channel: QueueChannel, method: BasicConsume) -> None:
         exclusive=method.exclusive,
         prefetch=channel.prefetch,
         priority=settings.priority,
+        wishes=settings,
     )
     channel.host.consume(queue, consumer)
     channel.consumers[consumer.tag] = consumer

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.cluster.controller_port import ControllerPort
 from headrace.cluster.topics.creation import NewTopic
-from headrace.coordination.queues.message_store import MessageStore
 from headrace.coordination.queues.messages.durable_messages import DurableMessages, QueueLogs
+from headrace.coordination.queues.messages.durable_stream import DurableStream
 from headrace.coordination.queues.messages.settled_files import SettledFiles
 from headrace.coordination.queues.model.bindings import Removed
 from headrace.coordination.queues.model.declarations import Queue
@@ -31,6 +31,8 @@ from headrace.coordination.queues.model.stored_model import (
 )
 from headrace.coordination.queues.model.stored_records import encode_record, record_name
 from headrace.coordination.queues.queue_names import queue_topic
+from headrace.coordination.queues.queue_settings import QueueType
+from headrace.frontends.amqp.queue_topics import topic_config
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.store import Create, Delete, NodeExists, NoNode, Operation, Store, StoreError
 
@@ -47,21 +49,6 @@ OPERATIONS_MAX = 500
 """So many nodes are written together at most."""
 RETRY_SECONDS = 1.0
 """After which what could not be written is tried again, if nothing else is declared before."""
-SEGMENT_BYTES = 64 * 1024 * 1024
-"""Of a queue's log: what is settled goes by whole segments."""
-RECORD_BYTES_MAX = 20 * 1024 * 1024
-"""The largest record of a queue: the largest message, and what its properties take."""
-
-_TOPIC_CONFIG = {
-    "cleanup.policy": "delete",
-    "compression.type": "producer",
-    "max.message.bytes": str(RECORD_BYTES_MAX),
-    "message.timestamp.type": "CreateTime",
-    "min.insync.replicas": "1",
-    "retention.bytes": "-1",
-    "retention.ms": "-1",
-    "segment.bytes": str(SEGMENT_BYTES),
-}
 
 
 class _Round(NamedTuple):
@@ -150,9 +137,11 @@ class DurableQueues:
 
     # Queues' topics
 
-    def make_store(self, vhost: str, queue: Queue, priority: int) -> MessageStore:
+    def make_store(self, vhost: str, queue: Queue, priority: int) -> DurableMessages:
         """Make the store of one priority of a durable queue. `Durability`."""
-        return DurableMessages(self.logs, vhost, queue, priority)
+        is_stream = queue.settings.queue_type is QueueType.STREAM
+        kind = DurableStream if is_stream else DurableMessages
+        return kind(self.logs, vhost, queue, priority)
 
     def _want(self, messages: DurableMessages) -> None:
         topic = queue_topic(messages.vhost, messages.queue.name)
@@ -278,7 +267,7 @@ class DurableQueues:
     def _new_topic(self, topic: str, queue: Queue) -> NewTopic:
         count = (queue.settings.priority_max or 0) + 1
         here = dict.fromkeys(range(count), (self._broker.broker_id,))
-        return NewTopic(topic, assignment=here, config=_TOPIC_CONFIG)
+        return NewTopic(topic, assignment=here, config=topic_config(queue.settings))
 
     # The end
 

@@ -119,7 +119,7 @@ class Restoring:
         info = self._broker.image.topics.get(topic)
         stores: dict[int, DurableMessages] = {}
         for priority in range(0 if info is None else len(info.partitions)):
-            stores[priority] = DurableMessages(self._durable.logs, host.name, queue, priority)
+            stores[priority] = self._durable.make_store(host.name, queue, priority)
         await asyncio.gather(*(self._open(topic, messages) for messages in stores.values()))
         host.host(queue, stores)
 

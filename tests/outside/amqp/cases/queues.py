@@ -178,6 +178,40 @@ def _streams() -> list[Case]:
     ]
 
 
+def _refusals_of_streams() -> list[Case]:
+    stream = {"x-queue-type": "stream"}
+    return [
+        Case(
+            "basic.consume: a stream with a prefetch of its own and one of the channel",
+            [
+                declare(durable=True, arguments=stream),
+                ask(Basic.Qos(prefetch_count=10)),
+                ask(Basic.Qos(prefetch_count=10, global_=True)),
+                ask(Basic.Consume(queue="q")),
+            ],
+        ),
+        Case(
+            "basic.consume: a stream with a priority",
+            [
+                declare(durable=True, arguments=stream),
+                ask(Basic.Qos(prefetch_count=10)),
+                ask(Basic.Consume(queue="q", arguments={"x-priority": 1})),
+            ],
+        ),
+        Case(
+            "queue.declare: a stream with a single active consumer",
+            [declare(durable=True, arguments=stream | {"x-single-active-consumer": True})],
+        ),
+        Case(
+            "queue.delete: a stream that must be empty and unused",
+            [
+                declare(durable=True, arguments=stream),
+                ask(Queue.Delete(queue="q", if_unused=True, if_empty=True)),
+            ],
+        ),
+    ]
+
+
 def _locks() -> list[Case]:
     mine = declare(exclusive=True)
     there = 1
@@ -271,4 +305,12 @@ def _bind(queue: str, exchange: str) -> Step:
     return ask(Queue.Bind(queue=queue, exchange=exchange, routing_key="a"))
 
 
-CASES = [*_equivalence(), *_arguments(), *_kinds(), *_streams(), *_locks(), *_names()]
+CASES = [
+    *_equivalence(),
+    *_arguments(),
+    *_kinds(),
+    *_streams(),
+    *_refusals_of_streams(),
+    *_locks(),
+    *_names(),
+]

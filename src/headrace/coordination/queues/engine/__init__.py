@@ -7,6 +7,7 @@ consumers         who may take, and whose turn it is
 deliveries        messages become deliveries
 dead_letters      why messages die; dead_messages: what their headers say of it
 hosted_queue      a queue with its timer and its stores, as a vhost's host has it
+stream_queue      one of the kind whose messages stay, and whose consumers read from anywhere
 delivery_turns    which queue hands out next
 queue_host        all queues of a vhost; virtual_hosts: all vhosts of a broker
 """

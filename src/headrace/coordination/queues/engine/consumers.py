@@ -9,9 +9,11 @@ from collections import deque
 from collections.abc import Iterator
 
 from headrace.coordination.queues.engine.unacked import ChannelUnacked, HeldQueue
+from headrace.coordination.queues.queue_settings import ConsumerSettings
 from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
 
 ANY_NUMBER = 1 << 62
+_NO_WISHES = ConsumerSettings()
 
 
 class Consumer:
@@ -19,7 +21,7 @@ class Consumer:
 
     __slots__ = (
         "channel", "counted", "exclusive", "no_ack", "parked", "prefetch", "priority", "queue",
-        "tag", "unacked",
+        "tag", "unacked", "wishes",
     )  # fmt: skip
 
     def __init__(
@@ -33,8 +35,12 @@ class Consumer:
         prefetch: int = 0,
         priority: int = 0,
         counted: bool = True,
+        wishes: ConsumerSettings = _NO_WISHES,
     ) -> None:
-        """`prefetch`: of this consumer alone, 0: any number. `counted`: no basic.get."""
+        """`prefetch`: of this consumer alone, 0: any number. `counted`: no basic.get.
+
+        `wishes`: what a stream's consumer wants of it.
+        """
         self.queue = queue
         self.channel = channel
         self.tag = tag
@@ -43,6 +49,7 @@ class Consumer:
         self.prefetch = prefetch
         self.priority = priority
         self.counted = counted
+        self.wishes = wishes
         self.unacked = 0
         self.parked = False
 

@@ -12,6 +12,7 @@ from headrace.coordination.queues.message_store import LateStore, MessageStore
 from headrace.coordination.queues.messages.memory_messages import MemoryMessages
 from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.coordination.queues.model.declarations import Queue
+from headrace.coordination.queues.queue_settings import QueueType
 from headrace.model.errors import HeadraceError
 from headrace.ports.deadlines import Deadlines
 
@@ -62,6 +63,8 @@ class HostedQueue(MessageQueue):
         """Why its store could not take a message; None: nobody has to be told."""
         self.late_stores: list[LateStore] = []
         """Those of its stores that keep messages later than they take them."""
+        self.keeps_all = queue.settings.queue_type is not QueueType.CLASSIC
+        """It keeps over a restart what is not persistent, too."""
         self._make = make_store
         self._clock = deadlines.clock
         self._hooks = hooks

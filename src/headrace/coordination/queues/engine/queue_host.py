@@ -7,6 +7,7 @@ from headrace.coordination.queues.engine.dead_letters import DeadLetter, is_cycl
 from headrace.coordination.queues.engine.dead_messages import dead_message
 from headrace.coordination.queues.engine.delivery_turns import DeliveryTurns
 from headrace.coordination.queues.engine.hosted_queue import Hooks, HostedQueue, MakeStore
+from headrace.coordination.queues.engine.stream_queue import StreamQueue
 from headrace.coordination.queues.message_store import MessageStore
 from headrace.coordination.queues.model.bindings import Removed
 from headrace.coordination.queues.model.declarations import (
@@ -24,9 +25,10 @@ from headrace.coordination.queues.model.published_properties import (
 from headrace.coordination.queues.model.virtual_host import VirtualHost
 from headrace.coordination.queues.permissions.access import FULL_ACCESS, Access
 from headrace.coordination.queues.queue_settings import Published, QueueType
-from headrace.coordination.queues.refusals import QUEUE, precondition_failed, resource_text
+from headrace.coordination.queues.refusals import QUEUE, resource_text
 from headrace.model.errors import HeadraceError
 from headrace.ports.deadlines import Deadlines
+from headrace.wire.amqp.reply_codes import ChannelClosing
 
 
 class QueueHost:
@@ -63,17 +65,19 @@ class QueueHost:
             hosted = self.queues[queue.name]
             self._touch(hosted)
             return hosted
-        if queue.settings.queue_type is QueueType.STREAM:
+        try:
+            return self.host(queue)
+        except ChannelClosing:
             self.model.remove_queue(queue.name)
-            raise precondition_failed(
-                f"{self._title(queue.name)} cannot be a stream: this version has none; declare it"
-                " as a classic or a quorum queue"
-            )
-        return self.host(queue)
+            raise
 
     def host(self, queue: Queue, kept: Mapping[int, MessageStore] | None = None) -> HostedQueue:
-        """Let a queue of the model work, with the messages that are `kept`, by priority."""
-        hosted = self.queues[queue.name] = HostedQueue(
+        """Let a queue of the model work, with the messages that are `kept`, by priority.
+
+        ChannelClosing: it is a stream, and without a log there is none.
+        """
+        kind = StreamQueue if queue.settings.queue_type is QueueType.STREAM else HostedQueue
+        hosted = self.queues[queue.name] = kind(
             queue,
             self._title(queue.name),
             self._make_store,
@@ -160,7 +164,11 @@ class QueueHost:
             if queue.timed or message.expiration_ms is not None:
                 queue.timed = True
                 queue.arm()
-            if awaited is not None and queue.late_stores and message.persistent:
+            if (
+                awaited is not None
+                and queue.late_stores
+                and (message.persistent or queue.keeps_all)
+            ):
                 awaited[queue] = None
         return taken
 
@@ -181,7 +189,9 @@ class QueueHost:
             self._remove(self.model.consumer_gone(queue.name, len(queue.consumers)))
 
     def purge(self, queue: HostedQueue) -> int:
-        """Settle what is ready; returns how many messages that were."""
+        """Settle what is ready; returns how many messages. ConnectionClosing: it is a stream."""
+        if isinstance(queue, StreamQueue):
+            raise queue.unsupported("queue.purge")
         self._touch(queue)
         return queue.purge()
 

@@ -6,9 +6,15 @@ committed. From then on a `LogMessages` has all, and this hands on what it is as
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from headrace.coordination.queues.message_store import Kept, StoredDone, StoreOwner
+from headrace.coordination.queues.message_store import (
+    GoesWithQueue,
+    Kept,
+    MessageStore,
+    StoredDone,
+    StoreOwner,
+)
 from headrace.coordination.queues.messages.log_messages import LogMessages
 from headrace.coordination.queues.messages.message_window import WindowsBytes
 from headrace.coordination.queues.messages.record_messages import record_bytes
@@ -28,6 +34,19 @@ WAITING_BYTES_MAX = 64 * 1024 * 1024
 
 AskForLog = Callable[["DurableMessages"], None]
 """Has the log of a store made and `have_log` called."""
+
+
+class OpenLog(MessageStore, GoesWithQueue, Protocol):
+    """The log of a store, once it is there: `log_messages.LogMessages`, `stream_log.StreamLog`."""
+
+    def load(self, done: Done[HeadraceError | None]) -> None:
+        """Find out what there is; `done` with why not."""
+
+    def write(self) -> None:
+        """Write what was appended."""
+
+    def close(self, done: Callable[[], None]) -> None:
+        """Write down all there is to know, then `done`."""
 
 
 class QueueLogs:
@@ -57,7 +76,7 @@ class DurableMessages:
         self.priority = priority
         self._logs = logs
         self._owner: StoreOwner | None = None
-        self._messages: LogMessages | None = None
+        self._messages: OpenLog | None = None
         """None: the log is not there yet, or no longer."""
         self._opened = False
         self._asked = False
@@ -112,17 +131,7 @@ class DurableMessages:
     def open(self, partition: "Partition", done: Done[HeadraceError | None]) -> None:
         """Load the log of a partition that this broker leads; `done` with why not."""
         self._asked = self._opened = True
-        logs = self._logs
-        settings = self.queue.settings
-        messages = LogMessages(
-            partition,
-            logs.files,
-            logs.clock,
-            self,
-            ttl_ms=settings.ttl_ms,
-            drops_transient=settings.queue_type is QueueType.CLASSIC,
-            windows=logs.windows,
-        )
+        messages = self._new_log(partition)
 
         def loaded(error: HeadraceError | None) -> None:
             if error is None and not self._gone:
@@ -131,6 +140,18 @@ class DurableMessages:
             done(error)
 
         messages.load(loaded)
+
+    def _new_log(self, partition: "Partition") -> OpenLog:
+        logs, settings = self._logs, self.queue.settings
+        return LogMessages(
+            partition,
+            logs.files,
+            logs.clock,
+            self,
+            ttl_ms=settings.ttl_ms,
+            drops_transient=settings.queue_type is QueueType.CLASSIC,
+            windows=logs.windows,
+        )
 
     def _write_waiting(self) -> None:
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0

@@ -19,27 +19,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.coordination.queues.message_store import Kept, StoreListener
 from headrace.coordination.queues.messages.log_loading import LogLoading
+from headrace.coordination.queues.messages.log_writing import LogWriting
 from headrace.coordination.queues.messages.message_reader import MessageReader, Read
 from headrace.coordination.queues.messages.message_window import (
     CACHE_BYTES_MAX,
     MessageWindow,
     WindowsBytes,
 )
-from headrace.coordination.queues.messages.record_messages import batch_of_messages, record_bytes
 from headrace.coordination.queues.messages.settled_files import SettledFiles
 from headrace.coordination.queues.messages.settlement import HANDED_OUT_AHEAD, Settlement
-from headrace.coordination.queues.queue_settings import Published
-from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.model.errors import ApiError, HeadraceError
 from headrace.ports.callbacks import Done
-from headrace.record.batch_layout import HEADER_BYTES
 from headrace.wire.amqp.content import Message
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
-    from headrace.ports.clock import Clock, Timer
-
-BATCH_BYTES_MAX = 1024 * 1024
-"""Messages of one turn that take more become several batches."""
+    from headrace.ports.clock import Clock
 
 
 class _Batch(NamedTuple):
@@ -50,7 +45,7 @@ class _Batch(NamedTuple):
     size: int
 
 
-class LogMessages:
+class LogMessages(LogWriting):
     """A message store in a partition that this broker leads."""
 
     def __init__(
@@ -70,12 +65,7 @@ class LogMessages:
 
         `drops_transient`: `load` settles messages that are not persistent.
         """
-        self.error: HeadraceError | None = None
-        """Why it has failed."""
-        self._partition = partition
-        self._log = partition.log
-        self._clock = clock
-        self._listener = listener
+        super().__init__(partition, clock, listener)
         self._new_window = partial(MessageWindow, bytes_max=cache_bytes_max, windows=windows)
         self._settlement = Settlement(partition, files, self._settled_durable, handed_out_ahead)
         self._reader = MessageReader(
@@ -95,12 +85,6 @@ class LogMessages:
         """Messages below the mark that were read again, of one stretch of the log."""
         self._kept = Kept()
         self._closed: Callable[[], None] | None = None
-        self._buffer: list[Message] = []
-        """Appended, not written; so are `_expiries`."""
-        self._expiries: list[float | None] = []
-        self._buffer_bytes = 0
-        self._batch_bytes_max = 0
-        self._timer: Timer | None = None
         self._pending: deque[_Batch] = deque()
 
     # Beginning and end
@@ -141,96 +125,29 @@ class LogMessages:
 
     def drop(self) -> None:
         """Hold nothing any more: the queue is deleted, and its partition with it."""
-        self.error = HeadraceError("the queue is deleted")
-        self._partition.unwatch(self._advance)
+        self._stop_writing()
         self._log.context.holds.remove(self._log.topic_partition, self._settlement.held)
-        if self._timer is not None:
-            self._timer.cancel()
-        self._buffer, self._expiries = [], []
         self._window.release()
         self._again.clear()
 
-    def _fail(self, error: HeadraceError) -> HeadraceError:
-        if self.error is None:
-            self.error = error
-            self._partition.unwatch(self._advance)
-            self._listener.failed(error)
-        return self.error
-
     # Appending
 
-    @property
-    def end(self) -> int:
-        """The position above all that are kept."""
-        return self._log.end_offset + len(self._buffer)
+    def _has_transient(self) -> None:
+        self._settlement.note_transient()
 
-    def append(self, published: Published, expires_at: float | None) -> int:
-        """Keep a message; returns a position that `confirmed` is about. HeadraceError.
-
-        ApiError: MESSAGE_TOO_LARGE, NOT_LEADER_OR_FOLLOWER. Another: why the store failed.
-        """
-        if self.error is not None:
-            raise self.error
-        buffer, size = self._buffer, record_bytes(published.message)
-        if not buffer or self._buffer_bytes + size > self._batch_bytes_max:
-            self._begin_batch(size)
-            buffer = self._buffer
-        if not published.persistent:
-            self._settlement.note_transient()
-        buffer.append(published.message)
-        self._expiries.append(expires_at)
-        self._buffer_bytes += size
-        return self._log.end_offset + len(buffer) - 1
-
-    def _begin_batch(self, size: int) -> None:
-        """Write what is appended, and see to it that what follows is written. HeadraceError."""
-        if self._partition.refusal is not None:
-            raise ApiError(self._partition.refusal)
-        config = self._log.config
-        size_max = min(config.max_message_bytes, config.segment_bytes) - HEADER_BYTES
-        if size > size_max:
-            text = f"a message of {size} bytes, {size_max} are allowed"
-            raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, text)
-        self._batch_bytes_max = min(BATCH_BYTES_MAX, size_max)
-        self.write()
-        if self.error is not None:
-            raise self.error
-        if self._timer is None:
-            self._timer = self._clock.call_later(0, self.write)
-
-    def write(self) -> None:
-        """Write what was appended, as one batch: at the end of a pass over requests."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if not self._buffer or self.error is not None:
-            return
-        messages, self._buffer = self._buffer, []
-        expiries, self._expiries = self._expiries, []
-        self._buffer_bytes = 0
-        try:
-            appended = self._partition.append_internal(
-                batch_of_messages(messages, self._clock.wall_ms())
-            )
-        except ApiError as error:
-            self._fail(error)
-            return
-        base, end = appended.base_offset, appended.last_offset + 1
+    def _written(
+        self,
+        base: int,
+        end: int,
+        messages: Sequence[Message],
+        expiries: Sequence[float | None],
+    ) -> None:
         self._pending.append(_Batch(base, end, sum(len(message.body) for message in messages)))
         if self._window.following == base and self._window.has_room:
             self._window.extend(range(base, end), messages, expiries, end)
         if any(expires_at is not None for expires_at in expiries):
             self._settlement.expiring = True
         self._settlement.tell_ahead()
-
-        def committed(error: ApiError | None) -> None:
-            if error is not None:
-                self._fail(error)
-            elif self.error is None:
-                self._advance()
-                self._listener.confirmed(end)
-
-        self._partition.when_committed(appended.commit_offset, committed)
 
     # What is committed
 

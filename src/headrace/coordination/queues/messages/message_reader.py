@@ -38,8 +38,9 @@ class MessageReader:
         disk: "Disk",
         clock: "Clock",
         ttl_ms: int | None,
-        is_settled: Callable[[int], bool],
+        is_settled: Callable[[int], bool] | None,
     ) -> None:
+        """`is_settled`: what is left out; None: nothing is."""
         self._partition = partition
         self._disk = disk
         self._clock = clock

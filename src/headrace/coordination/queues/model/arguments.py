@@ -1,7 +1,7 @@
 """The arguments (`x-...`) of queues and consumers: which a type takes, and what each may be.
 
 As RabbitMQ 4.0 checks them, in its order and with its texts. Names it does not know are ignored.
-Two of its crashes are refusals here: a malformed `x-max-age` and a stream's offset that is none.
+Some of its crashes are refusals here: a stream's offset that is none, a filter without a string.
 """
 
 import re
@@ -104,7 +104,10 @@ def consumer_settings(
     _check_names(arguments, _OF_ANY_CONSUMER.difference(taken), queue_type, resource)
     if queue_type is QueueType.STREAM:
         offset = arguments.get("x-stream-offset", StreamStart.NEXT.value)
-        return ConsumerSettings(stream_offset=cast("StreamOffset", _stream_offset(offset)))
+        return ConsumerSettings(
+            stream_offset=cast("StreamOffset", _stream_offset(offset)),
+            stream_filter=_stream_filter(arguments),
+        )
     return ConsumerSettings(priority=_integer(arguments, "x-priority") or 0)
 
 
@@ -163,12 +166,14 @@ def _settings(arguments: Arguments, queue_type: QueueType) -> QueueSettings:
             and overflow is Overflow.REJECT_PUBLISH
         )
     timeout_ms = _integer(arguments, "x-consumer-timeout")
+    bytes_max = _integer(arguments, "x-max-length-bytes")
+    is_stream = queue_type is QueueType.STREAM
     return QueueSettings(
         queue_type=queue_type,
         ttl_ms=_integer(arguments, "x-message-ttl"),
         expires_ms=_integer(arguments, "x-expires"),
         length_max=_integer(arguments, "x-max-length"),
-        length_bytes_max=_integer(arguments, "x-max-length-bytes"),
+        length_bytes_max=None if is_stream else bytes_max,
         overflow=overflow,
         dead_letter_exchange=_string(arguments, DEAD_LETTER_EXCHANGE),
         dead_letter_routing_key=_string(arguments, "x-dead-letter-routing-key"),
@@ -177,6 +182,7 @@ def _settings(arguments: Arguments, queue_type: QueueType) -> QueueSettings:
         single_active_consumer=arguments.get("x-single-active-consumer") is True,
         delivery_limit=delivery_limit,
         consumer_timeout_ms=None if timeout_ms is None else max(0, timeout_ms),
+        log_bytes_max=bytes_max if is_stream else None,
         age_ms_max=_age_ms(arguments.get("x-max-age")),
         segment_bytes_max=_integer(arguments, "x-stream-max-segment-size-bytes"),
     )
@@ -210,6 +216,16 @@ def _stream_offset(value: object) -> StreamOffset | None:
         return StreamOffset(StreamStart(value))
     age_ms = _age_ms(value)
     return None if age_ms is None else StreamOffset(StreamStart.AGE, age_ms)
+
+
+def _stream_filter(arguments: Arguments) -> frozenset[str] | None:
+    """Return the values that are wanted; None: all messages are. What is no string is passed by."""
+    asked = arguments.get("x-stream-filter")
+    values = asked if isinstance(asked, list) else [asked]
+    wanted = {text(value) for value in values if kind_of(value) == "longstr"}
+    if wanted and arguments.get("x-stream-match-unfiltered") is True:
+        wanted.add("")
+    return frozenset(wanted) or None
 
 
 def _integer_problem(value: object, _: Arguments) -> str | None:
@@ -289,6 +305,12 @@ def _stream_offset_problem(value: object, _: Arguments) -> str | None:
     return f"{{invalid_stream_offset_arg,{{{kind_of(value)},{term(value)}}}}}"
 
 
+def _stream_filter_problem(value: object, _: Arguments) -> str | None:
+    if not isinstance(value, list) or any(kind_of(each) == "longstr" for each in value):
+        return None
+    return '"expected a string, or an array with one"'
+
+
 _queue_type_problem = _known(
     (*(queue_type.value for queue_type in QueueType), _QUEUE_TYPE_UNSET),
     "\"unsupported queue type '{}'\"",
@@ -318,4 +340,5 @@ _QUEUE_CHECKS: dict[str, _Check] = {
 _CONSUMER_CHECKS: dict[str, _Check] = {
     "x-priority": _integer_problem,
     "x-stream-offset": _stream_offset_problem,
+    "x-stream-filter": _stream_filter_problem,
 }

@@ -1,0 +1,68 @@
+"""A stream whose log is made with its first message, and those who read it."""
+
+from typing import TYPE_CHECKING
+
+from headrace.coordination.queues.messages.durable_messages import (
+    DurableMessages,
+    OpenLog,
+    QueueLogs,
+)
+from headrace.coordination.queues.messages.stream_log import StreamLog
+from headrace.coordination.queues.messages.stream_reader import StreamReader
+from headrace.coordination.queues.model.declarations import Queue
+from headrace.coordination.queues.queue_settings import ConsumerSettings, StreamStart
+
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
+
+
+class DurableStream(DurableMessages):
+    """The messages of a stream: each reader has a place of its own."""
+
+    def __init__(self, logs: QueueLogs, vhost: str, queue: Queue, priority: int) -> None:
+        super().__init__(logs, vhost, queue, priority)
+        self._readers: dict[StreamReader, None] = {}
+
+    def _new_log(self, partition: "Partition") -> OpenLog:
+        logs = self._logs
+        return StreamLog(
+            partition, logs.files.disk, logs.clock, self, self._readers, windows=logs.windows
+        )
+
+    @property
+    def log(self) -> StreamLog | None:
+        """The stream's log; None: it is not there yet, or no longer."""
+        return self._messages if isinstance(self._messages, StreamLog) else None
+
+    @property
+    def ready(self) -> int:
+        """How many messages it has."""
+        log = self.log
+        return len(self._waiting) if log is None else log.count
+
+    # Readers
+
+    def reader(self, wishes: ConsumerSettings) -> StreamReader:
+        """Return a reader who begins where he wishes, as soon as that is found."""
+        reader = StreamReader(self, wishes.stream_filter)
+        self._readers[reader] = None
+        log, start = self.log, wishes.stream_offset
+        if log is not None:
+            log.find(start, reader.begin)
+        elif start.start is StreamStart.NEXT:
+            reader.begin(len(self._waiting))
+        else:
+            # All there will be is of now, or later.
+            reader.begin(start.value if start.start is StreamStart.OFFSET else 0)
+        return reader
+
+    def leave(self, reader: StreamReader) -> None:
+        """Let a reader go."""
+        self._readers.pop(reader, None)
+        if self.log is not None:
+            self.log.forget(reader)
+
+    def end_turn(self, *, complete: bool) -> None:
+        """Note that readers had their turn, `complete`: all of them."""
+        if self.log is not None:
+            self.log.end_turn(complete=complete)

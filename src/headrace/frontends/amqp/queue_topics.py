@@ -1,0 +1,45 @@
+"""How the topic of a durable queue is configured."""
+
+from collections.abc import Mapping
+
+from headrace.coordination.queues.queue_settings import QueueSettings, QueueType
+
+SEGMENT_BYTES = 64 * 1024 * 1024
+"""Of a queue's log: what is settled goes by whole segments."""
+RECORD_BYTES_MAX = 20 * 1024 * 1024
+"""The largest record of a queue: the largest message, and what its properties take."""
+_SEGMENT_BYTES_MAX = (1 << 31) - 1
+
+_TOPIC_CONFIG = {
+    "cleanup.policy": "delete",
+    "compression.type": "producer",
+    "max.message.bytes": str(RECORD_BYTES_MAX),
+    "message.timestamp.type": "CreateTime",
+    "min.insync.replicas": "1",
+    "retention.bytes": "-1",
+    "retention.ms": "-1",
+    "segment.bytes": str(SEGMENT_BYTES),
+}
+
+
+def topic_config(settings: QueueSettings) -> Mapping[str, str]:
+    """Return the configuration of a queue's topic; a stream's has the retention it was given."""
+    if settings.queue_type is not QueueType.STREAM:
+        return _TOPIC_CONFIG
+    retained_ms, retained_bytes = settings.age_ms_max, settings.log_bytes_max
+    return {
+        **_TOPIC_CONFIG,
+        # Readers begin at a time, and messages go, by when the broker got them, as in RabbitMQ.
+        "message.timestamp.type": "LogAppendTime",
+        "retention.ms": "-1" if retained_ms is None else str(retained_ms),
+        # 0 would let go also what was just written.
+        "retention.bytes": "-1" if retained_bytes is None else str(max(retained_bytes, 1)),
+        "segment.bytes": str(_segment_bytes(settings.segment_bytes_max)),
+    }
+
+
+def _segment_bytes(asked: int | None) -> int:
+    """Return how large a stream's segment is: the largest message has to fit into one."""
+    if asked is None:
+        return SEGMENT_BYTES
+    return min(max(asked, RECORD_BYTES_MAX), _SEGMENT_BYTES_MAX)
