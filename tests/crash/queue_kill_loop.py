@@ -252,8 +252,9 @@ class Verdict:
         return (
             f"{self.kills} kills: confirmed {self.confirmed} (refused {self.refused}), acknowledged"
             f" {self.acknowledged}; lost {len(self.lost)} {self.lost[:3]}, settled and back"
-            f" {len(self.back)} {self.back[:3]} (after {self.settled_seconds:.3f} s), again and not called redelivered"
-            f" {len(self.unflagged)} {self.unflagged[:3]}; redelivered {self.again};"
+            f" {len(self.back)} {self.back[:3]} (after {self.settled_seconds:.3f} s), again and not"
+            f" called redelivered {len(self.unflagged)} {self.unflagged[:3]};"
+            f" redelivered {self.again};"
             f" {self.problems[:3]}; exec to answering: max {max(self.starts):.3f} s"
         )
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from headrace.coordination.queues.message_store import Kept
 from headrace.coordination.queues.messages.message_reader import MessageReader, Read, as_error
 from headrace.log.text_files import read_file
-from headrace.model.errors import HeadraceError
+from headrace.model.errors import ApiError, HeadraceError
 from headrace.ports.callbacks import Done
 
 if TYPE_CHECKING:
@@ -46,15 +46,32 @@ class LogLoading:
                 done(as_error(content))
                 return
             handed_out = settlement.load(content or b"")
-            self._drops_transient = self._drops_transient and settlement.transient
-            if self._drops_transient:
-                settlement.count_anew()
-            self._count(handed_out, self._partition.readable_end(True), done)
+            if self._drops_transient and settlement.transient:
+                settlement.count_anew()  # else what was counted has none, what was not may have
+            self._when_committed(handed_out, done)
 
         if disk.exists(settlement.path):
             disk.run(lambda: read_file(disk, settlement.path), have_read)
         else:
             have_read(None)
+
+    def _when_committed(self, handed_out: int, done: Done[Kept | HeadraceError]) -> None:
+        """Count what there is, once a tail that was not flushed yet is, where that matters.
+
+        What a kill left is told from what will be published by being there now.
+        """
+        partition = self._partition
+
+        def committed(error: ApiError | None) -> None:
+            if error is not None:
+                done(error)
+            else:
+                self._count(handed_out, partition.readable_end(True), done)
+
+        if self._drops_transient:
+            partition.when_committed(partition.log.end_offset, committed)
+        else:
+            committed(None)
 
     def _count(self, handed_out: int, end: int, done: Done[Kept | HeadraceError]) -> None:
         """Count what is committed and not counted yet, stretch by stretch."""
@@ -74,7 +91,7 @@ class LogLoading:
         if waiting.counted_to < end:
             self._reader.read(waiting.counted_to, end, counted)
             return
-        if self._drops_transient:
+        if self._drops_transient and (self._dropped or settlement.transient):
             settlement.drop_transient(self._dropped)
         kept = Kept(
             start=settlement.mark,
@@ -91,5 +108,7 @@ class LogLoading:
         transient = set(found.transient)
         if not transient:
             return read
+        # Until they are settled, all is to be counted anew by who loads it next.
+        self._settlement.note_transient()
         self._dropped += found.transient
         return Read(found.without(transient), read.following)

@@ -14,7 +14,7 @@ from headrace.ports.clock import Clock, Timer
 from headrace.ports.disk import Disk, DiskFile
 
 SETTLED_WRITE_SECONDS = 0.05
-"""How long what is settled waits to be written; with a flush of as much, all is durable in 100 ms."""
+"""How long what is settled waits to be written; it is durable in twice that, by a quick flush."""
 FILE_BYTES_MAX = 1024 * 1024
 """A file of more bytes, and more than twice those of its whole state, is written anew."""
 FILE_NAME = "headrace-settled"
