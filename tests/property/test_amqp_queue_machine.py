@@ -242,6 +242,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert given is not None
         assert int(given[2].body.split(b".")[0]) == self.ready.pop(0).number
         self.hand(given, None)
+        self.let_expire()
 
     @rule(which=channels, prefetch=few, priority=st.integers(0, 1), no_ack=st.booleans(),
           exclusive=st.sampled_from([False, False, False, True]))  # fmt: skip
@@ -385,3 +386,13 @@ class QueueMachine(RuleBasedStateMachine):
 
 TestQueueMachine = QueueMachine.TestCase
 TestQueueMachine.settings = hypothesis_settings(max_examples=60, stateful_step_count=40)
+
+
+def test_what_is_of_age_behind_what_was_got_is_gone_with_it() -> None:
+    """Of a history that was drawn once: the machine's own memory."""
+    state = QueueMachine()
+    state.begin(settings())
+    state.publish_one(2, 0, None)
+    state.publish_one(2, 0, 0)
+    state.get(which=0, no_ack=False)
+    state.counts_are_the_models()
