@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from headrace.coordination.queues.message_store import Kept
 from headrace.coordination.queues.messages.message_reader import MessageReader, Read, as_error
 from headrace.log.text_files import read_file
-from headrace.model.errors import ApiError, HeadraceError
+from headrace.model.errors import HeadraceError
 from headrace.ports.callbacks import Done
 
 if TYPE_CHECKING:
@@ -48,30 +48,12 @@ class LogLoading:
             handed_out = settlement.load(content or b"")
             if self._drops_transient and settlement.transient:
                 settlement.count_anew()  # else what was counted has none, what was not may have
-            self._when_committed(handed_out, done)
+            self._count(handed_out, self._partition.readable_end(True), done)
 
         if disk.exists(settlement.path):
             disk.run(lambda: read_file(disk, settlement.path), have_read)
         else:
             have_read(None)
-
-    def _when_committed(self, handed_out: int, done: Done[Kept | HeadraceError]) -> None:
-        """Count what there is, once a tail that was not flushed yet is, where that matters.
-
-        What a kill left is told from what will be published by being there now.
-        """
-        partition = self._partition
-
-        def committed(error: ApiError | None) -> None:
-            if error is not None:
-                done(error)
-            else:
-                self._count(handed_out, partition.readable_end(True), done)
-
-        if self._drops_transient:
-            partition.when_committed(partition.log.end_offset, committed)
-        else:
-            committed(None)
 
     def _count(self, handed_out: int, end: int, done: Done[Kept | HeadraceError]) -> None:
         """Count what is committed and not counted yet, stretch by stretch."""
