@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 from itertools import combinations, product
+from typing import NamedTuple
 
-from tests.support.amqp_lives import Arguments
+from headrace.wire.amqp.properties import header_value
+from tests.support.amqp_lives import Arguments, BrokerLife
 
 CLOCK_SECONDS = 0.002
 """The log has expiries by whole milliseconds."""
@@ -95,3 +97,27 @@ class Known:
             "maxlen": full,
         }
         return {reason for reason, may_be in reasons.items() if may_be}
+
+
+class Left(NamedTuple):
+    """A message that is in a queue."""
+
+    number: int
+    redelivered: bool
+    returns: int
+    died_of: str
+
+
+def left_in(copy: BrokerLife, name: str) -> list[Left]:
+    """Get all there is."""
+    found = []
+    while (delivery := copy.get(name)) is not None:
+        _, _, message, redelivered, returns = delivery
+        deaths = header_value(message.header, "x-death")
+        died_of = ""
+        if isinstance(deaths, list):
+            assert [(death["queue"], int(death["count"])) for death in deaths] == [("q", 1)]
+            died_of = deaths[0]["reason"]
+        number = int(message.body.split(b".")[0])
+        found.append(Left(number, redelivered, returns, died_of))
+    return found
