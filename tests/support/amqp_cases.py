@@ -40,7 +40,9 @@ def pairs_of(case: Case) -> set[tuple[tuple[str, str], ...]]:
     return set(combinations(case.items(), 2))
 
 
-PAIRWISE = pairwise()
+TRIED_TOO_OFTEN = ("quorum", "none", "none", "drop-head", "wanted", "all", "get")
+"""Three that must meet: what is given back too often is a dead letter."""
+PAIRWISE = [*pairwise(), dict(zip(FEATURES, TRIED_TOO_OFTEN, strict=True))]
 
 
 def arguments_of(case: Case) -> Arguments:
