@@ -83,6 +83,10 @@ compat: setup-dev ## Kafka's own tools against us and Kafka; Java, Go and Node c
 compat-kafka: setup-dev ## Apache Kafka 4.3.1 and 3.9.2 judge our files and we serve theirs (Java, Maven)
 	@$(PY) -m tests.outside.kafka_reads_our_files $(ARGS)
 
+.PHONY: amqp-model
+amqp-model: setup-dev ## Durable queues against a model through kills and power cuts, each two features together: 400 long histories a case
+	@HEADRACE_LONG=1 $(PYTEST) --dist load tests/property/test_amqp_lives_machine.py --timeout 1200 $(ARGS)
+
 .PHONY: compat-rabbitmq
 compat-rabbitmq: setup-dev ## RabbitMQ 4.0 beside us: the scenarios of its clients hold there, and it still says what tests/golden keeps (root, debootstrap)
 	@failed=0; \

@@ -37,6 +37,8 @@ class AmqpWire:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._left = b""
         self._frames: list[Frame] = []
+        self._carries: Any = None
+        """A method whose body has not come yet."""
         self.send(PROTOCOL_HEADER)
         self.method()
         self.send(encode_method(0, ConnectionStartOk({}, "PLAIN", b"\0guest\0guest", "C")))
@@ -49,6 +51,10 @@ class AmqpWire:
     def send(self, data: bytes) -> None:
         """Send bytes."""
         self._socket.sendall(data)
+
+    def send_some(self, data: bytes) -> int:
+        """Send what there is room for; returns how many bytes. TimeoutError: there is none."""
+        return self._socket.send(data)
 
     def ask(self, method: Method) -> Any:
         """Send a method on channel 1; returns its answer."""
@@ -65,20 +71,19 @@ class AmqpWire:
     def received(self) -> tuple[Any, bytes]:
         """Return the next method, with the body that belongs to it: one frame of at least a byte.
 
-        Gone: the broker says that it closes.
+        Gone: the broker says that it closes. TimeoutError: no more has come; ask again.
         """
-        carries: Any = None
         while True:
             frame = self._frame()
             if frame.kind == FRAME_BODY:
-                return carries, bytes(frame.payload)
+                return self._carries, bytes(frame.payload)
             if frame.kind == FRAME_METHOD:
                 found = decode_method(frame.payload)
                 if isinstance(found, ConnectionClose):
                     raise Gone(found.reply_text)
                 if not isinstance(found, BasicDeliver | BasicGetOk):
                     return found, b""
-                carries = found
+                self._carries = found
 
     @property
     def has_more(self) -> bool:

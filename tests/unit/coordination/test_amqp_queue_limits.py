@@ -279,3 +279,29 @@ def test_a_dead_letter_is_kept_until_its_target_holds_it() -> None:
     assert kit.queue.take_dead_letters() == []
     kit.queue.dead_letters_stored([letter])
     assert list(store.read(0, 9)[0]) == []
+
+
+@pytest.mark.parametrize("priorities", [None, 2])
+def test_consumers_are_given_nothing_of_age_that_lies_behind_what_is_not(
+    priorities: int | None,
+) -> None:
+    kit = QueueKit(settings(dead_letters=True, priority_max=priorities))
+    kit.publish("first", priority=1)
+    kit.publish("short", expiration_ms=10)
+    kit.publish("last")
+    kit.now += 1
+    kit.consume()
+    assert kit.deliver() == ["c:first", "c:last"]
+    assert (kit.died(), kit.queue.ready) == (["short expired"], 0)
+
+
+def test_what_came_back_and_is_of_age_meanwhile_is_given_to_nobody() -> None:
+    kit = QueueKit(settings(dead_letters=True))
+    kit.publish("first")
+    kit.publish("short", expiration_ms=10)
+    assert [kit.get(), kit.get()] == [":first", ":short"]
+    kit.now += 1
+    kit.channel.nack(0, multiple=True)
+    kit.consume()
+    assert kit.deliver() == ["c:first again"]
+    assert (kit.died(), kit.queue.ready) == (["short expired"], 0)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.broker.broker import Broker
 from headrace.cluster.controller.directory_failures import DirectoryFailures
@@ -16,8 +16,7 @@ from headrace.cluster.settings.runtime_settings import Settings
 from headrace.cluster.store.catalog import Catalog
 
 if TYPE_CHECKING:
-    from headrace.cluster.settings.acl_settings import AclChanges
-    from headrace.cluster.settings.token_settings import TokenChanges
+    from headrace.cluster.settings.noticed_changes import NoticedChanges
 
 
 class Duties:
@@ -38,34 +37,34 @@ class Duties:
         self._settings = ConfigChanges(broker, catalog.configs, settings, change)
         self._tools = ToolRequests(broker, catalog, self.replicas, carry_out, facts, change)
         self._failures = DirectoryFailures(broker, catalog.store, carry_out, facts)
-        self._acls: AclChanges | None = None
+        self._noticed: list[NoticedChanges[Any]] = []
         if not broker.authorizer.allows_all:
             from headrace.cluster.settings import acl_settings
 
-            self._acls = acl_settings.AclChanges(broker, catalog.store, settings.acls, change)
-        self._tokens: TokenChanges | None = None
+            self._noticed.append(
+                acl_settings.noticed_changes(broker, catalog.store, settings.acls, change)
+            )
         if settings.tokens is not None:
             from headrace.cluster.settings import token_settings
 
-            self._tokens = token_settings.TokenChanges(
-                broker, catalog.store, settings.tokens, change
+            self._noticed.append(
+                token_settings.noticed_changes(broker, catalog.store, settings.tokens, change)
             )
 
     def start(self) -> None:
         """Begin: the broker is registered."""
         self._settings.start()
-        if self._acls is not None:
-            self._acls.start()
-        if self._tokens is not None:
-            self._tokens.start()
+        for noticed in self._noticed:
+            noticed.start()
         self._tools.start()
         self._failures.start()
 
     def stop(self) -> None:
         """End them."""
-        for part in (self._settings, self._acls, self._tokens, self._tools, self._failures):
-            if part is not None:
-                part.stop()
+        for noticed in self._noticed:
+            noticed.stop()
+        for part in (self._settings, self._tools, self._failures):
+            part.stop()
 
     def missed(self) -> None:
         """Look for what happened while the store was not heard of."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.cluster.settings.entity_settings import store_failed
+from headrace.cluster.settings.noticed_changes import NoticedChanges
 from headrace.cluster.store import acl_znodes
 from headrace.cluster.store.acl_store import AclStore, Changed, Entries
 from headrace.cluster.store.notices import Notices
-from headrace.cluster.store.reaction import Reaction
 from headrace.cluster.store.znodes import BadPayload
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.store import Store, StoreError
@@ -156,53 +156,22 @@ def _outcome(
     return [binding for binding in removed if wanted.matches(binding)]
 
 
-class AclChanges:
-    """This broker's ear for ACLs that others alter. Every method on the deciding thread.
+def noticed_changes(
+    broker: Broker, store: Store, acls: AclSettings, change: asyncio.Lock
+) -> NoticedChanges[Resource]:
+    """Return the ear for ACLs that others alter; it hears nothing where ACLs do not decide."""
 
-    Where notices may have been missed, all is loaded again with the settings (`ConfigChanges`).
-    """
+    async def read(told: "Iterable[Resource]") -> None:
+        await acls.read(told)
+        for resource in told:
+            _logger.info("ACLs of %s were altered", resource)
 
-    def __init__(
-        self, broker: Broker, store: Store, acls: AclSettings, change: asyncio.Lock
-    ) -> None:
-        """`change` is held while something is taken up: alterations wait."""
-        self._store = store
-        self._acls = acls
-        self._change = change
-        self._notices = tuple(
-            Notices(store, acl_znodes.CHANGES_OF[pattern], decode, broker.clock)
-            for pattern, decode in (
-                (PatternType.LITERAL, acl_znodes.decode_literal_change),
-                (PatternType.PREFIXED, acl_znodes.decode_prefixed_change),
-            )
+    notices = [
+        Notices(store, acl_znodes.CHANGES_OF[pattern], decode, broker.clock)
+        for pattern, decode in (
+            (PatternType.LITERAL, acl_znodes.decode_literal_change),
+            (PatternType.PREFIXED, acl_znodes.decode_prefixed_change),
         )
-        self._reaction = Reaction(
-            self._take, "ACLs altered elsewhere are not taken up before the next alteration"
-        )
-        self._unwatch: list[Callable[[], None]] = []
-
-    def start(self) -> None:
-        """Listen from now on, where ACLs decide."""
-        if not self._acls.enabled:
-            return
-        self._unwatch = [
-            self._store.watch(notices.root, lambda _: self._reaction.ask())
-            for notices in self._notices
-        ]
-        self._reaction.ask()
-
-    def stop(self) -> None:
-        """Listen no more."""
-        for cancel in self._unwatch:
-            cancel()
-        self._reaction.cancel()
-
-    async def _take(self) -> None:
-        for notices in self._notices:
-            unread = await notices.unread()
-            told = dict.fromkeys(found for found in unread.values() if found is not None)
-            async with self._change:
-                await self._acls.read(told)
-            for resource in told:
-                _logger.info("ACLs of %s were altered", resource)
-            await notices.taken(unread)
+    ]
+    failing = "ACLs altered elsewhere are not taken up before the next alteration"
+    return NoticedChanges(store, notices, read, change, failing, lambda: acls.enabled)

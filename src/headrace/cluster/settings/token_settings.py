@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.cluster.settings.entity_settings import store_failed
+from headrace.cluster.settings.noticed_changes import NoticedChanges
 from headrace.cluster.store import token_store
 from headrace.cluster.store.notices import Notices
 from headrace.cluster.store.reaction import Reaction
@@ -185,40 +186,10 @@ class TokenSettings:
                 _logger.info("delegation token %s of %s expired", token.token_id, token.owner)
 
 
-class TokenChanges:
-    """This broker's ear for tokens that others change. Every method on the deciding thread.
-
-    Where notices may have been missed, all is loaded again with the settings (`ConfigChanges`).
-    """
-
-    def __init__(
-        self, broker: Broker, store: Store, tokens: TokenSettings, change: asyncio.Lock
-    ) -> None:
-        """`change` is held while something is taken up: alterations wait."""
-        self._store = store
-        self._tokens = tokens
-        self._change = change
-        self._notices = Notices(store, token_store.CHANGES, token_store.decode_notice, broker.clock)
-        self._reaction = Reaction(
-            self._take,
-            "delegation tokens changed elsewhere are not taken up before the next change",
-        )
-        self._unwatch: Callable[[], None] | None = None
-
-    def start(self) -> None:
-        """Listen from now on."""
-        self._unwatch = self._store.watch(self._notices.root, lambda _: self._reaction.ask())
-        self._reaction.ask()
-
-    def stop(self) -> None:
-        """Listen no more."""
-        if self._unwatch is not None:
-            self._unwatch()
-        self._reaction.cancel()
-
-    async def _take(self) -> None:
-        unread = await self._notices.unread()
-        told = dict.fromkeys(found for found in unread.values() if found is not None)
-        async with self._change:
-            await self._tokens.read(told)
-        await self._notices.taken(unread)
+def noticed_changes(
+    broker: Broker, store: Store, tokens: TokenSettings, change: asyncio.Lock
+) -> NoticedChanges[str]:
+    """Return the ear for tokens that others change."""
+    notices = Notices(store, token_store.CHANGES, token_store.decode_notice, broker.clock)
+    failing = "delegation tokens changed elsewhere are not taken up before the next change"
+    return NoticedChanges(store, (notices,), tokens.read, change, failing)

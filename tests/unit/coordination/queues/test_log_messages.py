@@ -277,3 +277,16 @@ def test_beyond_what_the_windows_of_all_queues_hold_messages_are_read_from_the_l
     has_room.append(second.has_room)
     assert has_room == [True, False, True, True]
     assert (windows.bytes, first.is_empty) == (0, True)
+
+
+def test_what_came_back_from_the_log_expires_by_its_own_life() -> None:
+    here = LogQueue(cache_bytes_max=0)
+    here.published("a", expiration_ms=300)
+    here.published("b")
+    assert here.gets(2) == ["a", "b"]
+    here.channel.nack(0, multiple=True)
+    deadline = here.q.next_deadline()
+    assert deadline is not None
+    assert abs(deadline - 0.3) < 0.002
+    here.wait(0.5)
+    assert here.gets() == ["b*"]

@@ -307,3 +307,19 @@ def test_messages_published_since_a_start_are_kept_until_the_next() -> None:
     again.publish("c")
     again.wait()
     assert again.gets() == ["b", "c"]
+
+
+def test_what_is_not_persistent_is_gone_also_if_the_broker_is_killed_at_once() -> None:
+    here = LogQueue(drops_transient=True)
+    here.published("a")
+    here.wait()
+    here.publish("b", "c", persistent=False)
+    here.publish("d")
+    here.store.write()
+    again = here.killed()
+    assert (again.q.ready, again.q.ready_bytes) == (2, 2)
+    again.publish("e")
+    again.store.write()
+    third = again.killed()
+    assert (third.q.ready, third.q.ready_bytes) == (3, 3)
+    assert third.gets() == ["a*", "d*", "e*"]

@@ -53,19 +53,20 @@ class MessageLevel:
 
     def head(self) -> int | None:
         """Return the position of the next message; None: there is none, or not at hand."""
-        if self.returned:
-            return self.returned[0]
-        if not self.fresh:
+        if not self.ready:
             return None
-        positions, _ = self.store.read(self.next, 1)
+        # Also what came back is read: its expiry may be known from then on only.
+        positions, _ = self.store.read(self.returned[0] if self.returned else self.next, 1)
         return positions[0] if positions else None
 
-    def take(self, count: int, bytes_max: int) -> Taken | None:
+    def take(self, count: int, bytes_max: int, now: float = 0.0) -> Taken | None:
         """Take the next messages that are at hand: `count`, and `bytes_max` but for the first.
 
-        All of them were handed out before, or none was. None: nothing is at hand.
+        All of them were handed out before, or none was. None: nothing is at hand. Behind the first
+        none is taken that is of age by `now`, nor what follows it; 0: none has an age.
         """
-        return self._take_returned(count, bytes_max) or self._take_fresh(count, bytes_max)
+        taken = self._take_returned(count, bytes_max, now)
+        return taken or self._take_fresh(count, bytes_max, now)
 
     def give_back(self, positions: Sequence[int]) -> None:
         """Have positions that were taken ready again."""
@@ -92,7 +93,11 @@ class MessageLevel:
             for position in positions:
                 self.returns.pop(position, None)
 
-    def _take_fresh(self, count: int, bytes_max: int) -> Taken | None:
+    def _is_of_age(self, position: int, now: float) -> bool:
+        expires_at = self.store.expires_at(position)
+        return expires_at is not None and expires_at < now
+
+    def _take_fresh(self, count: int, bytes_max: int, now: float) -> Taken | None:
         """Take what was never taken, unless something came back that goes first."""
         if self.returned or not self.fresh:
             return None
@@ -103,6 +108,10 @@ class MessageLevel:
         if redelivered:
             count = sum(position < self._redelivered_below for position in positions)
             positions, messages = positions[:count], messages[:count]
+        if now:
+            of_age = (at for at, each in enumerate(positions) if at and self._is_of_age(each, now))
+            count = next(of_age, len(positions))
+            positions, messages = positions[:count], messages[:count]
         sizes = [len(message.body) for message in messages]
         if sum(sizes) > bytes_max:
             count = _fitting(sizes, bytes_max)
@@ -112,7 +121,7 @@ class MessageLevel:
         self.store.note_handed_out(self.next)
         return Taken(self, positions, messages, sizes, redelivered)
 
-    def _take_returned(self, count: int, bytes_max: int) -> Taken | None:
+    def _take_returned(self, count: int, bytes_max: int, now: float) -> Taken | None:
         """Take what came back, as far as it is at hand."""
         positions: list[int] = []
         messages: list[Message] = []
@@ -124,7 +133,7 @@ class MessageLevel:
                 break
             size = len(found[0].body)
             left -= size
-            if left < 0 and positions:
+            if positions and (left < 0 or (now and self._is_of_age(self.returned[0], now))):
                 break
             positions.append(heappop(self.returned))
             messages.append(found[0])

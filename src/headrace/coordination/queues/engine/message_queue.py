@@ -182,7 +182,7 @@ class MessageQueue:
         """Hand out `count` messages at most, and none after `size` bytes."""
         self.more = False
         consumers = self.consumers
-        while self.ready:
+        while self._has_ready(now):
             ring = consumers.next_ring()
             if ring is None:
                 return
@@ -190,7 +190,7 @@ class MessageQueue:
                 self.more = True
                 return
             takers, turns = consumers.take_turns(ring, min(count, self.ready))
-            taken = self._take(min(count, turns * len(takers)), size)
+            taken = self._take(min(count, turns * len(takers)), size, now)
             served = 0
             if taken is not None:
                 served = len(taken.positions)
@@ -201,11 +201,16 @@ class MessageQueue:
             if taken is None:
                 return
 
-    def _take(self, count: int, size: int) -> Taken | None:
-        """Take the next messages, of one level; None: there are none at hand."""
+    def _has_ready(self, now: float) -> bool:
+        """Tell whether messages are ready; what is of age before the first of them dies."""
+        enough = not self._expiring or self._expire_head(now, just_before=True)
+        return enough and self.ready > 0
+
+    def _take(self, count: int, size: int, now: float = 0.0) -> Taken | None:
+        """Take the next messages, of one level, up to one of age; None: there are none at hand."""
         for level in self._levels.values():
             if level.fresh or level.returned:
-                taken = level.take(count, size)
+                taken = level.take(count, size, now if self._expiring else 0.0)
                 if taken is not None:
                     self.ready -= len(taken.positions)
                     self.ready_bytes -= sum(taken.sizes)

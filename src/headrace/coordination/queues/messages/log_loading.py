@@ -46,9 +46,8 @@ class LogLoading:
                 done(as_error(content))
                 return
             handed_out = settlement.load(content or b"")
-            self._drops_transient = self._drops_transient and settlement.transient
-            if self._drops_transient:
-                settlement.count_anew()
+            if self._drops_transient and settlement.transient:
+                settlement.count_anew()  # else what was counted has none, what was not may have
             self._count(handed_out, self._partition.readable_end(True), done)
 
         if disk.exists(settlement.path):
@@ -74,7 +73,7 @@ class LogLoading:
         if waiting.counted_to < end:
             self._reader.read(waiting.counted_to, end, counted)
             return
-        if self._drops_transient:
+        if self._drops_transient and (self._dropped or settlement.transient):
             settlement.drop_transient(self._dropped)
         kept = Kept(
             start=settlement.mark,
@@ -91,5 +90,7 @@ class LogLoading:
         transient = set(found.transient)
         if not transient:
             return read
+        # Until they are settled, all is to be counted anew by who loads it next.
+        self._settlement.note_transient()
         self._dropped += found.transient
         return Read(found.without(transient), read.following)

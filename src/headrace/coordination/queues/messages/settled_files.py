@@ -2,18 +2,19 @@
 
 One timer and one flush serve all queues of a broker that have changed. A queue has one file beside
 its partition's log; no file stays open. A file that grows long, is torn or new is replaced by one
-whole frame.
+whole frame, for which no other queue waits.
+
+What changes is written after the time, or as soon as the flush under way then has ended. So it is
+in its file, where a kill leaves it, after the longer of the two, and durable one flush later.
 """
 
-from collections.abc import Callable
 from typing import Protocol
 
-from headrace.ports.callbacks import when_all
 from headrace.ports.clock import Clock, Timer
 from headrace.ports.disk import Disk, DiskFile
 
 SETTLED_WRITE_SECONDS = 0.05
-"""How long what is settled waits to be written; with the flush that is less than 100 ms."""
+"""How long what is settled waits to be written; it is durable in twice that, by a quick flush."""
 FILE_BYTES_MAX = 1024 * 1024
 """A file of more bytes, and more than twice those of its whole state, is written anew."""
 FILE_NAME = "headrace-settled"
@@ -55,11 +56,17 @@ class SettledFiles:
         self._changed: dict[Changing, None] = {}
         self._timer: Timer | None = None
         self._soon = False
-        self._writing = False
+        self._due = False
+        """What has changed is to be written when the flush under way has ended."""
+        self._flushing = False
+        self._replacing: set[Changing] = set()
+        """Queues whose files are being replaced."""
 
     def note_changed(self, queue: Changing, *, soon: bool = False) -> None:
         """Have a queue asked for its frame within the time, or when this turn is over."""
         self._changed[queue] = None
+        if self._due:
+            return
         if self._timer is None or (soon and not self._soon):
             if self._timer is not None:
                 self._timer.cancel()
@@ -69,35 +76,41 @@ class SettledFiles:
     def _is_time(self) -> None:
         self._timer = None
         self._soon = False
-        if not self._writing:
+        if self._flushing:
+            self._due = True
+        else:
             self._write()
 
     def _write(self) -> None:
-        changed, self._changed = self._changed, {}
-        frames = [frame for queue in changed if (frame := queue.take_frame()) is not None]
-        if not frames:
-            return
-        self._writing = True
-        replaced = [frame for frame in frames if frame.at is None]
-        appended = [frame for frame in frames if frame.at is not None]
-        one_done = when_all(len(replaced) + bool(appended), self._written)
-        for frame in replaced:
-            self._replace(frame, one_done)
+        appended = []
+        for queue in [queue for queue in self._changed if queue not in self._replacing]:
+            del self._changed[queue]
+            frame = queue.take_frame()
+            if frame is None:
+                continue
+            if frame.at is None:
+                self._replace(queue, frame)
+            else:
+                appended.append(frame)
         if appended:
-            self._append(appended, one_done)
+            self._flushing = True
+            self._append(appended)
 
-    def _replace(self, frame: SettledFrame, done: Callable[[], None]) -> None:
+    def _replace(self, queue: Changing, frame: SettledFrame) -> None:
         path, content = frame.path, frame.content
+        self._replacing.add(queue)
 
         def replaced(result: BaseException | None) -> None:
             if result is not None and not isinstance(result, OSError):
                 raise result
+            self._replacing.discard(queue)
             frame.written(result)
-            done()
+            if queue in self._changed:
+                self.note_changed(queue, soon=True)
 
         self.disk.run(lambda: self.disk.replace(path, content), replaced)
 
-    def _append(self, frames: list[SettledFrame], done: Callable[[], None]) -> None:
+    def _append(self, frames: list[SettledFrame]) -> None:
         files: list[DiskFile] = []
         flushed: list[SettledFrame] = []
         for frame in frames:
@@ -114,11 +127,9 @@ class SettledFiles:
                 file.close()
             for frame in flushed:
                 frame.written(error)
-            done()
+            self._flushing = False
+            if self._due:
+                self._due = False
+                self._write()
 
         self.disk.flush(files, synced)
-
-    def _written(self) -> None:
-        self._writing = False
-        if self._changed and self._timer is None:
-            self._write()
