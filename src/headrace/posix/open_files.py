@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 OPEN_MAX = 2000
 _LOOKED_AT_MAX = 64
 """So many files are looked at, at most, to find one to close for one that is opened."""
+_LOOKS_AN_OPENING = 8
+"""So many where none is to be found, taken over many openings."""
 
 
 def raise_limit() -> int:
@@ -80,7 +82,8 @@ class OpenFiles:
     """The files of one disk that are open now, and which of them hold writes back."""
 
     __slots__ = (
-        "_lock", "_named", "_relieving", "_residency", "_residency_asked", "_ring", "_workers",
+        "_lock", "_named", "_passed_over", "_relieving", "_residency", "_residency_asked", "_ring",
+        "_workers",
         "active", "devices", "files", "lost", "open_max", "owner",
     )  # fmt: skip
 
@@ -102,6 +105,8 @@ class OpenFiles:
         self._named: dict[str, OpenFile] = {}
         self._lock = Lock()
         self._relieving = False
+        self._passed_over = 0
+        """So many openings look for no file to close: there was none to be found before."""
         self._residency: Residency | None = None
         self._residency_asked = False
 
@@ -185,8 +190,12 @@ class OpenFiles:
 
     def _make_room(self) -> None:
         ring = self._ring
+        if self._passed_over:
+            self._passed_over -= 1
+            return
         spare = len(ring) + 1 - self.open_max
-        for _ in range(min(2 * len(ring), spare + _LOOKED_AT_MAX)):
+        looks = min(2 * len(ring), spare + _LOOKED_AT_MAX)
+        for _ in range(looks):
             if spare <= 0:
                 return
             with self._lock:
@@ -199,6 +208,8 @@ class OpenFiles:
             spare -= 1
             os.close(fd)
         if spare > 0:
+            # Thousands of logs that are written in one turn would each look at all before.
+            self._passed_over = looks // _LOOKS_AN_OPENING
             self._relieve()
 
     def _relieve(self) -> None:

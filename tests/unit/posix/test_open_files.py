@@ -234,3 +234,22 @@ def test_what_is_held_back_is_written_before_such_a_flush(
     disk.settle()
     assert disk.end_gather(print) == []
     assert (tmp_path / "f").read_bytes() == b"held"
+
+
+def test_many_files_that_are_all_needed_are_not_all_looked_at_for_each_that_is_opened(
+    disk: SteppedDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+    really = RealFile.give_up
+
+    def counted(file: RealFile) -> int:
+        nonlocal looks
+        looks += 1
+        return really(file)
+
+    monkeypatch.setattr(RealFile, "give_up", counted)
+    disk.files.open_max = 16
+    for number in range(600):
+        file = opened(disk, tmp_path / str(number))
+        disk.files.pin(file)
+    assert looks < 600 * 20

@@ -109,8 +109,16 @@ class DurableMessages:
 
         self.open(partition, opened)
 
-    def open(self, partition: "Partition", done: Done[HeadraceError | None]) -> None:
-        """Load the log of a partition that this broker leads; `done` with why not."""
+    def open(
+        self,
+        partition: "Partition",
+        done: Done[HeadraceError | None],
+        settled: bytes | None = None,
+    ) -> None:
+        """Load the log of a partition that this broker leads; `done` with why not.
+
+        `settled`: what the file of what is settled holds; None: it is to be read.
+        """
         self._asked = self._opened = True
         logs = self._logs
         settings = self.queue.settings
@@ -130,7 +138,7 @@ class DurableMessages:
                 self._write_waiting()
             done(error)
 
-        messages.load(loaded)
+        messages.load(loaded, settled)
 
     def _write_waiting(self) -> None:
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0

@@ -105,8 +105,11 @@ class LogMessages:
 
     # Beginning and end
 
-    def load(self, done: Done[HeadraceError | None]) -> None:
-        """Read what is settled, and count what is not; then the store may be used."""
+    def load(self, done: Done[HeadraceError | None], settled: bytes | None = None) -> None:
+        """Read what is settled, and count what is not; then the store may be used.
+
+        `settled`: what the file of what is settled holds; None: it is to be read.
+        """
 
         def loaded(kept: Kept | HeadraceError) -> None:
             if isinstance(kept, HeadraceError):
@@ -117,11 +120,10 @@ class LogMessages:
             self._window = self._new_window(settlement.mark)
             self._partition.watch(self._advance)
             self._log.context.holds.add(self._log.topic_partition, settlement.held)
-            settlement.tell_ahead()
             done(None)
             self._advance()
 
-        self._loading.load(loaded)
+        self._loading.load(loaded, settled)
 
     def kept(self) -> Kept:
         """Return what there was when it was loaded."""
@@ -132,7 +134,8 @@ class LogMessages:
         self.write()
         settlement = self._settlement
         self._partition.unwatch(self._advance)
-        if self.error is not None or self._log.closed or not self._log.end_offset:
+        nothing_new = settlement.is_exact or not self._log.end_offset
+        if self.error is not None or self._log.closed or nothing_new:
             done()
             return
         self._closed = done
@@ -290,6 +293,8 @@ class LogMessages:
                 found = self._again.get(position)
             return ((), ()) if found is None else ((position,), (found[0],))
         bound = min(settlement.waiting.counted_to, settlement.told_durable)
+        if settlement.told_durable <= position:
+            settlement.tell_ahead()
         if window.is_empty:
             self._read_ahead(bound)
         return window.slice(position, count, bound)

@@ -1,8 +1,8 @@
 """The files that say what of queues is settled: written together, some milliseconds later.
 
-One timer and one flush serve all queues of a broker that have changed. A queue has one file beside
-its partition's log; no file stays open. A file that grows long, is torn or new is replaced by one
-whole frame.
+One timer serves all queues of a broker that have changed, one flush some hundreds of them. A queue
+has one file beside its partition's log; no file stays open. A file that grows long or is torn is
+replaced by one whole frame; a new one begins with it, for half of it says no more than no file.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,14 @@ SETTLED_WRITE_SECONDS = 0.05
 """How long what is settled waits to be written; with the flush that is less than 100 ms."""
 FILE_BYTES_MAX = 1024 * 1024
 """A file of more bytes, and more than twice those of its whole state, is written anew."""
+FILES_MAX = 250
+"""So many files are open at a time, and flushed together."""
 FILE_NAME = "headrace-settled"
+
+
+def settled_path(directory: str) -> str:
+    """Return the path of the file of the queue whose partition's directory this is."""
+    return f"{directory}/{FILE_NAME}"
 
 
 class SettledFrame(Protocol):
@@ -30,7 +37,7 @@ class SettledFrame(Protocol):
 
     @property
     def at(self) -> int | None:
-        """Where in the file; None: it replaces the file."""
+        """Where in the file, which is made for 0; None: it replaces the file."""
 
     def written(self, error: OSError | None) -> None:
         """Note that it is durable, or why it is not."""
@@ -80,29 +87,29 @@ class SettledFiles:
         self._writing = True
         replaced = [frame for frame in frames if frame.at is None]
         appended = [frame for frame in frames if frame.at is not None]
+        some = [appended[at : at + FILES_MAX] for at in range(0, len(appended), FILES_MAX)]
         one_done = when_all(len(replaced) + bool(appended), self._written)
         for frame in replaced:
             self._replace(frame, one_done)
-        if appended:
-            self._append(appended, one_done)
+        if some:
+            self._append(some, one_done)
 
     def _replace(self, frame: SettledFrame, done: Callable[[], None]) -> None:
         path, content = frame.path, frame.content
 
         def replaced(result: BaseException | None) -> None:
-            if result is not None and not isinstance(result, OSError):
-                raise result
-            frame.written(result)
+            frame.written(_only_os_error(result))
             done()
 
         self.disk.run(lambda: self.disk.replace(path, content), replaced)
 
-    def _append(self, frames: list[SettledFrame], done: Callable[[], None]) -> None:
+    def _append(self, waiting: list[list[SettledFrame]], done: Callable[[], None]) -> None:
+        """Append frames, the last of the lists first: no more files are open than of one list."""
         files: list[DiskFile] = []
         flushed: list[SettledFrame] = []
-        for frame in frames:
+        for frame in waiting.pop():
             try:
-                file = self.disk.open(frame.path)
+                file = self.disk.open(frame.path, create=frame.at == 0)
                 files.append(file)
                 file.write_at(frame.at or 0, (frame.content,))
                 flushed.append(frame)
@@ -112,9 +119,22 @@ class SettledFiles:
         def synced(error: OSError | None) -> None:
             for file in files:
                 file.close()
+            made = [frame.path.rpartition("/")[0] for frame in flushed if frame.at == 0]
+            if made and error is None:
+                self.disk.run(lambda: self.disk.sync_directories(made), entered)
+            else:
+                written(error)
+
+        def entered(result: BaseException | None) -> None:
+            written(_only_os_error(result))
+
+        def written(error: OSError | None) -> None:
             for frame in flushed:
                 frame.written(error)
-            done()
+            if waiting:
+                self._append(waiting, done)
+            else:
+                done()
 
         self.disk.flush(files, synced)
 
@@ -122,3 +142,10 @@ class SettledFiles:
         self._writing = False
         if self._changed and self._timer is None:
             self._write()
+
+
+def _only_os_error(result: BaseException | None) -> OSError | None:
+    """Return what the disk answered; raises what is a fault."""
+    if result is None or isinstance(result, OSError):
+        return result
+    raise result

@@ -115,17 +115,23 @@ class Folded(NamedTuple):
 def fold(content: bytes, end_of_epoch: Callable[[int], int]) -> Folded:
     """Lay a file's frames over one another, each below where the log of its epoch ends."""
     state, end = NOTHING_SETTLED, 0
-    known = StateMap(CursorState(0))
+    start = 0
+    known: StateMap | None = None
+    """None: nothing but a start, which is what most files of many queues say."""
     for frame, frame_end in decode_frames(content):
         end = frame_end
         bound = end_of_epoch(frame.leader_epoch)
         cursor = frame.cursor.below(bound)
         cursor = cursor._replace(start=min(cursor.start, bound))
         if frame.whole:
-            known = StateMap(CursorState(0))
-        known.lay_over(cursor)
+            known, start = None, 0
+        start = max(start, cursor.start)
+        if known is not None or cursor.batches:
+            known = known or StateMap(CursorState(start))
+            known.lay_over(cursor)
         if frame.counted_to > bound or frame.cursor.start > bound:
             frame = frame._replace(counted_to=-1)
         state = frame._replace(cursor=cursor)
-    cursor = known.state()._replace(handed_out=state.cursor.handed_out)
+    folded = CursorState(start) if known is None else known.state()
+    cursor = folded._replace(handed_out=state.cursor.handed_out)
     return Folded(state._replace(cursor=cursor), end)

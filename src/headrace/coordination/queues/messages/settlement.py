@@ -11,8 +11,8 @@ from headrace.coordination.queues.messages.handed_out import HandedOut
 from headrace.coordination.queues.messages.record_messages import Found
 from headrace.coordination.queues.messages.settled_files import (
     FILE_BYTES_MAX,
-    FILE_NAME,
     SettledFiles,
+    settled_path,
 )
 from headrace.coordination.queues.messages.settled_state import SettledState, encode_frame, fold
 from headrace.model.nouns import LeaderEpoch, Offset
@@ -99,7 +99,7 @@ class Settlement:
         self._returned: set[int] = set()
         self._told = 0
         self._file_end: int | None = None
-        """Where the next frame goes; None: it replaces the file."""
+        """Where the next frame goes; None: it replaces the file, 0: there is none."""
         self._whole_bytes = 0
         self._counted_written = 0
         self._changed = False
@@ -108,12 +108,19 @@ class Settlement:
     @property
     def path(self) -> str:
         """The file's path."""
-        return f"{self._log.directory}/{FILE_NAME}"
+        return settled_path(self._log.directory)
 
     @property
     def is_written(self) -> bool:
         """Whether all that has changed is durable."""
         return not self._writing and not self._changed
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the file says all there is to know, also what exactly was handed out."""
+        written = self.is_written and bool(self._file_end)
+        counted = self._counted_written == self.waiting.counted_to
+        return written and counted and self.told_durable == max(self.mark, self._floor)
 
     # Loading
 
@@ -123,7 +130,7 @@ class Settlement:
         Returns below which messages were perhaps handed out. What is not counted is to be.
         """
         state, end = fold(content, self._end_of_epoch)
-        self._file_end = end if content and end == len(content) else None
+        self._file_end = end if end == len(content) else None
         cursor = state.cursor
         start = max(cursor.start, self._log.start_offset)
         runs = [batch for batch in cursor.batches if batch.state in SETTLED and batch.last >= start]
@@ -251,7 +258,8 @@ class Settlement:
         start = self.mark if lowest is None else lowest
         self._told = max(self.mark if self.closed else self._told_next(), self._floor)
         at = self._file_end
-        whole = at is None or (at > FILE_BYTES_MAX and at > 2 * self._whole_bytes)
+        replaces = at is None or (at > FILE_BYTES_MAX and at > 2 * self._whole_bytes)
+        whole = replaces or at == 0
         settled, self._settled = self._settled, []
         purged, self._purged = self._purged, []
         returned, self._returned = self._returned, set()
@@ -274,7 +282,7 @@ class Settlement:
             self.transient,
         )
         self._counted_written = waiting.counted_to
-        return _Frame(self, self.path, encode_frame(state), None if whole else at, state)
+        return _Frame(self, self.path, encode_frame(state), None if replaces else at, state)
 
     def _told_next(self) -> int:
         due = self._told - self.mark <= self._ahead // 2
@@ -302,7 +310,7 @@ class Settlement:
             self._durable()
             return
         size = len(frame.content)
-        if frame.at is None:
+        if not frame.at:
             self._whole_bytes = self._file_end = size
         else:
             self._file_end = frame.at + size
