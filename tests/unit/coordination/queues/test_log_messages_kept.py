@@ -2,11 +2,10 @@
 
 import pytest
 
-from headrace.coordination.delivery.cursor_state import CursorState
-from headrace.coordination.delivery.record_states import RecordState, StateBatch
 from headrace.coordination.queues.messages import settled_files
 from headrace.coordination.queues.messages.handed_out import HandedOut
 from headrace.coordination.queues.messages.settled_files import FILE_NAME
+from headrace.coordination.queues.messages.settled_runs import runs_of
 from headrace.coordination.queues.messages.settled_state import (
     SettledState,
     decode_frames,
@@ -218,18 +217,15 @@ def test_no_file_is_made_before_the_first_message() -> None:
 
 
 def test_frames_are_read_as_written_and_a_torn_one_ends_them() -> None:
-    batches = (
-        StateBatch(7, 9, RecordState.ACKNOWLEDGED, 0),
-        StateBatch(11, 11, RecordState.AVAILABLE, 3),
-    )
-    state = SettledState(4, CursorState(5, batches, 0, 20), 15, 8, 900, True, True)
+    runs = runs_of([(7, 9), (13, 14)])
+    state = SettledState(4, 5, 20, runs, ((11, 3),), 15, 8, 900, True, True)
     frame = encode_frame(state)
     assert [found for found, _ in decode_frames(frame + frame)] == [state, state]
     for size in range(len(frame), 2 * len(frame)):
         assert len(list(decode_frames((frame + frame)[:size]))) == 1
-    assert fold(frame, lambda epoch: 9 if epoch == 4 else 99).state.cursor == CursorState(
-        5, (StateBatch(7, 8, RecordState.ACKNOWLEDGED, 0),), 2, 9
-    )
+    folded = fold(frame, lambda epoch: 9 if epoch == 4 else 99).state
+    assert (folded.start, folded.handed_out, folded.returns) == (5, 9, ())
+    assert folded.runs == runs_of([(7, 8)])
 
 
 def test_holes_cost_less_than_sixteen_bytes_each() -> None:

@@ -8,9 +8,9 @@ which positions are settled.
 """
 
 from collections.abc import Sequence
-from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
+from headrace.coordination.queues.engine.returned import ReturnedPositions
 from headrace.coordination.queues.message_store import MessageStore
 from headrace.wire.amqp.content import Message
 
@@ -40,8 +40,8 @@ class MessageLevel:
         """What is ready from here on was never taken, below is in `returned`."""
         self.fresh = kept.ready
         """How many messages are ready from `next` on."""
-        self.returned: list[int] = []
-        """A heap of positions that were given back."""
+        self.returned = ReturnedPositions()
+        """Positions that were given back."""
         self.returns: dict[int, int] = dict(kept.returns)
         """How often they were, where a delivery limit asks."""
         self._redelivered_below = kept.handed_out
@@ -54,7 +54,7 @@ class MessageLevel:
     def head(self) -> int | None:
         """Return the position of the next message; None: there is none, or not at hand."""
         if self.returned:
-            return self.returned[0]
+            return self.returned.lowest
         if not self.fresh:
             return None
         positions, _ = self.store.read(self.next, 1)
@@ -69,19 +69,12 @@ class MessageLevel:
 
     def give_back(self, positions: Sequence[int]) -> None:
         """Have positions that were taken ready again."""
-        returned = self.returned
-        if len(positions) > len(returned):
-            returned += positions
-            heapify(returned)
-        else:
-            for position in positions:
-                heappush(returned, position)
+        self.returned.add(positions)
 
     def clear(self) -> None:
         """Settle all that is ready."""
-        self.store.settle(sorted(self.returned))
+        self.store.settle(self.returned.take_all())
         self.store.settle(range(self.next, self.store.end))
-        self.returned.clear()
         self.next = self.store.end
         self.fresh = 0
 
@@ -119,14 +112,14 @@ class MessageLevel:
         sizes: list[int] = []
         left = bytes_max
         while self.returned and len(positions) < count:
-            _, found = self.store.read(self.returned[0], 1)
+            _, found = self.store.read(self.returned.lowest, 1)
             if not found:
                 break
             size = len(found[0].body)
             left -= size
             if left < 0 and positions:
                 break
-            positions.append(heappop(self.returned))
+            positions.append(self.returned.pop())
             messages.append(found[0])
             sizes.append(size)
         return Taken(self, positions, messages, sizes, True) if positions else None

@@ -260,6 +260,9 @@ class LogMessages:
                 below = min(end, pending[0].base) if pending else end
                 self._reading = True
                 self._reader.read(at, below, self._have_arrived)
+                if not self._reading:  # a turn for others: there may be very many
+                    self._clock.call_later(0, self._advance)
+                    break
         if settlement.waiting.counted_to > before:
             self._listener.readable()
 

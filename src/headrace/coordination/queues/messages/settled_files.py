@@ -33,7 +33,8 @@ class SettledFrame(Protocol):
     def path(self) -> str: ...
 
     @property
-    def content(self) -> bytes: ...
+    def content(self) -> bytes:
+        """What is written. Where it replaces the file it may be long: a thread asks for it."""
 
     @property
     def at(self) -> int | None:
@@ -95,13 +96,11 @@ class SettledFiles:
             self._append(some, one_done)
 
     def _replace(self, frame: SettledFrame, done: Callable[[], None]) -> None:
-        path, content = frame.path, frame.content
-
         def replaced(result: BaseException | None) -> None:
             frame.written(_only_os_error(result))
             done()
 
-        self.disk.run(lambda: self.disk.replace(path, content), replaced)
+        self.disk.run(lambda: self.disk.replace(frame.path, frame.content), replaced)
 
     def _append(self, waiting: list[list[SettledFrame]], done: Callable[[], None]) -> None:
         """Append frames, the last of the lists first: no more files are open than of one list."""
