@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -18,10 +18,10 @@ from headrace.coordination.queues.model.stored_model import (
     restore,
 )
 from headrace.coordination.queues.model.stored_records import decode_record
-from headrace.coordination.queues.queue_names import queue_of_topic, queue_topic
+from headrace.coordination.queues.queue_names import queue_topic
 from headrace.frontends.amqp.durable_queues import DECLARATIONS, ROOT, DurableQueues
 from headrace.log.text_files import read_file
-from headrace.model.errors import ApiError, ErrorCode, HeadraceError, Malformed
+from headrace.model.errors import HeadraceError, Malformed
 from headrace.model.nouns import is_queue_topic
 from headrace.ports.store import NodeExists, Store
 from headrace.posix.awaiting import called_back
@@ -168,26 +168,6 @@ class Restoring:
             error = await opened
         if error is not None:
             _logger.error("queue %r takes and gives nothing: %s", messages.queue.name, error)
-
-    async def make_topic(self, topic: str) -> ApiError | None:
-        """Make the topic of a queue that is declared; why not, else None."""
-        for messages in self._stores_of(topic):
-            messages.want_log()
-            await self._durable.topic_made()
-        if topic in self._broker.image.topics:
-            return None
-        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no queue is declared for {topic}")
-
-    def _stores_of(self, topic: str) -> Iterable[DurableMessages]:
-        name = queue_of_topic(topic)
-        for host in list(self._virtual_hosts.hosts.values()):
-            if name is not None and host.name != name.vhost:
-                continue
-            found = host.queues.values() if name is None else (host.queues.get(name.queue),)
-            for queue in found:
-                if queue is not None and queue_topic(host.name, queue.name) == topic:
-                    return [each for each in queue.late_stores if isinstance(each, DurableMessages)]
-        return ()
 
 
 def _settled_of(disk: "Disk", partition: "Partition | HeadraceError") -> bytes | None:

@@ -1,6 +1,7 @@
 """Runs of settled positions: what they hold, cut, laid together, written and read."""
 
 import tracemalloc
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,9 +24,7 @@ PAIRS = st.lists(
 
 def covered(runs: Runs) -> set[int]:
     return {
-        position
-        for first, last in zip(*runs, strict=True)
-        for position in range(first, last + 1)
+        position for first, last in zip(*runs, strict=True) for position in range(first, last + 1)
     }
 
 
@@ -38,7 +37,7 @@ def test_all_that_is_in_one_is_in_their_union_as_ascending_runs_that_do_not_touc
         position for pairs in parts for first, last in pairs for position in range(first, last + 1)
     }
     ends = list(zip(*found, strict=True))
-    assert all(before[1] + 1 < after[0] for before, after in zip(ends, ends[1:], strict=False))
+    assert all(before[1] + 1 < after[0] for before, after in pairwise(ends))
 
 
 @given(PAIRS, st.integers(-1, 50))

@@ -7,6 +7,8 @@ mark up to which all was handed out, a heap of what came back, and the store, wh
 which positions are settled.
 """
 
+import sys
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -67,6 +69,21 @@ class MessageLevel:
         """
         return self._take_returned(count, bytes_max) or self._take_fresh(count, bytes_max)
 
+    def take_below(self, below: int, count: int) -> Taken | None:
+        """Take the next messages below a position; None: there are none, empty: not at hand."""
+        if self.returned:
+            if self.returned.lowest < below:
+                taken = self._take_returned(count, sys.maxsize, below)
+                return taken or Taken(self, (), (), (), True)
+            return None
+        if not self.fresh or self.next >= below:
+            return None
+        positions, _ = self.store.read(self.next, min(count, self.fresh))
+        if not positions:
+            return Taken(self, (), (), (), False)
+        wanted = bisect_left(positions, below)
+        return self._take_fresh(wanted, sys.maxsize) if wanted else None
+
     def give_back(self, positions: Sequence[int]) -> None:
         """Have positions that were taken ready again."""
         self.returned.add(positions)
@@ -105,13 +122,13 @@ class MessageLevel:
         self.store.note_handed_out(self.next)
         return Taken(self, positions, messages, sizes, redelivered)
 
-    def _take_returned(self, count: int, bytes_max: int) -> Taken | None:
+    def _take_returned(self, count: int, bytes_max: int, below: int = sys.maxsize) -> Taken | None:
         """Take what came back, as far as it is at hand."""
         positions: list[int] = []
         messages: list[Message] = []
         sizes: list[int] = []
         left = bytes_max
-        while self.returned and len(positions) < count:
+        while self.returned and len(positions) < count and self.returned.lowest < below:
             _, found = self.store.read(self.returned.lowest, 1)
             if not found:
                 break

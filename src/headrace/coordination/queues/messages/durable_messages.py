@@ -160,6 +160,11 @@ class DurableMessages:
         """The position above all that are kept."""
         return 0 if self._messages is None else self._messages.end
 
+    @property
+    def counted_to(self) -> int:
+        """The position below which all messages that are committed are known of."""
+        return 0 if self._messages is None else self._messages.counted_to
+
     def kept(self) -> Kept:
         """Return what there is before the queue does anything."""
         return Kept() if self._messages is None else self._messages.kept()

@@ -167,6 +167,11 @@ class LogMessages:
         """The position above all that are kept."""
         return self._log.end_offset + len(self._buffer)
 
+    @property
+    def counted_to(self) -> int:
+        """The position below which all messages that are committed are known of."""
+        return self._settlement.waiting.counted_to
+
     def append(self, published: Published, expires_at: float | None) -> int:
         """Keep a message; returns a position that `confirmed` is about. HeadraceError.
 
