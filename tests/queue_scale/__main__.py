@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from headrace.wire.amqp.content import Message
@@ -22,7 +23,6 @@ from headrace.wire.amqp.methods import encode_method
 from headrace.wire.amqp.model_methods import (
     BasicConsume,
     BasicGet,
-    BasicQos,
     QueueDeclare,
     QueuePurge,
 )
@@ -33,6 +33,8 @@ from tests.support.amqp_messages import publish_frames
 from tests.support.amqp_wire import AmqpWire
 
 LONG_SECONDS = 600.0
+SILENCE_SECONDS = 2.0
+"""After which a channel is taken to hold as much as it may."""
 TOPIC = "__amqp.queue."
 
 
@@ -150,32 +152,45 @@ def big(broker: QueueBroker, scale: float) -> None:
 def holes(broker: QueueBroker, scale: float) -> None:
     """Acknowledge every second message, and see what the others cost."""
     count = int(10_000_000 * scale)
-    wire = filled(broker, count)
+    filled(broker, count).close()
+    restarted(broker, broker.stop, "stopped, without a hole")
     before = broker.resident_bytes()
-    wire.ask(BasicQos(prefetch_count=0))
-    wire.ask(BasicConsume(queue="big", consumer_tag="c"))
     prober = Prober(broker.amqp_port, "other")
-    got = 0
     began = time.monotonic()
-    while got < count:
-        acks = []
-        for _ in range(1000):
-            method, _ = wire.received()
-            got += 1
-            if method.delivery_tag % 2:
-                acks.append(encode_ack(1, method.delivery_tag, multiple=False))
-            if got == count or not wire.has_more:
-                break
-        wire.send(b"".join(acks))
+    wires, left = [], count
+    while left:
+        wires.append(AmqpWire(broker.amqp_port, LONG_SECONDS))
+        left -= _acknowledge_every_second(wires[-1], left)
     say(f"every second acknowledged in {time.monotonic() - began:.0f} s; {prober.stop()}")
-    time.sleep(2)
-    out = broker.resident_bytes() - before
-    say(f"{megabytes(out)} more, {out / (count / 2):.1f} bytes a hole")
-    wire.close()
+    prober = Prober(broker.amqp_port, "other")
+    for wire in wires:
+        wire.close()
     time.sleep(5)
+    say(f"their channels closed; {prober.stop()}")
+    out = broker.resident_bytes() - before
+    say(f"{megabytes(out)} more, with what the process keeps of its channels")
     restarted(broker, broker.stop, "stopped")
     restarted(broker, broker.kill, "killed")
+    out = broker.resident_bytes() - before
+    say(f"{megabytes(out)} more than without holes, {out / (count / 2):.1f} bytes a hole")
     assert ready(AmqpWire(broker.amqp_port, LONG_SECONDS), "big") == count // 2
+
+
+def _acknowledge_every_second(wire: AmqpWire, count: int) -> int:
+    """Take `count` messages, or as many as one channel may hold; returns how many."""
+    wire.ask(BasicConsume(queue="big", consumer_tag="c"))
+    wire.timeout(SILENCE_SECONDS)
+    got = 0
+    with suppress(TimeoutError):
+        while got < count:
+            acks: list[bytes] = []
+            while got < count and (wire.has_more or not acks):
+                method, _ = wire.received()
+                got += 1
+                if method.delivery_tag % 2:
+                    acks.append(encode_ack(1, method.delivery_tag, multiple=False))
+            wire.send(b"".join(acks))
+    return got
 
 
 def purge(broker: QueueBroker, scale: float) -> None:

@@ -119,6 +119,7 @@ def frontend(parts: Parts) -> AmqpFrontend:
         durability=durable.queues,
     )
     durable.broker = queues
+    durable.queues.logs.memory = queues.memory
     administration = Administration(queues, settings.users, amqp)
     made = AmqpFrontend(
         queues,

@@ -1,10 +1,12 @@
 """What a durable queue knows after a stop, a kill and a power cut."""
 
+from typing import Any
+
 import pytest
 
 from headrace.coordination.queues.messages import settled_files
 from headrace.coordination.queues.messages.handed_out import HandedOut
-from headrace.coordination.queues.messages.settled_files import FILE_NAME
+from headrace.coordination.queues.messages.settled_files import FILE_NAME, SettledFiles
 from headrace.coordination.queues.messages.settled_runs import runs_of
 from headrace.coordination.queues.messages.settled_state import (
     SettledState,
@@ -303,3 +305,62 @@ def test_messages_published_since_a_start_are_kept_until_the_next() -> None:
     again.publish("c")
     again.wait()
     assert again.gets() == ["b", "c"]
+
+
+class Frames:
+    """A queue that has a frame to write, and what became of it."""
+
+    def __init__(self, directory: str, at: int | None) -> None:
+        self.path = settled_files.settled_path(directory)
+        self.at = at
+        self.content = b"frame"
+        self.told: list[OSError | None] = []
+        self.taken = False
+
+    def take_frame(self) -> "Frames | None":
+        if self.taken:
+            return None
+        self.taken = True
+        return self
+
+    def written(self, error: OSError | None) -> None:
+        self.told.append(error)
+
+
+def test_no_more_files_are_open_at_a_time_than_named_however_many_queues_have_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(settled_files, "FILES_MAX", 3)
+    world = LogQueue().world
+    files = SettledFiles(world.disk, world.clock)
+    directories = [f"/data/q-{number}" for number in range(8)]
+    for directory in directories:
+        world.disk.make_directory(directory)
+    world.disk.sync_directory("/data")
+    flushed: list[int] = []
+    flush = world.disk.flush
+
+    def counted(some: Any, done: Any) -> None:
+        flushed.append(len(some))
+        flush(some, done)
+
+    monkeypatch.setattr(world.disk, "flush", counted)
+    queues = [Frames(directory, 0) for directory in directories]
+    for queue in queues:
+        files.note_changed(queue, soon=True)
+    world.settle()
+    assert sorted(flushed) == [2, 3, 3]
+    assert [queue.told for queue in queues] == [[None]] * 8
+    for left in crash_states(world.disk, len(world.disk.ops), seed=1):
+        assert all(left.exists(queue.path) for queue in queues), "each has its name for good"
+
+
+def test_a_queue_about_which_nothing_new_is_known_writes_nothing_when_it_stops() -> None:
+    here = LogQueue()
+    here.published("a", "b")
+    again = here.stopped()
+    size = again.world.disk.open(path_of(again)).size()
+    once_more = again.stopped()
+    assert once_more.world.disk.open(path_of(once_more)).size() == size
+    assert once_more.gets() == ["a", "b"]
+    assert once_more.stopped().gets() == ["a*", "b*"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.coordination.queues.message_store import Kept, StoredDone, StoreOwner
 from headrace.coordination.queues.messages.log_messages import LogMessages
+from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.coordination.queues.messages.message_window import WindowsBytes
 from headrace.coordination.queues.messages.record_messages import record_bytes
 from headrace.coordination.queues.messages.settled_files import SettledFiles
@@ -38,6 +39,8 @@ class QueueLogs:
         self.clock = clock
         self.ask_for_log = ask_for_log
         self.windows = WindowsBytes()
+        self.memory = MemoryUse()
+        """Counts what waits for a log; that of a broker counts its queues in memory too."""
         self.appended: list[DurableMessages] = []
         """Those that have something to write."""
 
@@ -141,7 +144,7 @@ class DurableMessages:
         messages.load(loaded, settled)
 
     def _write_waiting(self) -> None:
-        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        waiting = self._take_waiting()
         try:
             for published, expires_at in waiting:
                 self.append(published, expires_at)
@@ -194,7 +197,14 @@ class DurableMessages:
             )
         self._waiting.append((published, expires_at))
         self._waiting_bytes += size
+        self._logs.memory.bytes += size
         self.want_log()
+
+    def _take_waiting(self) -> list[tuple[Published, float | None]]:
+        waiting, self._waiting = self._waiting, []
+        self._logs.memory.bytes -= self._waiting_bytes
+        self._waiting_bytes = 0
+        return waiting
 
     def write(self) -> None:
         """Write what was appended."""
@@ -227,8 +237,7 @@ class DurableMessages:
         if self._messages is not None:
             self._messages.settle(positions)
         elif isinstance(positions, range):
-            self._waiting.clear()
-            self._waiting_bytes = 0
+            self._take_waiting()
 
     def note_handed_out(self, below: int) -> None:
         """Note that what lies below `below` may have been handed out."""
@@ -255,7 +264,7 @@ class DurableMessages:
         """Keep nothing any more: the queue is deleted. `LateStore`."""
         messages, self._messages = self._messages, None
         self._gone = self._dropped = True
-        self._waiting.clear()
+        self._take_waiting()
         if messages is not None:
             messages.drop()
         self._tell_awaited(True)
@@ -288,7 +297,7 @@ class DurableMessages:
         if self._gone or self._error is not None:
             return
         self._error = error
-        self._waiting.clear()
+        self._take_waiting()
         self._tell_awaited(False)
         if self._owner is not None:
             self._owner.failed(error)
