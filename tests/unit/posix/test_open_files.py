@@ -253,3 +253,18 @@ def test_many_files_that_are_all_needed_are_not_all_looked_at_for_each_that_is_o
         file = opened(disk, tmp_path / str(number))
         disk.files.pin(file)
     assert looks < 600 * 20
+
+
+def test_a_turn_that_writes_to_more_files_than_may_be_open_flushes_some_at_once(
+    disk: SteppedDisk, tmp_path: Path
+) -> None:
+    disk.files.open_max, disk.files.full_at = 16, 32
+    files = []
+    for number in range(300):
+        file = disk.open(str(tmp_path / str(number)), create=True)
+        assert isinstance(file, RealFile)
+        file.write_at(0, [b"content"])
+        files.append(file)
+        assert len(disk.files) <= 40
+    assert all((tmp_path / str(number)).read_bytes() == b"content" for number in range(300))
+    assert all(file.read(0, 99) == b"content" for file in files)
