@@ -17,7 +17,7 @@ from headrace.broker.partition_role import always
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.quotas import Quotas
 from headrace.broker.replication_throttles import ReplicationThrottles
-from headrace.broker.unset import MakeQueueTopic, ask_nobody, no_queue
+from headrace.broker.unset import NoQueues, QueueTopics, ask_nobody
 from headrace.config.broker import BrokerConfig
 from headrace.config.entity_settings import EntityConfigs, group_configs
 from headrace.config.keys.entities import CLIENT_METRICS
@@ -103,8 +103,8 @@ class Broker:
         self.check_writable = self._placement.check_writable
         self.isr_wanted: PartitionWatcher = ask_nobody
         """Called with a partition of which the controller is to be asked for another ISR."""
-        self.make_queue_topic: MakeQueueTopic = no_queue
-        """Has the topic of an AMQP queue made that a client asks about."""
+        self.queue_topics: QueueTopics = NoQueues()
+        """Does to AMQP queues what is asked of their topics."""
         self._intervals = FlushIntervals(clock, self.directories, lambda: self.config)
         for directory in self.directories:
             directory.on_failure(partial(self._directory_failed, directory))

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 OPEN_MAX = 2000
 _LOOKED_AT_MAX = 64
 """So many files are looked at, at most, to find one to close for one that is opened."""
+_LOOKS_AN_OPENING = 8
+"""So many where none is to be found, taken over many openings."""
 
 
 def raise_limit() -> int:
@@ -80,13 +82,16 @@ class OpenFiles:
     """The files of one disk that are open now, and which of them hold writes back."""
 
     __slots__ = (
-        "_lock", "_named", "_relieving", "_residency", "_residency_asked", "_ring", "_workers",
-        "active", "devices", "files", "lost", "open_max", "owner",
+        "_lock", "_named", "_passed_over", "_relieving", "_residency", "_residency_asked", "_ring",
+        "_workers",
+        "active", "devices", "files", "full_at", "lost", "open_max", "owner",
     )  # fmt: skip
 
     def __init__(self, workers: "Workers | None" = None, open_max: int = OPEN_MAX) -> None:
         self._workers = workers
         self.open_max = open_max
+        self.full_at = max(open_max, raise_limit() * 3 // 4)
+        """So many are open that the system will soon allow no more: room is made at any price."""
         self.active = False
         """Whether writes are held back now."""
         self.owner = get_ident()
@@ -102,6 +107,8 @@ class OpenFiles:
         self._named: dict[str, OpenFile] = {}
         self._lock = Lock()
         self._relieving = False
+        self._passed_over = 0
+        """So many openings look for no file to close: there was none to be found before."""
         self._residency: Residency | None = None
         self._residency_asked = False
 
@@ -182,33 +189,46 @@ class OpenFiles:
         with self._lock:
             for file in files:
                 file.pins -= 1
+        self._passed_over = 0
 
     def _make_room(self) -> None:
         ring = self._ring
+        full = len(ring) >= self.full_at
+        if self._passed_over and not full:
+            self._passed_over -= 1
+            return
         spare = len(ring) + 1 - self.open_max
-        for _ in range(min(2 * len(ring), spare + _LOOKED_AT_MAX)):
+        looks = min(2 * len(ring), spare + _LOOKED_AT_MAX)
+        needed = 0
+        for _ in range(looks):
             if spare <= 0:
                 return
             with self._lock:
                 file = next(iter(ring))
                 fd = file.give_up()
                 if fd < 0:
+                    needed += file.pins > 0 or file.unflushed > 0
                     ring.move_to_end(file)
                     continue
                 del ring[file]  # its name is kept: it is opened again by it, or by the next one
             spare -= 1
             os.close(fd)
         if spare > 0:
-            self._relieve()
+            if needed == looks:
+                # Thousands of logs that are written in one turn would each look at all before.
+                self._passed_over = looks // _LOOKS_AN_OPENING
+            self._relieve(at_once=full)
 
-    def _relieve(self) -> None:
-        """Flush files that wait for nobody's flush, so that they may be closed."""
-        if self._relieving or self._workers is None:
+    def _relieve(self, *, at_once: bool) -> None:
+        """Flush files that wait for nobody's flush, so that they may be closed.
+
+        `at_once`: a turn that wrote to thousands of files would else run out of descriptors.
+        """
+        if (self._relieving and not at_once) or self._workers is None:
             return
         found = [file for file in self._ring if file.unflushed and not file.pins][:_LOOKED_AT_MAX]
         if not found:
             return
-        self._relieving = True
         fds = []
         for file in found:
             file.write_held()
@@ -227,4 +247,10 @@ class OpenFiles:
             for file in found:
                 self.unpin(file)
 
-        self._workers.run(work, done)
+        if at_once:
+            work()
+            for file in found:
+                self.unpin(file)
+        else:
+            self._relieving = True
+            self._workers.run(work, done)

@@ -1,9 +1,11 @@
 """Durable queues as the topics that Kafka's clients see."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pika
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -18,9 +20,7 @@ from confluent_kafka.admin import (
 
 from headrace.testing import BrokerThread
 from headrace.wire.amqp.methods import encode_method
-from headrace.wire.amqp.model_methods import (
-    BasicConsume,
-)
+from headrace.wire.amqp.model_methods import BasicConsume, BasicReject
 from tests.support.amqp_restarts import Start, eventually, starting
 
 
@@ -116,15 +116,76 @@ def test_kafkas_clients_change_no_queues_topic(start: Start) -> None:
     topic = "__amqp.queue.q"
     admin = AdminClient({"bootstrap.servers": here.broker.bootstrap})
     assert refused(admin.create_topics([NewTopic("__amqp.queue.r", 1, 1)]))
-    assert refused(admin.delete_topics([topic]))
     assert refused(admin.create_partitions([NewPartitions(topic, 2)]))
     compaction = ConfigEntry(
         "cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET
     )
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[compaction])
     assert refused(admin.incremental_alter_configs([resource]))
-    assert refused(admin.delete_records([TopicPartition(topic, 0, 1)]))
     assert here.gets() == ["a"]
+
+
+def done(futures: dict[Any, Any]) -> Any:
+    """What was answered."""
+    (future,) = futures.values()
+    return future.result(20)
+
+
+@pytest.mark.parametrize("before", [2, 3, 5, -1])
+def test_records_that_kafkas_clients_delete_are_purged_from_the_queue(
+    start: Start, before: int
+) -> None:
+    here = start()
+    here.declare()
+    here.publish(b"0", b"1", b"2")
+    produce(here.broker, "__amqp.queue.q", b"3", b"4")
+    held = here.get(no_ack=False)
+    assert held is not None
+    admin = AdminClient({"bootstrap.servers": here.broker.bootstrap})
+    answer = done(admin.delete_records([TopicPartition("__amqp.queue.q", 0, before)]))
+    assert answer.low_watermark == 0, "the message that is out stays, and its segment with it"
+    left = ["0", "1", "2", "3", "4"][before:] if before >= 0 else []
+    assert here.ready() == len(left)
+    here.client.send(encode_method(1, BasicReject(held[1].delivery_tag, True)))
+    eventually(lambda: here.ready() == len(left) + 1)
+    done(admin.delete_records([TopicPartition("__amqp.queue.q", 0, 1)]))
+    assert here.gets() == left, "what came back is purged as what was never out"
+
+
+def test_more_records_than_there_are_cannot_be_deleted_from_a_queue(start: Start) -> None:
+    here = start()
+    here.declare()
+    here.publish(b"a")
+    admin = AdminClient({"bootstrap.servers": here.broker.bootstrap})
+    with pytest.raises(KafkaException) as refusal:
+        done(admin.delete_records([TopicPartition("__amqp.queue.q", 0, 2)]))
+    assert refusal.value.args[0].code() == KafkaError.OFFSET_OUT_OF_RANGE
+    assert here.gets() == ["a"]
+
+
+def test_a_queue_whose_topic_a_kafka_client_deletes_is_deleted_and_its_consumers_told(
+    start: Start,
+) -> None:
+    here = start()
+    here.declare()
+    here.publish(b"a")
+    told: list[str] = []
+    port = here.broker.call(lambda server: server.listeners[1].port)
+    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port))
+    channel = connection.channel()
+    channel.add_on_cancel_callback(lambda frame: told.append(frame.method.consumer_tag))
+    channel.basic_consume("q", lambda *_: None, consumer_tag="c")
+    admin = AdminClient({"bootstrap.servers": here.broker.bootstrap})
+    done(admin.delete_topics(["__amqp.queue.q"]))
+    assert here.topics() == []
+    until = time.monotonic() + 20
+    while not told and time.monotonic() < until:
+        connection.process_data_events(time_limit=1)
+    assert told == ["c"]
+    connection.close()
+    again = start()
+    again.declare()
+    assert again.gets() == []
 
 
 def test_a_topic_of_no_queue_is_not_made_by_who_asks_for_it(start: Start) -> None:

@@ -234,3 +234,37 @@ def test_what_is_held_back_is_written_before_such_a_flush(
     disk.settle()
     assert disk.end_gather(print) == []
     assert (tmp_path / "f").read_bytes() == b"held"
+
+
+def test_many_files_that_are_all_needed_are_not_all_looked_at_for_each_that_is_opened(
+    disk: SteppedDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+    really = RealFile.give_up
+
+    def counted(file: RealFile) -> int:
+        nonlocal looks
+        looks += 1
+        return really(file)
+
+    monkeypatch.setattr(RealFile, "give_up", counted)
+    disk.files.open_max = 16
+    for number in range(600):
+        file = opened(disk, tmp_path / str(number))
+        disk.files.pin(file)
+    assert looks < 600 * 20
+
+
+def test_a_turn_that_writes_to_more_files_than_may_be_open_flushes_some_at_once(
+    disk: SteppedDisk, tmp_path: Path
+) -> None:
+    disk.files.open_max, disk.files.full_at = 16, 32
+    files = []
+    for number in range(300):
+        file = disk.open(str(tmp_path / str(number)), create=True)
+        assert isinstance(file, RealFile)
+        file.write_at(0, [b"content"])
+        files.append(file)
+        assert len(disk.files) <= 40
+    assert all((tmp_path / str(number)).read_bytes() == b"content" for number in range(300))
+    assert all(file.read(0, 99) == b"content" for file in files)

@@ -36,7 +36,7 @@ class AutoCreation:
         outcome: dict[str, ApiError | None] = {}
         for name in names:
             if is_queue_topic(name):
-                outcome[name] = await broker.make_queue_topic(name)
+                outcome[name] = await broker.queue_topics.make(name)
                 continue
             if name not in INTERNAL_TOPICS and not broker.config.auto_create_topics_enable:
                 outcome[name] = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -8,6 +8,9 @@ texts          RabbitMQ's words for what cannot be read
 ports          what a connection asks of the broker behind it
 frontend       what a broker with such listeners begins with
 
+queue_topics   how the topic of a queue is configured
+topics_of_queues  what Kafka's clients do to the topics of queues
+
 queue_broker   the broker behind them: logins, virtual hosts, the end of each pass
 client         one connection's use of a virtual host
 channel        what a channel has; what its methods do begins at channel_methods: exchange_methods,

@@ -47,6 +47,9 @@ DECLARATIONS = f"{ROOT}/declarations"
 """A node for each durable exchange, queue and binding of all vhosts."""
 OPERATIONS_MAX = 500
 """So many nodes are written together at most."""
+TOPICS_AT_ONCE = 500
+"""So many topics are made together at most, and written to before the next are made: each has files
+open until that is on disk."""
 RETRY_SECONDS = 1.0
 """After which what could not be written is tried again, if nothing else is declared before."""
 
@@ -172,11 +175,20 @@ class DurableQueues:
         try:
             while not self._next.is_empty:
                 present, self._next = self._next, _new_round()
+                self._put_off(present)
                 if not await self._play(present):
                     self._broker.clock.call_later(RETRY_SECONDS, self._run_soon)
                     return
         finally:
             self._running = None
+
+    def _put_off(self, present: _Round) -> None:
+        """Leave topics to the next round that are too many for one, and who waits for them all."""
+        if len(present.wanted) > TOPICS_AT_ONCE:
+            for topic in list(present.wanted)[TOPICS_AT_ONCE:]:
+                self._next.wanted[topic] = present.wanted.pop(topic)
+            self._next.ended.extend(present.ended)
+            present.ended.clear()
 
     async def _play(self, present: _Round) -> bool:
         """Do what there is; False: the store cannot be written, and it is to be done again."""
@@ -247,6 +259,9 @@ class DurableQueues:
             for messages in stores:
                 problem = problems.get(topic)
                 messages.have_log(problem or self.partition(topic, messages.priority))
+        await asyncio.gather(
+            *(_stored(messages) for stores in wanted.values() for messages in stores)
+        )
 
     async def _create_topics(self, wanted: dict[str, list[DurableMessages]]) -> dict[str, ApiError]:
         """Create the topics that are missing; returns why some cannot be."""
@@ -280,6 +295,13 @@ class DurableQueues:
 
 def _path(node: str) -> str:
     return f"{DECLARATIONS}/{node}"
+
+
+async def _stored(messages: DurableMessages) -> None:
+    """Wait until what a store has taken so far is on disk, or will never be."""
+    stored = asyncio.get_running_loop().create_future()
+    messages.when_stored(stored.set_result)
+    await stored
 
 
 async def _closed(messages: DurableMessages) -> None:

@@ -16,6 +16,7 @@ from headrace.frontends.amqp.negotiation import settings_of
 from headrace.frontends.amqp.queue_broker import QueueBroker
 from headrace.frontends.amqp.restoring import Restoring
 from headrace.frontends.amqp.session import AmqpFrontend
+from headrace.frontends.amqp.topics_of_queues import TopicsOfQueues
 from headrace.model.errors import ConfigError
 from headrace.model.invariant import InvariantError
 from headrace.net.pending import Pending
@@ -47,9 +48,10 @@ class Parts(Protocol):
 class Durable:
     """What outlives the broker: declarations, and durable queues' messages. `session.Kept`."""
 
-    def __init__(self, parts: Parts, store: Store) -> None:
+    def __init__(self, parts: Parts, store: Store, admission: Admission) -> None:
         self._broker = parts.broker
         self._store = store
+        self._admission = admission
         self.queues = DurableQueues(parts.broker, parts.controller, store)
         self._pass = WritePass(parts.writes)
         self.broker: QueueBroker
@@ -68,7 +70,7 @@ class Durable:
         broker, virtual_hosts = self._broker, self.broker.virtual_hosts
         restoring = Restoring(broker, self.queues, virtual_hosts, self._store)
         await restoring.restore()
-        broker.make_queue_topic = restoring.make_topic
+        broker.queue_topics = TopicsOfQueues(broker, self.queues, virtual_hosts, self._admission)
 
     async def stop(self) -> None:
         """Write down what is known of queues."""
@@ -107,7 +109,7 @@ def frontend(parts: Parts) -> AmqpFrontend:
         super_users.__contains__,
     )
     admission = Admission(definitions, broker.authorizer, broker.audit)
-    durable = Durable(parts, store)
+    durable = Durable(parts, store, admission)
     queues = QueueBroker(
         broker.clock,
         broker.random,
@@ -117,6 +119,7 @@ def frontend(parts: Parts) -> AmqpFrontend:
         durability=durable.queues,
     )
     durable.broker = queues
+    durable.queues.logs.memory = queues.memory
     administration = Administration(queues, settings.users, amqp)
     made = AmqpFrontend(
         queues,

@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from headrace.coordination.queues.engine.queue_host import QueueHost
 from headrace.coordination.queues.messages.durable_messages import DurableMessages
+from headrace.coordination.queues.messages.settled_files import settled_path
 from headrace.coordination.queues.model.declarations import Queue
 from headrace.coordination.queues.model.stored_model import (
     BindingRecord,
@@ -16,20 +18,28 @@ from headrace.coordination.queues.model.stored_model import (
     restore,
 )
 from headrace.coordination.queues.model.stored_records import decode_record
-from headrace.coordination.queues.queue_names import queue_of_topic, queue_topic
+from headrace.coordination.queues.queue_names import queue_topic
 from headrace.frontends.amqp.durable_queues import DECLARATIONS, ROOT, DurableQueues
-from headrace.model.errors import ApiError, ErrorCode, HeadraceError, Malformed
+from headrace.log.text_files import read_file
+from headrace.model.errors import HeadraceError, Malformed
 from headrace.model.nouns import is_queue_topic
 from headrace.ports.store import NodeExists, Store
+from headrace.posix.awaiting import called_back
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
+    from headrace.broker.partition import Partition
     from headrace.coordination.queues.engine.virtual_hosts import VirtualHosts
+    from headrace.ports.disk import Disk
 
 _logger = logging.getLogger(__name__)
 
 QUEUES_AT_ONCE = 100
-"""So many queues are loaded together."""
+"""Of so many queues one thread reads what is settled."""
+GROUPS_AT_ONCE = 4
+"""So many threads read."""
+
+T = TypeVar("T")
 
 
 class Stored(NamedTuple):
@@ -87,9 +97,7 @@ class Restoring:
             host = hosts.get(vhost) or self._virtual_hosts.add(vhost)
             self._declare(host, records)
             queues = [queue for queue in host.model.queues.values() if queue.durable]
-            for at in range(0, len(queues), QUEUES_AT_ONCE):
-                some = queues[at : at + QUEUES_AT_ONCE]
-                await asyncio.gather(*(self._load(host, queue) for queue in some))
+            await _in_groups(queues, QUEUES_AT_ONCE, partial(self._load, host))
         if stored.all_read:
             topics = _topics(stored.records)
             self._durable.doom(
@@ -113,47 +121,72 @@ class Restoring:
                 )  # fmt: skip
         restore(host.model, bindings)
 
-    async def _load(self, host: QueueHost, queue: Queue) -> None:
-        """Let a queue work, with the messages that its topic holds."""
-        topic = queue_topic(host.name, queue.name)
-        info = self._broker.image.topics.get(topic)
-        stores: dict[int, DurableMessages] = {}
-        for priority in range(0 if info is None else len(info.partitions)):
-            stores[priority] = self._durable.make_store(host.name, queue, priority)
-        await asyncio.gather(*(self._open(topic, messages) for messages in stores.values()))
-        host.host(queue, stores)
+    async def _load(self, host: QueueHost, queues: Sequence[Queue]) -> None:
+        """Let queues work, with the messages that their topics hold."""
+        by_queue = [(queue, self._stores(host, queue)) for queue in queues]
+        stores = [store for _, found in by_queue for store in found.values()]
+        partitions = [self._partition(messages) for messages in stores]
+        settled = await self._read_settled(partitions)
+        await asyncio.gather(*map(self._open, stores, partitions, settled))
+        for queue, found in by_queue:
+            host.host(queue, found)
 
-    async def _open(self, topic: str, messages: DurableMessages) -> None:
-        partition = self._durable.partition(topic, messages.priority)
+    def _stores(self, host: QueueHost, queue: Queue) -> dict[int, DurableMessages]:
+        """Return what keeps the messages of a queue that has a topic, by priority."""
+        info = self._broker.image.topics.get(queue_topic(host.name, queue.name))
+        count = 0 if info is None else len(info.partitions)
+        make = self._durable.make_store
+        return {priority: make(host.name, queue, priority) for priority in range(count)}
+
+    def _partition(self, messages: DurableMessages) -> "Partition | HeadraceError":
+        topic = queue_topic(messages.vhost, messages.queue.name)
+        return self._durable.partition(topic, messages.priority)
+
+    async def _read_settled(
+        self, partitions: Sequence["Partition | HeadraceError"]
+    ) -> Sequence[bytes | None]:
+        """Return what is settled of each, None where that cannot be read; some at a time."""
+        disk = self._broker.disk
+
+        def read() -> list[bytes | None]:
+            return [_settled_of(disk, partition) for partition in partitions]
+
+        return await called_back(partial(disk.run, read))
+
+    async def _open(
+        self,
+        messages: DurableMessages,
+        partition: "Partition | HeadraceError",
+        settled: bytes | None,
+    ) -> None:
         if isinstance(partition, HeadraceError):
             error: HeadraceError | None = partition
             messages.failed(partition)
         else:
             opened = asyncio.get_running_loop().create_future()
-            messages.open(partition, opened.set_result)
+            messages.open(partition, opened.set_result, settled)
             error = await opened
         if error is not None:
             _logger.error("queue %r takes and gives nothing: %s", messages.queue.name, error)
 
-    async def make_topic(self, topic: str) -> ApiError | None:
-        """Make the topic of a queue that is declared; why not, else None."""
-        for messages in self._stores_of(topic):
-            messages.want_log()
-            await self._durable.topic_made()
-        if topic in self._broker.image.topics:
-            return None
-        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no queue is declared for {topic}")
 
-    def _stores_of(self, topic: str) -> Iterable[DurableMessages]:
-        name = queue_of_topic(topic)
-        for host in list(self._virtual_hosts.hosts.values()):
-            if name is not None and host.name != name.vhost:
-                continue
-            found = host.queues.values() if name is None else (host.queues.get(name.queue),)
-            for queue in found:
-                if queue is not None and queue_topic(host.name, queue.name) == topic:
-                    return [each for each in queue.late_stores if isinstance(each, DurableMessages)]
-        return ()
+def _settled_of(disk: "Disk", partition: "Partition | HeadraceError") -> bytes | None:
+    """Return what the file of a queue's partition holds; None: whoever loads it will see why."""
+    if isinstance(partition, HeadraceError):
+        return None
+    try:
+        return read_file(disk, settled_path(partition.log.directory)) or b""
+    except OSError:
+        return None
+
+
+async def _in_groups(
+    items: Sequence[T], size: int, work: Callable[[Sequence[T]], Awaitable[None]]
+) -> None:
+    """Do `work` with `size` items at a time, `GROUPS_AT_ONCE` of these together."""
+    groups = [items[at : at + size] for at in range(0, len(items), size)]
+    for at in range(0, len(groups), GROUPS_AT_ONCE):
+        await asyncio.gather(*map(work, groups[at : at + GROUPS_AT_ONCE]))
 
 
 def _topics(records: dict[str, list[Record]]) -> set[str]:

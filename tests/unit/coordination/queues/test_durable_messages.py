@@ -70,6 +70,23 @@ def test_more_than_may_wait_for_the_log_is_refused(monkeypatch: pytest.MonkeyPat
     assert (here.queue.ready, here.queue.ready_bytes) == (1, 1)
 
 
+@pytest.mark.parametrize("end", ["written", "purged", "deleted", "failed"])
+def test_what_waits_for_its_log_counts_as_memory_and_no_longer(end: str) -> None:
+    here = DurableQueue()
+    memory = here.logs.memory
+    here.publish("a" * 1000, "b" * 1000)
+    assert 2000 < memory.bytes < 3000
+    if end == "written":
+        here.make_log()
+    elif end == "purged":
+        here.queue.purge()
+    elif end == "deleted":
+        here.queue.delete()
+    else:
+        here.store.have_log(HeadraceError("no room"))
+    assert memory.bytes == 0
+
+
 def test_a_get_waits_until_the_message_may_be_delivered() -> None:
     here = DurableQueue()
     here.publish("a")

@@ -1,12 +1,13 @@
 """What a durable queue knows after a stop, a kill and a power cut."""
 
+from typing import Any
+
 import pytest
 
-from headrace.coordination.delivery.cursor_state import CursorState
-from headrace.coordination.delivery.record_states import RecordState, StateBatch
 from headrace.coordination.queues.messages import settled_files
 from headrace.coordination.queues.messages.handed_out import HandedOut
-from headrace.coordination.queues.messages.settled_files import FILE_NAME
+from headrace.coordination.queues.messages.settled_files import FILE_NAME, SettledFiles
+from headrace.coordination.queues.messages.settled_runs import runs_of
 from headrace.coordination.queues.messages.settled_state import (
     SettledState,
     decode_frames,
@@ -218,18 +219,15 @@ def test_no_file_is_made_before_the_first_message() -> None:
 
 
 def test_frames_are_read_as_written_and_a_torn_one_ends_them() -> None:
-    batches = (
-        StateBatch(7, 9, RecordState.ACKNOWLEDGED, 0),
-        StateBatch(11, 11, RecordState.AVAILABLE, 3),
-    )
-    state = SettledState(4, CursorState(5, batches, 0, 20), 15, 8, 900, True, True)
+    runs = runs_of([(7, 9), (13, 14)])
+    state = SettledState(4, 5, 20, runs, ((11, 3),), 15, 8, 900, True, True)
     frame = encode_frame(state)
     assert [found for found, _ in decode_frames(frame + frame)] == [state, state]
     for size in range(len(frame), 2 * len(frame)):
         assert len(list(decode_frames((frame + frame)[:size]))) == 1
-    assert fold(frame, lambda epoch: 9 if epoch == 4 else 99).state.cursor == CursorState(
-        5, (StateBatch(7, 8, RecordState.ACKNOWLEDGED, 0),), 2, 9
-    )
+    folded = fold(frame, lambda epoch: 9 if epoch == 4 else 99).state
+    assert (folded.start, folded.handed_out, folded.returns) == (5, 9, ())
+    assert folded.runs == runs_of([(7, 8)])
 
 
 def test_holes_cost_less_than_sixteen_bytes_each() -> None:
@@ -323,3 +321,62 @@ def test_what_is_not_persistent_is_gone_also_if_the_broker_is_killed_at_once() -
     third = again.killed()
     assert (third.q.ready, third.q.ready_bytes) == (3, 3)
     assert third.gets() == ["a*", "d*", "e*"]
+
+
+class Frames:
+    """A queue that has a frame to write, and what became of it."""
+
+    def __init__(self, directory: str, at: int | None) -> None:
+        self.path = settled_files.settled_path(directory)
+        self.at = at
+        self.content = b"frame"
+        self.told: list[OSError | None] = []
+        self.taken = False
+
+    def take_frame(self) -> "Frames | None":
+        if self.taken:
+            return None
+        self.taken = True
+        return self
+
+    def written(self, error: OSError | None) -> None:
+        self.told.append(error)
+
+
+def test_no_more_files_are_open_at_a_time_than_named_however_many_queues_have_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(settled_files, "FILES_MAX", 3)
+    world = LogQueue().world
+    files = SettledFiles(world.disk, world.clock)
+    directories = [f"/data/q-{number}" for number in range(8)]
+    for directory in directories:
+        world.disk.make_directory(directory)
+    world.disk.sync_directory("/data")
+    flushed: list[int] = []
+    flush = world.disk.flush
+
+    def counted(some: Any, done: Any) -> None:
+        flushed.append(len(some))
+        flush(some, done)
+
+    monkeypatch.setattr(world.disk, "flush", counted)
+    queues = [Frames(directory, 0) for directory in directories]
+    for queue in queues:
+        files.note_changed(queue, soon=True)
+    world.settle()
+    assert sorted(flushed) == [2, 3, 3]
+    assert [queue.told for queue in queues] == [[None]] * 8
+    for left in crash_states(world.disk, len(world.disk.ops), seed=1):
+        assert all(left.exists(queue.path) for queue in queues), "each has its name for good"
+
+
+def test_a_queue_about_which_nothing_new_is_known_writes_nothing_when_it_stops() -> None:
+    here = LogQueue()
+    here.published("a", "b")
+    again = here.stopped()
+    size = again.world.disk.open(path_of(again)).size()
+    once_more = again.stopped()
+    assert once_more.world.disk.open(path_of(once_more)).size() == size
+    assert once_more.gets() == ["a", "b"]
+    assert once_more.stopped().gets() == ["a*", "b*"]

@@ -116,7 +116,7 @@ def test_nothing_is_handed_out_above_what_is_durably_told() -> None:
     for _ in range(10):
         positions, _ = here.store.read(here.store._settlement.mark, 100)
         assert positions
-        assert positions[-1] < frames_of(here)[-1].cursor.handed_out
+        assert positions[-1] < frames_of(here)[-1].handed_out
         assert here.get() is not None
         here.settle()
     assert here.q.ready == 0

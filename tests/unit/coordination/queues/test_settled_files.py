@@ -50,8 +50,8 @@ class Frame:
 class Acknowledged:
     """A queue of which a message is acknowledged now and then; notes how long each waits."""
 
-    def __init__(self, files: SettledFiles, clock: SimClock, path: str, *, is_new: bool) -> None:
-        """`is_new`: it has no file yet."""
+    def __init__(self, files: SettledFiles, clock: SimClock, path: str, at: int | None) -> None:
+        """`at`: where its file ends; 0: it has none yet, None: it is to be replaced."""
         self.path = path
         self.files = files
         self.clock = clock
@@ -61,10 +61,12 @@ class Acknowledged:
         self.flushed: list[float] = []
         """Until it was durable."""
         self._fresh: list[int] = []
-        self._end = None if is_new else 0
-        self._size = 0
-        if not is_new:
-            files.disk.open(path, create=True).close()
+        self._end = at
+        self._size = at or 0
+        if at:
+            file = files.disk.open(path, create=True)
+            file.write_at(0, (b"x" * at,))
+            file.close()
 
     def acknowledge(self) -> None:
         """Acknowledge one."""
@@ -97,9 +99,9 @@ class Played:
         self.files = SettledFiles(self.disk, self.clock)
         self.queues: list[Acknowledged] = []
 
-    def queue(self, *, is_new: bool = False) -> Acknowledged:
+    def queue(self, at: int | None = 1) -> Acknowledged:
         path = f"/settled-{len(self.queues)}"
-        self.queues.append(Acknowledged(self.files, self.clock, path, is_new=is_new))
+        self.queues.append(Acknowledged(self.files, self.clock, path, at))
         return self.queues[-1]
 
     def finish(self) -> None:
@@ -164,11 +166,12 @@ def test_of_many_queues_that_change_none_is_passed_over_while_others_are_busy() 
     assert max(seconds for queue in queues for seconds in queue.waited) <= 0.15 + TOLERANCE
 
 
-def test_no_queue_waits_for_the_files_of_others_to_be_made_or_replaced() -> None:
+@pytest.mark.parametrize("at", [0, None], ids=["made", "replaced"])
+def test_no_queue_waits_for_the_files_of_others(at: int | None) -> None:
     played = Played(0.02)
     busy = played.queue()
     for _ in range(100):
-        played.queue(is_new=True).acknowledge()
+        played.queue(at).acknowledge()
     for _ in range(3000):
         played.clock.advance(MILLISECOND)
         busy.acknowledge()
@@ -178,7 +181,7 @@ def test_no_queue_waits_for_the_files_of_others_to_be_made_or_replaced() -> None
 
 def test_what_changes_while_a_file_is_replaced_is_written_behind_it_as_soon_as_it_is() -> None:
     played = Played(0.3)
-    queue = played.queue(is_new=True)
+    queue = played.queue(None)
     queue.acknowledge()
     played.clock.advance(0.06)
     queue.acknowledge()

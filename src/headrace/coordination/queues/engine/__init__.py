@@ -2,6 +2,7 @@
 
 message_queue     one queue: messages, consumers and limits together
 message_level     the ready messages of one priority, in the order in which they go out
+returned          positions that came back
 unacked           a channel's delivery tags: who holds which message of which queue
 consumers         who may take, and whose turn it is
 deliveries        messages become deliveries

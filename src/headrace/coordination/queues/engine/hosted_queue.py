@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import partial
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ from headrace.coordination.queues.queue_settings import QueueType
 from headrace.model.errors import HeadraceError
 from headrace.ports.deadlines import Deadlines
 
+PURGED_AT_ONCE = 2000
+"""Messages that one call of `purge_below` settles: some milliseconds."""
 GotDone = Callable[[Delivery | HeadraceError | None], None]
 
 
@@ -25,6 +28,15 @@ MakeStore = Callable[[Queue, int], MessageStore]
 def stores_in_memory(use: MemoryUse) -> MakeStore:
     """Return what makes the store of one priority of a queue, in memory that `use` counts."""
     return lambda queue, priority: MemoryMessages(use)
+
+
+class Purged(Enum):
+    """How far a call has purged a queue."""
+
+    ALL = "all"
+    SOME = "some"
+    NOT_AT_HAND = "not at hand"
+    """What is next is still being read from the disk."""
 
 
 class Getter(NamedTuple):
@@ -137,6 +149,21 @@ class HostedQueue(MessageQueue):
         for getter in getters:
             getter.done(None)
         return count
+
+    def purge_below(self, priority: int, below: int) -> Purged:
+        """Settle some of what is ready below a position; to be called again until that is all."""
+        level = self._levels.get(priority)
+        if self.deleted or level is None:
+            return Purged.ALL
+        taken = level.take_below(below, PURGED_AT_ONCE)
+        if taken is None:
+            return Purged.ALL
+        if not taken.positions:
+            return Purged.ALL if self._failure is not None else Purged.NOT_AT_HAND
+        self.ready -= len(taken.positions)
+        self.ready_bytes -= sum(taken.sizes)
+        level.settle(taken.positions)
+        return Purged.SOME
 
     # What stores say
 

@@ -7,10 +7,12 @@ mark up to which all was handed out, a heap of what came back, and the store, wh
 which positions are settled.
 """
 
+import sys
+from bisect import bisect_left
 from collections.abc import Sequence
-from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
+from headrace.coordination.queues.engine.returned import ReturnedPositions
 from headrace.coordination.queues.message_store import MessageStore
 from headrace.wire.amqp.content import Message
 
@@ -40,8 +42,8 @@ class MessageLevel:
         """What is ready from here on was never taken, below is in `returned`."""
         self.fresh = kept.ready
         """How many messages are ready from `next` on."""
-        self.returned: list[int] = []
-        """A heap of positions that were given back."""
+        self.returned = ReturnedPositions()
+        """Positions that were given back."""
         self.returns: dict[int, int] = dict(kept.returns)
         """How often they were, where a delivery limit asks."""
         self._redelivered_below = kept.handed_out
@@ -56,7 +58,7 @@ class MessageLevel:
         if not self.ready:
             return None
         # Also what came back is read: its expiry may be known from then on only.
-        positions, _ = self.store.read(self.returned[0] if self.returned else self.next, 1)
+        positions, _ = self.store.read(self.returned.lowest if self.returned else self.next, 1)
         return positions[0] if positions else None
 
     def take(self, count: int, bytes_max: int, now: float = 0.0) -> Taken | None:
@@ -68,21 +70,29 @@ class MessageLevel:
         taken = self._take_returned(count, bytes_max, now)
         return taken or self._take_fresh(count, bytes_max, now)
 
+    def take_below(self, below: int, count: int) -> Taken | None:
+        """Take the next messages below a position; None: there are none, empty: not at hand."""
+        if self.returned:
+            if self.returned.lowest < below:
+                taken = self._take_returned(count, sys.maxsize, 0.0, below)
+                return taken or Taken(self, (), (), (), True)
+            return None
+        if not self.fresh or self.next >= below:
+            return None
+        positions, _ = self.store.read(self.next, min(count, self.fresh))
+        if not positions:
+            return Taken(self, (), (), (), False)
+        wanted = bisect_left(positions, below)
+        return self._take_fresh(wanted, sys.maxsize, 0.0) if wanted else None
+
     def give_back(self, positions: Sequence[int]) -> None:
         """Have positions that were taken ready again."""
-        returned = self.returned
-        if len(positions) > len(returned):
-            returned += positions
-            heapify(returned)
-        else:
-            for position in positions:
-                heappush(returned, position)
+        self.returned.add(positions)
 
     def clear(self) -> None:
         """Settle all that is ready."""
-        self.store.settle(sorted(self.returned))
+        self.store.settle(self.returned.take_all())
         self.store.settle(range(self.next, self.store.end))
-        self.returned.clear()
         self.next = self.store.end
         self.fresh = 0
 
@@ -121,21 +131,23 @@ class MessageLevel:
         self.store.note_handed_out(self.next)
         return Taken(self, positions, messages, sizes, redelivered)
 
-    def _take_returned(self, count: int, bytes_max: int, now: float) -> Taken | None:
+    def _take_returned(
+        self, count: int, bytes_max: int, now: float, below: int = sys.maxsize
+    ) -> Taken | None:
         """Take what came back, as far as it is at hand."""
         positions: list[int] = []
         messages: list[Message] = []
         sizes: list[int] = []
         left = bytes_max
-        while self.returned and len(positions) < count:
-            _, found = self.store.read(self.returned[0], 1)
+        while self.returned and len(positions) < count and self.returned.lowest < below:
+            _, found = self.store.read(self.returned.lowest, 1)
             if not found:
                 break
             size = len(found[0].body)
             left -= size
-            if positions and (left < 0 or (now and self._is_of_age(self.returned[0], now))):
+            if positions and (left < 0 or (now and self._is_of_age(self.returned.lowest, now))):
                 break
-            positions.append(heappop(self.returned))
+            positions.append(self.returned.pop())
             messages.append(found[0])
             sizes.append(size)
         return Taken(self, positions, messages, sizes, True) if positions else None

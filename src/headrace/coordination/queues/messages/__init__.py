@@ -10,6 +10,7 @@ log_messages      messages of durable queues: records of a partition; on these:
   message_reader  what is committed, read back from the log
   message_window  what is at hand of what goes out next
   settlement      what is settled, as it changes; on handed_out
+  settled_runs    runs of positions, by the million
   settled_state   how that is written; settled_files: when, for all queues together
 durable_stream    messages of a stream: they stay, each consumer has a place of his own; on these:
   stream_log      a stream's log; on log_writing, message_reader, nothing_settled

@@ -16,6 +16,7 @@ from headrace.coordination.queues.message_store import (
     StoreOwner,
 )
 from headrace.coordination.queues.messages.log_messages import LogMessages
+from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.coordination.queues.messages.message_window import WindowsBytes
 from headrace.coordination.queues.messages.record_messages import record_bytes
 from headrace.coordination.queues.messages.settled_files import SettledFiles
@@ -39,8 +40,15 @@ AskForLog = Callable[["DurableMessages"], None]
 class OpenLog(MessageStore, GoesWithQueue, Protocol):
     """The log of a store, once it is there: `log_messages.LogMessages`, `stream_log.StreamLog`."""
 
-    def load(self, done: Done[HeadraceError | None]) -> None:
-        """Find out what there is; `done` with why not."""
+    @property
+    def counted_to(self) -> int:
+        """The position below which all messages that are committed are known of."""
+
+    def load(self, done: Done[HeadraceError | None], settled: bytes | None = None) -> None:
+        """Find out what there is; `done` with why not.
+
+        `settled`: what the file of what is settled holds; None: it is to be read, if it matters.
+        """
 
     def write(self) -> None:
         """Write what was appended."""
@@ -57,6 +65,8 @@ class QueueLogs:
         self.clock = clock
         self.ask_for_log = ask_for_log
         self.windows = WindowsBytes()
+        self.memory = MemoryUse()
+        """Counts what waits for a log; that of a broker counts its queues in memory too."""
         self.appended: list[DurableMessages] = []
         """Those that have something to write."""
 
@@ -128,8 +138,16 @@ class DurableMessages:
 
         self.open(partition, opened)
 
-    def open(self, partition: "Partition", done: Done[HeadraceError | None]) -> None:
-        """Load the log of a partition that this broker leads; `done` with why not."""
+    def open(
+        self,
+        partition: "Partition",
+        done: Done[HeadraceError | None],
+        settled: bytes | None = None,
+    ) -> None:
+        """Load the log of a partition that this broker leads; `done` with why not.
+
+        `settled`: what the file of what is settled holds; None: it is to be read.
+        """
         self._asked = self._opened = True
         messages = self._new_log(partition)
 
@@ -139,7 +157,7 @@ class DurableMessages:
                 self._write_waiting()
             done(error)
 
-        messages.load(loaded)
+        messages.load(loaded, settled)
 
     def _new_log(self, partition: "Partition") -> OpenLog:
         logs, settings = self._logs, self.queue.settings
@@ -154,7 +172,7 @@ class DurableMessages:
         )
 
     def _write_waiting(self) -> None:
-        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        waiting = self._take_waiting()
         try:
             for published, expires_at in waiting:
                 self.append(published, expires_at)
@@ -172,6 +190,11 @@ class DurableMessages:
     def end(self) -> int:
         """The position above all that are kept."""
         return 0 if self._messages is None else self._messages.end
+
+    @property
+    def counted_to(self) -> int:
+        """The position below which all messages that are committed are known of."""
+        return 0 if self._messages is None else self._messages.counted_to
 
     def kept(self) -> Kept:
         """Return what there is before the queue does anything."""
@@ -202,7 +225,14 @@ class DurableMessages:
             )
         self._waiting.append((published, expires_at))
         self._waiting_bytes += size
+        self._logs.memory.bytes += size
         self.want_log()
+
+    def _take_waiting(self) -> list[tuple[Published, float | None]]:
+        waiting, self._waiting = self._waiting, []
+        self._logs.memory.bytes -= self._waiting_bytes
+        self._waiting_bytes = 0
+        return waiting
 
     def write(self) -> None:
         """Write what was appended."""
@@ -235,8 +265,7 @@ class DurableMessages:
         if self._messages is not None:
             self._messages.settle(positions)
         elif isinstance(positions, range):
-            self._waiting.clear()
-            self._waiting_bytes = 0
+            self._take_waiting()
 
     def note_handed_out(self, below: int) -> None:
         """Note that what lies below `below` may have been handed out."""
@@ -263,7 +292,7 @@ class DurableMessages:
         """Keep nothing any more: the queue is deleted. `LateStore`."""
         messages, self._messages = self._messages, None
         self._gone = self._dropped = True
-        self._waiting.clear()
+        self._take_waiting()
         if messages is not None:
             messages.drop()
         self._tell_awaited(True)
@@ -296,7 +325,7 @@ class DurableMessages:
         if self._gone or self._error is not None:
             return
         self._error = error
-        self._waiting.clear()
+        self._take_waiting()
         self._tell_awaited(False)
         if self._owner is not None:
             self._owner.failed(error)

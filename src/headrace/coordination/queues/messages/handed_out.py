@@ -34,6 +34,15 @@ class HandedOut:
         self.count = 0
         self.bytes = 0
 
+    def copy(self) -> "HandedOut":
+        """Return what is out now, for another thread to read."""
+        found = HandedOut()
+        found.count, found.bytes = self.count, self.bytes
+        for number, block in self._blocks.items():
+            copied = found._blocks[number] = _Block.__new__(_Block)
+            copied.sizes, copied.count = block.sizes[:], block.count
+        return found
+
     def add(self, positions: Sequence[int], sizes: Sequence[int]) -> None:
         """Note that messages went out; each position lies above all before it."""
         blocks = self._blocks

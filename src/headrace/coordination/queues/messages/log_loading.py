@@ -37,8 +37,11 @@ class LogLoading:
         self._drops_transient = drops_transient
         self._dropped: list[int] = []
 
-    def load(self, done: Done[Kept | HeadraceError]) -> None:
-        """Tell `done` what there is, or why that cannot be known."""
+    def load(self, done: Done[Kept | HeadraceError], settled: bytes | None = None) -> None:
+        """Tell `done` what there is, or why that cannot be known.
+
+        `settled`: what the file of what is settled holds; None: it is to be read.
+        """
         settlement, disk = self._settlement, self._disk
 
         def have_read(content: bytes | BaseException | None) -> None:
@@ -50,7 +53,9 @@ class LogLoading:
                 settlement.count_anew()  # else what was counted has none, what was not may have
             self._count(handed_out, self._partition.readable_end(True), done)
 
-        if disk.exists(settlement.path):
+        if settled is not None:
+            have_read(settled)
+        elif disk.exists(settlement.path):
             disk.run(lambda: read_file(disk, settlement.path), have_read)
         else:
             have_read(None)

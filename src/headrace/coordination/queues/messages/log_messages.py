@@ -89,8 +89,11 @@ class LogMessages(LogWriting):
 
     # Beginning and end
 
-    def load(self, done: Done[HeadraceError | None]) -> None:
-        """Read what is settled, and count what is not; then the store may be used."""
+    def load(self, done: Done[HeadraceError | None], settled: bytes | None = None) -> None:
+        """Read what is settled, and count what is not; then the store may be used.
+
+        `settled`: what the file of what is settled holds; None: it is to be read.
+        """
 
         def loaded(kept: Kept | HeadraceError) -> None:
             if isinstance(kept, HeadraceError):
@@ -101,11 +104,10 @@ class LogMessages(LogWriting):
             self._window = self._new_window(settlement.mark)
             self._partition.watch(self._advance)
             self._log.context.holds.add(self._log.topic_partition, settlement.held)
-            settlement.tell_ahead()
             done(None)
             self._advance()
 
-        self._loading.load(loaded)
+        self._loading.load(loaded, settled)
 
     def kept(self) -> Kept:
         """Return what there was when it was loaded."""
@@ -116,7 +118,8 @@ class LogMessages(LogWriting):
         self.write()
         settlement = self._settlement
         self._partition.unwatch(self._advance)
-        if self.error is not None or self._log.closed or not self._log.end_offset:
+        nothing_new = settlement.is_exact or not self._log.end_offset
+        if self.error is not None or self._log.closed or nothing_new:
             done()
             return
         self._closed = done
@@ -151,6 +154,11 @@ class LogMessages(LogWriting):
 
     # What is committed
 
+    @property
+    def counted_to(self) -> int:
+        """The position below which all messages that are committed are known of."""
+        return self._settlement.waiting.counted_to
+
     def _advance(self) -> None:
         """Count what has been committed: own batches by what is known, others by reading them."""
         if self._partition.refusal is not None:
@@ -174,6 +182,9 @@ class LogMessages(LogWriting):
                 below = min(end, pending[0].base) if pending else end
                 self._reading = True
                 self._reader.read(at, below, self._have_arrived)
+                if not self._reading:  # a turn for others: there may be very many
+                    self._clock.call_later(0, self._advance)
+                    break
         if settlement.waiting.counted_to > before:
             self._listener.readable()
 
@@ -207,6 +218,8 @@ class LogMessages(LogWriting):
                 found = self._again.get(position)
             return ((), ()) if found is None else ((position,), (found[0],))
         bound = min(settlement.waiting.counted_to, settlement.told_durable)
+        if settlement.told_durable <= position:
+            settlement.tell_ahead()
         if window.is_empty:
             self._read_ahead(bound)
         return window.slice(position, count, bound)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.coordination.queues.messages.record_messages import Found, is_compressed, messages_in
+from headrace.coordination.queues.messages.record_messages import Found, messages_in, takes_long
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import Offset
@@ -55,7 +55,7 @@ class MessageReader:
         except ApiError as error:
             done(error, False)
             return
-        if not isinstance(result, NeedsDisk) and not is_compressed(result.data):
+        if not isinstance(result, NeedsDisk) and not takes_long(result.data):
             done(self._decoded(result, at, below), False)
             return
 

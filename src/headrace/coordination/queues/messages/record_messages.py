@@ -13,7 +13,7 @@ from headrace.coordination.delivery.batches import Aborted, stretches
 from headrace.model.errors import ApiError, Malformed
 from headrace.ports.disk import Buffer
 from headrace.record.batch import CODEC_MASK, Record, iterate, records
-from headrace.record.batch_layout import ATTRIBUTES
+from headrace.record.batch_layout import ATTRIBUTES, RECORD_COUNT
 from headrace.record.record import encoded_headers, sized
 from headrace.record.record_parts import Parts, build_of_parts
 from headrace.wire.amqp.content import Message
@@ -28,6 +28,8 @@ from headrace.wire.amqp.properties import (
 HEADER = "amqp.header"
 EXCHANGE = "amqp.exchange"
 ROUTING_KEY_BYTES_MAX = 255
+RECORDS_AT_ONCE = 4000
+"""More than so many records are read on a thread: these take some 10 ms."""
 RECORD_BYTES = 64
 """What a record takes beside key, value and the two headers' values, at most."""
 
@@ -81,9 +83,17 @@ def _parts(messages: Sequence[Message]) -> Iterator[Parts]:
         yield key, message.body, headers
 
 
-def is_compressed(data: Buffer) -> bool:
-    """Tell whether any batch is: those are not unfolded on the deciding thread."""
-    return any(header[ATTRIBUTES] & CODEC_MASK for _, header in iterate(data))
+def takes_long(data: Buffer) -> bool:
+    """Tell whether whole batches are not to be unfolded on the deciding thread.
+
+    They are compressed, or hold very many small records.
+    """
+    count = 0
+    for _, header in iterate(data):
+        count += header[RECORD_COUNT]
+        if header[ATTRIBUTES] & CODEC_MASK or count > RECORDS_AT_ONCE:
+            return True
+    return False
 
 
 def messages_in(
@@ -133,10 +143,14 @@ def messages_in(
 class _Reading:
     """Makes messages of records; what neighbours share is looked at once."""
 
-    __slots__ = ("_body_size", "_exchange", "_header", "_key", "_life_ms", "_persistent", "_source")
+    __slots__ = (
+        "_body_size", "_exchange", "_header", "_key", "_life_ms", "_made", "_persistent", "_source",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._header: bytes | None = None
+        self._made: tuple[int, bytes] = (-1, b"")
+        """The content header made last, for a body of so many bytes."""
         self._body_size = 0
         self._life_ms: int | None = None
         self._persistent = True
@@ -179,4 +193,7 @@ class _Reading:
             except Malformed:
                 pass  # a Kafka producer wrote what is no content header
         self._header = None
-        return make_header(len(body), Properties(delivery_mode=PERSISTENT))
+        if self._made[0] != len(body):
+            made = make_header(len(body), Properties(delivery_mode=PERSISTENT))
+            self._made = len(body), made
+        return self._made[1]

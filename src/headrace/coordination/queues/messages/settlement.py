@@ -1,19 +1,17 @@
 """What of a queue's log is settled: known in memory, and written beside the log as it changes."""
 
-from array import array
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.coordination.delivery.cursor_state import CursorState, in_order
-from headrace.coordination.delivery.record_states import SETTLED, RecordState, StateBatch
 from headrace.coordination.queues.messages.handed_out import HandedOut
 from headrace.coordination.queues.messages.record_messages import Found
 from headrace.coordination.queues.messages.settled_files import (
     FILE_BYTES_MAX,
-    FILE_NAME,
     SettledFiles,
+    settled_path,
 )
+from headrace.coordination.queues.messages.settled_runs import NO_RUNS, runs_of, union
 from headrace.coordination.queues.messages.settled_state import SettledState, encode_frame, fold
 from headrace.model.nouns import LeaderEpoch, Offset
 
@@ -26,16 +24,6 @@ COUNTED_EVERY = 10_000
 """Messages after which their count is written down, though nothing is settled."""
 
 
-class Runs(NamedTuple):
-    """Runs of positions, both ends inclusive: 16 bytes each."""
-
-    firsts: "array[int]"
-    lasts: "array[int]"
-
-
-NO_RUNS = Runs(array("q"), array("q"))
-
-
 class Counts(NamedTuple):
     """Messages from the mark on that are committed and not settled."""
 
@@ -44,18 +32,39 @@ class Counts(NamedTuple):
     body_bytes: int = 0
 
 
-class _Frame(NamedTuple):
+class _Frame:
     """What is being written."""
 
-    settlement: "Settlement"
-    path: str
-    content: bytes
-    at: int | None
-    state: SettledState
+    def __init__(
+        self,
+        settlement: "Settlement",
+        at: int | None,
+        state: SettledState,
+        out: HandedOut | None = None,
+        mark: int = 0,
+    ) -> None:
+        """`out`: what is handed out below `mark`, where the frame is to tell of all else there."""
+        self.path = settlement.path
+        self.at = at
+        self.start = state.start
+        self.handed_out = state.handed_out
+        self._settlement = settlement
+        self._state = state
+        self._out = out
+        self._mark = mark
+
+    @cached_property
+    def content(self) -> bytes:
+        """The frame as bytes: that of a whole state is made where it is written, on a thread."""
+        state, out = self._state, self._out
+        if out is not None:
+            gaps = runs_of(out.gaps(state.start, self._mark))
+            state = state._replace(runs=union((gaps, state.runs)))
+        return encode_frame(state)
 
     def written(self, error: OSError | None) -> None:
         """Tell whose it is."""
-        self.settlement.frame_written(self, error)
+        self._settlement.frame_written(self, error)
 
 
 class Settlement:
@@ -99,7 +108,7 @@ class Settlement:
         self._returned: set[int] = set()
         self._told = 0
         self._file_end: int | None = None
-        """Where the next frame goes; None: it replaces the file."""
+        """Where the next frame goes; None: it replaces the file, 0: there is none."""
         self._whole_bytes = 0
         self._counted_written = 0
         self._changed = False
@@ -108,12 +117,19 @@ class Settlement:
     @property
     def path(self) -> str:
         """The file's path."""
-        return f"{self._log.directory}/{FILE_NAME}"
+        return settled_path(self._log.directory)
 
     @property
     def is_written(self) -> bool:
         """Whether all that has changed is durable."""
         return not self._writing and not self._changed
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the file says all there is to know, also what exactly was handed out."""
+        written = self.is_written and bool(self._file_end)
+        counted = self._counted_written == self.waiting.counted_to
+        return written and counted and self.told_durable == max(self.mark, self._floor)
 
     # Loading
 
@@ -123,28 +139,24 @@ class Settlement:
         Returns below which messages were perhaps handed out. What is not counted is to be.
         """
         state, end = fold(content, self._end_of_epoch)
-        self._file_end = end if content and end == len(content) else None
-        cursor = state.cursor
-        start = max(cursor.start, self._log.start_offset)
-        runs = [batch for batch in cursor.batches if batch.state in SETTLED and batch.last >= start]
-        while runs and runs[0].first <= start:
-            start = runs.pop(0).last + 1
-        firsts, lasts = (run.first for run in runs), (run.last for run in runs)
-        self._runs = Runs(array("q", firsts), array("q", lasts))
-        for batch in cursor.batches:
-            if batch.state not in SETTLED:
-                for position in range(max(batch.first, start), batch.last + 1):
-                    self.returns[position] = batch.tries
+        self._file_end = end if end == len(content) else None
+        start = max(state.start, self._log.start_offset)
+        runs = state.runs.above(start)
+        if runs.firsts and runs.firsts[0] == start:
+            start = runs.lasts[0] + 1
+            runs = runs.above(start)
+        self._runs = runs
+        self.returns = {position: count for position, count in state.returns if position >= start}
         self.mark = self.start_durable = self._told = self.told_durable = start
         self.expiring = state.expiring
         self.transient = state.transient
-        counted = state.counted_to >= start and self._log.start_offset <= cursor.start
+        counted = state.counted_to >= start and self._log.start_offset <= state.start
         if counted:
             self.waiting = Counts(state.counted_to, state.messages, state.body_bytes)
         else:
             self.waiting = Counts(start)
         self._counted_written = self.waiting.counted_to
-        self._floor = max(cursor.handed_out, start)
+        self._floor = max(state.handed_out, start)
         return self._floor
 
     def _end_of_epoch(self, epoch: int) -> int:
@@ -158,19 +170,14 @@ class Settlement:
     def drop_transient(self, positions: Sequence[int]) -> None:
         """Settle what was not to outlive the broker, before anything is handed out."""
         dropped = [(position, position) for position in positions]
-        runs = sorted([*zip(*self._runs, strict=True), *dropped])
-        self._runs = Runs(
-            array("q", (run[0] for run in runs)), array("q", (run[1] for run in runs))
-        )
+        self._runs = union((self._runs, runs_of(dropped)))
         self._purged += dropped
         self.transient = False
         self.change()
 
     def was_settled(self, position: int) -> bool:
         """Tell whether a position above the mark was settled before the start."""
-        firsts, lasts = self._runs
-        at = bisect_right(firsts, position)
-        return at > 0 and position <= lasts[at - 1]
+        return self._runs.holds(position)
 
     # Changing
 
@@ -251,21 +258,23 @@ class Settlement:
         start = self.mark if lowest is None else lowest
         self._told = max(self.mark if self.closed else self._told_next(), self._floor)
         at = self._file_end
-        whole = at is None or (at > FILE_BYTES_MAX and at > 2 * self._whole_bytes)
+        replaces = at is None or (at > FILE_BYTES_MAX and at > 2 * self._whole_bytes)
+        whole = replaces or at == 0
         settled, self._settled = self._settled, []
         purged, self._purged = self._purged, []
         returned, self._returned = self._returned, set()
-        batches = self._whole(start) if whole else _batches(settled, purged, start)
-        counts = self.returns if whole else returned
-        given_back = [
-            StateBatch(position, position, RecordState.AVAILABLE, self.returns[position])
-            for position in sorted(counts)
-            if position in self.returns
-        ]
+        if whole:
+            runs, returned = self._runs.above(self.mark), set(self.returns)
+        else:
+            changed = ((position, position) for position in settled if position >= start)
+            runs = runs_of([*changed, *purged]).above(start)
         waiting = self.waiting
         state = SettledState(
             self._partition.leader_epoch,
-            CursorState(start, (*batches, *given_back), 0, self._told),
+            start,
+            self._told,
+            runs,
+            tuple((each, self.returns[each]) for each in sorted(returned) if each in self.returns),
             waiting.counted_to,
             waiting.messages + self.out.count,
             waiting.body_bytes + self.out.bytes,
@@ -274,21 +283,12 @@ class Settlement:
             self.transient,
         )
         self._counted_written = waiting.counted_to
-        return _Frame(self, self.path, encode_frame(state), None if whole else at, state)
+        out = self.out.copy() if whole else None
+        return _Frame(self, None if replaces else at, state, out, self.mark)
 
     def _told_next(self) -> int:
         due = self._told - self.mark <= self._ahead // 2
         return self.mark + self._ahead if due else self._told
-
-    def _whole(self, start: int) -> tuple[StateBatch, ...]:
-        """Return all that is settled from `start` on."""
-        runs = [*self.out.gaps(start, self.mark)]
-        runs += [
-            (max(first, self.mark), last)
-            for first, last in zip(*self._runs, strict=True)
-            if last >= self.mark
-        ]
-        return tuple(StateBatch(*run, RecordState.ACKNOWLEDGED, 0) for run in runs)
 
     def frame_written(self, frame: _Frame, error: OSError | None) -> None:
         """Note that a frame is durable; if it is not, the log directory is fenced."""
@@ -302,12 +302,12 @@ class Settlement:
             self._durable()
             return
         size = len(frame.content)
-        if frame.at is None:
+        if not frame.at:
             self._whole_bytes = self._file_end = size
         else:
             self._file_end = frame.at + size
-        self.told_durable = frame.state.cursor.handed_out
-        self.start_durable = min(frame.state.cursor.start, self._log.high_watermark)
+        self.told_durable = frame.handed_out
+        self.start_durable = min(frame.start, self._log.high_watermark)
         self._durable()
 
     # Retention
@@ -315,12 +315,3 @@ class Settlement:
     def held(self) -> Offset:
         """Return what of the log must stay (`Holds`)."""
         return Offset(self.start_durable)
-
-
-def _batches(
-    settled: Sequence[int], purged: Sequence[tuple[int, int]], start: int
-) -> tuple[StateBatch, ...]:
-    """Return positions and runs as runs in order, but for what is below the start."""
-    runs = [(position, position) for position in settled if position >= start]
-    runs += purged
-    return in_order([StateBatch(*run, RecordState.ACKNOWLEDGED, 0) for run in runs], start)

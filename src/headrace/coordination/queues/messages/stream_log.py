@@ -68,7 +68,12 @@ class StreamLog(NothingSettled, LogWriting):
 
     # Beginning and end
 
-    def load(self, done: Done[HeadraceError | None]) -> None:
+    @property
+    def counted_to(self) -> int:
+        """The position below which all is committed."""
+        return self._partition.readable_end(True)
+
+    def load(self, done: Done[HeadraceError | None], settled: bytes | None = None) -> None:
         """Serve from now on."""
         self._partition.watch(self._advance)
         self._log.context.holds.add(self._log.topic_partition, _wants_nothing)

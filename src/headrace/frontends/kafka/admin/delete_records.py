@@ -2,7 +2,8 @@
 
 Answered once the new start is on disk, so that what was deleted does not come back, and once all
 replicas on living brokers begin there, so that it does not come back with another leader. Compacted
-topics without "delete" in their policy are refused, internal ones too. v2 flexible
+topics without "delete" in their policy are refused, internal ones too. Of a queue's topic it is
+queue.purge up to the offset, and asked for as such, or as DELETE of the topic. v2 flexible
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from headrace.frontends.kafka.connection.authorisation import (
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker, timeout_seconds
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import is_queue_topic
 from headrace.posix.awaiting import called_back
 from headrace.security.authorizer import ResourceType
 
@@ -33,21 +35,24 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     make = maker(context)
     outcome: dict[Key, tuple[int, ErrorCode]] = {}
     cut: dict[Key, Partition] = {}
-    forbidden = refused(context, DELETE_TOPIC, (topic.name for topic in request.topics))
+    seconds = min(timeout_seconds(request) or CHECKPOINT_SECONDS_MAX, CHECKPOINT_SECONDS_MAX)
+    until = context.broker.clock.monotonic() + seconds
+    forbidden = _forbidden(context, {topic.name for topic in request.topics})
     for topic in request.topics:
         for asked in topic.partitions:
             key = (topic.name, asked.partition_index)
             try:
                 if topic.name in forbidden:
                     raise authorization_failed(ResourceType.TOPIC)
+                if is_queue_topic(topic.name):
+                    outcome[key] = await _purged(context, key, asked.offset, until)
+                    continue
                 partition = context.broker.partition(*key)
                 outcome[key] = partition.delete_records(asked.offset), ErrorCode.NONE
                 cut[key] = partition
             except ApiError as error:
                 outcome[key] = NO_OFFSET, error.code
     if cut:
-        seconds = min(timeout_seconds(request) or CHECKPOINT_SECONDS_MAX, CHECKPOINT_SECONDS_MAX)
-        until = context.broker.clock.monotonic() + seconds
         try:
             await asyncio.wait_for(called_back(context.broker.checkpoint), seconds)
         except TimeoutError:
@@ -71,6 +76,30 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         for topic in request.topics
     )
     return make(None, topics=topics)
+
+
+def _forbidden(context: RequestContext, names: set[str]) -> frozenset[str]:
+    """Return the topics of which who asks may delete nothing.
+
+    A queue may also be purged by AMQP's permission to read it.
+    """
+    queues, identity = context.broker.queue_topics, context.identity
+    purged = {name for name in names if is_queue_topic(name) and queues.may_purge(identity, name)}
+    return refused(context, DELETE_TOPIC, names - purged)
+
+
+async def _purged(
+    context: RequestContext, key: Key, before: int, until: float
+) -> tuple[int, ErrorCode]:
+    """Purge a queue up to an offset, in pieces; the result."""
+    broker = context.broker
+    try:
+        start = await asyncio.wait_for(
+            broker.queue_topics.purge(*key, before), until - broker.clock.monotonic()
+        )
+    except TimeoutError:
+        return NO_OFFSET, ErrorCode.REQUEST_TIMED_OUT
+    return start, ErrorCode.NONE
 
 
 async def _cut_everywhere(

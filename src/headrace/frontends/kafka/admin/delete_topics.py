@@ -2,6 +2,7 @@
 
 The controller alone deletes topics: other brokers answer NOT_CONTROLLER for each.
 Internal topics go like others. The files stay, renamed, for `file.delete.delay.ms`.
+Of a queue's topic the queue is deleted, as queue.delete does it.
 controller_mutation_rate counts the partitions (KIP-599): over it they are refused from v5 on.
 v3 TOPIC_DELETION_DISABLED where `delete.topic.enable` is off · v4 flexible · v5 messages · v6 by id
 """
@@ -13,7 +14,6 @@ from uuid import UUID
 from headrace.cluster.controller_port import Spend
 from headrace.cluster.topics.creation import duplicates
 from headrace.frontends.kafka.admin.controller_check import not_controller
-from headrace.frontends.kafka.admin.queue_topics import check_no_queue_topic
 from headrace.frontends.kafka.connection.authorisation import (
     DELETE_CLUSTER,
     DELETE_TOPIC,
@@ -32,6 +32,7 @@ from headrace.frontends.kafka.connection.response_entities import (
     timeout_seconds,
 )
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import is_queue_topic
 from headrace.security.authorizer import ResourceType
 
 BY_ID_SINCE = 6
@@ -94,23 +95,31 @@ async def _delete(context: RequestContext, request: Entity, spend: Spend) -> lis
         elif topic is None:
             problem = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
-            try:
-                check_no_queue_topic(topic.name, "delete the queue, which deletes it")
-            except ApiError as error:
-                problem = error
-            else:
-                going[topic.name] = UUID(bytes=topic.topic_id)
-                continue
+            going[topic.name] = UUID(bytes=topic.topic_id)
+            continue
         results.append((name, topic_id, problem))
     outcome: dict[str, ApiError | None]
     try:
         outcome = await asyncio.wait_for(
-            context.controller.delete_topics(list(going), spend=spend), timeout_seconds(request)
+            _deleted(context, list(going), spend), timeout_seconds(request)
         )
     except TimeoutError:
         late = ApiError(ErrorCode.REQUEST_TIMED_OUT, "still being deleted")
         outcome = dict.fromkeys(going, late)
     return results + [(name, topic_id, outcome[name]) for name, topic_id in going.items()]
+
+
+async def _deleted(
+    context: RequestContext, names: Sequence[str], spend: Spend
+) -> dict[str, ApiError | None]:
+    """Delete topics; of those that are queues' the queues, which have them deleted."""
+    topics = [name for name in names if not is_queue_topic(name)]
+    outcome = await context.controller.delete_topics(topics, spend=spend)
+    queue_topics = context.broker.queue_topics
+    for name in names:
+        if name not in outcome:
+            outcome[name] = await queue_topics.delete(name)
+    return outcome
 
 
 def _forbidden(context: RequestContext, asked: Sequence[_Asked]) -> frozenset[str]:
