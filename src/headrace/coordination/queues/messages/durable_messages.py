@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 WAITING_BYTES_MAX = 64 * 1024 * 1024
 """Messages of one queue that wait for its log; more are refused until it is there."""
 
+CROWDED_BYTES = 64 * 1024
+"""Beyond so much that waits for a log, who publishes is held up until it is there: beside one who
+goes on the log is made slowly, and what waits is not to reach the bound above."""
+
 AskForLog = Callable[["DurableMessages"], None]
 """Has the log of a store made and `have_log` called."""
 
@@ -40,6 +44,16 @@ class QueueLogs:
         self.windows = WindowsBytes()
         self.appended: list[DurableMessages] = []
         """Those that have something to write."""
+        self.crowded: list[DurableMessages] = []
+        """Those that too much waits for since who published was last held up."""
+
+    def hold_up(self, go_on: Callable[[], None]) -> int:
+        """Call `go_on` as each crowded log is there, or never will be; returns how many are."""
+        crowded, self.crowded = self.crowded, []
+        waiting = [messages for messages in crowded if messages.is_crowded]
+        for messages in waiting:
+            messages.held_up.append(go_on)
+        return len(waiting)
 
     def write(self) -> None:
         """Write what the pass has brought."""
@@ -68,6 +82,8 @@ class DurableMessages:
         self._waiting: list[tuple[Published, float | None]] = []
         """Published before the log is there."""
         self._waiting_bytes = 0
+        self.held_up: list[Callable[[], None]] = []
+        """Who publishes again once the log is there. `QueueLogs.hold_up`."""
         self._to_write = False
         self._appended = 0
         """The position above what was appended last."""
@@ -78,6 +94,11 @@ class DurableMessages:
     def attach(self, owner: StoreOwner) -> None:
         """Say whose messages they are. `LateStore`."""
         self._owner = owner
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so much waits for the log that who publishes is held up."""
+        return self._waiting_bytes > CROWDED_BYTES
 
     # The log
 
@@ -133,7 +154,7 @@ class DurableMessages:
         messages.load(loaded)
 
     def _write_waiting(self) -> None:
-        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        waiting = self._take_waiting()
         try:
             for published, expires_at in waiting:
                 self.append(published, expires_at)
@@ -144,6 +165,14 @@ class DurableMessages:
         awaited, self._awaited = self._awaited, deque()
         for _, done in awaited:
             self.when_stored(done)
+
+    def _take_waiting(self) -> list[tuple[Published, float | None]]:
+        """Have nothing wait any more, and who publishes go on."""
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        held_up, self.held_up = self.held_up, []
+        for go_on in held_up:
+            go_on()
+        return waiting
 
     # Keeping
 
@@ -181,6 +210,8 @@ class DurableMessages:
             )
         self._waiting.append((published, expires_at))
         self._waiting_bytes += size
+        if self.is_crowded and self not in self._logs.crowded:
+            self._logs.crowded.append(self)
         self.want_log()
 
     def write(self) -> None:
@@ -214,8 +245,7 @@ class DurableMessages:
         if self._messages is not None:
             self._messages.settle(positions)
         elif isinstance(positions, range):
-            self._waiting.clear()
-            self._waiting_bytes = 0
+            self._take_waiting()
 
     def note_handed_out(self, below: int) -> None:
         """Note that what lies below `below` may have been handed out."""
@@ -234,6 +264,7 @@ class DurableMessages:
         messages, self._messages = self._messages, None
         self._gone = True
         if messages is None:
+            self._take_waiting()
             done()
         else:
             messages.close(done)
@@ -242,7 +273,7 @@ class DurableMessages:
         """Keep nothing any more: the queue is deleted. `LateStore`."""
         messages, self._messages = self._messages, None
         self._gone = self._dropped = True
-        self._waiting.clear()
+        self._take_waiting()
         if messages is not None:
             messages.drop()
         self._tell_awaited(True)
@@ -275,7 +306,7 @@ class DurableMessages:
         if self._gone or self._error is not None:
             return
         self._error = error
-        self._waiting.clear()
+        self._take_waiting()
         self._tell_awaited(False)
         if self._owner is not None:
             self._owner.failed(error)

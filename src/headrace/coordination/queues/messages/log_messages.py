@@ -90,6 +90,8 @@ class LogMessages:
             drops_transient=drops_transient,
         )
         self._reading = False
+        self._writing = False
+        """Whether a batch is being appended, and is not among the pending yet."""
         self._window = self._new_window(0)
         self._again: dict[int, tuple[Message, float | None]] = {}
         """Messages below the mark that were read again, of one stretch of the log."""
@@ -208,6 +210,7 @@ class LogMessages:
         messages, self._buffer = self._buffer, []
         expiries, self._expiries = self._expiries, []
         self._buffer_bytes = 0
+        self._writing = True  # where nothing is flushed, the batch is committed at once
         try:
             appended = self._partition.append_internal(
                 batch_of_messages(messages, self._clock.wall_ms())
@@ -215,6 +218,8 @@ class LogMessages:
         except ApiError as error:
             self._fail(error)
             return
+        finally:
+            self._writing = False
         base, end = appended.base_offset, appended.last_offset + 1
         self._pending.append(_Batch(base, end, sum(len(message.body) for message in messages)))
         if self._window.following == base and self._window.has_room:
@@ -238,6 +243,8 @@ class LogMessages:
         """Count what has been committed: own batches by what is known, others by reading them."""
         if self._partition.refusal is not None:
             self._fail(ApiError(self._partition.refusal))
+            return
+        if self._writing:
             return
         settlement, pending = self._settlement, self._pending
         before = settlement.waiting.counted_to
