@@ -81,6 +81,8 @@ def queue_settings(arguments: Arguments, resource: str) -> QueueSettings:
 
     `resource`: how texts name the queue.
     """
+    if not arguments:
+        return _PLAIN
     _check_value(QUEUE_TYPE, _queue_type_problem, arguments, resource)
     queue_type = queue_type_of(arguments)
     taken = QUEUE_ARGUMENTS[queue_type]
@@ -319,3 +321,5 @@ _CONSUMER_CHECKS: dict[str, _Check] = {
     "x-priority": _integer_problem,
     "x-stream-offset": _stream_offset_problem,
 }
+_PLAIN = _settings({}, QueueType.CLASSIC)
+"""What most queues are declared with: nothing."""
