@@ -33,6 +33,9 @@ from headrace.ports.store import (
 SCHEMA_VERSION = 2
 """1: without the digest, which is added."""
 SEQUENCE_DIGITS = 10
+CHECKPOINT_PAGES = 4000
+"""Pages of 4 KiB in the `-wal` file after which they go to the plain one: thousands of nodes that
+are made one after the other touch the same pages again and again."""
 
 _SCHEMA = (
     "CREATE TABLE node (path TEXT PRIMARY KEY, parent TEXT, value BLOB NOT NULL,"
@@ -77,6 +80,7 @@ class Tree:
             self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
+            self._db.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
             self._db.create_function("digest", len(_COLUMNS), _digest, deterministic=True)
             self._db.create_function(
                 "mix", 2, lambda first, second: first ^ second, deterministic=True
