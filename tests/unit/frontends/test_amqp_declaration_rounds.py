@@ -36,7 +36,8 @@ def rounds(*counts: int) -> list[int]:
 
     async def play() -> list[int]:
         loop = asyncio.get_running_loop()
-        store: Any = NotedStore()
+        noted = NotedStore()
+        store: Any = noted
         broker: Any = SimpleNamespace(disk=None, clock=RealClock(loop))
         queues = DurableQueues(broker, broker, store)
 
@@ -52,7 +53,7 @@ def rounds(*counts: int) -> list[int]:
         clients = [client(number, count) for number, count in enumerate(counts)]
         await asyncio.wait_for(asyncio.gather(*clients), 10)
         await queues.close([])
-        return store.sizes
+        return noted.sizes
 
     return asyncio.run(play())
 
