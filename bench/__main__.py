@@ -1,19 +1,23 @@
-"""`python -m bench [--peer kafka | --peer ../another-checkout]`: one table of figures.
+"""`python -m bench [--peer kafka | rabbitmq | ../another-checkout]`: one table of figures.
 
 Rows run on brokers that stay up, sections bring their own. All of it takes most of an hour beside a
-peer; `--list` says how long each may take at most. Beside another checkout of ours (set up by its
-own `make setup-dev`), each figure's goal is what the other has: see `--least-ratio`.
+peer; `--list` says how long each may take at most. Beside RabbitMQ, or with `--queues`, the rows
+are those of queues. Beside another checkout of ours (set up by its own `make setup-dev`), each
+figure's goal is what the other has: see `--least-ratio`.
 """
 
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
+from bench import queue_brokers, queue_rows
 from bench.cluster_sections import cluster_sections
 from bench.memory import touch_memory
+from bench.queue_sections import queue_sections
 from bench.report import Figure, between_versions, print_table
 from bench.rows import Figures, Row
 from bench.sections import Section, all_sections, within
@@ -92,7 +96,13 @@ def warm_up(broker: Broker) -> None:
         row.run(broker, -1 - number)
 
 
-def run_rows(table: Table, subjects: list[Subject], rows: list[Row], rounds: int) -> None:
+def run_rows(
+    table: Table,
+    subjects: list[Subject],
+    rows: list[Row],
+    rounds: int,
+    warm_up: Callable[[Broker], None],
+) -> None:
     """All rows of one durability, the subjects in turn on brokers that stay up."""
     with ExitStack() as stack:
         brokers = {
@@ -116,9 +126,13 @@ def run_rows(table: Table, subjects: list[Subject], rows: list[Row], rounds: int
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument(
-        "--peer", metavar="kafka|CHECKOUT",
-        help="run Apache Kafka 4.3.1, or the checkout of ours in that directory, in turn with us",
+        "--peer", metavar="kafka|rabbitmq|CHECKOUT",
+        help="run Apache Kafka 4.3.1, RabbitMQ 4.3, or the checkout of ours in that directory, in"
+        " turn with us",
     )  # fmt: skip
+    parser.add_argument(
+        "--queues", action="store_true", help="the rows of queues, over AMQP (needs Go)"
+    )
     parser.add_argument(
         "--least-ratio", type=float, default=0.95, metavar="RATIO",
         help="beside another checkout: a rate below this share of the other's is missed, and so is"
@@ -142,47 +156,65 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def peers_of(given: str | None) -> list[Subject]:
-    """What `--peer` names; an error of the command where there is no such thing."""
-    if given is None:
-        return []
-    if given == KAFKA.name:
-        return [KAFKA]
+class Plan(NamedTuple):
+    """What a run measures, and of whom."""
+
+    subjects: list[Subject]
+    rows: list[Row]
+    sections: list[Section]
+    warm_up: Callable[[Broker], None]
+
+
+def planned(given: argparse.Namespace) -> Plan:
+    """All rows of the peer that is asked for; an error of the command where there is none."""
     try:
-        return [another(Path(given))]
+        if given.queues or given.peer == queue_brokers.RABBITMQ.name:
+            return _of_queues(given)
+        return _of_records(given)
     except ValueError as error:
-        sys.exit(f"bench: --peer is kafka or a checkout: {error}")
+        sys.exit(f"bench: --peer is kafka, rabbitmq or a checkout: {error}")
+
+
+def _of_records(given: argparse.Namespace) -> Plan:
+    peers = []
+    if given.peer is not None:
+        peers = [KAFKA if given.peer == KAFKA.name else another(Path(given.peer))]
+    scale = given.scale
+    sections = [*all_sections(scale), *secured_sections(scale), *cluster_sections(scale)]
+    return Plan([OURS, *peers], all_rows(KAFKA in peers, scale), sections, warm_up)
+
+
+def _of_queues(given: argparse.Namespace) -> Plan:
+    peers = []
+    if given.peer is not None:
+        known = given.peer == queue_brokers.RABBITMQ.name
+        peers = [queue_brokers.RABBITMQ if known else queue_brokers.another(Path(given.peer))]
+    rows = [*queue_rows.queue_rows(False), *queue_rows.queue_rows(True)]
+    sections = queue_sections(given.scale)
+    return Plan([queue_brokers.OURS, *peers], rows, sections, queue_rows.warm_up)
 
 
 def main() -> int:
     given = arguments()
+    plan = planned(given)
     wanted = given.rows.split(";")
-
-    def chosen(title: str) -> bool:
-        return any(part in title for part in wanted)
-
-    peers = peers_of(given.peer)
-    checkout = any(peer.checkout for peer in peers)
-    beside_kafka = KAFKA in peers
-    rows = [row for row in all_rows(beside_kafka, given.scale) if chosen(row.title)]
-    scale = given.scale
-    every = [*all_sections(scale), *secured_sections(scale), *cluster_sections(scale)]
-    sections = [one for one in every if chosen(one.title)]
+    rows = [row for row in plan.rows if any(part in row.title for part in wanted)]
+    sections = [one for one in plan.sections if any(part in one.title for part in wanted)]
     if given.list:
         for row in rows:
             print(f"{row.title} (at most {row.seconds_max:g} s a round and broker)")
         for section in sections:
             print(f"{section.title} (at most {section.seconds_max:g} s)")
         return 0
-    subjects = [OURS, *peers]
+    peers = plan.subjects[1:]
     touch_memory()
-    table = Table(given.least_ratio if checkout else None)
+    table = Table(given.least_ratio if any(peer.checkout for peer in peers) else None)
     for durable in (False, True):
         now = [row for row in rows if row.durable is durable]
         if now:
-            run_rows(table, subjects, now, given.rounds)
+            run_rows(table, plan.subjects, now, given.rounds, plan.warm_up)
     for section in sections:
-        table.run_section(section, subjects, given.rounds)
+        table.run_section(section, plan.subjects, given.rounds)
     print_table(
         list(table.figures.values()), table.seconds,
         rounds=given.rounds, peer=peers[0].name if peers else None, absent=table.absent,

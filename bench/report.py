@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-OF_THE_MACHINE = ("sendfile MB/s",)
+GENERATOR_SHARE = "generator's CPU %"
+OF_THE_MACHINE = ("sendfile MB/s", GENERATOR_SHARE)
 """Units of what no broker has a part in."""
 
 
@@ -96,7 +98,7 @@ def print_table(
     table.add_column("took s", justify="right")
     said: set[str] = set()
     for figure in figures:
-        cells = [figure.row, figure.unit, median_of(figure, "headrace")]
+        cells = [escape(figure.row), figure.unit, median_of(figure, "headrace")]
         if peer:
             ratios = figure.ratios()
             cells.append("not there" if figure.row in absent else median_of(figure, peer))

@@ -1,4 +1,4 @@
-"""A bare Debian 13 in a directory, made by debootstrap, with this machine's way to its packages."""
+"""A bare Debian in a directory, made by debootstrap, with this machine's way to its packages."""
 
 import configparser
 import os
@@ -6,14 +6,17 @@ import shutil
 import subprocess
 from pathlib import Path
 
-SUITE = "trixie"
-"""Debian 13."""
+SUITE, TESTING = "trixie", "forky"
+"""Debian 13, and what becomes 14."""
+MIRROR = "http://deb.debian.org/debian"
+SCRIPT = "/usr/share/debootstrap/scripts/sid"
+"""How every Debian is made: an older debootstrap does not know the newest by name."""
 CONFIGURATION = ("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf", "/etc/apt/apt.conf.d")
 CERTIFICATES = ("/etc/ssl/certs/ca-certificates.crt", "/usr/local/share/ca-certificates")
 
 
-def make_bare(place: Path, program: str) -> None:
-    """Make the bare system, once: what debootstrap made is copied for each run.
+def make_bare(place: Path, program: str, suite: str = SUITE) -> None:
+    """Make the bare system of a suite, once: what debootstrap made is copied for each run.
 
     SystemExit, in the words of `program`, where debootstrap is not installed.
     """
@@ -22,7 +25,8 @@ def make_bare(place: Path, program: str) -> None:
     if shutil.which("debootstrap") is None:
         raise SystemExit(f"{program}: debootstrap is not installed: apt-get install debootstrap")
     place.mkdir(parents=True, exist_ok=True)
-    command = ["debootstrap", "--variant=minbase", "--include=ca-certificates", SUITE, str(place)]
+    command = ["debootstrap", "--variant=minbase", "--include=ca-certificates", suite, str(place)]
+    command += [MIRROR, SCRIPT]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 

@@ -1,8 +1,9 @@
-"""A RabbitMQ 4.0 on the loopback: Debian 13's package in a root of its own, made once.
+"""A RabbitMQ 4.0 or 4.3 on the loopback: Debian's package in a root of its own, made once.
 
-The root is kept (`out/rabbitmq`, or what RABBITMQ_ROOT names); debootstrap and the package's
-download take minutes, once. A node runs in namespaces of its own, so that nothing of it outlives
-the process that was started here. Needs root, debootstrap and, the first time, a network.
+The root is kept (`out/rabbitmq`, or what RABBITMQ_ROOT names; `out/rabbitmq-4.3`, or what
+RABBITMQ_4_3_ROOT names); debootstrap and the package's download take minutes, once. A node runs in
+namespaces of its own, so that nothing of it outlives the process that was started here. Needs root,
+debootstrap and, the first time, a network.
 """
 
 import json
@@ -16,10 +17,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.outside.amqp.address import Address, answers
-from tests.support.debian_root import copy_bare, make_bare
+from tests.support.debian_root import SUITE, TESTING, copy_bare, make_bare
 from tests.support.process import StartsAndStops, free_port, wait_or_kill
 
 OUT = Path(__file__).parents[3] / "out"
@@ -60,18 +61,33 @@ DEFINITIONS: dict[str, list[dict[str, Any]]] = {
 """Who exists beside guest: `reader` may read all, write and change what is named `own.…`."""
 
 
-def prepared(root: Path | None = None, bare: Path = OUT / "debian") -> Path:
+class Release(NamedTuple):
+    """Which RabbitMQ: that of a Debian."""
+
+    suite: str
+    variable: str
+    """Of the environment: names its root where that is not the usual one."""
+    root: Path
+    bare: Path
+    """The Debian it is put on, as debootstrap made it."""
+
+
+RABBITMQ_4_0 = Release(SUITE, "RABBITMQ_ROOT", OUT / "rabbitmq", OUT / "debian")
+RABBITMQ_4_3 = Release(TESTING, "RABBITMQ_4_3_ROOT", OUT / "rabbitmq-4.3", OUT / "debian-testing")
+
+
+def prepared(root: Path | None = None, release: Release = RABBITMQ_4_0) -> Path:
     """Return the root RabbitMQ is installed in, made where it is missing. SystemExit."""
-    root = root or Path(os.environ.get("RABBITMQ_ROOT", OUT / "rabbitmq"))
+    root = root or Path(os.environ.get(release.variable, release.root))
     if os.geteuid() != 0:
         raise SystemExit("rabbitmq: a root of its own is made and entered: run it as root")
     if root.is_dir():
         return root
     print(f"rabbitmq: makes {root}, once: some minutes", file=sys.stderr, flush=True)
-    make_bare(bare, "rabbitmq")
+    make_bare(release.bare, "rabbitmq", release.suite)
     # Under another name until all is there: what is cut short is begun anew.
     part = root.with_name(root.name + ".part")
-    copy_bare(bare, part)
+    copy_bare(release.bare, part)
     policy = part / "usr/sbin/policy-rc.d"
     policy.write_text(_NOTHING_STARTS)
     policy.chmod(0o755)
@@ -104,8 +120,7 @@ class RabbitMQ(StartsAndStops):
 
     @property
     def _environ(self) -> dict[str, str]:
-        assert self._place is not None
-        place = "/" + str(self._place.relative_to(self.root))
+        place = "/" + str(self.place.relative_to(self.root))
         return {
             "PATH": _ENVIRONMENT["PATH"],
             "ROOT": str(self.root),
@@ -126,28 +141,51 @@ class RabbitMQ(StartsAndStops):
             "RABBITMQ_CONFIG_FILE": f"{place}/rabbitmq.conf",
         }
 
-    def start(self) -> None:
-        """Start; returns when a handshake is answered. SystemExit with what it said."""
-        parent = self.root / "var/lib/rabbitmq"
-        self._place = Path(tempfile.mkdtemp(prefix="node-", dir=parent))
-        self._write_files(self._place)
-        owner = parent.stat()
-        for path in (self._place, *self._place.iterdir()):
-            os.chown(path, owner.st_uid, owner.st_gid)
+    @property
+    def process_id(self) -> int:
+        """Of the process that all others of it descend from."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def place(self) -> Path:
+        """Where its data and its output are."""
+        assert self._place is not None
+        return self._place
+
+    @property
+    def command(self) -> list[str]:
+        """What starts it, in namespaces of its own."""
         # With us goes the first process, and with that all that was started and mounted. What
         # becomes another user forgets whose death ends it: the node says it once more.
         within = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork"]
-        within += ["--kill-child", "sh", "-c", _ENTER]
-        with (self._place / "output.log").open("wb") as out:
-            self._process = subprocess.Popen(within, env=self._environ, stdout=out, stderr=out)
+        return [*within, "--kill-child", "sh", "-c", _ENTER]
+
+    def start(self) -> None:
+        """Start; returns when a handshake is answered. SystemExit with what it said."""
+        if self._place is None:
+            self._place = self._made()
+        with (self._place / "output.log").open("ab") as out:
+            self._process = subprocess.Popen(
+                self.command, env=self._environ, stdout=out, stderr=out
+            )
         deadline = time.monotonic() + START_SECONDS_MAX
         while time.monotonic() < deadline and self._process.poll() is None:
             if answers(self.address):
                 return
             time.sleep(0.1)
-        said = (self._place / "output.log").read_text(errors="replace")
+        said = self.output
         self.stop()
         raise SystemExit(f"rabbitmq did not start:\n{said[-3000:]}")
+
+    def _made(self) -> Path:
+        parent = self.root / "var/lib/rabbitmq"
+        place = Path(tempfile.mkdtemp(prefix="node-", dir=parent))
+        self._write_files(place)
+        owner = parent.stat()
+        for path in (place, *place.iterdir()):
+            os.chown(path, owner.st_uid, owner.st_gid)
+        return place
 
     def _write_files(self, place: Path) -> None:
         inside = "/" + str(place.relative_to(self.root))
@@ -163,12 +201,17 @@ class RabbitMQ(StartsAndStops):
         lines = "".join(f"{name} = {value}\n" for name, value in settings.items())
         (place / "rabbitmq.conf").write_text(lines)
 
+    def wait(self, seconds_max: float) -> None:
+        """Wait for its end, where it was asked to end from outside; kill what takes longer."""
+        process, self._process = self._process, None
+        if process is not None:
+            wait_or_kill(process, seconds_max)
+
     def stop(self) -> None:
         """End all its processes, and take its data away."""
-        process, self._process = self._process, None
-        if process is not None and process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            wait_or_kill(process, 30)
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGKILL)
+        self.wait(30)
         place, self._place = self._place, None
         if place is not None:
             shutil.rmtree(place, ignore_errors=True)
@@ -176,8 +219,7 @@ class RabbitMQ(StartsAndStops):
     @property
     def output(self) -> str:
         """What it said so far."""
-        assert self._place is not None
-        return (self._place / "output.log").read_text(errors="replace")
+        return (self.place / "output.log").read_text(errors="replace")
 
 
 @contextmanager

@@ -61,13 +61,40 @@ class Socket:
         await self.method()
 
 
-def with_client(test: Callable[[AmqpFrontend, NotedBroker, Socket], Awaitable[None]]) -> None:
+class CrowdedLogs:
+    """Holds up who publishes once, for two logs. `session.Kept`."""
+
+    def __init__(self) -> None:
+        self.is_crowded = False
+        self.go_on: list[Callable[[], None]] = []
+
+    def end_pass(self) -> None:
+        """Nothing is written."""
+
+    def hold_up(self, go_on: Callable[[], None]) -> int:
+        if not self.is_crowded:
+            return 0
+        self.is_crowded = False
+        self.go_on = [go_on, go_on]
+        return 2
+
+    async def start(self) -> None:
+        """Nothing is kept."""
+
+    async def stop(self) -> None:
+        """Nothing is kept."""
+
+
+def with_client(
+    test: Callable[[AmqpFrontend, NotedBroker, Socket], Awaitable[None]],
+    kept: CrowdedLogs | None = None,
+) -> None:
     """Play `test` with one client of a frontend."""
 
     async def main() -> None:
         clock = RealClock(asyncio.get_running_loop())
         broker = NotedBroker()
-        frontend = AmqpFrontend(broker, Settings(), clock)
+        frontend = AmqpFrontend(broker, Settings(), clock, kept)
         fatal: list[Exception] = []
         table = ConnectionTable(clock, limits_with(), frontend.open, fatal.append)
         listener = Listener.bind(Address("AMQP", "127.0.0.1", 0), table, RealNetwork())
@@ -203,3 +230,44 @@ def test_no_more_is_read_of_who_publishes_without_room_until_there_is() -> None:
         assert len(broker.channels) == 2
 
     with_client(test)
+
+
+def test_no_more_is_read_of_who_crowds_logs_until_all_are_made() -> None:
+    kept = CrowdedLogs()
+
+    async def test(frontend: AmqpFrontend, broker: NotedBroker, client: Socket) -> None:
+        await client.open(heartbeat=1)
+        kept.is_crowded = True
+        client.say(ChannelOpen(), channel=1)
+        await client.method()
+        began = asyncio.get_running_loop().time()
+        client.say(ChannelOpen(), channel=2)
+        while asyncio.get_running_loop().time() < began + 2.5:
+            # What is sent and not read is no silence.
+            client.writer.write(HEARTBEAT)
+            await asyncio.sleep(0.3)
+        assert len(broker.channels) == 1
+        kept.go_on[0]()
+        await asyncio.sleep(0.1)
+        assert len(broker.channels) == 1
+        kept.go_on[1]()
+        await client.method()
+        assert len(broker.channels) == 2
+
+    with_client(test, kept)
+
+
+def test_who_has_gone_while_logs_are_made_is_not_looked_for() -> None:
+    kept = CrowdedLogs()
+
+    async def test(frontend: AmqpFrontend, broker: NotedBroker, client: Socket) -> None:
+        await client.open()
+        kept.is_crowded = True
+        client.say(ChannelOpen(), channel=1)
+        await client.method()
+        client.writer.close()
+        await asyncio.sleep(0.1)
+        for go_on in kept.go_on:
+            go_on()
+
+    with_client(test, kept)

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.log import file_names
 from headrace.model.errors import ConfigError
-from headrace.ports.store import Create, Delete, NoNode, Set, Store
+from headrace.ports.store import Create, Delete, NodeExists, NoNode, Set, Store
 from headrace.posix.store.embedded_store import EmbeddedStore, StoreFile
 from headrace.posix.store.sqlite_tree import Tree
 from tests.support.store_contract import StoreContract
@@ -236,3 +236,33 @@ def test_a_store_that_is_closed_has_no_thread(tmp_path: Path) -> None:
         return its_own
 
     assert len(asyncio.run(story())) == 1
+
+
+def test_children_that_are_made_in_one_change_are_numbered_one_after_the_other(
+    tmp_path: Path,
+) -> None:
+    tree = Tree(str(tmp_path / file_names.METADATA))
+    tree.multi([Create("/p", b"")])
+    made, _ = tree.multi([Create("/p/x", b""), *[Create("/p/n_", b"", sequential=True)] * 2])
+    assert made == ["/p/x", "/p/n_0000000001", "/p/n_0000000002"]
+    refused = [Create("/p/n_", b"", sequential=True), Create("/p/x", b"")]
+    with pytest.raises(NodeExists):
+        tree.multi(refused)
+    made, _ = tree.multi([Create("/p/n_", b"", sequential=True)])
+    assert made == ["/p/n_0000000003"], "what was refused counts for nothing"
+    tree.close()
+    Tree(str(tmp_path / file_names.METADATA)).close()
+
+
+def test_a_parent_that_goes_and_comes_back_in_one_change_numbers_its_children_anew(
+    tmp_path: Path,
+) -> None:
+    tree = Tree(str(tmp_path / file_names.METADATA))
+    tree.multi([Create("/p", b"")])
+    tree.multi([Create("/p/x", b""), Delete("/p/x"), Delete("/p"), Create("/p", b"")])
+    made, _ = tree.multi([Create("/p/n_", b"", sequential=True)])
+    assert made == ["/p/n_0000000000"]
+    with pytest.raises(NoNode):
+        tree.multi([Create("/p/y", b""), Delete("/p/y"), Delete(str(made[0])), Delete("/p"),
+                    Create("/p/z", b"")])  # fmt: skip
+    tree.close()

@@ -5,6 +5,7 @@ are settled. The queue knows in which order those that are not go out, and who h
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from headrace.coordination.queues.queue_settings import Published
@@ -107,6 +108,12 @@ class LateStore(GoesWithQueue, Protocol):
 
     def close(self, done: Callable[[], None]) -> None:
         """Write down all there is to know, then `done`: the broker stops."""
+
+
+@cache
+def keeps_late(kind: type) -> bool:
+    """Tell whether stores of a type are `LateStore`: what a look at each of thousands costs."""
+    return issubclass(kind, LateStore)
 
 
 class StoreListener(Protocol):

@@ -52,6 +52,9 @@ TOPICS_AT_ONCE = 500
 open until that is on disk."""
 RETRY_SECONDS = 1.0
 """After which what could not be written is tried again, if nothing else is declared before."""
+GATHER_SECONDS = 0.001
+"""How long a round waits for those whom the one before has answered, where they were several: who
+declares one queue after the other is back at once, and all are written with one flush."""
 
 
 class _Round(NamedTuple):
@@ -90,6 +93,10 @@ class DurableQueues:
         """Nodes that are there, or will be once the present round is over."""
         self._next = _new_round()
         self._running: asyncio.Task[None] | None = None
+        self._expected = 0
+        """Who may wait for the next round: was answered by the last, or came meanwhile."""
+        self._gathered: asyncio.Future[None] | None = None
+        """Done once so many wait; None: no round waits for them."""
 
     def know(self, nodes: Iterable[str]) -> None:
         """Take note of the nodes that are there before anything is declared."""
@@ -136,6 +143,8 @@ class DurableQueues:
             done(None)
             return
         upcoming.awaited.append(done)
+        if self._gathered is not None and len(upcoming.awaited) >= self._expected:
+            self._have_gathered()
         self._run_soon()
 
     # Queues' topics
@@ -179,6 +188,9 @@ class DurableQueues:
                 if not await self._play(present):
                     self._broker.clock.call_later(RETRY_SECONDS, self._run_soon)
                     return
+                self._expected = len(present.awaited) + len(self._next.awaited)
+                if len(self._next.awaited) < self._expected > 1:
+                    await self._gather()
         finally:
             self._running = None
 
@@ -189,6 +201,20 @@ class DurableQueues:
                 self._next.wanted[topic] = present.wanted.pop(topic)
             self._next.ended.extend(present.ended)
             present.ended.clear()
+
+    async def _gather(self) -> None:
+        """Wait until all are back who may wait for the next round, but not for long."""
+        self._gathered = asyncio.get_running_loop().create_future()
+        timer = self._broker.clock.call_later(GATHER_SECONDS, self._have_gathered)
+        try:
+            await self._gathered
+        finally:
+            timer.cancel()
+
+    def _have_gathered(self) -> None:
+        gathered, self._gathered = self._gathered, None
+        if gathered is not None and not gathered.done():
+            gathered.set_result(None)
 
     async def _play(self, present: _Round) -> bool:
         """Do what there is; False: the store cannot be written, and it is to be done again."""

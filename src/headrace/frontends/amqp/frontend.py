@@ -1,5 +1,6 @@
 """What a broker with listeners of AMQP begins with: `server.frontends` imports this by name."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from headrace.broker.broker import Broker
@@ -64,6 +65,11 @@ class Durable:
         self._pass.begin()
         logs.write()
         return self._pass.end()
+
+    def hold_up(self, go_on: Callable[[], None]) -> int:
+        """Call `go_on` as each log is made that too much waits for; returns how many are."""
+        logs = self.queues.logs
+        return logs.hold_up(go_on) if logs.crowded else 0
 
     async def start(self) -> None:
         """Put back what was declared before."""

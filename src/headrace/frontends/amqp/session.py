@@ -35,6 +35,8 @@ class AmqpSession:
         self._timer_at = math.inf
         self._told = False
         self._failed = False
+        self._logs_awaited = 0
+        """Logs that are made, beside which nothing is taken: too much waits for them."""
         shown = connection.principal
         name = None if shown == ANONYMOUS else shown.name
         # Its client is looked for by heartbeats, as the client wants them, and by no other clock.
@@ -67,8 +69,21 @@ class AmqpSession:
 
     def pass_done(self) -> "Pending | None":
         """End the pass: confirms and deliveries leave with it."""
-        self._frontend.broker.pass_done()
-        return self._frontend.end_pass()
+        frontend = self._frontend
+        frontend.broker.pass_done()
+        pending = frontend.end_pass()
+        if awaited := frontend.hold_up(self._log_made):
+            self._logs_awaited += awaited
+            self._look()
+        return pending
+
+    def _log_made(self) -> None:
+        self._logs_awaited -= 1
+        if not self._logs_awaited and not self.amqp.ended:
+            # Nothing was read meanwhile: its silence begins now.
+            now = self._clock.monotonic()
+            self.amqp.tick(now, now)
+            self._look()
 
     def closed(self) -> None:
         """Forget all."""
@@ -111,7 +126,7 @@ class AmqpSession:
             return
         if not self._connection.authenticated and amqp.state is State.RUNNING:
             self._connection.known()
-        if not amqp.holds_publishes:
+        if not amqp.holds_publishes and not self._logs_awaited:
             self._stream.go_on()
         elif not self._stream.held:
             self._stream.hold()
@@ -129,7 +144,9 @@ class AmqpSession:
 
     def _tick(self) -> None:
         self._timer = None
-        self.amqp.tick(self._clock.monotonic(), self._connection.last_received)
+        now = self._clock.monotonic()
+        # What is not read may have come.
+        self.amqp.tick(now, now if self._logs_awaited else self._connection.last_received)
         self._look()
 
 
@@ -138,6 +155,9 @@ class Kept(Protocol):
 
     def end_pass(self) -> "Pending | None":
         """Write what a pass has published."""
+
+    def hold_up(self, go_on: Callable[[], None]) -> int:
+        """Call `go_on` as each log is made that too much waits for; returns how many are."""
 
     async def start(self) -> None:
         """Put back what was declared before."""
@@ -193,6 +213,10 @@ class AmqpFrontend:
     def end_pass(self) -> "Pending | None":
         """Write what a pass has published; what it sends waits for what is returned, if any."""
         return None if self._kept is None else self._kept.end_pass()
+
+    def hold_up(self, go_on: Callable[[], None]) -> int:
+        """Call `go_on` as each log is made that too much waits for; returns how many are."""
+        return 0 if self._kept is None else self._kept.hold_up(go_on)
 
     async def start(self) -> None:
         """Put back what was declared before; then clients may come."""

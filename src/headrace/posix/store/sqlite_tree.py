@@ -33,6 +33,9 @@ from headrace.ports.store import (
 SCHEMA_VERSION = 2
 """1: without the digest, which is added."""
 SEQUENCE_DIGITS = 10
+CHECKPOINT_PAGES = 4000
+"""Pages of 4 KiB in the `-wal` file after which they go to the plain one: thousands of nodes that
+are made one after the other touch the same pages again and again."""
 
 _SCHEMA = (
     "CREATE TABLE node (path TEXT PRIMARY KEY, parent TEXT, value BLOB NOT NULL,"
@@ -63,6 +66,8 @@ class Tree:
 
     def __init__(self, path: str) -> None:
         """Open or make the file. ConfigError where it is no store of ours or is newer."""
+        self._sequences: dict[str, int] = {}
+        """Next sequence numbers of who is given children by the present change, written once."""
         # Isolation by hand: BEGIN IMMEDIATE … COMMIT round each change.
         try:
             self._db = sqlite3.connect(
@@ -75,6 +80,7 @@ class Tree:
             self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
+            self._db.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
             self._db.create_function("digest", len(_COLUMNS), _digest, deterministic=True)
             self._db.create_function(
                 "mix", 2, lambda first, second: first ^ second, deterministic=True
@@ -129,8 +135,13 @@ class Tree:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         self._db.execute("BEGIN EXCLUSIVE")
+        self._sequences = {}
         try:
             yield
+            for parent, sequence in self._sequences.items():
+                self._db.execute(
+                    "UPDATE node SET next_sequence = ? WHERE path = ?", (sequence, parent)
+                )
         except BaseException:
             self._db.execute("ROLLBACK")
             raise
@@ -224,22 +235,23 @@ class Tree:
     def _create(self, operation: Create, zxid: int, touched: list[str]) -> str:
         path = operation.path
         parent = _parent(path)
-        row = self._db.execute(
-            "SELECT owner, next_sequence FROM node WHERE path = ?", (parent,)
-        ).fetchone()
-        if row is None or row[0] != 0:  # ephemeral nodes have no children, as in ZooKeeper
-            raise NoNode(f"{parent} (parent of {path})")
+        sequence = self._sequences.get(parent)
+        if sequence is None:
+            row = self._db.execute(
+                "SELECT owner, next_sequence FROM node WHERE path = ?", (parent,)
+            ).fetchone()
+            if row is None or row[0] != 0:  # ephemeral nodes have no children, as in ZooKeeper
+                raise NoNode(f"{parent} (parent of {path})")
+            sequence = int(row[1])
         if operation.sequential:
-            path = f"{path}{row[1]:0{SEQUENCE_DIGITS}d}"
-        if self._has(path):
-            raise NodeExists(path)
-        self._db.execute(
-            "UPDATE node SET next_sequence = next_sequence + 1 WHERE path = ?", (parent,)
-        )
-        self._db.execute(
-            "INSERT INTO node VALUES (?, ?, ?, 0, ?, ?, 0)",
+            path = f"{path}{sequence:0{SEQUENCE_DIGITS}d}"
+        made = self._db.execute(
+            "INSERT INTO node VALUES (?, ?, ?, 0, ?, ?, 0) ON CONFLICT DO NOTHING",
             (path, parent, operation.value, zxid, self.session if operation.ephemeral else 0),
         )
+        if not made.rowcount:
+            raise NodeExists(path)
+        self._sequences[parent] = sequence + 1
         touched += (path, parent)
         return path
 
@@ -261,6 +273,7 @@ class Tree:
         ):
             raise NotEmpty(path)
         self._db.execute("DELETE FROM node WHERE path = ?", (path,))
+        self._sequences.pop(path, None)
         touched += (path, _parent(path))
 
     def _at_version(self, path: str, version: int) -> Node:

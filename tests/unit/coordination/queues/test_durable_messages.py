@@ -87,6 +87,54 @@ def test_what_waits_for_its_log_counts_as_memory_and_no_longer(end: str) -> None
     assert memory.bytes == 0
 
 
+MUCH = ["a" * 1000] * (durable_messages.CROWDED_BYTES // 1000)
+"""With what records add, more than may wait without holding up who publishes."""
+
+
+def held_up(here: DurableQueue) -> list[str]:
+    """Publish too much, and have its publisher held up."""
+    here.publish(*MUCH)
+    told: list[str] = []
+    assert here.logs.hold_up(lambda: told.append("go on")) == 1
+    assert here.logs.hold_up(lambda: told.append("never")) == 0, "who publishes no more goes on"
+    return told
+
+
+def test_who_publishes_much_before_the_log_is_there_is_held_up_until_it_is() -> None:
+    here = DurableQueue()
+    here.publish("a")
+    assert here.logs.hold_up(lambda: None) == 0
+    told = held_up(here)
+    assert told == []
+    here.make_log()
+    assert told == ["go on"]
+    here.publish(*MUCH)
+    assert here.logs.hold_up(lambda: None) == 0
+
+
+@pytest.mark.parametrize("end", ["refused", "purged", "deleted", "closed"])
+def test_who_is_held_up_goes_on_when_there_will_be_no_log(end: str) -> None:
+    here = DurableQueue()
+    told = held_up(here)
+    match end:
+        case "refused":
+            here.store.have_log(HeadraceError("no room"))
+        case "purged":
+            here.queue.purge()
+        case "deleted":
+            here.queue.delete()
+        case "closed":
+            here.store.close(lambda: None)
+    assert told == ["go on"]
+
+
+def test_a_queue_that_was_purged_before_its_publisher_was_looked_at_holds_nobody_up() -> None:
+    here = DurableQueue()
+    here.publish(*MUCH)
+    here.queue.purge()
+    assert here.logs.hold_up(lambda: None) == 0
+
+
 def test_a_get_waits_until_the_message_may_be_delivered() -> None:
     here = DurableQueue()
     here.publish("a")

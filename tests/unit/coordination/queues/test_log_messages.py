@@ -59,6 +59,18 @@ def test_nothing_is_handed_out_before_it_is_durable_that_it_may_have_been() -> N
     assert here.gets() == ["a"]
 
 
+def test_what_is_committed_as_it_is_written_is_counted_once_and_not_read_again() -> None:
+    here = LogQueue(flush_on_ack=False)
+    for round_number in (1, 2):
+        here.published("a", "b")
+        assert (here.q.ready, here.q.ready_bytes) == (2 * round_number, 2 * round_number)
+    here.produce(batch_of(b"c"))
+    here.settle()
+    assert here.q.ready == 5
+    assert here.gets() == ["a", "b", "a", "b", "c"]
+    assert here.q.ready == 0
+
+
 def test_what_is_handed_out_ahead_is_written_before_it_is_used_up() -> None:
     here = LogQueue(ahead=10)
     here.published(*map(str, range(40)))

@@ -4,12 +4,12 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from headrace.coordination.queues.engine.deliveries import Delivery
 from headrace.coordination.queues.engine.message_queue import MessageQueue
 from headrace.coordination.queues.engine.unacked import ChannelUnacked
-from headrace.coordination.queues.message_store import LateStore, MessageStore
+from headrace.coordination.queues.message_store import LateStore, MessageStore, keeps_late
 from headrace.coordination.queues.messages.memory_messages import MemoryMessages
 from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.coordination.queues.model.declarations import Queue
@@ -112,9 +112,10 @@ class HostedQueue(MessageQueue):
         return store
 
     def _take_over(self, store: MessageStore) -> None:
-        if self.declared.durable and isinstance(store, LateStore):
-            self.late_stores.append(store)
-            store.attach(self)
+        if self.declared.durable and keeps_late(type(store)):
+            late = cast("LateStore", store)
+            self.late_stores.append(late)
+            late.attach(self)
 
     # Messages that are not at hand at once
 

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 WAITING_BYTES_MAX = 64 * 1024 * 1024
 """Messages of one queue that wait for its log; more are refused until it is there."""
 
+CROWDED_BYTES = 64 * 1024
+"""Beyond so much that waits for a log, who publishes is held up until it is there: beside one who
+goes on the log is made slowly, and what waits is not to reach the bound above."""
+
 AskForLog = Callable[["DurableMessages"], None]
 """Has the log of a store made and `have_log` called."""
 
@@ -69,6 +73,16 @@ class QueueLogs:
         """Counts what waits for a log; that of a broker counts its queues in memory too."""
         self.appended: list[DurableMessages] = []
         """Those that have something to write."""
+        self.crowded: list[DurableMessages] = []
+        """Those that too much waits for since who published was last held up."""
+
+    def hold_up(self, go_on: Callable[[], None]) -> int:
+        """Call `go_on` as each crowded log is there, or never will be; returns how many are."""
+        crowded, self.crowded = self.crowded, []
+        waiting = [messages for messages in crowded if messages.is_crowded]
+        for messages in waiting:
+            messages.held_up.append(go_on)
+        return len(waiting)
 
     def write(self) -> None:
         """Write what the pass has brought."""
@@ -97,6 +111,8 @@ class DurableMessages:
         self._waiting: list[tuple[Published, float | None]] = []
         """Published before the log is there."""
         self._waiting_bytes = 0
+        self.held_up: list[Callable[[], None]] = []
+        """Who publishes again once the log is there. `QueueLogs.hold_up`."""
         self._to_write = False
         self._appended = 0
         """The position above what was appended last."""
@@ -107,6 +123,11 @@ class DurableMessages:
     def attach(self, owner: StoreOwner) -> None:
         """Say whose messages they are. `LateStore`."""
         self._owner = owner
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so much waits for the log that who publishes is held up."""
+        return self._waiting_bytes > CROWDED_BYTES
 
     # The log
 
@@ -184,6 +205,16 @@ class DurableMessages:
         for _, done in awaited:
             self.when_stored(done)
 
+    def _take_waiting(self) -> list[tuple[Published, float | None]]:
+        """Have nothing wait any more, and who publishes go on."""
+        waiting, self._waiting = self._waiting, []
+        self._logs.memory.bytes -= self._waiting_bytes
+        self._waiting_bytes = 0
+        held_up, self.held_up = self.held_up, []
+        for go_on in held_up:
+            go_on()
+        return waiting
+
     # Keeping
 
     @property
@@ -226,13 +257,9 @@ class DurableMessages:
         self._waiting.append((published, expires_at))
         self._waiting_bytes += size
         self._logs.memory.bytes += size
+        if self.is_crowded and self not in self._logs.crowded:
+            self._logs.crowded.append(self)
         self.want_log()
-
-    def _take_waiting(self) -> list[tuple[Published, float | None]]:
-        waiting, self._waiting = self._waiting, []
-        self._logs.memory.bytes -= self._waiting_bytes
-        self._waiting_bytes = 0
-        return waiting
 
     def write(self) -> None:
         """Write what was appended."""
@@ -284,6 +311,7 @@ class DurableMessages:
         messages, self._messages = self._messages, None
         self._gone = True
         if messages is None:
+            self._take_waiting()
             done()
         else:
             messages.close(done)

@@ -164,6 +164,8 @@ class LogMessages(LogWriting):
         if self._partition.refusal is not None:
             self._fail(ApiError(self._partition.refusal))
             return
+        if self._writing:
+            return
         settlement, pending = self._settlement, self._pending
         before = settlement.waiting.counted_to
         end = self._partition.readable_end(True)

@@ -39,6 +39,8 @@ class LogWriting(ABC):
         self._buffer_bytes = 0
         self._batch_bytes_max = 0
         self._timer: Timer | None = None
+        self._writing = False
+        """Whether a batch is being appended of which `_written` has not been told yet."""
 
     @property
     def end(self) -> int:
@@ -89,6 +91,7 @@ class LogWriting(ABC):
         messages, self._buffer = self._buffer, []
         expiries, self._expiries = self._expiries, []
         self._buffer_bytes = 0
+        self._writing = True  # where nothing is flushed, the batch is committed at once
         try:
             appended = self._partition.append_internal(
                 batch_of_messages(messages, self._clock.wall_ms())
@@ -96,6 +99,8 @@ class LogWriting(ABC):
         except ApiError as error:
             self._fail(error)
             return
+        finally:
+            self._writing = False
         end = appended.last_offset + 1
         self._written(appended.base_offset, end, messages, expiries)
         self._partition.when_committed(appended.commit_offset, partial(self._committed, end))

@@ -6,6 +6,7 @@ Some of its crashes are refusals here: a stream's offset that is none, a filter 
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import cast
 
 from headrace.coordination.queues.field_values import INTEGER_KINDS, kind_of, term, text
@@ -83,6 +84,8 @@ def queue_settings(arguments: Arguments, resource: str) -> QueueSettings:
     """
     _check_value(QUEUE_TYPE, _queue_type_problem, arguments, resource)
     queue_type = queue_type_of(arguments)
+    if len(arguments) == 1 and QUEUE_TYPE in arguments:
+        return _plain_settings(queue_type)
     taken = QUEUE_ARGUMENTS[queue_type]
     for name, check in _QUEUE_CHECKS.items():
         if name in taken:
@@ -145,6 +148,12 @@ def _check_stream(arguments: Arguments) -> None:
     filter_bytes = arguments.get("x-stream-filter-size-bytes")
     if filter_bytes is not None and filter_bytes not in STREAM_FILTER_BYTES:
         raise precondition_failed("Invalid value for  x-stream-filter-size-bytes")
+
+
+@cache
+def _plain_settings(queue_type: QueueType) -> QueueSettings:
+    """Return what a queue has that asks for no more than its type, as most do."""
+    return _settings({}, queue_type)
 
 
 def _settings(arguments: Arguments, queue_type: QueueType) -> QueueSettings:

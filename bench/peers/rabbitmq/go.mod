@@ -1,0 +1,3 @@
+module headrace/amqpload
+
+go 1.25.0
