@@ -6,7 +6,7 @@ committed. From then on a `LogMessages` has all, and this hands on what it is as
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.coordination.queues.message_store import Kept, StoredDone, StoreOwner
 from headrace.coordination.queues.messages.log_messages import LogMessages
@@ -30,6 +30,13 @@ AskForLog = Callable[["DurableMessages"], None]
 """Has the log of a store made and `have_log` called."""
 
 
+class Appended(Protocol):
+    """What has taken messages and not written them yet."""
+
+    def write(self) -> None:
+        """Write what was appended."""
+
+
 class QueueLogs:
     """What the stores of all durable queues of a broker share."""
 
@@ -38,7 +45,7 @@ class QueueLogs:
         self.clock = clock
         self.ask_for_log = ask_for_log
         self.windows = WindowsBytes()
-        self.appended: list[DurableMessages] = []
+        self.appended: list[Appended] = []
         """Those that have something to write."""
 
     def write(self) -> None:
