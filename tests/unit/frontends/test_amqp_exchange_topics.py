@@ -1,39 +1,27 @@
 """Exchanges that store their messages in a Kafka topic, with pika and confluent-kafka."""
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pika
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    NewTopic,
-    ResourcePatternType,
-    ResourceType,
-)
-from pika.exceptions import ChannelClosedByBroker, NackError
+from confluent_kafka import Producer
 
 from headrace.coordination.queues.model.exchange_topic import KEY_HEADER, TOPIC
 from headrace.testing import BrokerThread
 from headrace.wire.amqp.properties import read_properties
-from tests.support.amqp_restarts import eventually
-
-CONFIG = {
-    "listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0",
-    "amqp.guest": "true",
-    "amqp.preview": "true",
-    "num.partitions": "3",
-}
-SECONDS = 20
+from tests.support.amqp_topics import (
+    CONFIG,
+    SECONDS,
+    closed,
+    confirming,
+    connected,
+    create,
+    records,
+    stored,
+)
 
 
 @pytest.fixture
@@ -42,69 +30,10 @@ def broker() -> Iterator[BrokerThread]:
         yield running
 
 
-@contextmanager
-def connected(broker: BrokerThread) -> Iterator[Any]:
-    port = broker.call(lambda server: server.listeners[1].port)
-    connection = pika.BlockingConnection(
-        pika.ConnectionParameters(
-            "127.0.0.1", port, socket_timeout=SECONDS, blocked_connection_timeout=SECONDS
-        )
-    )
-    try:
-        yield connection
-    finally:
-        if connection.is_open:
-            connection.close()
-
-
 @pytest.fixture
 def connection(broker: BrokerThread) -> Iterator[Any]:
     with connected(broker) as opened:
         yield opened
-
-
-def create(broker: BrokerThread, topic: str, partitions: int = 3, **config: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    settings = {name.replace("_", "."): value for name, value in config.items()}
-    new = NewTopic(topic, partitions, 1, config=settings)
-    admin.create_topics([new])[topic].result(SECONDS)
-
-
-def records(broker: BrokerThread, topic: str, count: int, partitions: int = 3) -> list[Any]:
-    """The first records of a topic, in the order of its partitions."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap,
-            "group.id": "g",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": "false",
-        }
-    )
-    try:
-        consumer.assign([TopicPartition(topic, at, 0) for at in range(partitions)])
-        found: list[Any] = consumer.consume(count, SECONDS)
-        assert len(found) == count
-        assert consumer.consume(1, 0.3) == [], "each message is stored once"
-        return sorted(found, key=lambda record: (record.partition(), record.offset()))
-    finally:
-        consumer.close()
-
-
-def stored(name: str, topic: str, **more: Any) -> dict[str, Any]:
-    """How an exchange is declared that stores its messages."""
-    return {"exchange": name, "durable": True, "arguments": {TOPIC: topic}} | more
-
-
-def closed(refused: Callable[[], object]) -> tuple[int, str]:
-    with pytest.raises(ChannelClosedByBroker) as told:
-        refused()
-    return told.value.args[0], told.value.args[1]
-
-
-def confirming(connection: Any) -> Any:
-    channel = connection.channel()
-    channel.confirm_delivery()
-    return channel
 
 
 # What is stored
@@ -343,136 +272,3 @@ def test_it_is_there_after_a_restart(tmp_path: Path) -> None:
         channel.exchange_delete("shop")
         assert closed(lambda: channel.basic_publish("shop", "rk", b"x"))[0] == 404
         assert "orders" in broker.call(lambda server: server.broker.image.topics)
-
-
-# What is refused
-
-
-def test_a_topic_that_was_deleted_refuses_publishes_until_it_is_there_again(
-    broker: BrokerThread, connection: Any
-) -> None:
-    create(broker, "orders")
-    connection.channel().exchange_declare(**stored("shop", "orders"))
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.delete_topics(["orders"])["orders"].result(SECONDS)
-    eventually(lambda: "orders" not in broker.call(lambda server: server.broker.image.topics))
-    code, told = closed(lambda: confirming(connection).basic_publish("shop", "k", b"x"))
-    assert (code, told) == (
-        404,
-        "NOT_FOUND - no Kafka topic 'orders', in which the exchange stores its messages: create it"
-        " again, or delete the exchange",
-    )
-    connection.channel().exchange_declare(**stored("shop", "orders"))  # makes it again
-    confirming(connection).basic_publish("shop", "k", b"y", pika.BasicProperties(delivery_mode=2))
-    assert [record.value() for record in records(broker, "orders", 1)] == [b"y"]
-
-
-def test_a_message_that_the_topic_may_not_take_closes_the_channel(
-    broker: BrokerThread, connection: Any
-) -> None:
-    create(broker, "small", max_message_bytes="1000")
-    create(broker, "compacted", cleanup_policy="compact")
-    for topic in ("small", "compacted"):
-        connection.channel().exchange_declare(**stored(topic, topic, exchange_type="fanout"))
-    code, told = closed(lambda: confirming(connection).basic_publish("small", "k", bytes(1000)))
-    assert (code, "message too large for Kafka topic 'small'" in told) == (406, True), told
-    code, told = closed(lambda: confirming(connection).basic_publish("compacted", "", b"x"))
-    assert (code, "message without a key for Kafka topic 'compacted'" in told) == (406, True), told
-    confirming(connection).basic_publish("compacted", "k", b"x")
-    confirming(connection).basic_publish("small", "k", bytes(500))
-    assert len(records(broker, "compacted", 1)) == 1
-
-
-def test_what_the_partition_does_not_take_is_nacked(broker: BrokerThread, connection: Any) -> None:
-    create(broker, "orders", 1)
-    channel = confirming(connection)
-    channel.exchange_declare(**stored("shop", "orders"))
-
-    def resign(server: Any) -> None:
-        server.broker.partition("orders", 0).role.resign()
-
-    broker.call(resign)
-    with pytest.raises(NackError):
-        channel.basic_publish("shop", "k", b"x", pika.BasicProperties(delivery_mode=2))
-
-
-def test_write_on_the_topic_is_asked_when_declaring_and_at_each_publish() -> None:
-    config = CONFIG | {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-    }
-    with BrokerThread(config) as broker, connected(broker) as connection:
-        create(broker, "orders")
-        refusal = (403, "ACCESS_REFUSED - write access to Kafka topic 'orders' refused for user"
-                        " 'guest'")  # fmt: skip
-        declared = stored("shop", "orders", exchange_type="fanout")
-        assert closed(lambda: connection.channel().exchange_declare(**declared)) == refusal
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        may_write = ("orders", ResourcePatternType.LITERAL, "User:guest", "*", AclOperation.WRITE,
-                     AclPermissionType.ALLOW)  # fmt: skip
-        binding = AclBinding(ResourceType.TOPIC, *may_write)
-        admin.create_acls([binding])[binding].result(SECONDS)
-        front = connection.channel()
-        _soon(lambda: connection.channel().exchange_declare(**declared))
-        front.exchange_declare("front", "fanout")
-        front.exchange_bind("shop", "front")
-        channel, ahead = confirming(connection), confirming(connection)
-        for name in ("shop", "front"):
-            channel.basic_publish(name, "k", b"x", pika.BasicProperties(delivery_mode=2))
-        admin.delete_acls([AclBindingFilter(ResourceType.TOPIC, *may_write)])
-        eventually(lambda: not _may_write(broker))
-        assert closed(lambda: channel.basic_publish("shop", "k", b"x")) == refusal
-        assert closed(lambda: ahead.basic_publish("front", "k", b"x")) == refusal
-        assert closed(lambda: connection.channel().exchange_bind("shop", "amq.topic")) == refusal
-        dead = {"x-dead-letter-exchange": "shop"}
-        assert closed(lambda: connection.channel().queue_declare("q", arguments=dead)) == refusal
-        code, told = closed(lambda: connection.channel().exchange_declare(**stored("e", "new")))
-        assert (code, "write access to Kafka topic 'new'" in told) == (403, True)
-        assert len(records(broker, "orders", 2)) == 2
-
-
-def test_to_have_a_topic_made_asks_kafkas_create() -> None:
-    config = CONFIG | {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-    }
-    with BrokerThread(config) as broker, connected(broker) as connection:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-
-        def allow(kind: ResourceType, name: str, operation: AclOperation) -> None:
-            binding = AclBinding(kind, name, ResourcePatternType.LITERAL, "User:guest", "*",
-                                 operation, AclPermissionType.ALLOW)  # fmt: skip
-            admin.create_acls([binding])[binding].result(SECONDS)
-
-        allow(ResourceType.TOPIC, "new", AclOperation.WRITE)
-        eventually(lambda: _may_write(broker, "new"))
-        code, told = closed(lambda: connection.channel().exchange_declare(**stored("e", "new")))
-        assert (code, "configure access to Kafka topic 'new' refused" in told) == (403, True), told
-        allow(ResourceType.BROKER, "kafka-cluster", AclOperation.CREATE)
-        _soon(lambda: connection.channel().exchange_declare(**stored("e", "new")))
-        assert "new" in broker.call(lambda server: server.broker.image.topics)
-
-
-def _may_write(broker: BrokerThread, topic: str = "orders") -> bool:
-    from headrace.security.authorizer import Operation, Resource
-    from headrace.security.authorizer import ResourceType as Kind
-    from tests.support.amqp_access import identity_of
-
-    return broker.call(
-        lambda server: server.broker.authorizer.allows(
-            identity_of("guest"), Operation.WRITE, Resource(Kind.TOPIC, topic)
-        )
-    )
-
-
-def _soon(declare: Callable[[], object]) -> None:
-    """Declare once the rule that allows it has come through."""
-    deadline = time.monotonic() + SECONDS
-    while True:
-        try:
-            declare()
-        except ChannelClosedByBroker:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        else:
-            return
