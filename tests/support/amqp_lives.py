@@ -9,14 +9,17 @@ from headrace.config.log_config import LogConfig
 from headrace.coordination.queues.engine.consumers import Consumer
 from headrace.coordination.queues.engine.deliveries import Delivery
 from headrace.coordination.queues.engine.hosted_queue import Getter, HostedQueue, stores_in_memory
+from headrace.coordination.queues.engine.targets import Target
 from headrace.coordination.queues.engine.unacked import ChannelUnacked
 from headrace.coordination.queues.engine.virtual_hosts import VirtualHosts
+from headrace.coordination.queues.message_store import TopicStore
 from headrace.coordination.queues.messages.durable_messages import DurableMessages, QueueLogs
 from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.coordination.queues.messages.settled_files import SettledFiles
 from headrace.coordination.queues.model.bindings import Removed
 from headrace.coordination.queues.model.declarations import Queue, QueueFlags
 from headrace.coordination.queues.model.durability import Declared, KeptDone, Model
+from headrace.coordination.queues.model.exchange_topic import KafkaTopics, NoTopics
 from headrace.coordination.queues.queue_names import queue_topic
 from headrace.coordination.queues.queue_settings import Published
 from headrace.model.errors import HeadraceError
@@ -95,6 +98,15 @@ class BrokerLife:
         """Make the store of a durable queue's priority."""
         return DurableMessages(self.logs, vhost, queue, priority)
 
+    @property
+    def topics(self) -> KafkaTopics:
+        """None: its exchanges store in queues alone. `Declarations`."""
+        return NoTopics()
+
+    def topic_store(self, topic: str) -> TopicStore:
+        """Refuse: there are no topics. `Durability`."""
+        raise KeyError(topic)
+
     def added(self, host: Model, declared: Declared) -> None:
         """Keep nothing: each life declares the same."""
 
@@ -148,7 +160,7 @@ class BrokerLife:
         )
         message = Message("", "q", make_header(len(content), properties), content)
         published = Published(message, priority, expiration_ms, persistent)
-        awaited: dict[HostedQueue, None] = {}
+        awaited: dict[Target, None] = {}
         if not self.host.publish(("q",), published, awaited):
             self.end_pass()
             return False

@@ -42,6 +42,18 @@ def is_open(listener: Listener, *, insecure: bool) -> bool:
     return listener.protocol == "PLAINTEXT" and (insecure or listener.loopback)
 
 
+def topics_are_open(config: BrokerConfig) -> bool:
+    """Tell whether nobody says who may do what with topics: Kafka's clients are not asked either.
+
+    Listeners of AMQP do not count: who comes by them has permissions of its own.
+    """
+    return not config.authorizer_class_name and all(
+        is_open(listener, insecure=config.insecure_listeners)
+        for listener in config.listeners
+        if not listener.protocol.startswith("AMQP")
+    )
+
+
 def parse_super_users(text: str) -> frozenset[Principal]:
     """Parse `User:alice;User:bob`, as `super.users` has it; blanks and empty parts are left out."""
     parts = (part.strip() for part in text.split(";"))

@@ -93,8 +93,25 @@ class StoreOwner(Protocol):
         """Note that the store takes and gives nothing any more."""
 
 
+class Waited(Protocol):
+    """What keeps messages for good some time after it has taken them."""
+
+    def when_stored(self, done: StoredDone) -> None:
+        """Tell `done` once all that was appended so far is kept for good; False: it never will."""
+
+
+class TopicStore(Waited, Protocol):
+    """Stores messages that exchanges hand to a Kafka topic. `messages.topic_writer.TopicWriter`."""
+
+    def check(self, message: Message, key_header: str | None) -> None:
+        """Raise what `append` would, HeadraceError, as far as that is known."""
+
+    def append(self, message: Message, key_header: str | None) -> None:
+        """Keep a message; `key_header`: as in `ExchangeTopic`. HeadraceError: it is not kept."""
+
+
 @runtime_checkable
-class LateStore(GoesWithQueue, Protocol):
+class LateStore(GoesWithQueue, Waited, Protocol):
     """A store that keeps a message for good some time after it has taken it: a log."""
 
     def attach(self, owner: StoreOwner) -> None:
@@ -102,9 +119,6 @@ class LateStore(GoesWithQueue, Protocol):
 
     def want_log(self) -> None:
         """Have the log made, though there is nothing to be kept yet."""
-
-    def when_stored(self, done: StoredDone) -> None:
-        """Tell `done` once all that was appended so far is kept for good; False: it never will."""
 
     def close(self, done: Callable[[], None]) -> None:
         """Write down all there is to know, then `done`: the broker stops."""

@@ -7,10 +7,14 @@ from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
 
 QUEUE = "queue"
 EXCHANGE = "exchange"
+KAFKA_TOPIC = "Kafka topic"
+"""A topic that is no queue's; it is of no vhost."""
 
 
 def resource_text(kind: str, name: str, vhost: str) -> str:
     """Return how texts name a queue or an exchange: `queue 'q' in vhost '/'`."""
+    if kind == KAFKA_TOPIC:
+        return f"{kind} '{name}'"
     return f"{kind} '{name}' in vhost '{vhost}'"
 
 

@@ -5,13 +5,20 @@ from typing import TYPE_CHECKING
 from headrace.coordination.queues.permissions.access import Access, Permission, access_refused
 from headrace.coordination.queues.permissions.definitions import Definitions
 from headrace.coordination.queues.permissions.permission_rules import (
-    OPERATIONS,
     PermissionRules,
+    operation_of,
     resource_of,
     vhost_resource,
 )
+from headrace.coordination.queues.refusals import KAFKA_TOPIC, QUEUE
 from headrace.security.acl_rules import acl_rules_of
-from headrace.security.authorizer import Authorizer, Operation
+from headrace.security.authorizer import (
+    CLUSTER_NAME,
+    Authorizer,
+    Operation,
+    Resource,
+    ResourceType,
+)
 from headrace.security.identity import Identity
 from headrace.security.rules import RuleAuthorizer
 
@@ -25,9 +32,21 @@ ANSWERS_KEPT_MAX = 4096
 class Admission:
     """Says who may open a vhost, and what he may do there. `queue_broker.Admission`."""
 
-    def __init__(self, definitions: Definitions, authorizer: Authorizer, audit: "Audit") -> None:
-        """Have `authorizer` decide by the permissions of users, too."""
+    def __init__(
+        self,
+        definitions: Definitions,
+        authorizer: Authorizer,
+        audit: "Audit",
+        *,
+        topics_open: bool = False,
+    ) -> None:
+        """Have `authorizer` decide by the permissions of users, too.
+
+        `topics_open`: no rule is of Kafka's topics; then a topic is asked about as a queue is, by
+        its name in the vhost.
+        """
         self.definitions = definitions
+        self.topics_open = topics_open
         self._authorizer = authorizer
         self._audit = audit
         if isinstance(authorizer, RuleAuthorizer):
@@ -55,7 +74,7 @@ class GuardedAccess:
     """What one connection may do in its vhost. `permissions.Access`."""
 
     __slots__ = ("_allowed", "_asked_at", "_audit", "_authorizer", "_identity", "_permissions",
-                 "_vhost")  # fmt: skip
+                 "_topics_open", "_vhost")  # fmt: skip
 
     def __init__(
         self,
@@ -66,6 +85,7 @@ class GuardedAccess:
         vhost: str,
     ) -> None:
         self._permissions = admission.definitions.permissions
+        self._topics_open = admission.topics_open
         self._authorizer = authorizer
         self._audit = audit
         self._identity = identity
@@ -83,13 +103,22 @@ class GuardedAccess:
         question = (permission, kind, name)
         if question in allowed:
             return
-        operation = OPERATIONS[permission]
-        resource = resource_of(kind, self._vhost, name)
-        if not self._authorizer.allows(self._identity, operation, resource):
+        asked = QUEUE if kind == KAFKA_TOPIC and self._topics_open else kind
+        operation = operation_of(asked, permission)
+        resource = resource_of(asked, self._vhost, name)
+        if not (
+            self._authorizer.allows(self._identity, operation, resource)
+            or (operation is Operation.CREATE and self._may_create_all())
+        ):
             self._audit.refused(self._identity, operation, resource)
             user = self._identity.principal.name
             raise access_refused(permission, kind, name, self._vhost, user)
         allowed.add(question)
+
+    def _may_create_all(self) -> bool:
+        """Tell whether he may create any topic: a right of the cluster, in Kafka."""
+        cluster = Resource(ResourceType.CLUSTER, CLUSTER_NAME)
+        return self._authorizer.allows(self._identity, Operation.CREATE, cluster)
 
     def check_topic(self, permission: Permission, exchange: str, routing_key: str) -> None:
         """Raise ChannelClosing ACCESS_REFUSED where he may not use the key."""

@@ -7,12 +7,13 @@ from headrace.coordination.queues.model.published_properties import (
     headers_getter,
     traits_of,
 )
-from headrace.coordination.queues.model.routing import no_headers
+from headrace.coordination.queues.model.routing import StoredRoute, no_headers
 from headrace.coordination.queues.permissions.access import Permission
 from headrace.coordination.queues.queue_settings import Published
 from headrace.coordination.queues.refusals import EXCHANGE, precondition_failed
 from headrace.frontends.amqp import direct_replies
 from headrace.frontends.amqp.channel import QueueChannel
+from headrace.frontends.amqp.exchange_topics import check_stored
 from headrace.frontends.amqp.open_transaction import Routed
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.hot import IMMEDIATE, MANDATORY, PublishRun, encode_return
@@ -99,6 +100,8 @@ def _route(channel: QueueChannel, message: Message, mandatory: bool) -> Routed:
     route = channel.host.model.router.route(
         message.exchange, message.routing_key, headers, more_keys
     )
+    if route.__class__ is StoredRoute:
+        check_stored(channel.host.targets, channel.client.access, route, message)
     published = Published(message, traits.priority, traits.expiration_ms, traits.persistent)
     is_reply = not route and direct_replies.is_reply(message)
     return Routed(returned, published, route, mandatory, is_reply)
@@ -115,7 +118,7 @@ def _check_user(channel: QueueChannel, traits: Traits) -> None:
 def _check_kept(channel: QueueChannel, routed: Routed) -> None:
     """Close where a store could not take a message: who asks for no confirms would not know."""
     for name in routed.route:
-        queue = channel.host.queues.get(name)
+        queue = channel.host.targets.get(name)
         if queue is not None and queue.trouble is not None:
             trouble, queue.trouble = queue.trouble, None
             raise ConnectionClosing(

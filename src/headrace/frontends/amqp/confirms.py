@@ -11,7 +11,7 @@ from headrace.frontends.amqp.ports import Outlet
 from headrace.wire.amqp.hot import encode_ack, encode_nack
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.engine.hosted_queue import HostedQueue
+    from headrace.coordination.queues.engine.targets import Target
 
 
 class _Batch:
@@ -39,8 +39,8 @@ class Confirms:
         """The number of the next publish."""
         self.refused: list[int] = []
         """Publishes of this pass that a queue had no room for."""
-        self.awaited: dict[HostedQueue, None] = {}
-        """Queues that keep messages of this pass later."""
+        self.awaited: dict[Target, None] = {}
+        """Queues and topics that keep messages of this pass later."""
         self._first = 1
         self._batches: deque[_Batch] = deque()
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.cluster.controller_port import ControllerPort
 from headrace.cluster.topics.creation import NewTopic
+from headrace.coordination.queues.message_store import TopicStore
 from headrace.coordination.queues.messages.durable_messages import DurableMessages, QueueLogs
 from headrace.coordination.queues.messages.durable_stream import DurableStream
 from headrace.coordination.queues.messages.settled_files import SettledFiles
@@ -32,6 +33,7 @@ from headrace.coordination.queues.model.stored_model import (
 from headrace.coordination.queues.model.stored_records import encode_record, record_name
 from headrace.coordination.queues.queue_names import queue_topic
 from headrace.coordination.queues.queue_settings import QueueType
+from headrace.frontends.amqp.exchange_topics import ExchangeTopics
 from headrace.frontends.amqp.queue_topics import topic_config
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.store import Create, Delete, NodeExists, NoNode, Operation, Store, StoreError
@@ -86,6 +88,7 @@ class DurableQueues:
 
     def __init__(self, broker: "Broker", controller: ControllerPort, store: Store) -> None:
         self.logs = QueueLogs(SettledFiles(broker.disk, broker.clock), broker.clock, self._want)
+        self.topics = ExchangeTopics(broker, controller, self.logs)
         self._broker = broker
         self._controller = controller
         self._store = store
@@ -154,6 +157,10 @@ class DurableQueues:
         is_stream = queue.settings.queue_type is QueueType.STREAM
         kind = DurableStream if is_stream else DurableMessages
         return kind(self.logs, vhost, queue, priority)
+
+    def topic_store(self, topic: str) -> TopicStore:
+        """Return what stores messages in a topic for exchanges. `Durability`."""
+        return self.topics.writer(topic)
 
     def _want(self, messages: DurableMessages) -> None:
         topic = queue_topic(messages.vhost, messages.queue.name)

@@ -4,9 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.coordination.queues.model.declarations import ExchangeFlags
+from headrace.coordination.queues.model.exchange_topic import stored_in
 from headrace.coordination.queues.model.exchanges import Binding, Destination
-from headrace.coordination.queues.refusals import EXCHANGE
+from headrace.coordination.queues.refusals import EXCHANGE, KAFKA_TOPIC, precondition_failed
 from headrace.frontends.amqp.channel import QueueChannel
+from headrace.model.errors import HeadraceError
+from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.model_methods import (
     ExchangeBind,
     ExchangeBindOk,
@@ -26,10 +29,32 @@ def declare(channel: QueueChannel, method: ExchangeDeclare) -> None:
         model.check_exchange(method.exchange)
     else:
         flags = ExchangeFlags(method.durable, method.auto_delete, method.internal)
-        model.declare_exchange(
+        created = model.declare_exchange(
             method.exchange, method.type, flags, method.arguments, channel.client.access
         )
+        stored = stored_in(method.arguments)
+        if stored is not None:
+            _make_topic(channel, method, stored.topic, created=created)
     channel.answer(ExchangeDeclareOk(), nowait=method.nowait)
+
+
+def _make_topic(
+    channel: QueueChannel, method: ExchangeDeclare, topic: str, *, created: bool
+) -> None:
+    """Have the topic made that the exchange stores in; the declaration is answered behind it."""
+    model = channel.host.model
+    release = channel.outlet.hold()
+
+    def made(error: HeadraceError | None) -> None:
+        if error is None:
+            release(b"")
+            return
+        if created:
+            model.delete_exchange(method.exchange)
+        problem = f"{KAFKA_TOPIC} '{topic}' could not be made: {error}"
+        channel.outlet.fail(precondition_failed(problem), IDS[ExchangeDeclare])
+
+    model.kept.topics.make(topic, made)
 
 
 def delete(channel: QueueChannel, method: ExchangeDelete) -> None:

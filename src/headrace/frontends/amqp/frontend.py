@@ -23,7 +23,7 @@ from headrace.model.invariant import InvariantError
 from headrace.net.pending import Pending
 from headrace.net.write_pass import WritePass, Writes
 from headrace.ports.store import Store
-from headrace.security.configured import parse_super_users
+from headrace.security.configured import parse_super_users, topics_are_open
 
 
 class Parts(Protocol):
@@ -114,7 +114,9 @@ def frontend(parts: Parts) -> AmqpFrontend:
         adoption.begin,
         super_users.__contains__,
     )
-    admission = Admission(definitions, broker.authorizer, broker.audit)
+    admission = Admission(
+        definitions, broker.authorizer, broker.audit, topics_open=topics_are_open(config)
+    )
     durable = Durable(parts, store, admission)
     queues = QueueBroker(
         broker.clock,

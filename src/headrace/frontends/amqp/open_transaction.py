@@ -11,7 +11,7 @@ from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.hot import Settlement
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.engine.hosted_queue import HostedQueue
+    from headrace.coordination.queues.engine.targets import Target
 
 
 class Routed(NamedTuple):
@@ -35,8 +35,8 @@ class Transaction:
         self._publishes: list[Routed] = []
         self.settled: list[tuple[bool | None, list[tuple[int, Held]]]] = []
         """`requeue` as in Settlement, and what was taken out, by tags."""
-        self.awaited: dict[HostedQueue, None] = {}
-        """Queues that keep what is committed later."""
+        self.awaited: dict[Target, None] = {}
+        """Queues and topics that keep what is committed later."""
 
     def publish(self, routed: Routed) -> None:
         """Note a message. ConnectionClosing: there are too many."""

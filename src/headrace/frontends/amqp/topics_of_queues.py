@@ -13,6 +13,7 @@ from headrace.coordination.queues.refusals import QUEUE
 from headrace.frontends.amqp.access import Admission
 from headrace.frontends.amqp.durable_queues import DurableQueues
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.posix.awaiting import called_back
 from headrace.wire.amqp.reply_codes import ChannelClosing
 
 if TYPE_CHECKING:
@@ -81,10 +82,11 @@ class TopicsOfQueues:
         if found is None:
             raise _no_queue(topic)
         host, queue = found
-        if isinstance(queue, StreamQueue):
-            text = f"{queue.title} is a stream: x-max-age and x-max-length-bytes say what goes"
-            raise ApiError(ErrorCode.POLICY_VIOLATION, text)
         log = self._broker.partition(topic, partition)
+        if isinstance(queue, StreamQueue):
+            start = log.delete_records(before)
+            await called_back(self._broker.checkpoint)
+            return start
         if not TO_END <= before <= log.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         readable = log.readable_end(True)

@@ -8,6 +8,7 @@ from headrace.coordination.queues.engine.dead_messages import dead_message
 from headrace.coordination.queues.engine.delivery_turns import DeliveryTurns
 from headrace.coordination.queues.engine.hosted_queue import Hooks, HostedQueue, MakeStore
 from headrace.coordination.queues.engine.stream_queue import StreamQueue
+from headrace.coordination.queues.engine.targets import Target, Targets, TopicStoreOf
 from headrace.coordination.queues.message_store import MessageStore
 from headrace.coordination.queues.model.bindings import Removed
 from headrace.coordination.queues.model.declarations import (
@@ -35,10 +36,18 @@ class QueueHost:
     """The queues of one vhost. What a change may hand out goes at the next turn."""
 
     def __init__(
-        self, model: VirtualHost, turns: DeliveryTurns, deadlines: Deadlines, make_store: MakeStore
+        self,
+        model: VirtualHost,
+        turns: DeliveryTurns,
+        deadlines: Deadlines,
+        make_store: MakeStore,
+        topic_store: TopicStoreOf | None = None,
     ) -> None:
+        """`topic_store` stores what exchanges hand to a topic; None: there are none."""
         self.model = model
         self.queues: dict[str, HostedQueue] = {}
+        self.targets = Targets(topic_store)
+        """What routes name: the queues, and topics."""
         self._turns = turns
         self._deadlines = deadlines
         self._clock = deadlines.clock
@@ -77,7 +86,7 @@ class QueueHost:
         ChannelClosing: it is a stream, and without a log there is none.
         """
         kind = StreamQueue if queue.settings.queue_type is QueueType.STREAM else HostedQueue
-        hosted = self.queues[queue.name] = kind(
+        hosted = self.queues[queue.name] = self.targets[queue.name] = kind(
             queue,
             self._title(queue.name),
             self._make_store,
@@ -128,6 +137,7 @@ class QueueHost:
         count = 0
         for name in removed.queues:
             hosted = self.queues.pop(name)
+            del self.targets[name]
             hosted.disarm()
             self._turns.gone(list(hosted.consumers))
             count += hosted.delete()
@@ -142,17 +152,17 @@ class QueueHost:
         self,
         route: Iterable[str],
         message: Published,
-        awaited: dict[HostedQueue, None] | None = None,
+        awaited: dict[Target, None] | None = None,
     ) -> bool:
-        """Put a message into the queues of a route; False: one of them has no room for it.
+        """Put a message where a route leads; False: one of these has no room for it.
 
-        `awaited` takes the queues that will keep it for good only later.
+        `awaited` takes those that will keep it for good only later.
         """
         now = self._clock.monotonic()
         taken = True
         turns = self._turns
         for name in route:
-            queue = self.queues[name]
+            queue = self.targets[name]
             try:
                 if not queue.publish(message, now):
                     taken, queue.trouble = False, None
@@ -160,7 +170,7 @@ class QueueHost:
                 taken = False
                 queue.trouble = str(error)
             if queue.consumers or queue.settings.dead_letters:
-                turns.due(queue, self)
+                turns.due(queue, self)  # type: ignore[arg-type]  # no topic has any
             if queue.timed or message.expiration_ms is not None:
                 queue.timed = True
                 queue.arm()
@@ -232,7 +242,7 @@ class QueueHost:
         letters = queue.take_dead_letters()
         settled: list[DeadLetter] = []
         for letter in letters:
-            awaited: dict[HostedQueue, None] = {}
+            awaited: dict[Target, None] = {}
             self._dead_letter(queue, letter, awaited)
             if awaited:
                 self._settle_later(queue, letter, list(awaited))
@@ -242,7 +252,7 @@ class QueueHost:
         return len(letters)
 
     def _dead_letter(
-        self, queue: HostedQueue, letter: DeadLetter, awaited: dict[HostedQueue, None]
+        self, queue: HostedQueue, letter: DeadLetter, awaited: dict[Target, None]
     ) -> None:
         exchange = queue.settings.dead_letter_exchange
         if exchange not in self.model.exchanges or letter.message is None:
@@ -259,7 +269,7 @@ class QueueHost:
         self.publish(route, published(message, traits), awaited)
 
     def _settle_later(
-        self, queue: HostedQueue, letter: DeadLetter, targets: Sequence[HostedQueue]
+        self, queue: HostedQueue, letter: DeadLetter, targets: Sequence[Target]
     ) -> None:
         stores = [store for target in targets for store in target.late_stores]
         left = len(stores)

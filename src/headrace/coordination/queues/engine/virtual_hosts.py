@@ -46,7 +46,8 @@ class VirtualHosts:
                 return self._durability.make_store(name, queue, priority)
             return self._make_store(queue, priority)
 
-        host = QueueHost(model, self.turns, self.deadlines, make_store)
+        topic_store = None if self._durability is None else self._durability.topic_store
+        host = QueueHost(model, self.turns, self.deadlines, make_store, topic_store)
         self.hosts[name] = host
         return host
 

@@ -41,7 +41,14 @@ AskForLog = Callable[["DurableMessages"], None]
 """Has the log of a store made and `have_log` called."""
 
 
-class OpenLog(MessageStore, GoesWithQueue, Protocol):
+class Appended(Protocol):
+    """What has taken messages and not written them yet."""
+
+    def write(self) -> None:
+        """Write what was appended."""
+
+
+class OpenLog(MessageStore, GoesWithQueue, Appended, Protocol):
     """The log of a store, once it is there: `log_messages.LogMessages`, `stream_log.StreamLog`."""
 
     @property
@@ -53,9 +60,6 @@ class OpenLog(MessageStore, GoesWithQueue, Protocol):
 
         `settled`: what the file of what is settled holds; None: it is to be read, if it matters.
         """
-
-    def write(self) -> None:
-        """Write what was appended."""
 
     def close(self, done: Callable[[], None]) -> None:
         """Write down all there is to know, then `done`."""
@@ -71,7 +75,7 @@ class QueueLogs:
         self.windows = WindowsBytes()
         self.memory = MemoryUse()
         """Counts what waits for a log; that of a broker counts its queues in memory too."""
-        self.appended: list[DurableMessages] = []
+        self.appended: list[Appended] = []
         """Those that have something to write."""
         self.crowded: list[DurableMessages] = []
         """Those that too much waits for since who published was last held up."""

@@ -27,6 +27,8 @@ from headrace.wire.amqp.properties import (
 
 HEADER = "amqp.header"
 EXCHANGE = "amqp.exchange"
+ROUTING_KEY = "amqp.routing.key"
+"""Where the key is another (`topic_records`)."""
 ROUTING_KEY_BYTES_MAX = 255
 RECORDS_AT_ONCE = 4000
 """More than so many records are read on a thread: these take some 10 ms."""
@@ -168,12 +170,13 @@ class _Reading:
         if source != self._source:
             self._source = source
             self._exchange = (source or b"").decode("utf-8", "surrogateescape")
+        found = headers.get(ROUTING_KEY, record.key)
         key, routing_key = self._key
-        if record.key != key:
-            key = record.key or b""
+        if found != key:
+            key = found or b""
             short = key if len(key) <= ROUTING_KEY_BYTES_MAX else b""
             routing_key = short.decode("utf-8", "surrogateescape")
-            self._key = record.key, routing_key
+            self._key = found, routing_key
         message = Message(self._exchange, routing_key, header, body)
         return message, self._life_ms, self._persistent
 

@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
+from headrace.coordination.queues.model import exchange_topic
 from headrace.coordination.queues.model.arguments import QUEUE_ARGUMENTS
 from headrace.coordination.queues.model.exchanges import ALTERNATE_EXCHANGE, Exchange, ExchangeType
 from headrace.coordination.queues.queue_settings import QueueSettings, QueueType
@@ -73,13 +74,14 @@ def check_same_exchange(
 ) -> None:
     """Raise ChannelClosing PRECONDITION_FAILED where an exchange is there, and another.
 
-    Of its arguments only the alternate exchange counts.
+    Of its arguments the alternate exchange counts, and where its messages are stored.
     """
     check_same("type", resource, exchange_type.value, current.exchange_type.value)
     check_same("durable", resource, flags.durable, current.durable)
     check_same("auto_delete", resource, flags.auto_delete, current.auto_delete)
     check_same("internal", resource, flags.internal, current.internal)
-    check_same_argument(ALTERNATE_EXCHANGE, resource, arguments, current.arguments)
+    for name in (ALTERNATE_EXCHANGE, *exchange_topic.ARGUMENTS):
+        check_same_argument(name, resource, arguments, current.arguments)
 
 
 def check_same_queue(

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from headrace.coordination.queues.model.bindings import Removed
 from headrace.coordination.queues.model.declarations import Queue
+from headrace.coordination.queues.model.exchange_topic import KafkaTopics, NoTopics
 from headrace.coordination.queues.model.exchanges import Binding, Exchange
 from headrace.model.errors import HeadraceError
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.message_store import MessageStore
+    from headrace.coordination.queues.message_store import MessageStore, TopicStore
 
 Declared = Exchange | Queue | Binding
 KeptDone = Callable[[HeadraceError | None], None]
@@ -34,6 +35,10 @@ class Model(Protocol):
 class Declarations(Protocol):
     """Keeps what is declared in virtual hosts, as far as it is durable."""
 
+    @property
+    def topics(self) -> KafkaTopics:
+        """The topics in which exchanges may store messages."""
+
     def added(self, host: Model, declared: Declared) -> None:
         """Keep what was declared, or is bound now."""
 
@@ -50,9 +55,14 @@ class Durability(Declarations, Protocol):
     def make_store(self, vhost: str, queue: Queue, priority: int) -> "MessageStore":
         """Make the store of one priority of a durable queue."""
 
+    def topic_store(self, topic: str) -> "TopicStore":
+        """Return what stores messages in a Kafka topic."""
+
 
 class NothingKept:
     """Declarations that live in memory alone."""
+
+    topics: KafkaTopics = NoTopics()
 
     def added(self, host: Model, declared: Declared) -> None:
         """Keep nothing."""

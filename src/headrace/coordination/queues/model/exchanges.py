@@ -5,6 +5,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from headrace.coordination.queues.field_values import table_identity
+from headrace.coordination.queues.model.exchange_topic import stored_in
 from headrace.coordination.queues.model.headers_matching import (
     HeadersPattern,
     comparable_headers,
@@ -196,7 +197,7 @@ class Exchange:
 
     __slots__ = (
         "alternate", "arguments", "auto_delete", "bindings", "durable", "exchange_type",
-        "internal", "name", "table",
+        "internal", "name", "stored", "table",
     )  # fmt: skip
 
     def __init__(
@@ -220,6 +221,8 @@ class Exchange:
         alternate = self.arguments.get(ALTERNATE_EXCHANGE)
         self.alternate = alternate if isinstance(alternate, str) else None
         """The exchange that takes what nothing here is bound for."""
+        self.stored = stored_in(self.arguments)
+        """The Kafka topic that has each message that comes by here; None: none."""
         self.table = _TABLES[exchange_type]()
         self.bindings: dict[Hashable, Binding] = {}
         """The bindings from it, by their identities."""
@@ -229,7 +232,7 @@ class Exchange:
     ) -> Collection[Destination]:
         """Return where a message goes from here; to the alternate exchange where nowhere else."""
         found = self.table.match(routing_keys, headers)
-        if not found and self.alternate is not None:
+        if not found and self.alternate is not None and self.stored is None:
             return (Destination(EXCHANGE, self.alternate),)
         return found
 

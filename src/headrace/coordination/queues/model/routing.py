@@ -6,6 +6,7 @@ through the alternate exchange of each that has nothing bound for the message.
 
 from collections.abc import Container, Mapping, Sequence
 
+from headrace.coordination.queues.model.exchange_topic import is_target, target_name
 from headrace.coordination.queues.model.exchanges import (
     DEFAULT_EXCHANGE,
     Exchange,
@@ -19,7 +20,18 @@ QUEUES_KEPT_MAX = 1_048_576
 """How many queues all kept routes name, together."""
 
 Route = tuple[str, ...]
-"""Names of queues, sorted, each once."""
+"""Names of queues, sorted, each once; of topics, too, where it is a `StoredRoute`."""
+
+
+class StoredRoute(tuple[str, ...]):
+    """A route that leads to Kafka topics, too: told by its class, so that others cost nothing."""
+
+    __slots__ = ()
+
+    @property
+    def topics(self) -> list[str]:
+        """The names that are topics' (`exchange_topic.topic_of_target`)."""
+        return [name for name in self if is_target(name)]
 
 
 def no_headers() -> Headers:
@@ -79,11 +91,14 @@ class Router:
         seen = {name}
         ahead = [exchange]
         queues: set[str] = set()
+        topics: set[str] = set()
         by_key = by_headers = False
         while ahead:
             exchange = ahead.pop()
             by_key |= exchange.table.by_key
             by_headers |= exchange.table.by_headers
+            if exchange.stored is not None:
+                topics.add(target_name(exchange.stored))
             for kind, destination in exchange.destinations(keys, headers):
                 if kind == QUEUE:
                     queues.add(destination)
@@ -92,7 +107,7 @@ class Router:
                     # An alternate exchange need not be there.
                     if (following := self._exchanges.get(destination)) is not None:
                         ahead.append(following)
-        route = tuple(sorted(queues))
+        route = StoredRoute(sorted(topics | queues)) if topics else tuple(sorted(queues))
         if not by_headers and len(keys) == 1:
             self._keep(name, keys[0], route, by_key=by_key)
         return route

@@ -25,6 +25,7 @@ from headrace.coordination.queues.model.declarations import (
     check_same_queue,
 )
 from headrace.coordination.queues.model.durability import Declarations, NothingKept
+from headrace.coordination.queues.model.exchange_topic import exchange_topic
 from headrace.coordination.queues.model.exchanges import (
     ALTERNATE_EXCHANGE,
     DEFAULT_EXCHANGE,
@@ -41,6 +42,7 @@ from headrace.coordination.queues.permissions.access import FULL_ACCESS, Access,
 from headrace.coordination.queues.queue_settings import QueueType
 from headrace.coordination.queues.refusals import (
     EXCHANGE,
+    KAFKA_TOPIC,
     QUEUE,
     not_found,
     precondition_failed,
@@ -100,9 +102,11 @@ class VirtualHost:
             check_same_exchange(
                 current, exchange_type, flags, arguments, self._text(EXCHANGE, name)
             )
+            self._check_topic(name, arguments, access)
             return False
         _check_name(EXCHANGE, name)
         self._check_refers(EXCHANGE, name, ALTERNATE_EXCHANGE, arguments, access)
+        self._check_topic(name, arguments, access)
         self.add_exchange(
             Exchange(
                 name,
@@ -309,6 +313,7 @@ class VirtualHost:
         access.check(Permission.WRITE, kind, name)
         if kind == EXCHANGE:
             _check_not_default(name)
+            self._check_leads_to(name, access)
         _check_not_default(source)
         access.check(Permission.READ, EXCHANGE, source)
         exchange = self.exchanges.get(source)
@@ -334,6 +339,21 @@ class VirtualHost:
             )
         access.check(Permission.READ, kind, name)
         access.check(Permission.WRITE, EXCHANGE, exchange)
+        self._check_leads_to(exchange, access)
+
+    def _check_leads_to(self, name: str, access: Access) -> None:
+        """Check that somebody may have messages stored who sends them to an exchange."""
+        exchange = self.exchanges.get(name)
+        if exchange is not None and exchange.stored is not None:
+            access.check(Permission.WRITE, KAFKA_TOPIC, exchange.stored.topic)
+
+    def _check_topic(self, name: str, arguments: Arguments, access: Access) -> None:
+        """Check where an exchange is to store its messages, and that somebody may have it so."""
+        resource = self._text(EXCHANGE, name)
+        stored = exchange_topic(arguments, resource)
+        if stored is not None:
+            access.check(Permission.WRITE, KAFKA_TOPIC, stored.topic)
+            self.kept.topics.check(stored.topic, resource, access)
 
     def _name_for_declaration(self, name: str, arguments: Arguments) -> str:
         name = name.translate(_LINE_ENDS)

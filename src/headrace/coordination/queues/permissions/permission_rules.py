@@ -14,7 +14,7 @@ from headrace.coordination.queues.permissions.access import (
     Permissions,
 )
 from headrace.coordination.queues.queue_names import queue_of_topic, queue_topic
-from headrace.coordination.queues.refusals import EXCHANGE
+from headrace.coordination.queues.refusals import EXCHANGE, KAFKA_TOPIC
 from headrace.model.nouns import is_queue_topic
 from headrace.security.authorizer import Operation, Resource, ResourceType
 from headrace.security.identity import Identity
@@ -26,6 +26,8 @@ OPERATIONS = {
     Permission.READ: Operation.READ,
 }
 """What each permission is to the authorizer."""
+_OF_KAFKA_TOPICS = OPERATIONS | {Permission.CONFIGURE: Operation.CREATE}
+"""The same of a topic that is no queue's: who declares an exchange may have it made."""
 _PERMISSIONS = {operation: permission for permission, operation in OPERATIONS.items()}
 _OF_TOPICS = {
     Operation.READ: Permission.READ,
@@ -44,11 +46,18 @@ def vhost_resource(vhost: str) -> Resource:
 
 
 def resource_of(kind: str, vhost: str, name: str) -> Resource:
-    """Return a queue or an exchange as the authorizer is asked about it."""
+    """Return a queue, an exchange or a topic as the authorizer is asked about it."""
+    if kind == KAFKA_TOPIC:
+        return Resource(ResourceType.TOPIC, name)
     if kind == EXCHANGE:
         shown = name or DEFAULT_EXCHANGE_NAME
         return Resource(ResourceType.EXCHANGE, f"{vhost}{_SEPARATOR}{shown}")
     return Resource(ResourceType.QUEUE, f"{vhost}{_SEPARATOR}{name}")
+
+
+def operation_of(kind: str, permission: Permission) -> Operation:
+    """Return what a permission on such a resource is to the authorizer."""
+    return (_OF_KAFKA_TOPICS if kind == KAFKA_TOPIC else OPERATIONS)[permission]
 
 
 class _Named(NamedTuple):

@@ -23,11 +23,11 @@ from headrace.record.batch import (
 from headrace.record.batch_layout import HEADER_BYTES
 from headrace.record.compression import Codec, CorruptBatch, decompress
 from headrace.record.record import keyless
+from headrace.record.stored_codec import level_of, stored_codec
 from headrace.wire.kafka.hot.produce import RecordError
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
-    from headrace.config.log_config import LogConfig
     from headrace.model.nouns import TopicPartition
 
 IN_PASSING_RECORDS_MAX = 64
@@ -35,13 +35,6 @@ IN_PASSING_RECORDS_MAX = 64
 ERRORS_MAX = 1000
 """Records named in one answer; the message counts no further either."""
 _BREATH_RECORDS = 256
-_CODECS = {
-    "uncompressed": Codec.NONE,
-    "gzip": Codec.GZIP,
-    "snappy": Codec.SNAPPY,
-    "lz4": Codec.LZ4,
-    "zstd": Codec.ZSTD,
-}
 
 Place = tuple[int, int]
 """Where a batch stands in its request: the topic's and the partition's number."""
@@ -71,26 +64,14 @@ class Task(NamedTuple):
 def task_of(partition: "Partition", header: BatchHeader) -> Task | None:
     """Return what the partition's topic wants of a batch; None: nothing."""
     config = partition.log.config
-    codec = _CODECS.get(config.compression_type)
+    codec = stored_codec(config)
     if codec is not None and header.attributes & CODEC_MASK == codec:
         codec = None
     if codec is None and not partition.keys_needed:
         return None
     if size_of(header) > config.max_message_bytes:
         codec = None  # refused for that when it is appended
-    return Task(partition.topic_partition, partition.keys_needed, codec, _level(config, codec))
-
-
-def _level(config: "LogConfig", codec: Codec | None) -> int | None:
-    match codec:
-        case Codec.GZIP:
-            return config.compression_gzip_level
-        case Codec.LZ4:
-            return config.compression_lz4_level
-        case Codec.ZSTD:
-            return config.compression_zstd_level
-        case _:
-            return None
+    return Task(partition.topic_partition, partition.keys_needed, codec, level_of(config, codec))
 
 
 def in_passing(task: Task, header: BatchHeader) -> bool:
