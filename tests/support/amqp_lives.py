@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from hashlib import md5
 from itertools import count
+from typing import TYPE_CHECKING
 
 from headrace.broker.partition import Partition
 from headrace.config.log_config import LogConfig
 from headrace.coordination.queues.engine.consumers import Consumer
 from headrace.coordination.queues.engine.deliveries import Delivery
 from headrace.coordination.queues.engine.hosted_queue import Getter, HostedQueue, stores_in_memory
-from headrace.coordination.queues.engine.targets import Target
 from headrace.coordination.queues.engine.unacked import ChannelUnacked
 from headrace.coordination.queues.engine.virtual_hosts import VirtualHosts
 from headrace.coordination.queues.message_store import TopicStore
@@ -28,6 +28,9 @@ from headrace.testing.disk import SimDisk
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header
 from tests.support.log import World
+
+if TYPE_CHECKING:
+    from headrace.coordination.queues.engine.targets import Target
 
 CONFIG = LogConfig(segment_bytes=4000, index_interval_bytes=400, segment_index_bytes=1024)
 VHOST = "/"

@@ -38,7 +38,7 @@ def rounds(*counts: int) -> list[int]:
         loop = asyncio.get_running_loop()
         noted = NotedStore()
         store: Any = noted
-        broker: Any = SimpleNamespace(disk=None, clock=RealClock(loop))
+        broker: Any = SimpleNamespace(disk=None, clock=RealClock(loop), partition=None)
         queues = DurableQueues(broker, broker, store)
 
         async def client(number: int, count: int) -> None:
