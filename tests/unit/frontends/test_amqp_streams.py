@@ -12,6 +12,7 @@ import aio_pika
 import pika
 import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from headrace.coordination.queues.queue_settings import QueueSettings, QueueType
 from headrace.frontends.amqp.queue_topics import RECORD_BYTES_MAX, topic_config
@@ -275,3 +276,15 @@ def test_what_was_confirmed_is_read_after_a_kill_and_readers_go_on_by_number(
         connection.close()
     finally:
         broker.kill()
+
+
+@pytest.mark.parametrize(("before", "left"), [(2, [2, 3]), (-1, [])])
+def test_kafkas_clients_delete_records_of_a_stream_up_to_an_offset(
+    streams: Streams, before: int, left: list[int]
+) -> None:
+    declare(streams.channel())
+    publish(streams.channel(), "0", "1", "2", "3")
+    admin = AdminClient({"bootstrap.servers": streams.broker.bootstrap})
+    (answer,) = admin.delete_records([TopicPartition(TOPIC, 0, before)]).values()
+    assert answer.result(SECONDS_MAX).low_watermark == (before if before >= 0 else 4)
+    assert read(streams.connection, len(left)) == numbered(*left)
