@@ -87,6 +87,10 @@ compat-kafka: setup-dev ## Apache Kafka 4.3.1 and 3.9.2 judge our files and we s
 amqp-model: setup-dev ## Durable queues against a model through kills and power cuts, each two features together: 400 long histories a case
 	@HEADRACE_LONG=1 $(PYTEST) --dist load tests/property/test_amqp_lives_machine.py --timeout 1200 $(ARGS)
 
+.PHONY: queue-scale
+queue-scale: setup-dev ## 10,000 durable queues, 100 million ready messages, holes, purges: memory, restarts, who waits (ARGS="purge --scale 0.1")
+	@$(PY) -m tests.queue_scale $(ARGS)
+
 .PHONY: compat-rabbitmq
 compat-rabbitmq: setup-dev ## RabbitMQ 4.0 beside us: the scenarios of its clients hold there, and it still says what tests/golden keeps (root, debootstrap)
 	@failed=0; \

@@ -5,7 +5,7 @@
     holes    every second of 10 million messages acknowledged: memory, a restart
     purge    10 million messages purged, durable and in memory: the answer, and who waits meanwhile
 
-Each prints its figures. SCALE=0.01 makes all of them smaller, to see whether they run.
+Each prints its figures. `--scale 0.01` makes all of them smaller, to see whether they run.
 """
 
 import argparse
