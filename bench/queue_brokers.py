@@ -43,7 +43,7 @@ class QueueHeadrace(Headrace):
     def prepare(self) -> None:
         super().prepare()
         with (self.directory / "server.properties").open("a") as properties:
-            properties.write("amqp.guest=true\namqp.preview=true\n")
+            properties.write("amqp.guest=true\n")
 
     def wait_ready(self) -> None:
         super().wait_ready()

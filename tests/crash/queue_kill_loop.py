@@ -278,7 +278,6 @@ def ride(directory: Path, kills: int, seed: int) -> Verdict:
         port,
         listeners=f"PLAINTEXT://127.0.0.1:{port},AMQP://127.0.0.1:{amqp_port}",
         amqp_guest="true",
-        amqp_preview="true",
     )
     starts = [broker.start()]
     declare(amqp_port)

@@ -22,7 +22,6 @@ class QueueBroker(BrokerProcess):
             directory,
             kafka,
             listeners=listeners,
-            amqp_preview="true",
             amqp_guest="true",
             partitions_max=20_000,
         )

@@ -21,7 +21,6 @@ SECRET = "planted-secret-77"
 def broker() -> Iterator[BrokerThread]:
     settings = {
         "listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0",
-        "amqp.preview": "true",
         "connection.failed.authentication.delay.ms": f"{DELAY_SECONDS * 1000:.0f}",
     }
     with BrokerThread(settings) as running:

@@ -36,7 +36,6 @@ def started(authority: Authority, **settings: str) -> BrokerThread:
     return BrokerThread(
         {
             "listeners": "PLAINTEXT://127.0.0.1:0,AMQPS://127.0.0.1:0",
-            "amqp.preview": "true",
             "amqp.guest": "true",
             "ssl.keystore.location": str(authority.sign().both),
             "ssl.truststore.location": str(authority.certificate),

@@ -23,7 +23,6 @@ from tests.support.amqp_wire import AmqpWire
 
 SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0",
-    "amqp.preview": "true",
     "amqp.guest": "true",
 }
 

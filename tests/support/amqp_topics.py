@@ -19,7 +19,6 @@ from headrace.testing import BrokerThread
 CONFIG = {
     "listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0",
     "amqp.guest": "true",
-    "amqp.preview": "true",
     "num.partitions": "3",
 }
 SECONDS = 20

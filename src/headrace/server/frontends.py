@@ -78,15 +78,6 @@ class Frontends:
                     f"listeners={listener}: {listener.protocol} is not served by this version:"
                     " leave that listener out"
                 )
-            if not self._config.amqp_preview:
-                raise ConfigError(
-                    f"listeners={listener}: {listener.protocol} is a preview: docs/rabbitmq.md"
-                    " says what is missing. Set amqp.preview=true to use it all the same, or leave"
-                    " that listener out"
-                )
-            log.warning(
-                "listener %s: AMQP is a preview: docs/rabbitmq.md says what is missing", listener
-            )  # fmt: skip
             self._modules[listener.name] = FRONTENDS[listener.protocol]
 
     def make(self, kafka: Frontend, parts: Parts) -> "Administration | None":

@@ -28,7 +28,6 @@ class Headrace(StartsAndStops):
         listeners = f"AMQP://127.0.0.1:{self.address.port},PLAINTEXT://{self.bootstrap}"
         command = [sys.executable, "-m", "headrace.cli.main", "serve", "--listeners", listeners]
         command += ["--log-dir", str(self.place / "log"), "--set", "amqp.guest=true"]
-        command += ["--set", "amqp.preview=true"]
         output = self.place / "output.log"
         with output.open("wb") as out:
             self._process = subprocess.Popen(command, stdout=out, stderr=out, cwd=self.place)

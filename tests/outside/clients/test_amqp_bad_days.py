@@ -24,7 +24,6 @@ LIMIT = 4 << 20
 CONFIG = {
     "listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0",
     "amqp.guest": "true",
-    "amqp.preview": "true",
     "amqp.memory.bytes.max": str(LIMIT),
 }
 

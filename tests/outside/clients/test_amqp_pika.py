@@ -13,7 +13,6 @@ from headrace.testing import BrokerThread
 CONFIG = {
     "listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0",
     "amqp.guest": "true",
-    "amqp.preview": "true",
 }
 SECONDS = 20
 

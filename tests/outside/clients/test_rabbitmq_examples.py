@@ -24,7 +24,6 @@ def doors() -> Iterator[Doors]:
     config = {
         "listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0",
         "amqp.guest": "true",
-        "amqp.preview": "true",
     }
     with BrokerThread(config) as broker:
         port = broker.call(lambda server: server.listeners[1].port)

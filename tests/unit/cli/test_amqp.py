@@ -14,7 +14,6 @@ from tests.support.cli_kit import Asked, Says, asker, sayer
 
 CONFIG = {
     "listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0",
-    "amqp.preview": "true",
     "amqp.guest": "true",
 }
 SECRET = "planted-secret-12"

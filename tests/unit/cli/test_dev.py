@@ -40,19 +40,18 @@ def listeners(config: BrokerConfig) -> list[str]:
     return [str(listener) for listener in config.listeners]
 
 
-def test_rabbitmqs_clients_are_taken_by_the_first_broker_once_amqp_is_asked_for(
+def test_rabbitmqs_clients_are_taken_by_the_first_broker_where_their_port_is_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(AMQP_PORTS, "AMQP", free_port())
-    first, second = configured(tmp_path, 2, 9092, amqp_preview="true")
+    first, second = configured(tmp_path, 2, 9092)
     amqp = f"AMQP://127.0.0.1:{AMQP_PORTS['AMQP']}"
     assert listeners(first) == ["PLAINTEXT://127.0.0.1:9092", amqp]
     assert first.amqp_guest
     assert listeners(second) == ["PLAINTEXT://127.0.0.1:9093"]
-    free, _ = configured(tmp_path, 2, 0, amqp_preview="true", amqp_guest="false")
+    free, _ = configured(tmp_path, 2, 0, amqp_guest="false")
     assert listeners(free) == ["PLAINTEXT://127.0.0.1:0", "AMQP://127.0.0.1:0"]
     assert not free.amqp_guest
-    assert [len(config.listeners) for config in configured(tmp_path, 2)] == [1, 1]
 
 
 def test_a_taken_port_of_amqp_is_told_in_one_line_and_the_cluster_comes_without_it(
@@ -60,7 +59,7 @@ def test_a_taken_port_of_amqp_is_told_in_one_line_and_the_cluster_comes_without_
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         monkeypatch.setitem(AMQP_PORTS, "AMQP", taken.getsockname()[1])
-        (config,) = configured(tmp_path, 1, 9092, amqp_preview="true")
+        (config,) = configured(tmp_path, 1, 9092)
     assert listeners(config) == ["PLAINTEXT://127.0.0.1:9092"]
     said = capsys.readouterr().err
     assert said.count("\n") == 1
@@ -68,7 +67,7 @@ def test_a_taken_port_of_amqp_is_told_in_one_line_and_the_cluster_comes_without_
 
 
 def test_a_trial_serves_rabbitmqs_clients(tmp_path: Path) -> None:
-    with trial(tmp_path, "--brokers", "2", "--set", "amqp.preview=true"):
+    with trial(tmp_path, "--brokers", "2"):
         (port,) = re.findall(
             "listens on AMQP://127.0.0.1:([0-9]+)", (tmp_path / "output").read_text()
         )
@@ -84,7 +83,6 @@ def test_the_first_broker_lets_rabbitmqs_clients_and_guest_in_where_that_is_said
     assert first.amqp_guest
     assert not second.amqp_guest
     assert len(second.listeners) == 1
-    assert len(configured(tmp_path, 1)[0].listeners) == 1
     with pytest.raises(UsageError, match="--amqp-port 70000"):
         dev.configs_of(tmp_path, 1, 9192, {}, 70_000)
 

@@ -26,7 +26,6 @@ from headrace.testing import BrokerThread
 SECONDS = 20
 CONFIG = {
     "listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0",
-    "amqp.preview": "true",
     "connection.failed.authentication.delay.ms": "10",
 }
 TEST12 = "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR"

@@ -254,7 +254,6 @@ def test_what_was_confirmed_is_read_after_a_kill_and_readers_go_on_by_number(
     port, kafka = free_port(), free_port()
     settings: dict[str, Any] = {
         "listeners": f"PLAINTEXT://127.0.0.1:{kafka},AMQP://127.0.0.1:{port}",
-        "amqp_preview": "true",
         "amqp_guest": "true",
     }
     broker = BrokerProcess(tmp_path, kafka, **settings)

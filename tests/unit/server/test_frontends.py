@@ -11,7 +11,7 @@ from headrace.server import frontends
 from headrace.testing import BrokerThread
 from tests.support.amqp_echo import HEADER, amqp_frame
 
-LISTENERS = {"listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0", "amqp.preview": "true"}
+LISTENERS = {"listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0"}
 MODULE = "tests.support.amqp_frontend"
 
 
@@ -33,16 +33,6 @@ def test_a_protocol_that_nobody_serves_is_refused_before_anything_is_touched(
         "listeners=AMQP://127.0.0.1:0: AMQP is not served by this version: leave that listener out"
     )
     assert not list(tmp_path.iterdir())
-
-
-def test_a_preview_is_served_only_to_who_asks_for_it(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with pytest.raises(ConfigError, match=r"AMQP is a preview: .* amqp\.preview=true"):
-        BrokerThread(LISTENERS | {"amqp.preview": "false"}, directory=str(tmp_path)).start()
-    assert not list(tmp_path.iterdir())
-    with BrokerThread(LISTENERS, directory=str(tmp_path)):
-        assert "AMQP is a preview: docs/rabbitmq.md says what is missing" in caplog.text
 
 
 def test_each_listener_has_the_sessions_of_its_protocol(

@@ -57,8 +57,8 @@ def dev(
     amqp_port: Annotated[
         int | None,
         Parameter(
-            help="Let RabbitMQ's clients in at the first broker, by this port (0: a free one), with"
-            " their user guest.",
+            help="Where the first broker takes RabbitMQ's clients, with their user guest; 0: a free"
+            " port. Default: 5672 where that is free, with --port 0 a free one.",
         ),
     ] = None,
     data: Annotated[
@@ -135,7 +135,7 @@ def configs_of(
 ) -> list[BrokerConfig]:
     """Return the configuration of each broker. UsageError, ConfigError.
 
-    `amqp_port`: of the first broker's listener of AMQP; None: there is none.
+    `amqp_port`: of the first broker's listener of AMQP; None: RabbitMQ's own, where it is free.
     """
     own = sorted(OURS & given.keys())
     if own:
@@ -169,12 +169,10 @@ def configs_of(
             "listeners": f"PLAINTEXT://{HOST}:{port and port + number - 1}",
             "log.dirs": str(place / f"broker{number}"),
         }
-        if number == 1 and amqp_port is not None:
-            own_settings["amqp.preview"] = "true"
-        config, warnings = load(flags={**alike, **own_settings})
-        if number == 1 and (amqp := amqp_listener(config, port, amqp_port)):
+        if number == 1 and (amqp := amqp_listener(port, amqp_port)):
             own_settings["listeners"] += f",{amqp}"
-            config, warnings = load(flags={"amqp.guest": "true", **alike, **own_settings})
+            own_settings["amqp.guest"] = given.get("amqp.guest", "true")
+        config, warnings = load(flags={**alike, **own_settings})
         configs.append(config)
     for warning in warnings:
         if not warning.startswith("default.replication.factor="):  # there are several brokers
@@ -182,14 +180,11 @@ def configs_of(
     return configs
 
 
-def amqp_listener(config: BrokerConfig, port: int, amqp_port: int | None) -> str | None:
-    """Return where the first broker takes RabbitMQ's clients; None: nowhere.
+def amqp_listener(port: int, amqp_port: int | None) -> str | None:
+    """Return where the first broker takes RabbitMQ's clients; None: nowhere, its port is taken.
 
-    While AMQP is a preview that is asked for by amqp.preview=true; without that key it is always
-    so. `port`: the first broker's, 0: AMQP's is a free one, too, unless `amqp_port` says which.
+    `port`: the first broker's, 0: AMQP's is a free one, too, unless `amqp_port` says which.
     """
-    if not config.amqp_preview:
-        return None
     if amqp_port is None:
         amqp_port = port and AMQP_PORTS["AMQP"]
     try:

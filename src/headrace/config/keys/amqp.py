@@ -94,12 +94,6 @@ class AmqpKeys(Keys):
         "The largest body of a message of AMQP, as RabbitMQ's max_message_size.",
         between=(1, 536_870_912),
     )
-    amqp_preview = key(
-        Kind.BOOLEAN,
-        False,
-        "Serve listeners of AMQP though they are a preview: docs/rabbitmq.md says what is missing."
-        " Without it a broker with such a listener does not start.",
-    )
     amqp_unfinished_bytes_max = key(
         Kind.LONG,
         134_217_728,
