@@ -14,19 +14,28 @@ from headrace.arrow.c_data import Array
 from headrace.model.errors import Malformed
 from headrace.wire.amqp.field_table import decode_table
 from headrace.wire.amqp.header_texts import header_texts
-from headrace.wire.amqp.properties import OCTET, SIZES, STRING, TABLE, TIME, WALK
+from headrace.wire.amqp.properties import (
+    FLAGS_AT,
+    OCTET,
+    PROPERTIES_AT,
+    SIZES,
+    STRING,
+    TABLE,
+    TIME,
+    WALK,
+)
 
 _KINDS = {name: kind for _, name, kind in WALK}
-_FLAGS_BYTES = 2
-_BEYOND = 8
-"""Bytes behind the last header that a look at a property of a cut one may reach."""
+_FLAGS_BYTES = PROPERTIES_AT - FLAGS_AT
+_BEYOND = PROPERTIES_AT + max(SIZES.values())
+"""Bytes behind the last header that a look into one that is cut off may reach."""
 _SECONDS_MAX = 253_402_300_799
 """The last second of the year 9999: Python, and with it Spark's `collect`, has no later time."""
 _MICROS_PER_SECOND = 1_000_000
 
 
 class PropertyColumns:
-    """The properties of content headers, each given from its flags on."""
+    """The properties of content headers."""
 
     def __init__(self, headers: pa.BinaryArray) -> None:
         _, ends, data = headers.buffers()
@@ -40,8 +49,8 @@ class PropertyColumns:
 
     def _walk(self, at: Array, limit: Array) -> Array:
         """Find all properties; tell which headers are whole: end with their last property."""
-        flags = self._numbers(at, _FLAGS_BYTES).astype(np.int64)
-        at += _FLAGS_BYTES
+        flags = self._numbers(at + FLAGS_AT, _FLAGS_BYTES).astype(np.int64)
+        at += PROPERTIES_AT
         flags[at > limit] = 0
         for flag, name, kind in WALK:
             headers = np.flatnonzero(flags & flag)
