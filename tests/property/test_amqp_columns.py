@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headrace.arrow.columns import AMQP_TYPE
 from headrace.model.errors import Malformed
 from headrace.wire.amqp.field_table import FieldTable
-from headrace.wire.amqp.header_texts import clean, header_texts
+from headrace.wire.amqp.header_texts import clean, value_text
 from headrace.wire.amqp.properties import (
     Properties,
     make_header,
@@ -66,7 +66,10 @@ def alone(header: bytes) -> dict[str, Any]:
 
 def as_row(name: str, value: int | str | FieldTable | None) -> Any:
     if isinstance(value, dict):
-        return list(header_texts(value).items())
+        texts: dict[str, str | None] = {}
+        for header, content in value.items():
+            texts.setdefault(clean(header), value_text(content))
+        return list(texts.items())
     if isinstance(value, str):
         return clean(value)
     if name == "timestamp" and value is not None:

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.arrow.amqp_properties import PropertyColumns, pick, texts
+from headrace.arrow.amqp_properties import PropertyColumns
+from headrace.arrow.byte_ranges import pick, texts
 from headrace.arrow.c_data import Array
 from headrace.arrow.columns import AMQP_TYPE
 from headrace.wire.amqp.properties import FLAGS_AT

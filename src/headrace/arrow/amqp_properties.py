@@ -2,18 +2,15 @@
 
 What `headrace.wire.amqp.properties` reads of one content header is read here of all at once, with
 numpy: message ids and times make each header another, and a walk over each in Python takes ten
-times as long. Tables alone are read one by one, those that are the same once.
+times as long.
 """
-
-from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from headrace.arrow.amqp_tables import table_column
+from headrace.arrow.byte_ranges import cut, numbers, pick, ranges_of, texts
 from headrace.arrow.c_data import Array
-from headrace.model.errors import Malformed
-from headrace.wire.amqp.field_table import decode_table
-from headrace.wire.amqp.header_texts import header_texts
 from headrace.wire.amqp.properties import (
     FLAGS_AT,
     OCTET,
@@ -38,18 +35,14 @@ class PropertyColumns:
     """The properties of content headers."""
 
     def __init__(self, headers: pa.BinaryArray) -> None:
-        _, ends, data = headers.buffers()
-        bounds = np.frombuffer(ends, np.int32)[headers.offset :][: len(headers) + 1]
-        bounds = bounds.astype(np.int64)
-        content = np.frombuffer(data or b"", np.uint8)
-        self._data: Array = np.concatenate([content, np.zeros(_BEYOND, np.uint8)])
+        self._data, begin, end = ranges_of(headers, _BEYOND)
         self._found: dict[str, tuple[Array, Array, Array]] = {}
         """By name: which headers have it, where its content begins and where it ends."""
-        self._whole = self._walk(bounds[:-1].copy(), bounds[1:])
+        self._whole = self._walk(begin.copy(), end)
 
     def _walk(self, at: Array, limit: Array) -> Array:
         """Find all properties; tell which headers are whole: end with their last property."""
-        flags = self._numbers(at + FLAGS_AT, _FLAGS_BYTES).astype(np.int64)
+        flags = numbers(self._data, at + FLAGS_AT, _FLAGS_BYTES).astype(np.int64)
         at += PROPERTIES_AT
         flags[at > limit] = 0
         for flag, name, kind in WALK:
@@ -67,13 +60,8 @@ class PropertyColumns:
         """Return where the contents of properties at these places begin and end."""
         size = SIZES[kind]
         if kind in (STRING, TABLE):
-            return at + size, at + size + self._numbers(at, size).astype(np.int64)
+            return at + size, at + size + numbers(self._data, at, size).astype(np.int64)
         return at, at + size
-
-    def _numbers(self, at: Array, size: int) -> Array:
-        """Return the unsigned numbers of so many bytes at these places."""
-        numbers: Array = self._data[at[:, None] + np.arange(size)].view(f">u{size}")[:, 0]
-        return numbers
 
     def column(self, name: str, type_: pa.DataType, codes: Array) -> pa.Array:
         """Return a property of the headers that `codes` number, null for -1."""
@@ -90,33 +78,9 @@ class PropertyColumns:
         if kind == OCTET:
             return pa.array(self._data[begin], type_)
         if kind == TIME:
-            return _times(self._numbers(begin, SIZES[TIME]), type_)
-        content = self._cut(begin, end)
-        return texts(content) if kind == STRING else _tables(content, type_)
-
-    def _cut(self, begin: Array, end: Array) -> pa.BinaryArray:
-        """Return what is from each of the places in `begin` to its place in `end`."""
-        sizes = end - begin
-        ends = np.zeros(len(sizes) + 1, np.int64)
-        np.cumsum(sizes, out=ends[1:])
-        content = self._data[np.repeat(begin - ends[:-1], sizes) + np.arange(ends[-1])]
-        buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(content)]
-        return pa.BinaryArray.from_buffers(pa.binary(), len(sizes), buffers)
-
-
-def pick(values: pa.Array, places: Array) -> pa.Array:
-    """Return the values at these places, null where a place is -1."""
-    return values.take(pa.array(places, mask=places < 0))
-
-
-def texts(raw: pa.BinaryArray) -> pa.StringArray:
-    """Return bytes as texts; what is no UTF-8 in them is replaced."""
-    try:
-        return raw.cast(pa.string())
-    except pa.ArrowInvalid:
-        encoded = raw.dictionary_encode()
-        decoded = [each.decode("utf-8", "replace") for each in encoded.dictionary.to_pylist()]
-        return pa.array(decoded, pa.string()).take(encoded.indices)
+            return _times(numbers(self._data, begin, SIZES[TIME]), type_)
+        content = cut(self._data, begin, end)
+        return texts(content) if kind == STRING else _tables(content)
 
 
 def _times(seconds: Array, type_: pa.DataType) -> pa.Array:
@@ -126,15 +90,7 @@ def _times(seconds: Array, type_: pa.DataType) -> pa.Array:
     return pa.array(micros, pa.int64(), mask=late).cast(type_)
 
 
-def _tables(content: pa.BinaryArray, type_: pa.DataType) -> pa.Array:
-    """Return field tables as maps of texts, null where one cannot be read."""
+def _tables(content: pa.BinaryArray) -> pa.MapArray:
+    """Return field tables as maps of texts; those that are the same are read once."""
     encoded = content.dictionary_encode()
-    tables = [_table(each) for each in encoded.dictionary.to_pylist()]
-    return pa.array(tables, type_).take(encoded.indices)
-
-
-def _table(content: bytes) -> Sequence[tuple[str, str | None]] | None:
-    try:
-        return list(header_texts(decode_table(content)).items())
-    except Malformed:
-        return None
+    return table_column(encoded.dictionary).take(encoded.indices)

@@ -1,5 +1,6 @@
 """The column `amqp`: what it has of AMQP's messages, and that nothing in them stops a read."""
 
+import json
 import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from headrace.kernels.choose import records_decoder_named
 from headrace.model.nouns import LeaderEpoch
 from headrace.record import batch as wire
 from headrace.record.batch import Codec, Record, build
-from headrace.wire.amqp.field_table import UInt8, decode_table
+from headrace.wire.amqp.field_table import FieldTable, UInt8, decode_value, encode_table
 from headrace.wire.amqp.properties import BASIC_CLASS, PROPERTIES_AT, WALK
 from headrace.wire.amqp.record_headers import HEADER
 from tests.support.amqp_records import NOTHING, amqp_of, content_header, message
@@ -177,13 +178,51 @@ def test_a_content_header_that_cannot_be_read_leaves_the_place_and_its_neighbour
     assert amqp_of(bad) == [own(routing_key="us")]
 
 
-def test_a_table_that_cannot_be_read_leaves_the_other_properties() -> None:
-    header = bytearray(content_header(headers={"name": "value"}, type="order"))
-    header[header.index(b"S\x00\x00\x00\x05value") + 4] = 200
-    whole = message(content_header(headers={"name": "value"}))
-    assert amqp_of(whole, message(bytes(header)), whole) == [
-        own(headers=[("name", "value")]), own(type="order"), own(headers=[("name", "value")])
+ENTRY = b"\x04nameS\x00\x00\x00\x05value"
+BAD_TABLES = {
+    "ends within a name": b"\x05name",
+    "ends with a name": b"\x04name",
+    "ends within a length": b"\x04nameS\x00\x00\x00",
+    "ends within a text": ENTRY[:-1],
+    "ends within a number": b"\x04nameI\x00\x00\x00",
+    "a text as long as can be": b"\x04nameS\xff\xff\xff\xffvalue",
+    "a kind that is none": b"\x04name?",
+    "a name as long as can be": b"\xff",
+    "a nested table that ends within a name": b"\x04nameF\x00\x00\x00\x02\x05n" + ENTRY,
+    "too deep": encode_table({"deep": json.loads("[" * 66 + "]" * 66)}) + ENTRY,
+}
+
+
+@pytest.mark.parametrize("before", [b"", ENTRY], ids=["alone", "behind another"])
+@pytest.mark.parametrize("damage", BAD_TABLES)
+def test_a_table_that_cannot_be_read_leaves_the_other_properties(
+    damage: str, before: bytes
+) -> None:
+    table = before + BAD_TABLES[damage]
+    header = bytearray(content_header(headers={}, type="order"))
+    at = header.index(b"\x00\x00\x00\x00\x05order")
+    header[at : at + 4] = len(table).to_bytes(4) + table
+    whole = message(content_header(headers={"name": "value", "n": 1}))
+    expected = own(headers=[("name", "value"), ("n", "1")])
+    assert amqp_of(whole, message(bytes(header)), whole) == [expected, own(type="order"), expected]
+
+
+def test_tables_of_different_lengths_are_told_apart() -> None:
+    tables: list[FieldTable | None] = [
+        {"a": 1, "b": "two", "c": [3]}, {}, {"a": "1"}, None, {"b": True}, {"a": 1, "b": 2}
     ]  # fmt: skip
+    rows = amqp_of(*(message(content_header(headers=table)) for table in tables))
+    assert [row and row["headers"] for row in rows] == [
+        [("a", "1"), ("b", "two"), ("c", "[3]")], [], [("a", "1")], None, [("b", "true")],
+        [("a", "1"), ("b", "2")],
+    ]  # fmt: skip
+
+
+def test_of_equal_names_in_a_table_the_first_counts() -> None:
+    twice = encode_table({"a": 1, "b": 2}) + encode_table({"b": 3, "a": "4", "c": 5})
+    header = content_header(headers={})[:-4] + len(twice).to_bytes(4) + twice
+    (row, _) = amqp_of(message(header), message(content_header(headers={"a": 6})))
+    assert row == own(headers=[("a", "1"), ("b", "2"), ("c", "5")])
 
 
 def test_times_after_the_year_9999_are_null() -> None:
@@ -216,11 +255,11 @@ def test_properties_that_are_the_same_are_read_once_whatever_the_bodies_sizes(
 ) -> None:
     read: list[bytes] = []
 
-    def noted(table: bytes) -> Any:
-        read.append(table)
-        return decode_table(table)
+    def noted(value: bytes, at: int, end: int) -> Any:
+        read.append(value)
+        return decode_value(value, at, end)
 
-    monkeypatch.setattr("headrace.arrow.amqp_properties.decode_table", noted)
+    monkeypatch.setattr("headrace.arrow.amqp_tables.decode_value", noted)
     headers = [
         sized_header(size, message_id)
         for size in (0, 5, 70_000) for message_id in ("a", "b")
