@@ -22,7 +22,7 @@ def read(spark: SparkSession, topics: Topics, **options: Any) -> DataFrame:
 
 
 def test_arrow_and_spark_schemas_are_the_same() -> None:
-    columns = (*COLUMNS, "headers")
+    columns = (*COLUMNS, "headers", "amqp")
     assert to_arrow_schema(row_schema(columns), timezone="UTC") == schema(columns)
 
 

@@ -96,6 +96,15 @@ def test_ours_are_taken_beside_the_connectors() -> None:
     assert parse_options(ONE | every, streaming=False).ignored == ("startingTimestampOn",)
 
 
+def test_what_amqp_said_is_a_column_where_asked() -> None:
+    assert parse(includeAmqp="true").columns == (*COLUMNS, "amqp")
+    assert parse(includeAmqp="false").columns == COLUMNS
+    both = parse(streaming=True, includeamqp="TRUE", includeHeaders="true")
+    assert both.columns == (*COLUMNS, "headers", "amqp")
+    assert parse(columns="AMQP, value").columns == ("amqp", "value")
+    assert parse(columns="value", includeAmqp="true").columns == ("value",)
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
@@ -113,6 +122,8 @@ def test_ours_are_taken_beside_the_connectors() -> None:
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss: 'maybe' is neither true nor false"),
         ({"minPartitions": "0"}, "minPartitions: 0 is less than 1"),
         ({"columns": "value,valu"}, "columns: 'valu' is none of key, value"),
+        ({"includeAmqp": "1"}, "includeAmqp: '1' is neither true nor false"),
+        ({"includeAmpq": "true"}, "includeAmpq: no such option; did you mean includeAmqp"),
         ({"kafka.bootstrap.servers": "nowhere:port"}, "kafka.bootstrap.servers: 'nowhere:port'"),
         ({"kafka.auto.offset.reset": "x"}, "kafka.auto.offset.reset: cannot be set here"),
         ({"kafka.value.deserializer": "x"}, "kafka.value.deserializer: cannot be set here"),

@@ -5,6 +5,8 @@
     aborted_transactions what read_committed leaves out
     decompress           the codecs, with objects kept between batches
     columns              output buffers (reused once nobody refers to them) and the schema
+    amqp_column          what AMQP said of messages, made of key and headers: amqp_properties reads
+                         content headers, amqp_tables field tables, byte_ranges does the arithmetic
     assemble, c_data     buffers become a RecordBatch by Arrow's C data interface, uncopied
     open_topic           `open`: a topic's segments on disk as a RecordBatchReader, without a broker
     partition_files      finding segments and positions beside whoever writes them

@@ -1,13 +1,13 @@
 """How decoded buffers become a pyarrow.RecordBatch, without a copy."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from headrace.arrow.c_data import Array, ArrayNode, RecordBatchExport
-from headrace.arrow.columns import HEADERS, Buffers, schema
+from headrace.arrow.columns import AMQP, HEADERS, Buffers, decoded, schema
 from headrace.kernels.layout import Slot
 
 _ASCII_MAX = 0x7F
@@ -20,8 +20,14 @@ class Assembler:
         self, topic: str, partition: int, rows_max: int, columns: Sequence[str],
         topic_dictionary: bool = False,
     ) -> None:  # fmt: skip
-        self._columns = tuple(columns)
+        self._columns = decoded(columns)
         self.schema = schema(columns, topic_dictionary=topic_dictionary)
+        self._decoded_schema = schema(self._columns, topic_dictionary=topic_dictionary)
+        self._amqp_column: Callable[[pa.Array, pa.Array], pa.Array] | None = None
+        if AMQP in columns:
+            from headrace.arrow.amqp_column import amqp_column
+
+            self._amqp_column = amqp_column
         self._constant: dict[str, ArrayNode] = {}
         if "topic" in columns:
             self._constant["topic"] = _topic(topic.encode(), rows_max, topic_dictionary)
@@ -31,6 +37,14 @@ class Assembler:
 
     def assemble(self, buffers: Buffers, timestamp_type: int) -> pa.RecordBatch:
         """Return the rows of `buffers` as Arrow, uncopied: the set is not idle while this lives."""
+        batch = self._decoded(buffers, timestamp_type)
+        if self._amqp_column is None:
+            return batch
+        amqp = self._amqp_column(batch.column("key"), batch.column(HEADERS))
+        arrays = [amqp if name == AMQP else batch.column(name) for name in self.schema.names]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _decoded(self, buffers: Buffers, timestamp_type: int) -> pa.RecordBatch:
         state: list[int] = buffers.state.tolist()
         if HEADERS in self._columns:
             keys = buffers.header_keys[: state[Slot.HEADER_KEY_BYTES]]
@@ -48,7 +62,7 @@ class Assembler:
     ) -> RecordBatchExport:
         keys = header_keys or (buffers.header_key_ends, buffers.header_keys)
         nodes = [self._column(name, buffers, timestamp_type, keys) for name in self._columns]
-        return RecordBatchExport(self.schema, nodes)
+        return RecordBatchExport(self._decoded_schema, nodes)
 
     def _column(
         self, name: str, buffers: Buffers, timestamp_type: int, header_keys: tuple[Array, Array]

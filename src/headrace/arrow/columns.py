@@ -21,9 +21,29 @@ COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timesta
 """What a row has unless columns are chosen: the schema of Spark's Kafka connector."""
 
 HEADERS = "headers"
+AMQP = "amqp"
 
 _BINARY = pa.binary()
 _HEADER = pa.struct([("key", pa.string()), ("value", _BINARY)])
+_TIME = pa.timestamp("us", tz="UTC")
+AMQP_TYPE = pa.struct([
+    ("exchange", pa.string()),
+    ("routing_key", pa.string()),
+    ("content_type", pa.string()),
+    ("content_encoding", pa.string()),
+    ("headers", pa.map_(pa.string(), pa.string())),
+    ("delivery_mode", pa.int32()),
+    ("priority", pa.int32()),
+    ("correlation_id", pa.string()),
+    ("reply_to", pa.string()),
+    ("expiration", pa.string()),
+    ("message_id", pa.string()),
+    ("timestamp", _TIME),
+    ("type", pa.string()),
+    ("user_id", pa.string()),
+    ("app_id", pa.string()),
+])  # fmt: skip
+"""What AMQP said of a message: where it came from, and its properties by their names there."""
 TOPIC_DICTIONARY = pa.dictionary(pa.int32(), pa.string())
 TYPES = {
     "key": _BINARY,
@@ -31,10 +51,13 @@ TYPES = {
     "topic": pa.string(),
     "partition": pa.int32(),
     "offset": pa.int64(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp": _TIME,
     "timestampType": pa.int32(),
     HEADERS: pa.list_(pa.field("element", _HEADER)),
+    AMQP: AMQP_TYPE,
 }
+_AMQP_FROM = ("key", HEADERS)
+"""What `amqp` is made of."""
 
 _ALL_VALID = 0xFF
 _IDLE_SETS_MAX = 4
@@ -48,6 +71,14 @@ def schema(columns: Sequence[str] = COLUMNS, *, topic_dictionary: bool = False) 
     """
     types = TYPES | {"topic": TOPIC_DICTIONARY} if topic_dictionary else TYPES
     return pa.schema([(name, types[name]) for name in columns])
+
+
+def decoded(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that records are decoded into for these; `amqp` is made of others."""
+    if AMQP not in columns:
+        return tuple(columns)
+    own = [name for name in columns if name != AMQP]
+    return (*own, *(name for name in _AMQP_FROM if name not in own))
 
 
 class Buffers:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from headrace.arrow.aborted_transactions import NONE_ABORTED, Aborted, AbortedTransactions
 from headrace.arrow.assemble import Assembler
 from headrace.arrow.c_data import Array
-from headrace.arrow.columns import COLUMNS, Buffers, Pool
+from headrace.arrow.columns import COLUMNS, Buffers, Pool, decoded
 from headrace.arrow.decompress import Bytes, Decompressor
 from headrace.arrow.plain_batches import plain_batch_decoder
 from headrace.kernels.choose import DecodeRecords, records_decoder
@@ -100,7 +100,8 @@ class PartitionDecoder:
         self._decompressor = Decompressor(batch_bytes_max)
         self._assembler = Assembler(topic, partition, rows_max, columns, topic_dictionary)
         key_bytes, header_bytes = value_bytes // _KEYS_SHARE, value_bytes // _HEADERS_SHARE
-        self._pool = Pool(rows_max, key_bytes, value_bytes, header_bytes, columns=columns)
+        sizes = (rows_max, key_bytes, value_bytes, header_bytes)
+        self._pool = Pool(*sizes, columns=decoded(columns))
         self._filling: Buffers | None = None
         self.time_type = 0
         """LOG_APPEND_TIME or 0: of the rows gathered. A RecordBatch has one type."""

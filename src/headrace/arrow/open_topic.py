@@ -55,7 +55,8 @@ def open(  # noqa: A001 - headrace.arrow.open is its name
       what is given, so that a start below the log's is no error. The end is exclusive.
     * `times`: (start, end); from the first record not older than the start to before the first not
       older than the end, as Kafka's offsetsForTimes finds them. Not together with `offsets`.
-    * `columns`: any of key, value, topic, partition, offset, timestamp, timestampType, headers.
+    * `columns`: any of key, value, topic, partition, offset, timestamp, timestampType, headers,
+      amqp.
     * `isolation`: read_committed leaves out what aborted transactions wrote, and ends where the
       first open one begins.
     * `batch_rows`: rows per RecordBatch, at most.

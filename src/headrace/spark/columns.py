@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -14,6 +15,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from headrace.arrow.columns import AMQP_TYPE
 from headrace.spark.errors import OptionError
 
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -26,6 +28,7 @@ _TYPES: dict[str, DataType] = {
     "timestamp": TimestampType(),
     "timestampType": IntegerType(),
     "headers": ArrayType(_HEADER),
+    "amqp": from_arrow_type(AMQP_TYPE),
 }
 
 

@@ -2,7 +2,7 @@
 
 Names are case-insensitive. What is wrong is refused with the name, the value and the reason, before
 any connection is made. Ours: `maxBytesPerTrigger`, `maxBytesPerPartition`, `startingTimestampOn`,
-`columns`, `configFile`; `bootstrap.servers` and `isolation.level` as short forms.
+`columns`, `includeAmqp`, `configFile`; `bootstrap.servers` and `isolation.level` as short forms.
 """
 
 import json
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from headrace.arrow.columns import COLUMNS, HEADERS
+from headrace.arrow.columns import AMQP, COLUMNS, HEADERS
 from headrace.client.offsets import EARLIEST, LATEST
 from headrace.config.client_settings import is_security
 from headrace.spark.errors import OptionError
@@ -114,7 +114,8 @@ _NAMES = (
     "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "endingOffsets",
     "endingTimestamp", "endingOffsetsByTimestamp", "failOnDataLoss", "maxOffsetsPerTrigger",
     "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions",
-    "maxRecordsPerPartition", "maxBytesPerPartition", "includeHeaders", "groupIdPrefix",
+    "maxRecordsPerPartition", "maxBytesPerPartition", "includeHeaders", "includeAmqp",
+    "groupIdPrefix",
     "bootstrap.servers", "isolation.level", "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "startingTimestampOn", "columns",
     "configFile",
@@ -304,11 +305,14 @@ def _bound(given: GivenOptions, which: str, default: int, *, latest_without_matc
 
 
 def _columns(given: GivenOptions) -> tuple[str, ...]:
-    every = COLUMNS + ((HEADERS,) if given.flag("includeHeaders", False) else ())
+    included = {
+        HEADERS: given.flag("includeHeaders", False),
+        AMQP: given.flag("includeAmqp", False),
+    }
     text = given.text("columns")
     if text is None:
-        return every
-    spelled = {name.lower(): name for name in (*COLUMNS, HEADERS)}
+        return (*COLUMNS, *(name for name, wanted in included.items() if wanted))
+    spelled = {name.lower(): name for name in (*COLUMNS, *included)}
     columns = []
     for word in filter(None, (part.strip() for part in text.split(","))):
         if word.lower() not in spelled:

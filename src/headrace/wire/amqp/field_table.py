@@ -89,7 +89,7 @@ _INT64_FORM = struct.Struct(">q")
 _FLOAT32 = struct.Struct(">f")
 _FLOAT64 = struct.Struct(">d")
 _DECIMAL = struct.Struct(">BI")
-_FIXED_BYTES = {
+FIXED_BYTES = {
     **dict.fromkeys(b"tbB", 1),
     **dict.fromkeys(b"su", 2),
     **dict.fromkeys(b"Iif", 4),
@@ -97,7 +97,9 @@ _FIXED_BYTES = {
     ord("D"): 5,
     ord("V"): 0,
 }
-_PREFIXED = frozenset(b"SxFA")
+"""Kinds whose values always take so many bytes."""
+PREFIXED = frozenset(b"SxFA")
+"""Kinds before whose values there are four bytes that tell their length."""
 _FORMS: dict[type, tuple[bytes, struct.Struct]] = {
     Int8: (b"b", struct.Struct(">b")),
     UInt8: (b"B", struct.Struct(">B")),
@@ -188,11 +190,11 @@ def skip_value(data: bytes, at: int, end: int) -> int:
     """Return where the value whose kind is at `at` ends; Malformed behind `end`."""
     kind = data[at]
     at += 1
-    if kind in _PREFIXED:
+    if kind in PREFIXED:
         if end - at < 4:
             raise Malformed("a table ends within a length")
         at += 4 + _UINT32.unpack_from(data, at)[0]
-    elif (size := _FIXED_BYTES.get(kind)) is not None:
+    elif (size := FIXED_BYTES.get(kind)) is not None:
         at += size
     else:
         raise Malformed(f"a field of unknown kind {kind}")

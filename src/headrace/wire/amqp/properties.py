@@ -31,7 +31,8 @@ PROPERTIES_AT = 14
 _FIXED = struct.Struct(">HHQH")
 _UINT32 = struct.Struct(">I")
 _UINT64 = struct.Struct(">Q")
-_FLAGS_AT = 12
+FLAGS_AT = 12
+"""Where the flags of a content header are. What is before them goes by the body alone."""
 _UNPACK_FLAGS = struct.Struct(">H").unpack_from
 _unpack_size = struct.Struct(">Q").unpack_from
 
@@ -55,19 +56,21 @@ class Properties(NamedTuple):
     cluster_id: str | None = None
 
 
-_STRING, _TABLE, _OCTET, _TIME = "shortstr", "table", "octet", "timestamp"
-_SIZES = {_STRING: 1, _TABLE: 4, _OCTET: 1, _TIME: 8}
+STRING, TABLE, OCTET, TIME = "shortstr", "table", "octet", "timestamp"
+"""Kinds of properties."""
+SIZES = {STRING: 1, TABLE: 4, OCTET: 1, TIME: 8}
 """Of the length before a string or a table, of the others wholly."""
 _KINDS = {
-    "headers": _TABLE,
-    "delivery_mode": _OCTET,
-    "priority": _OCTET,
-    "timestamp": _TIME,
+    "headers": TABLE,
+    "delivery_mode": OCTET,
+    "priority": OCTET,
+    "timestamp": TIME,
 }
-_WALK = [
-    (1 << (15 - at), name, _KINDS.get(name, _STRING)) for at, name in enumerate(Properties._fields)
+WALK = [
+    (1 << (15 - at), name, _KINDS.get(name, STRING)) for at, name in enumerate(Properties._fields)
 ]
-_FLAG = {name: flag for flag, name, _ in _WALK}
+"""Each property's flag, name and kind, in the order in which they lie in a content header."""
+_FLAG = {name: flag for flag, name, _ in WALK}
 _HEADERS_FLAG = _FLAG["headers"]
 PERSISTENT = 2
 """The delivery mode of a message that survives a restart."""
@@ -105,13 +108,13 @@ def read_essentials(header: bytes) -> Essentials:
     values: list[int | bytes | None] = [1, None, None, None, None, None]
     try:
         for kind, slot in _plan(flags):
-            if kind is _STRING:
+            if kind is STRING:
                 begin, at = at + 1, at + 1 + header[at]
-            elif kind is _OCTET:
+            elif kind is OCTET:
                 values[slot] = header[at]
                 at += 1
                 continue
-            elif kind is _TABLE:
+            elif kind is TABLE:
                 begin, at = at + 4, at + 4 + _UINT32.unpack_from(header, at)[0]
             else:
                 begin, at = at, at + 8
@@ -128,7 +131,7 @@ def read_essentials(header: bytes) -> Essentials:
 def _plan(flags: int) -> list[tuple[str, int]]:
     """Return kind and place in Essentials of each property that is there; -1: no place there."""
     slots = {name: slot for slot, name in enumerate(Essentials._fields)}
-    return [(kind, slots.get(name, -1)) for flag, name, kind in _WALK if flags & flag]
+    return [(kind, slots.get(name, -1)) for flag, name, kind in WALK if flags & flag]
 
 
 def read_properties(header: bytes) -> Properties:
@@ -164,7 +167,7 @@ def header_value(header: bytes, name: str) -> FieldValue:
 def make_header(body_size: int, properties: Properties = Properties()) -> bytes:  # noqa: B008
     """Return a content header; ValueError where a value does not fit its property."""
     flags, parts = 0, [b""]
-    for (flag, _, kind), value in zip(_WALK, properties, strict=True):
+    for (flag, _, kind), value in zip(WALK, properties, strict=True):
         if value is not None:
             flags |= flag
             parts.append(_encoded(kind, value))
@@ -196,9 +199,9 @@ def without_property(header: bytes, name: str) -> bytes:
     place = _place(header, flag)
     if place is None:
         return header
-    flags = _UNPACK_FLAGS(header, _FLAGS_AT)[0] & ~flag
+    flags = _UNPACK_FLAGS(header, FLAGS_AT)[0] & ~flag
     rest = (header[PROPERTIES_AT : place[0]], header[place[1] :])
-    return b"".join((header[:_FLAGS_AT], flags.to_bytes(2), *rest))
+    return b"".join((header[:FLAGS_AT], flags.to_bytes(2), *rest))
 
 
 def with_text(header: bytes, name: str, text: str) -> bytes:
@@ -229,7 +232,7 @@ def _with_headers(header: bytes, headers: bytes) -> bytes:
     begin, end = place
     return b"".join(
         (
-            header[:_FLAGS_AT],
+            header[:FLAGS_AT],
             (flags | _HEADERS_FLAG).to_bytes(2),
             header[PROPERTIES_AT:begin],
             _UINT32.pack(len(headers)),
@@ -242,19 +245,19 @@ def _with_headers(header: bytes, headers: bytes) -> bytes:
 def _flags(header: bytes) -> int:
     if len(header) < PROPERTIES_AT:
         raise Malformed(f"a content header of {len(header)} bytes")
-    return int(_UNPACK_FLAGS(header, _FLAGS_AT)[0])
+    return int(_UNPACK_FLAGS(header, FLAGS_AT)[0])
 
 
 def _past(header: bytes, at: int, kind: str) -> int:
     """Return where the property of this kind that begins at `at` ends; Malformed behind the end."""
     end = len(header)
-    size = _SIZES[kind]
+    size = SIZES[kind]
     if end - at < size:
         raise Malformed("a content header ends within a property")
     after = at + size
-    if kind is _STRING:
+    if kind is STRING:
         after += header[at]
-    elif kind is _TABLE:
+    elif kind is TABLE:
         after += _UINT32.unpack_from(header, at)[0]
     if after > end:
         raise Malformed("a content header ends within a property")
@@ -264,8 +267,8 @@ def _past(header: bytes, at: int, kind: str) -> int:
 @lru_cache(maxsize=1024)
 def _way(flags: int, wanted: int) -> tuple[list[str], str]:
     """Return the kinds of the properties before that of the flag `wanted`, and its own."""
-    before = [kind for flag, _, kind in _WALK if flag > wanted and flags & flag]
-    return before, next(kind for flag, _, kind in _WALK if flag == wanted)
+    before = [kind for flag, _, kind in WALK if flag > wanted and flags & flag]
+    return before, next(kind for flag, _, kind in WALK if flag == wanted)
 
 
 def _place(header: bytes, wanted: int) -> tuple[int, int] | None:
@@ -283,7 +286,7 @@ def _places(header: bytes) -> dict[str, tuple[int, int]]:
     """Return where each property that is there begins and ends."""
     flags, at = _flags(header), PROPERTIES_AT
     found: dict[str, tuple[int, int]] = {}
-    for flag, name, kind in _WALK:
+    for flag, name, kind in WALK:
         if flags & flag:
             begin, at = at, _past(header, at, kind)
             found[name] = begin, at
@@ -298,7 +301,7 @@ def _content(header: bytes, place: tuple[int, int] | None, length_bytes: int) ->
 
 def _decoded(header: bytes, name: str, place: tuple[int, int]) -> int | str | FieldTable:
     begin, end = place
-    match _KINDS.get(name, _STRING):
+    match _KINDS.get(name, STRING):
         case "table":
             return decode_table(header[begin + 4 : end])
         case "octet":

@@ -24,11 +24,8 @@ from headrace.wire.amqp.properties import (
     make_header,
     read_essentials,
 )
+from headrace.wire.amqp.record_headers import EXCHANGE, HEADER, ROUTING_KEY
 
-HEADER = "amqp.header"
-EXCHANGE = "amqp.exchange"
-ROUTING_KEY = "amqp.routing.key"
-"""Where the key is another (`topic_records`)."""
 ROUTING_KEY_BYTES_MAX = 255
 RECORDS_AT_ONCE = 4000
 """More than so many records are read on a thread: these take some 10 ms."""

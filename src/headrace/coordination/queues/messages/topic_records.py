@@ -9,18 +9,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from headrace.coordination.queues.messages.record_messages import (
-    EXCHANGE,
-    HEADER,
-    RECORD_BYTES,
-    ROUTING_KEY,
-)
+from headrace.coordination.queues.messages.record_messages import RECORD_BYTES
 from headrace.record.record import Header, encoded_headers, sized
 from headrace.record.record_parts import Parts
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.field_table import decode_table
 from headrace.wire.amqp.header_texts import clean, value_bytes
 from headrace.wire.amqp.properties import header_value, headers_of
+from headrace.wire.amqp.record_headers import EXCHANGE, HEADER, ROUTING_KEY
 
 _OURS = frozenset((HEADER, EXCHANGE, ROUTING_KEY))
 KEPT_BYTES_MAX = 256
