@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from headrace.coordination.queues.model.exchanges import Binding, Destination
 from headrace.coordination.queues.queue_settings import QueueType
-from headrace.coordination.queues.refusals import EXCHANGE, QUEUE, resource_text
+from headrace.coordination.queues.refusals import EXCHANGE, QUEUE, not_found, refused, resource_text
+from headrace.frontends.amqp import direct_replies
 from headrace.frontends.amqp.administered_methods import as_client_sends, do_method
 from headrace.frontends.amqp.listing import no_vhost, plain
 from headrace.model.errors import ApiError, ErrorCode
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 Question = Mapping[str, Any]
 Do = Callable[[Question], Awaitable[object]]
 
+_INT64 = range(-(1 << 63), 1 << 63)
 _CODES = {
     ReplyCode.NOT_FOUND: ErrorCode.RESOURCE_NOT_FOUND,
     ReplyCode.INTERNAL_ERROR: ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -51,6 +53,9 @@ _REMEDIES = {
     "PRECONDITION_FAILED - inequivalent arg ": "declare it as it is, or delete it first",
     "PRECONDITION_FAILED - cannot declare queue ": "headrace amqp vhost alter --max-queues allows"
     " more",
+    "NOT_IMPLEMENTED - cannot delete queue ": "leave the flag out to delete it",
+    "NOT_IMPLEMENTED - queue.purge ": "headrace topic trim shortens a stream, by the name of its"
+    " topic",
 }
 """What to do about a refusal, by what its text begins with."""
 
@@ -80,6 +85,9 @@ class Topology:
             auto_delete=_flag(question, "auto_delete"),
             arguments=_table(question),
         )
+        if method.queue.startswith(direct_replies.QUEUE_NAME):
+            # Clients are told that it is there; an administrator has no channel to be answered on.
+            raise _refusal(refused(f"queue '{method.queue}' is none: it stands for direct replies"))
         created = method.queue not in host.queues
         declared = await self._do(host, method)
         return {
@@ -94,13 +102,13 @@ class Topology:
         if_unused, if_empty = _flag(question, "if_unused"), _flag(question, "if_empty")
         queue = host.queues.get(name)
         if queue is None:
-            raise _refusal(_no(resource_text(QUEUE, name, host.name)))
+            raise _refusal(not_found(resource_text(QUEUE, name, host.name)))
         if queue.settings.queue_type is QueueType.STREAM and (if_unused or if_empty):
             resource = resource_text(QUEUE, name, host.name)
             raise ApiError(
                 ErrorCode.INVALID_REQUEST,
-                f"{resource} is a stream, which is deleted whoever reads it and whatever is in it:"
-                " say neither --if-unused nor --if-empty",
+                f"{resource} is a stream, for which --if-unused and --if-empty are not looked at:"
+                " leave them out to delete it",
             )
         deleted = await self._do(
             host, QueueDelete(queue=name, if_unused=if_unused, if_empty=if_empty)
@@ -131,7 +139,7 @@ class Topology:
     async def _delete_exchange(self, question: Question) -> None:
         host, name = self._host(question), _name(question, "name")
         if name not in host.model.exchanges:
-            raise _refusal(_no(resource_text(EXCHANGE, name, host.name)))
+            raise _refusal(not_found(resource_text(EXCHANGE, name, host.name)))
         await self._do(host, ExchangeDelete(exchange=name, if_unused=_flag(question, "if_unused")))
 
     # bindings
@@ -160,7 +168,7 @@ class Topology:
         if not found:
             kind, name = destination
             raise _refusal(
-                _no(
+                not_found(
                     f"binding from {resource_text(EXCHANGE, source, host.name)} to {kind} '{name}'"
                     f" with the routing key '{key}' and these arguments"
                 )
@@ -192,10 +200,6 @@ def _refusal(error: AmqpError) -> ApiError:
     remedy = next((what for begin, what in _REMEDIES.items() if text.startswith(begin)), None)
     code = _CODES.get(error.code, ErrorCode.INVALID_REQUEST)
     return ApiError(code, text if remedy is None else f"{text.rstrip('.')}; {remedy}")
-
-
-def _no(resource: str) -> AmqpError:
-    return AmqpError(ReplyCode.NOT_FOUND, f"no {resource}")
 
 
 def _ends(question: Question) -> tuple[str, Destination]:
@@ -262,6 +266,8 @@ def _field(value: object, depth_left: int) -> FieldValue:
         case None | bool() | float() | str():
             return value
         case int():
+            if value not in _INT64:
+                raise ValueError(f"{value} is too large a number: quotes make it a string")
             return Long(value)
         case _ if not depth_left:
             raise ValueError(f"arguments are nested deeper than {TABLE_DEPTH_MAX}")
