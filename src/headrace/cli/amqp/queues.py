@@ -49,9 +49,9 @@ def declare(
     name: str,
     *,
     type_: Annotated[
-        Literal["classic", "quorum", "stream"] | None,
-        Parameter(name="--type", help="What kind of queue; classic, if you do not say."),
-    ] = None,
+        Literal["classic", "quorum", "stream"],
+        Parameter(name="--type", show_default=True, help="What kind of queue."),
+    ] = "classic",
     transient: Annotated[
         bool, Parameter(name="--transient", help="It is gone after a restart, with its messages.")
     ] = False,
@@ -69,10 +69,9 @@ def declare(
     declare mails --argument x-max-length=1000 --argument x-overflow=reject-publish
     """
     arguments = arguments_of(argument)
-    if type_ is not None:
-        if _TYPE in arguments:
-            raise UsageError(f"--type {type_} and --argument {_TYPE}: one of them at most")
-        arguments[_TYPE] = type_
+    if _TYPE in arguments:
+        raise UsageError(f"--argument {_TYPE}: --type says what kind of queue")
+    arguments[_TYPE] = type_
     declared = ask(
         cluster,
         "queue.declare",

@@ -74,7 +74,10 @@ class _Answer:
 
 def as_client_sends(method: Method) -> Method:
     """Return a method as it is read from a client's frame; ValueError where no frame holds it."""
-    frame = encode_method(_NUMBER, method)
+    try:
+        frame = encode_method(_NUMBER, method)
+    except UnicodeEncodeError as error:
+        raise ValueError(f"a text is not to be written in UTF-8: {error.reason}") from None
     if len(frame) > METHOD_BYTES_MAX:
         raise ValueError(f"{len(frame)} bytes: at most {METHOD_BYTES_MAX} may be asked at once")
     try:
