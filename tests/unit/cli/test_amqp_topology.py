@@ -123,8 +123,8 @@ def test_pika_declares_alike_what_the_command_declared_and_the_reverse(
     channel.queue_declare("theirs", durable=True, arguments={"x-expires": 60_000})
     declared = asked("amqp queue declare", "theirs", "--argument", "x-expires=60000")
     assert declared[1]["created"] is False
-    words = ("--type", "topic", "--internal", "--auto-delete", "--transient")
-    assert asked("amqp exchange declare", "inner", *words)[1]["created"] is True
+    flags = ("--type", "topic", "--internal", "--auto-delete", "--transient")
+    assert asked("amqp exchange declare", "inner", *flags)[1]["created"] is True
     channel.exchange_declare("inner", "topic", internal=True, auto_delete=True)
     channel.exchange_declare("logs", "topic", durable=True)
     same = {"vhost": "/", "exchange": "logs", "created": False}
