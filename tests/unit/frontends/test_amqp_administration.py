@@ -274,6 +274,36 @@ def test_changes_have_a_line_in_the_audit_log_and_hashes_have_none(
     assert TEST12 not in caplog.text
 
 
+def test_each_change_of_a_vhosts_topology_has_its_line_in_the_audit_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ends = {"vhost": "/", "source": "e", "to": "queue", "destination": "q", "routing_key": "k"}
+    with caplog.at_level(logging.INFO), BrokerThread(CONFIG) as broker:
+        ask(broker, "queue.declare", vhost="/", name="q", durable=True)
+        ask(broker, "exchange.declare", vhost="/", name="e", type="topic")
+        ask(broker, "binding.create", **ends)
+        ask(broker, "queue.purge", vhost="/", name="q")
+        ask(broker, "binding.delete", **ends)
+        ask(broker, "exchange.delete", vhost="/", name="e")
+        ask(broker, "queue.delete", vhost="/", name="q")
+        refused(broker, "queue.delete", vhost="/", name="q")
+    told = [line for line in caplog.text.splitlines() if "AMQP_ADMINISTRATION" in line]
+    assert [
+        operation
+        for line in told
+        for operation in line.replace('"', " ").split()
+        if operation.startswith("operation=")
+    ] == [
+        f"operation={name}"
+        for name in (
+            "queue.declare", "exchange.declare", "binding.create", "queue.purge",
+            "binding.delete", "exchange.delete", "queue.delete", "queue.delete",
+        )
+    ]  # fmt: skip
+    assert all("vhost=/" in line and "=q" in line for line in told if "exchange" not in line)
+    assert "RESOURCE_NOT_FOUND" in told[-1]
+
+
 def test_a_broker_without_a_listener_of_amqp_says_so() -> None:
     with BrokerThread({"listeners": "PLAINTEXT://127.0.0.1:0"}) as broker:
         code, text = refused(broker, "vhost.list")

@@ -11,7 +11,7 @@ import pytest
 from headrace.frontends.amqp.administration import Administration
 from headrace.frontends.kafka.admin import amqp_administration
 from headrace.frontends.kafka.connection.handler import RequestContext
-from headrace.model.errors import ErrorCode, Malformed
+from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.net.pending import Pending
 from headrace.security.acl import AclEntry, Permission
 from headrace.security.acl_rules import AclRules
@@ -48,6 +48,8 @@ class Noted(Administration):
 
     async def ask(self, name: str, question: Mapping[str, Any]) -> object:
         self.asked.append(name)
+        if "refuse" in question:
+            raise ApiError(ErrorCode.INVALID_REQUEST, question["refuse"])
         return None
 
 
@@ -118,6 +120,17 @@ def test_a_hash_is_in_no_line_of_the_audit_log(caplog: pytest.LogCaptureFixture)
     assert "user.put" in caplog.text
     assert "hash=***" in caplog.text
     assert "planted-hash-3" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("refused", "told"),
+    [("x" * 100_000, "x" * 2000), ("x" * 2000, "x" * 2000), ("\ud800", r"\ud800")],
+)
+def test_a_refusal_that_repeats_what_was_asked_has_room_in_its_answer(
+    refused: str, told: str
+) -> None:
+    answered = answer(Noted(), "root", "queue.declare", refuse=refused)
+    assert (answered.error_code, answered.error_message) == (ErrorCode.INVALID_REQUEST, told)
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"nonsense", b"\xff", b"7", b"[" * 100_000])

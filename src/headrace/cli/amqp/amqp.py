@@ -1,4 +1,4 @@
-"""`headrace amqp`: the tree of commands, and what there is on one broker."""
+"""`headrace amqp`: the tree of commands, and who is connected to one broker."""
 
 from typing import Annotated
 
@@ -12,8 +12,8 @@ from headrace.cli.shared.output import counted
 _SHOWN = Parameter(show_default=False, negative=())
 app = App(
     name="amqp",
-    help="See and change what there is for RabbitMQ's clients: vhosts, users, permissions; see"
-    " exchanges, queues, bindings, connections.",
+    help="See and change what there is for RabbitMQ's clients: vhosts, users, permissions,"
+    " exchanges, queues, bindings; see who is connected.",
     default_parameter=_SHOWN,
 )
 app.command(
@@ -40,21 +40,25 @@ app.command(
     alias="topic-permissions",
     help="Set, list and clear permissions of routing keys at topic exchanges.",
 )
+app.command(
+    "headrace.cli.amqp.exchanges:app",
+    name="exchange",
+    alias="exchanges",
+    help="List, declare and delete exchanges.",
+)
+app.command(
+    "headrace.cli.amqp.queues:app",
+    name="queue",
+    alias="queues",
+    help="List, declare, delete and purge queues.",
+)
+app.command(
+    "headrace.cli.amqp.bindings:app",
+    name="binding",
+    alias="bindings",
+    help="List, create and delete bindings.",
+)
 
-_EXCHANGES: list[Column] = [
-    ("VHOST", "vhost"), ("EXCHANGE", "name"), ("TYPE", "type"), ("DURABLE", "durable"),
-    ("AUTO-DELETE", "auto_delete"), ("INTERNAL", "internal"), ("ARGUMENTS", "arguments"),
-]  # fmt: skip
-_QUEUES: list[Column] = [
-    ("VHOST", "vhost"), ("QUEUE", "name"), ("TYPE", "type"), ("DURABLE", "durable"),
-    ("EXCLUSIVE", "exclusive"), ("READY", "messages_ready"),
-    ("UNACKED", "messages_unacknowledged"), ("CONSUMERS", "consumers"),
-    ("ARGUMENTS", "arguments"),
-]  # fmt: skip
-_BINDINGS: list[Column] = [
-    ("VHOST", "vhost"), ("SOURCE", "source"), ("TO", "destination_type"),
-    ("DESTINATION", "destination"), ("ROUTING-KEY", "routing_key"), ("ARGUMENTS", "arguments"),
-]  # fmt: skip
 _CONNECTIONS: list[Column] = [
     ("CONNECTION", "name"), ("USER", "user"), ("VHOST", "vhost"), ("LISTENER", "listener"),
     ("CHANNELS", "channels"), ("CLIENT", lambda row: row["client"].get("product")),
@@ -78,21 +82,6 @@ def _family(name: str, text: str) -> App:
     return family
 
 
-def _listed_by_vhost(name: str, text: str, columns: list[Column], none: str) -> None:
-    """Add the command that lists what vhosts have."""
-
-    def list_(
-        *,
-        vhost: OneVhost = None,
-        json: Json = False,
-        cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
-    ) -> None:
-        show(ask(cluster, f"{name}.list", vhost=vhost), columns, json=json, none=none)
-
-    list_.__doc__ = text
-    _family(name, f"List {name}s.").command(name="list", alias=["ls"])(list_)
-
-
 def _listed_by_user(family: App, text: str, columns: list[Column], none: str) -> None:
     """Add the command that lists what users have, in vhosts."""
 
@@ -110,26 +99,6 @@ def _listed_by_user(family: App, text: str, columns: list[Column], none: str) ->
     family.command(name="list", alias=["ls"])(list_)
 
 
-_listed_by_vhost(
-    "exchange",
-    "List the exchanges of all vhosts, or of one.\n\nFor example: headrace amqp exchange list",
-    _EXCHANGES,
-    "there are no exchanges",
-)
-_listed_by_vhost(
-    "queue",
-    "List the queues with what is ready, unacknowledged, and who consumes.\n\nFor example:"
-    " headrace amqp queue list; headrace amqp queue list --vhost shop --json",
-    _QUEUES,
-    "there are no queues",
-)
-_listed_by_vhost(
-    "binding",
-    "List the bindings; the default exchange has one to each queue.\n\nFor example: headrace amqp"
-    " binding list --vhost shop",
-    _BINDINGS,
-    "there are no bindings",
-)
 connections = _family("connection", "List and close connections.")
 _listed_by_user(
     connections,

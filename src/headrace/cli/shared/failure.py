@@ -28,6 +28,7 @@ _NOT_FOUND = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.GROUP_ID_NOT_FOUND,
         ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.RESOURCE_NOT_FOUND,
     }
 )
 

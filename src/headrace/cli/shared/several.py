@@ -14,6 +14,7 @@ def do_to_each(
     names: Sequence[str],
     done: str,
     act: Callable[[str], tuple[bool, str]],
+    more: Callable[[str], dict[str, Any]] = lambda name: {},
     *,
     json: bool,
 ) -> int:
@@ -21,7 +22,7 @@ def do_to_each(
 
     `act` returns whether it was done and the line that says so, or raises; the names behind one
     that failed are done nevertheless, unless no broker answers. With `json` one list is printed:
-    `noun`, `done` (true or false) and `error` of each.
+    `noun`, `done` (true or false), `more` and `error` of each.
     """
     answers: list[dict[str, Any]] = []
     code = 0
@@ -36,9 +37,8 @@ def do_to_each(
                 failure = gone = error
             except HeadraceError as error:
                 failure = error
-        answers.append(
-            {noun: name, done: was_done, "error": None if failure is None else error_json(failure)}
-        )
+        error_told = None if failure is None else error_json(failure)
+        answers.append({noun: name, done: was_done, **more(name), "error": error_told})
         if failure is not None:
             text, its_code = line_of(failure)
             code = code or its_code

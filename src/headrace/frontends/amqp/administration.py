@@ -1,4 +1,4 @@
-"""What administrators ask about AMQP: vhosts, users and permissions are changed, all is listed.
+"""What administrators ask about AMQP: what there is is changed, and listed.
 
 `headrace amqp` asks it by Kafka's protocol (`frontends/kafka/admin/amqp_administration.py`), which
 says who may. Questions and answers are JSON's values; a password's hash is never told.
@@ -21,7 +21,8 @@ from headrace.coordination.queues.permissions.definitions import (
 )
 from headrace.coordination.queues.permissions.rabbit_hash import stored_hash
 from headrace.coordination.queues.queue_names import DEFAULT_VHOST
-from headrace.frontends.amqp.listing import Listing
+from headrace.frontends.amqp.listing import Listing, no_vhost
+from headrace.frontends.amqp.topology import Topology
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.security.scram import NUMBERS
 
@@ -79,6 +80,7 @@ class Administration:
             "topic-permission.set": self._set_topic_permission,
             "topic-permission.clear": self._clear_topic_permission,
             "connection.close": self._close_connections,
+            **Topology(queues).changes,
         }
         self._operations = {name: Operation(True, do) for name, do in changes.items()} | {
             f"{kind}.list": Operation(False, _answering(do)) for kind, do in listing.by_kind.items()
@@ -123,7 +125,7 @@ class Administration:
 
         def altered(vhost: VhostDefinition | None) -> VhostDefinition:
             if vhost is None:
-                raise _no_vhost(name)
+                raise no_vhost(name)
             return _vhost_with(vhost, question)
 
         await self._amqp.change_vhost(name, altered)
@@ -145,13 +147,13 @@ class Administration:
 
         def deleted(vhost: VhostDefinition | None) -> None:
             if vhost is None:
-                raise _no_vhost(name)
+                raise no_vhost(name)
 
         await self._amqp.change_vhost(name, deleted)
 
     def _check_vhost(self, name: str) -> None:
         if name not in self._amqp.definitions.vhosts:
-            raise _no_vhost(name)
+            raise no_vhost(name)
 
     # users
 
@@ -283,10 +285,6 @@ def _check(setting: Callable[[Permissions], None]) -> None:
         setting(Permissions())
     except InvalidPermission as error:
         raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from None
-
-
-def _no_vhost(name: str) -> ApiError:
-    return ApiError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no vhost '{name}'")
 
 
 def _vhost_with(vhost: VhostDefinition, question: Question) -> VhostDefinition:

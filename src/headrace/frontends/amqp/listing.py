@@ -85,7 +85,7 @@ class Listing:
                     "durable": exchange.durable,
                     "auto_delete": exchange.auto_delete,
                     "internal": exchange.internal,
-                    "arguments": _plain(exchange.arguments),
+                    "arguments": plain(exchange.arguments),
                 }
 
     def _queue_rows(self, question: Question) -> Iterator[Row]:
@@ -99,7 +99,7 @@ class Listing:
                     "durable": declared.durable,
                     "auto_delete": declared.auto_delete,
                     "exclusive": declared.owner is not None,
-                    "arguments": _plain(declared.arguments),
+                    "arguments": plain(declared.arguments),
                     "messages_ready": queue.ready,
                     "messages_unacknowledged": queue.unacked,
                     "messages": queue.ready + queue.unacked,
@@ -179,8 +179,13 @@ class Listing:
         """Yield the vhosts that are asked about. ApiError: there is no such vhost."""
         hosts, vhost = self._queues.virtual_hosts.hosts, question.get("vhost")
         if vhost is not None and vhost not in hosts:
-            raise ApiError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no vhost '{vhost}'")
+            raise no_vhost(vhost)
         return (host for name, host in sorted(hosts.items()) if vhost in {None, name})
+
+
+def no_vhost(name: str) -> ApiError:
+    """Return the error for a vhost that is not there."""
+    return ApiError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no vhost '{name}'")
 
 
 def _bounded(rows: Callable[[Question], Iterable[Row]]) -> Callable[[Question], list[Row]]:
@@ -211,11 +216,11 @@ def _binding(
         "destination_type": kind,
         "destination": name,
         "routing_key": key,
-        "arguments": _plain(arguments),
+        "arguments": plain(arguments),
     }
 
 
-def _plain(value: object) -> Any:  # noqa: ANN401 - a value of JSON
+def plain(value: object) -> Any:  # noqa: ANN401 - a value of JSON
     """Return a value of a field table as JSON has it; what it has none of as text."""
     match value:
         case None | bool() | int() | float() | str():
@@ -223,8 +228,8 @@ def _plain(value: object) -> Any:  # noqa: ANN401 - a value of JSON
         case bytes():
             return value.decode("utf-8", "backslashreplace")
         case Mapping():
-            return {str(key): _plain(inner) for key, inner in value.items()}
+            return {str(key): plain(inner) for key, inner in value.items()}
         case list() | tuple():
-            return [_plain(inner) for inner in value]
+            return [plain(inner) for inner in value]
         case _:
             return str(value)

@@ -24,6 +24,7 @@ from headrace.wire.kafka.hot.amqp_administration import (
 _SECRETS = frozenset({"hash"})
 """Fields of questions that no log shows."""
 _SHOWN_CHARACTERS = 200
+_TOLD_CHARACTERS = 2000
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
@@ -67,10 +68,17 @@ async def _answered(context: RequestContext, asked: AmqpQuestion) -> AmqpAnswer:
         return AmqpAnswer(0, None, await administration.ask(asked.operation, asked.question))
     except ApiError as error:
         code = error.code
-        return AmqpAnswer(code, error.message, None)
+        return AmqpAnswer(code, _told(error.message), None)
     finally:
         if changes:
             tell_one(context, Change(code, {"operation": asked.operation, "asked": _shown(asked)}))
+
+
+def _told(message: str | None) -> str | None:
+    """Return a message that an answer has room for: it may repeat whatever was asked."""
+    if message is None:
+        return None
+    return message[:_TOLD_CHARACTERS].encode("utf-8", "backslashreplace").decode()
 
 
 def _shown(asked: AmqpQuestion) -> str:

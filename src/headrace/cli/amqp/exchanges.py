@@ -1,0 +1,99 @@
+"""`headrace amqp exchange`: list, declare, delete."""
+
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from headrace.cli.amqp.arguments import Arguments, arguments_of
+from headrace.cli.amqp.asking import DEFAULT_VHOST, Column, OneVhost, Vhost, ask, show, tell
+from headrace.cli.shared.broker_options import BrokerOptions, Json
+
+app = App(
+    name="exchange",
+    help="List, declare and delete exchanges.",
+    default_parameter=Parameter(show_default=False, negative=()),
+)
+
+_COLUMNS: list[Column] = [
+    ("VHOST", "vhost"), ("EXCHANGE", "name"), ("TYPE", "type"), ("DURABLE", "durable"),
+    ("AUTO-DELETE", "auto_delete"), ("INTERNAL", "internal"), ("ARGUMENTS", "arguments"),
+]  # fmt: skip
+
+
+@app.command(name="list", alias=["ls"])
+def list_(
+    *,
+    vhost: OneVhost = None,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """List the exchanges of all vhosts, or of one.
+
+    For example: headrace amqp exchange list
+    """
+    rows = ask(cluster, "exchange.list", vhost=vhost)
+    show(rows, _COLUMNS, json=json, none="there are no exchanges")
+
+
+@app.command
+def declare(
+    name: str,
+    *,
+    type_: Annotated[
+        Literal["direct", "fanout", "topic", "headers"],
+        Parameter(name="--type", help="How it routes."),
+    ],
+    internal: Annotated[
+        bool, Parameter(name="--internal", help="Only exchanges bound to it hand it messages.")
+    ] = False,
+    auto_delete: Annotated[
+        bool, Parameter(name="--auto-delete", help="It goes with the last binding from it.")
+    ] = False,
+    transient: Annotated[
+        bool, Parameter(name="--transient", help="It is gone after a restart.")
+    ] = False,
+    argument: Arguments = (),
+    vhost: Vhost = DEFAULT_VHOST,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Declare an exchange, a durable one without --transient; no error where the same is there.
+
+    For example: headrace amqp exchange declare logs --type topic --vhost shop; headrace amqp
+    exchange declare sales --type fanout --argument x-headrace-topic=sales
+    """
+    declared = ask(
+        cluster,
+        "exchange.declare",
+        vhost=vhost,
+        name=name,
+        type=type_,
+        durable=not transient,
+        auto_delete=auto_delete,
+        internal=internal,
+        arguments=arguments_of(argument),
+    )
+    if declared["created"]:
+        text = f"declared exchange {name} in vhost {vhost}"
+    else:
+        text = f"exchange {name} is there already in vhost {vhost}, and the same"
+    tell(text, {"vhost": vhost, **declared}, json=json)
+
+
+@app.command(alias="rm")
+def delete(
+    name: str,
+    *,
+    if_unused: Annotated[
+        bool, Parameter(name="--if-unused", help="Only while nothing is bound to it.")
+    ] = False,
+    vhost: Vhost = DEFAULT_VHOST,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Delete an exchange with its bindings; queues and their messages stay.
+
+    For example: headrace amqp exchange delete logs --if-unused --vhost shop
+    """
+    ask(cluster, "exchange.delete", vhost=vhost, name=name, if_unused=if_unused)
+    tell(f"deleted exchange {name} in vhost {vhost}", {"vhost": vhost, "exchange": name}, json=json)

@@ -1,0 +1,161 @@
+"""`headrace amqp queue`: list, declare, delete, purge."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from headrace.cli.amqp.arguments import Arguments, arguments_of
+from headrace.cli.amqp.asking import DEFAULT_VHOST, Column, OneVhost, Vhost, ask, show, tell
+from headrace.cli.shared.broker_options import BrokerOptions, Json
+from headrace.cli.shared.confirmation import Yes, confirm
+from headrace.cli.shared.failure import UsageError
+from headrace.cli.shared.output import counted
+from headrace.cli.shared.several import do_to_each
+from headrace.client.amqp import ask_amqp
+from headrace.client.sync import run
+
+app = App(
+    name="queue",
+    help="List, declare, delete and purge queues.",
+    default_parameter=Parameter(show_default=False, negative=()),
+)
+
+_TYPE = "x-queue-type"
+_COLUMNS: list[Column] = [
+    ("VHOST", "vhost"), ("QUEUE", "name"), ("TYPE", "type"), ("DURABLE", "durable"),
+    ("EXCLUSIVE", "exclusive"), ("READY", "messages_ready"),
+    ("UNACKED", "messages_unacknowledged"), ("CONSUMERS", "consumers"),
+    ("ARGUMENTS", "arguments"),
+]  # fmt: skip
+
+
+@app.command(name="list", alias=["ls"])
+def list_(
+    *,
+    vhost: OneVhost = None,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """List the queues with what is ready, unacknowledged, and who consumes.
+
+    For example: headrace amqp queue list; headrace amqp queue list --vhost shop --json
+    """
+    show(ask(cluster, "queue.list", vhost=vhost), _COLUMNS, json=json, none="there are no queues")
+
+
+@app.command
+def declare(
+    name: str,
+    *,
+    type_: Annotated[
+        Literal["classic", "quorum", "stream"],
+        Parameter(name="--type", show_default=True, help="What kind of queue."),
+    ] = "classic",
+    transient: Annotated[
+        bool, Parameter(name="--transient", help="It is gone after a restart, with its messages.")
+    ] = False,
+    auto_delete: Annotated[
+        bool, Parameter(name="--auto-delete", help="It goes with its last consumer.")
+    ] = False,
+    argument: Arguments = (),
+    vhost: Vhost = DEFAULT_VHOST,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Declare a queue, a durable one without --transient; no error where the same is there.
+
+    For example: headrace amqp queue declare orders --type quorum --vhost shop; headrace amqp queue
+    declare mails --argument x-max-length=1000 --argument x-overflow=reject-publish
+    """
+    arguments = arguments_of(argument)
+    if _TYPE in arguments:
+        raise UsageError(f"--argument {_TYPE}: --type says what kind of queue")
+    arguments[_TYPE] = type_
+    declared = ask(
+        cluster,
+        "queue.declare",
+        vhost=vhost,
+        name=name,
+        durable=not transient,
+        auto_delete=auto_delete,
+        arguments=arguments,
+    )
+    name = declared["queue"]
+    if declared["created"]:
+        text = f"declared queue {name} in vhost {vhost}"
+    else:
+        text = f"queue {name} is there already in vhost {vhost}, and the same"
+    tell(text, {"vhost": vhost, **declared}, json=json)
+
+
+@app.command(alias="rm")
+def delete(
+    *names: str,
+    if_unused: Annotated[
+        bool, Parameter(name="--if-unused", help="Only while nobody consumes; of classic queues.")
+    ] = False,
+    if_empty: Annotated[
+        bool, Parameter(name="--if-empty", help="Only while nothing is ready; of classic queues.")
+    ] = False,
+    vhost: Vhost = DEFAULT_VHOST,
+    yes: Yes = False,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> int:
+    """Delete queues with their messages and bindings; their consumers are cancelled.
+
+    For example: headrace amqp queue delete orders mails --vhost shop
+    """
+    _asked(names, "Delete {} with all messages?", vhost, yes=yes)
+    question = {"if_unused": if_unused, "if_empty": if_empty}
+    return _each(cluster, "deleted", "queue.delete", names, {"vhost": vhost, **question}, json=json)
+
+
+@app.command
+def purge(
+    *names: str,
+    vhost: Vhost = DEFAULT_VHOST,
+    yes: Yes = False,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> int:
+    """Delete the messages of queues that are ready; what consumers hold stays theirs.
+
+    For example: headrace amqp queue purge orders --vhost shop
+    """
+    _asked(names, "Delete all ready messages of {}?", vhost, yes=yes)
+    return _each(cluster, "purged", "queue.purge", names, {"vhost": vhost}, json=json)
+
+
+def _asked(names: tuple[str, ...], question: str, vhost: str, *, yes: bool) -> None:
+    """Ask whether these queues are meant. UsageError: there are none."""
+    if not names:
+        raise UsageError("name at least one queue")
+    what = f"queue {names[0]}" if len(names) == 1 else f"queues {', '.join(names)}"
+    confirm(question.format(f"{what} in vhost {vhost}"), yes=yes)
+
+
+def _each(
+    cluster: BrokerOptions,
+    done: str,
+    operation: str,
+    names: tuple[str, ...],
+    question: Mapping[str, object],
+    *,
+    json: bool,
+) -> int:
+    """Have each queue's messages go; returns the exit code."""
+    counts: dict[str, int] = {}
+    with cluster.client() as client:
+
+        def act(name: str) -> tuple[bool, str]:
+            count = run(ask_amqp(client, operation, **question, name=name))
+            counts[name] = count
+            # Of a stream that is deleted nobody says how many there were.
+            told = f": {counted(count, 'message')}" if count or done == "purged" else ""
+            return True, f"{done} {name}{told}"
+
+        return do_to_each(
+            "queue", names, done, act, lambda name: {"messages": counts.pop(name, None)}, json=json
+        )

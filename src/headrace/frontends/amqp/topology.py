@@ -1,0 +1,278 @@
+"""What administrators change of a vhost's topology: its exchanges, queues and bindings.
+
+Done by the methods of AMQP, so that rules, limits and texts are those that clients know. Beyond
+them: what is to be deleted or purged must be there, and a condition that is not looked at is
+refused. Bindings are deleted as lists show them.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from headrace.coordination.queues.model.exchanges import Binding, Destination
+from headrace.coordination.queues.queue_settings import QueueType
+from headrace.coordination.queues.refusals import EXCHANGE, QUEUE, not_found, refused, resource_text
+from headrace.frontends.amqp import direct_replies
+from headrace.frontends.amqp.administered_methods import as_client_sends, do_method
+from headrace.frontends.amqp.listing import no_vhost, plain
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.wire.amqp.field_table import TABLE_DEPTH_MAX, FieldTable, FieldValue, Long
+from headrace.wire.amqp.methods import Method
+from headrace.wire.amqp.model_methods import (
+    ExchangeBind,
+    ExchangeDeclare,
+    ExchangeDelete,
+    ExchangeUnbind,
+    QueueBind,
+    QueueDeclare,
+    QueueDelete,
+    QueuePurge,
+    QueueUnbind,
+)
+from headrace.wire.amqp.reply_codes import AmqpError, ReplyCode
+
+if TYPE_CHECKING:
+    from headrace.coordination.queues.engine.queue_host import QueueHost
+    from headrace.frontends.amqp.queue_broker import QueueBroker
+
+Question = Mapping[str, Any]
+Do = Callable[[Question], Awaitable[object]]
+
+_INT64 = range(-(1 << 63), 1 << 63)
+_CODES = {
+    ReplyCode.NOT_FOUND: ErrorCode.RESOURCE_NOT_FOUND,
+    ReplyCode.INTERNAL_ERROR: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""Kafka's codes for those of AMQP; INVALID_REQUEST for the others."""
+_REMEDIES = {
+    "NOT_FOUND - no queue '": "see: headrace amqp queue list",
+    "NOT_FOUND - no exchange '": "see: headrace amqp exchange list",
+    "NOT_FOUND - no binding ": "see: headrace amqp binding list",
+    "RESOURCE_LOCKED - ": "the connection that owns it takes it along when it ends: headrace amqp"
+    " connection close",
+    "PRECONDITION_FAILED - inequivalent arg ": "declare it as it is, or delete it first",
+    "PRECONDITION_FAILED - cannot declare queue ": "headrace amqp vhost alter --max-queues allows"
+    " more",
+    "NOT_IMPLEMENTED - cannot delete queue ": "leave the flag out to delete it",
+    "NOT_IMPLEMENTED - queue.purge ": "headrace topic trim shortens a stream, by the name of its"
+    " topic",
+}
+"""What to do about a refusal, by what its text begins with."""
+
+
+class Topology:
+    """The changes of all vhosts' exchanges, queues and bindings. On the deciding thread."""
+
+    def __init__(self, queues: "QueueBroker") -> None:
+        self._queues = queues
+        self.changes: dict[str, Do] = {
+            "queue.declare": self._declare_queue,
+            "queue.delete": self._delete_queue,
+            "queue.purge": self._purge_queue,
+            "exchange.declare": self._declare_exchange,
+            "exchange.delete": self._delete_exchange,
+            "binding.create": self._create_binding,
+            "binding.delete": self._delete_bindings,
+        }
+
+    # queues
+
+    async def _declare_queue(self, question: Question) -> object:
+        host = self._host(question)
+        method = QueueDeclare(
+            queue=_name(question, "name"),
+            durable=_flag(question, "durable"),
+            auto_delete=_flag(question, "auto_delete"),
+            arguments=_table(question),
+        )
+        if method.queue.startswith(direct_replies.QUEUE_NAME):
+            # Clients are told that it is there; an administrator has no channel to be answered on.
+            raise _refusal(refused(f"queue '{method.queue}' is none: it stands for direct replies"))
+        created = method.queue not in host.queues
+        declared = await self._do(host, method)
+        return {
+            "queue": declared.queue,
+            "created": created,
+            "messages": declared.message_count,
+            "consumers": declared.consumer_count,
+        }
+
+    async def _delete_queue(self, question: Question) -> object:
+        host, name = self._host(question), _name(question, "name")
+        if_unused, if_empty = _flag(question, "if_unused"), _flag(question, "if_empty")
+        queue = host.queues.get(name)
+        if queue is None:
+            raise _refusal(not_found(resource_text(QUEUE, name, host.name)))
+        if queue.settings.queue_type is QueueType.STREAM and (if_unused or if_empty):
+            resource = resource_text(QUEUE, name, host.name)
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"{resource} is a stream, for which --if-unused and --if-empty are not looked at:"
+                " leave them out to delete it",
+            )
+        deleted = await self._do(
+            host, QueueDelete(queue=name, if_unused=if_unused, if_empty=if_empty)
+        )
+        return deleted.message_count
+
+    async def _purge_queue(self, question: Question) -> object:
+        host = self._host(question)
+        purged = await self._do(host, QueuePurge(queue=_name(question, "name")))
+        return purged.message_count
+
+    # exchanges
+
+    async def _declare_exchange(self, question: Question) -> object:
+        host = self._host(question)
+        method = ExchangeDeclare(
+            exchange=_name(question, "name"),
+            type=_text(question, "type"),
+            durable=_flag(question, "durable"),
+            auto_delete=_flag(question, "auto_delete"),
+            internal=_flag(question, "internal"),
+            arguments=_table(question),
+        )
+        created = method.exchange not in host.model.exchanges
+        await self._do(host, method)
+        return {"exchange": method.exchange, "created": created}
+
+    async def _delete_exchange(self, question: Question) -> None:
+        host, name = self._host(question), _name(question, "name")
+        if name not in host.model.exchanges:
+            raise _refusal(not_found(resource_text(EXCHANGE, name, host.name)))
+        await self._do(host, ExchangeDelete(exchange=name, if_unused=_flag(question, "if_unused")))
+
+    # bindings
+
+    async def _create_binding(self, question: Question) -> object:
+        host = self._host(question)
+        source, destination = _ends(question)
+        binding = Binding(source, destination, _text(question, "routing_key"), _table(question))
+        method = _bind(binding)
+        created = not host.model.bindings.has(binding)
+        await self._do(host, method)
+        return {"created": created}
+
+    async def _delete_bindings(self, question: Question) -> int:
+        """Delete what a list shows so: kinds of numbers tell bindings apart, and are not shown."""
+        host = self._host(question)
+        source, destination = _ends(question)
+        key, arguments = _text(question, "routing_key"), _shown(_table(question))
+        exchange = host.model.exchanges.get(source)
+        found = [
+            binding
+            for binding in (() if exchange is None else exchange.bindings.values())
+            if (binding.destination, binding.routing_key) == (destination, key)
+            and _shown(binding.arguments) == arguments
+        ]
+        if not found:
+            kind, name = destination
+            raise _refusal(
+                not_found(
+                    f"binding from {resource_text(EXCHANGE, source, host.name)} to {kind} '{name}'"
+                    f" with the routing key '{key}' and these arguments"
+                )
+            )
+        for binding in found:
+            await self._do(host, _unbind(binding))
+        return len(found)
+
+    # all
+
+    async def _do(self, host: "QueueHost", method: Method) -> Any:  # noqa: ANN401 - a method's own answer
+        method = as_client_sends(method)
+        try:
+            return await do_method(self._queues, host, method)
+        except AmqpError as error:
+            raise _refusal(error) from error
+
+    def _host(self, question: Question) -> "QueueHost":
+        vhost = _text(question, "vhost")
+        host = self._queues.virtual_hosts.hosts.get(vhost)
+        if host is None:
+            raise no_vhost(vhost)
+        return host
+
+
+def _refusal(error: AmqpError) -> ApiError:
+    """Return what an administrator is told: RabbitMQ's text, and what to do about it."""
+    text = str(error)
+    remedy = next((what for begin, what in _REMEDIES.items() if text.startswith(begin)), None)
+    code = _CODES.get(error.code, ErrorCode.INVALID_REQUEST)
+    return ApiError(code, text if remedy is None else f"{text.rstrip('.')}; {remedy}")
+
+
+def _ends(question: Question) -> tuple[str, Destination]:
+    """Return the source and the destination of a binding that is asked about."""
+    kind = _text(question, "to")
+    if kind not in {QUEUE, EXCHANGE}:
+        raise ValueError(f"a binding leads to a {QUEUE} or an {EXCHANGE}, not to {kind!r}")
+    return _name(question, "source"), Destination(kind, _name(question, "destination"))
+
+
+def _bind(binding: Binding) -> Method:
+    source, (kind, name), key, _ = binding
+    arguments = cast("FieldTable", binding.arguments)
+    if kind == QUEUE:
+        return QueueBind(queue=name, exchange=source, routing_key=key, arguments=arguments)
+    return ExchangeBind(destination=name, source=source, routing_key=key, arguments=arguments)
+
+
+def _unbind(binding: Binding) -> Method:
+    source, (kind, name), key, _ = binding
+    arguments = cast("FieldTable", binding.arguments)
+    if kind == QUEUE:
+        return QueueUnbind(queue=name, exchange=source, routing_key=key, arguments=arguments)
+    return ExchangeUnbind(destination=name, source=source, routing_key=key, arguments=arguments)
+
+
+def _shown(arguments: Mapping[str, object]) -> str:
+    """Return arguments as lists show them, to be compared: true, 1 and 1.0 are three values."""
+    return json.dumps(plain(arguments), sort_keys=True)
+
+
+def _text(question: Question, word: str) -> str:
+    value = question[word]
+    if not isinstance(value, str):
+        raise ValueError(f"{word} {value!r} is no text")
+    return value
+
+
+def _name(question: Question, word: str) -> str:
+    """Return a name; ValueError where it has line ends, which names of AMQP lose."""
+    name = _text(question, word)
+    if "\r" in name or "\n" in name:
+        raise ValueError(f"{word} {name!r} has a line end in it")
+    return name
+
+
+def _flag(question: Question, word: str) -> bool:
+    value = question.get(word, False)
+    if not isinstance(value, bool):
+        raise ValueError(f"{word} is true or false, not {value!r}")
+    return value
+
+
+def _table(question: Question) -> FieldTable:
+    """Return arguments as RabbitMQ's own tools give them: an integer is a long."""
+    arguments = question.get("arguments", {})
+    if not isinstance(arguments, dict):
+        raise ValueError(f"arguments are an object of JSON, not {arguments!r}")
+    return {name: _field(value, TABLE_DEPTH_MAX) for name, value in arguments.items()}
+
+
+def _field(value: object, depth_left: int) -> FieldValue:
+    match value:
+        case None | bool() | float() | str():
+            return value
+        case int():
+            if value not in _INT64:
+                raise ValueError(f"{value} is too large a number: quotes make it a string")
+            return Long(value)
+        case _ if not depth_left:
+            raise ValueError(f"arguments are nested deeper than {TABLE_DEPTH_MAX}")
+        case dict():
+            return {name: _field(inner, depth_left - 1) for name, inner in value.items()}
+        case list():
+            return [_field(inner, depth_left - 1) for inner in value]
+    raise ValueError(f"{value!r} is no value of JSON")
