@@ -60,6 +60,8 @@ REFUSALS: list[tuple[str, dict[str, Any], ErrorCode, str]] = [
      "ACCESS_REFUSED - operation not permitted on the default exchange"),
     ("queue.declare", {"name": "r", "arguments": {"x-max-length": "five"}},
      ErrorCode.INVALID_REQUEST, "PRECONDITION_FAILED - invalid arg 'x-max-length' for queue 'r'"),
+    ("queue.declare", {"name": "r", "arguments": {"x-dead-letter-exchange": "no UTF-8: \udc80"}},
+     ErrorCode.INVALID_REQUEST, "PRECONDITION_FAILED - invalid type 'longstr' for arg"),
     ("queue.declare", {"name": "r", "durable": False, "arguments": {"x-queue-type": "quorum"}},
      ErrorCode.INVALID_REQUEST,
      "PRECONDITION_FAILED - invalid property 'non-durable' for queue 'r' in vhost '/'"),

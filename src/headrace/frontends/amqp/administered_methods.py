@@ -11,7 +11,6 @@ from headrace.coordination.queues.permissions.access import FULL_ACCESS
 from headrace.frontends.amqp.channel_methods import PlayedChannel
 from headrace.frontends.amqp.client import Client
 from headrace.frontends.amqp.ports import Peer
-from headrace.model.errors import Malformed
 from headrace.security.identity import USER, Principal
 from headrace.wire.amqp.frames import FRAME_HEADER_BYTES
 from headrace.wire.amqp.methods import Method, MethodId, decode_method, encode_method
@@ -73,17 +72,17 @@ class _Answer:
 
 
 def as_client_sends(method: Method) -> Method:
-    """Return a method as it is read from a client's frame; ValueError where no frame holds it."""
+    """Return a method as it is read from a client's frame; ValueError where no frame holds it.
+
+    Its tables are nested no deeper than frames' may be.
+    """
     try:
         frame = encode_method(_NUMBER, method)
     except UnicodeEncodeError as error:
         raise ValueError(f"a text is not to be written in UTF-8: {error.reason}") from None
     if len(frame) > METHOD_BYTES_MAX:
         raise ValueError(f"{len(frame)} bytes: at most {METHOD_BYTES_MAX} may be asked at once")
-    try:
-        return decode_method(frame[FRAME_HEADER_BYTES:-1])
-    except Malformed as error:
-        raise ValueError(str(error)) from None
+    return decode_method(frame[FRAME_HEADER_BYTES:-1])
 
 
 async def do_method(queues: "QueueBroker", host: "QueueHost", method: Method) -> Any:  # noqa: ANN401 - a method's own answer
