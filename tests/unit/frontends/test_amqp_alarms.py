@@ -35,10 +35,10 @@ KNOWS: FieldTable = {"capabilities": {"connection.blocked": True}}
 class Alarmed:
     """Alarms with a disk and a memory that the test fills."""
 
-    def __init__(self, least: int = LEAST) -> None:
+    def __init__(self, least: int = LEAST, *, free: int = 100 * LEAST) -> None:
         self.clock = HandClock()
         self.memory = MemoryUse(1 << 20)
-        self.free: int | OSError = 100 * LEAST
+        self.free: int | OSError = free
         self.told: list[str | None] = []
         self.looks = 0
         self.alarms = ResourceAlarms(
@@ -99,6 +99,27 @@ def test_a_disk_that_cannot_be_looked_at_changes_nothing(caplog: pytest.LogCaptu
     room.free = 0
     room.clock.advance(LOOK_SECONDS_MAX)
     assert room.told == ["low on disk"]
+
+
+def test_a_disk_that_is_low_when_the_broker_starts_is_told_at_once() -> None:
+    assert Alarmed(free=LEAST - 1).told == ["low on disk"]
+
+
+def test_a_disk_far_below_the_bound_is_not_looked_at_all_the_time() -> None:
+    room = Alarmed(free=0)
+    room.looks = 0
+    room.clock.advance(40)
+    assert room.looks == 40 * 250_000_000 // LEAST
+
+
+def test_a_disk_that_was_low_and_cannot_be_looked_at_is_low_until_there_is_room_again() -> None:
+    room = Alarmed(free=0)
+    room.free = OSError("gone")
+    room.clock.advance(2 * LOOK_SECONDS_MAX)
+    assert (room.told, room.alarms.reason) == (["low on disk"], "low on disk")
+    room.free = LEAST
+    room.clock.advance(LOOK_SECONDS_MAX)
+    assert room.told == ["low on disk", None]
 
 
 def test_without_a_bound_the_disk_is_not_looked_at_and_no_timer_runs() -> None:
