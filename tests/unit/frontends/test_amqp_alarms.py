@@ -6,6 +6,8 @@ from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.frontends.amqp.alarms import LOOK_SECONDS_MAX, LOOK_SECONDS_MIN, ResourceAlarms
 from headrace.ports.deadlines import Deadlines
 from headrace.wire.amqp.control_methods import (
+    ChannelClose,
+    ChannelCloseOk,
     ConnectionBlocked,
     ConnectionClose,
     ConnectionUnblocked,
@@ -20,6 +22,7 @@ from headrace.wire.amqp.model_methods import (
     BasicConsume,
     BasicPublish,
     BasicQos,
+    ExchangeUnbind,
     QueuePurge,
 )
 from headrace.wire.amqp.properties import Properties, make_header
@@ -162,6 +165,16 @@ def test_what_came_before_a_publish_is_done_and_what_is_behind_it_waits() -> Non
     client.connection.unblock(client.now)
     client.raw(b"")
     assert channel.methods == [BasicQos(0, 5)]
+
+
+def test_methods_that_are_called_40_in_other_classes_are_no_publishes() -> None:
+    client = opened()
+    client.channel()
+    client.connection.block("low on memory")
+    client.raw(encode_method(1, ExchangeUnbind(0, "a", "b", "k", False, {})))
+    client.raw(encode_method(1, ChannelClose(200, "", 0, 0)))
+    assert not client.connection.holds_publishes
+    assert ChannelCloseOk() in client.heard()
 
 
 def test_a_body_that_had_begun_is_taken_whatever_it_looks_like() -> None:
