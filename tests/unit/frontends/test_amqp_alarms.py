@@ -6,6 +6,8 @@ from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.frontends.amqp.alarms import LOOK_SECONDS_MAX, LOOK_SECONDS_MIN, ResourceAlarms
 from headrace.ports.deadlines import Deadlines
 from headrace.wire.amqp.control_methods import (
+    ChannelClose,
+    ChannelCloseOk,
     ConnectionBlocked,
     ConnectionClose,
     ConnectionUnblocked,
@@ -20,6 +22,7 @@ from headrace.wire.amqp.model_methods import (
     BasicConsume,
     BasicPublish,
     BasicQos,
+    ExchangeUnbind,
     QueuePurge,
 )
 from headrace.wire.amqp.properties import Properties, make_header
@@ -35,10 +38,10 @@ KNOWS: FieldTable = {"capabilities": {"connection.blocked": True}}
 class Alarmed:
     """Alarms with a disk and a memory that the test fills."""
 
-    def __init__(self, least: int = LEAST) -> None:
+    def __init__(self, least: int = LEAST, *, free: int = 100 * LEAST) -> None:
         self.clock = HandClock()
         self.memory = MemoryUse(1 << 20)
-        self.free: int | OSError = 100 * LEAST
+        self.free: int | OSError = free
         self.told: list[str | None] = []
         self.looks = 0
         self.alarms = ResourceAlarms(
@@ -101,6 +104,27 @@ def test_a_disk_that_cannot_be_looked_at_changes_nothing(caplog: pytest.LogCaptu
     assert room.told == ["low on disk"]
 
 
+def test_a_disk_that_is_low_when_the_broker_starts_is_told_at_once() -> None:
+    assert Alarmed(free=LEAST - 1).told == ["low on disk"]
+
+
+def test_a_disk_far_below_the_bound_is_not_looked_at_all_the_time() -> None:
+    room = Alarmed(free=0)
+    room.looks = 0
+    room.clock.advance(40)
+    assert room.looks == 40 * 250_000_000 // LEAST
+
+
+def test_a_disk_that_was_low_and_cannot_be_looked_at_is_low_until_there_is_room_again() -> None:
+    room = Alarmed(free=0)
+    room.free = OSError("gone")
+    room.clock.advance(2 * LOOK_SECONDS_MAX)
+    assert (room.told, room.alarms.reason) == (["low on disk"], "low on disk")
+    room.free = LEAST
+    room.clock.advance(LOOK_SECONDS_MAX)
+    assert room.told == ["low on disk", None]
+
+
 def test_without_a_bound_the_disk_is_not_looked_at_and_no_timer_runs() -> None:
     room = Alarmed(0)
     room.clock.advance(100)
@@ -141,6 +165,16 @@ def test_what_came_before_a_publish_is_done_and_what_is_behind_it_waits() -> Non
     client.connection.unblock(client.now)
     client.raw(b"")
     assert channel.methods == [BasicQos(0, 5)]
+
+
+def test_methods_that_are_called_40_in_other_classes_are_no_publishes() -> None:
+    client = opened()
+    client.channel()
+    client.connection.block("low on memory")
+    client.raw(encode_method(1, ExchangeUnbind(0, "a", "b", "k", False, {})))
+    client.raw(encode_method(1, ChannelClose(200, "", 0, 0)))
+    assert not client.connection.holds_publishes
+    assert ChannelCloseOk() in client.heard()
 
 
 def test_a_body_that_had_begun_is_taken_whatever_it_looks_like() -> None:

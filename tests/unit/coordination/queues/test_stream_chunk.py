@@ -2,8 +2,14 @@
 
 import pytest
 
+from headrace.coordination.queues.messages.memory_messages import MESSAGE_BYTES
 from headrace.coordination.queues.messages.message_window import WindowsBytes
-from headrace.coordination.queues.messages.stream_chunk import Chunk, ChunkCache, with_offsets
+from headrace.coordination.queues.messages.stream_chunk import (
+    CHUNK_BYTES,
+    Chunk,
+    ChunkCache,
+    with_offsets,
+)
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.field_table import Long
 from headrace.wire.amqp.properties import (
@@ -102,6 +108,13 @@ def test_a_filter_counts_what_it_finds_not_what_it_passes() -> None:
 
 
 # The cache
+
+
+def test_a_stretch_counts_headers_bodies_and_something_for_each_message() -> None:
+    short, long = message(b"a"), message(b"b" * 1000, PROPERTIES._replace(app_id="a" * 200))
+    sizes = [len(each.body) + len(each.header) for each in (short, long)]
+    stretch = Chunk(0, 9, [3, 5], [short, long])
+    assert stretch.bytes == sum(sizes) + 2 * MESSAGE_BYTES + CHUNK_BYTES
 
 
 def test_a_cache_finds_the_stretch_that_tells_of_an_offset() -> None:
