@@ -277,6 +277,8 @@ def log_statistics(file: WrittenFile) -> Mapping[str, Any]:
         if isinstance(low, bytes | bytearray):
             continue
         nulls[column] = null_count
+        if isinstance(low, float):
+            continue  # NaN is the greatest to Spark, and beyond Parquet's bounds
         if len(str(low)) + len(str(high)) <= _TEXT_BYTES_MAX * 2:
             least[column], greatest[column] = _plain(low), _plain(high)
     return {
@@ -295,8 +297,8 @@ def _partition_text(value: Any) -> str | None:  # noqa: ANN401 - any partition c
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any of Parquet's types
     if isinstance(value, datetime):
-        utc = value.astimezone(UTC) if value.tzinfo else value
-        return utc.strftime("%Y-%m-%dT%H:%M:%S.%f") + ("Z" if value.tzinfo else "")
+        utc = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+        return utc.isoformat(timespec="microseconds") + ("Z" if value.tzinfo else "")
     if isinstance(value, date):
         return value.isoformat()
     return value if isinstance(value, int | float | bool | str) else str(value)

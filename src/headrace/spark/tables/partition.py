@@ -7,7 +7,7 @@ Parquet keep as a column `<column>_day` and Iceberg as a hidden partition.
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.spark.errors import OptionError
+from headrace.spark.tables.errors import TableError
 
 Key = tuple[str | None, ...]
 """A partition's values as text, null as None."""
@@ -89,7 +90,7 @@ def split(
     dictionaries = []
     for field in fields:
         encoded = _values(batch.column(field.column), field).dictionary_encode("encode")
-        dictionaries.append(encoded.dictionary.to_pylist())
+        dictionaries.append(_values_of(encoded.dictionary, field))
         codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
     order = np.argsort(codes, kind="stable")
     sorted_codes = codes[order]
@@ -103,6 +104,17 @@ def split(
             code, place = divmod(code, len(dictionary))
             key.append(_text(dictionary[place]))
         yield tuple(reversed(key)), batch if whole else batch.take(pa.array(order[start:end]))
+
+
+def _values_of(dictionary: pa.Array, field: PartitionField) -> list[Any]:
+    try:
+        values: list[Any] = dictionary.to_pylist()
+    except OverflowError:
+        raise TableError(
+            f"partitionBy: {field.name} of some rows is outside of the years 1 to 9999, and names "
+            "no partition; filter these rows out, or partition by another column"
+        ) from None
+    return values
 
 
 def _values(column: pa.Array, field: PartitionField) -> pa.Array:
