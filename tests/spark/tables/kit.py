@@ -107,8 +107,22 @@ class Prepared:
     def marker(self) -> Marker:
         return marker_of_batch(self.run.options["pipeline"], self.run.checkpoint, self.batch)
 
-    def commit(self, table: Table | None = None) -> bool:
-        return commit(table or self.run.table, self.files, self.attempts, self.marker)
+    def commit(self, table: Table | None = None, *, overwrite: bool = False) -> bool:
+        table = table or self.run.table
+        return commit(table, self.files, self.attempts, self.marker, overwrite=overwrite)
+
+
+def write(run: Run, batch: int, *parts: pa.RecordBatch, overwrite: bool = False) -> bool:
+    """Plan a batch and commit it, a task for each part; whether the table did not hold it."""
+    run.plan(batch, batch)
+    return run.tasks(batch, *parts).commit(overwrite=overwrite)
+
+
+def held(run: Run) -> set[str]:
+    """The files of the table as it is now."""
+    table = run.table
+    table.reload()
+    return set(table.held())
 
 
 def read(path: Path, kind: str, table: str = "sales.orders") -> pa.Table:

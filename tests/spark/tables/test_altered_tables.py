@@ -6,19 +6,23 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import StringType
 
 from headrace.spark.errors import OptionError
+from headrace.spark.tables.partition import PartitionField, directory_of
 from tests.spark.tables.kit import (
     FORMATS,
     Run,
+    held,
     iceberg_table,
     offsets,
     parquet_files,
     read,
     rows,
+    write,
 )
 
 ITEM = pa.struct([("name", pa.string()), ("count", pa.int32())])
@@ -35,17 +39,6 @@ def nested(first: int, schema: pa.Schema = NESTED) -> pa.RecordBatch:
     ]  # fmt: skip
     arrays = [pa.array(values, kind.type) for values, kind in zip(columns, schema, strict=True)]
     return pa.record_batch(arrays, schema=schema)
-
-
-def write(run: Run, batch: int, part: pa.RecordBatch) -> None:
-    run.plan(batch, batch)
-    assert run.tasks(batch, part).commit()
-
-
-def held(run: Run) -> set[str]:
-    table = run.table
-    table.reload()
-    return set(table.held())
 
 
 def test_what_spark_appends_to_an_iceberg_table_is_merged_too(tmp_path: Path) -> None:
@@ -149,3 +142,22 @@ def test_a_warehouse_that_icebergs_uris_cannot_name_is_refused(tmp_path: Path, l
     with pytest.raises(OptionError, match=r"path: .* has # or \?"):
         Run(tmp_path / f"a{letter}b", "iceberg").batch(0, 0, 10)
     assert not (tmp_path / "a").exists()
+
+
+def test_texts_in_paths_are_escaped_as_hive_does() -> None:
+    fields = [PartitionField("region"), PartitionField("time", by_day=True)]
+    texts = ("aü b+-_.~@$&(),;<>|!`€😀", "2026-11-24")
+    assert directory_of(fields, texts) == f"region={texts[0]}/time_day=2026-11-24"
+    escaped = "".join(f"%{ord(letter):02X}" for letter in "\"#%'*/:=?\\{[]^\x7f\x01\x1f\n")
+    assert directory_of(fields[:1], ("\"#%'*/:=?\\{[]^\x7f\x01\x1f\n",)) == f"region={escaped}"
+    assert directory_of(fields[:1], (None,)) == "region=__HIVE_DEFAULT_PARTITION__"
+
+
+def test_empty_texts_and_nulls_of_a_delta_table_are_merged_together(tmp_path: Path) -> None:
+    run = Run(tmp_path, "delta", partitionBy="text", mergeEvery=2)
+    for batch, texts in enumerate([["", "a"], [None, ""]]):
+        columns = [pa.array([0, 1]), pa.array(texts, pa.string())]
+        write(run, batch, pa.record_batch(columns, names=["offset", "text"]))
+    found = sorted(read(run.path, "delta").column("text").to_pylist(), key=str)
+    assert found == [None, None, None, "a"]
+    assert len(DeltaTable(str(run.path)).file_uris()) == 2

@@ -48,6 +48,7 @@ except ImportError as error:
     raise SourceError(f'{error.name} is missing: pip install "headrace[tables]"') from error
 
 OWNER = "headrace.pipeline"
+_FORMAT_VERSION_MAX = 2
 _RETRIES = "commit.retry.num-retries"
 
 
@@ -100,6 +101,7 @@ class Iceberg(Table):
             compression=self.options.compression,
             file_bytes=self.options.file_bytes,
             directory="data",
+            keeps_empty_texts=True,
         )
 
     def reload(self) -> None:
@@ -232,7 +234,12 @@ class Iceberg(Table):
             pass  # another run made it meanwhile
 
     def _check(self, schema: pa.Schema, there: pa.Schema) -> None:
-        """Raise TableError where columns or partitions are others."""
+        """Raise TableError where columns, partitions or the format's version are others."""
+        if self._opened.format_version > _FORMAT_VERSION_MAX:
+            raise TableError(
+                f"{self.options.table} has format-version {self._opened.format_version}, and "
+                f"pyiceberg writes {_FORMAT_VERSION_MAX}: no table goes back, write to another"
+            )
         for column in schema:
             kind = there.field(column.name).type
             if not fits(column.type, kind):

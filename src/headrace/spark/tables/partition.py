@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +20,7 @@ Key = tuple[str | None, ...]
 """A partition's values as text, null as None."""
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 """As Hive, Spark and Delta write a null partition value."""
+_ESCAPED = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
 _PLAIN = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_date32,
           pa.types.is_boolean)  # fmt: skip
 
@@ -72,9 +72,14 @@ def check_fields(fields: Sequence[PartitionField], schema: pa.Schema) -> None:
 def directory_of(fields: Sequence[PartitionField], key: Key) -> str:
     """Return "region=eu/timestamp_day=2026-11-23", escaped as Hive does; "" for no fields."""
     return "/".join(
-        f"{field.name}={NULL_DIRECTORY if value is None else quote(value, safe=' ')}"
+        f"{field.name}={NULL_DIRECTORY if value is None else _escaped(value)}"
         for field, value in zip(fields, key, strict=True)
     )
+
+
+def _escaped(text: str) -> str:
+    """Return a text as Hive has it in a path: Spark takes each %xx of others for a letter."""
+    return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
 
 def split(
