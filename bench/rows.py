@@ -16,6 +16,7 @@ from bench import (
 )
 from bench.checkouts import HERE
 from bench.report import Goal
+from bench.spark_peer import CONNECTOR
 from bench.subjects import Broker, Headrace
 
 SECONDS = 4.0
@@ -225,7 +226,7 @@ def spark_batch(beside_kafka: bool, records: int) -> Callable[[Broker, str], Fig
             broker.bootstrap,
             topic,
             root=reader.root,
-            python=spark_scan.connector_python() if beside_kafka else reader.python,
+            python=CONNECTOR.python() if beside_kafka else reader.python,
             connector=ours is None,
         )
         if found["rows"] != written:

@@ -6,75 +6,34 @@ over all rounds, so that all of them are warm.
 
 import argparse
 import importlib
-import json
 import os
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from bench.spark_scan import CORES, connector_jars, environment
-from tests.support.process import wait_or_kill
+from bench.spark_peer import CONNECTOR
+from bench.spark_scan import CORES, environment
+from tests.support.line_process import LineProcess, answers_alone, serve
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-END_SECONDS_MAX = 30
-_ERROR_CHARACTERS_MAX = 3000
 
 
-class SparkProcess:
+class SparkProcess(LineProcess):
     """A session of `local[2]` run by `python`; `connector`: with the Kafka connector's jars."""
 
     def __init__(self, python: Path, root: Path, *, connector: bool) -> None:
-        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed at the end
         command = [str(python), "-m", "bench.spark_process", *["--connector"][: int(connector)]]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True,
-            cwd=root, env=environment(root),
-        )  # fmt: skip
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End it, at once where something failed. The JVM ends with the Python that started it."""
-        if error is not None:
-            self._process.terminate()
-        elif self._process.stdin is not None:
-            self._process.stdin.close()
-        wait_or_kill(self._process, END_SECONDS_MAX)
-        self._said.close()
+        super().__init__(command, root, environment(root))
 
     def call(self, module: str, function: str, *arguments: object) -> Any:  # noqa: ANN401
         """Have it call `bench.<module>.<function>(session, *arguments)`; what that returns."""
-        pipes = self._process.stdin, self._process.stdout
-        if pipes[0] is None or pipes[1] is None:
-            raise RuntimeError("the process has no pipes")
-        try:
-            pipes[0].write(json.dumps([module, function, arguments]) + "\n")
-            pipes[0].flush()
-            answer = pipes[1].readline()
-        except BrokenPipeError:
-            answer = ""
-        if not answer:
-            self._process.wait(END_SECONDS_MAX)
-            self._said.seek(0)
-            said = self._said.read()[-_ERROR_CHARACTERS_MAX:]
-            raise RuntimeError(f"bench.{module}.{function} failed:\n{said}")
-        return json.loads(answer)
+        return self.ask([module, function, arguments])
 
     def cpu_seconds(self) -> float:
         """User and system time of it, its JVM and Spark's Python workers, those that ended too."""
-        taken, pending = 0, [self._process.pid]
+        taken, pending = 0, [self.pid]
         children = _children()
         while pending:
             pid = pending.pop()
@@ -109,7 +68,7 @@ def _session(connector: bool) -> "SparkSession":
     }
     if not connector:
         return headrace.spark.session("bench", **settings)
-    settings["spark.jars"] = ",".join(map(str, connector_jars()))
+    settings["spark.jars"] = ",".join(map(str, CONNECTOR.jars()))
     return headrace.spark.builder("bench", **settings).getOrCreate()
 
 
@@ -117,15 +76,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--connector", action="store_true", help="with the connector's jars")
     given = parser.parse_args()
-    # Standard output is for answers alone, whatever Spark's children write to theirs.
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    answers = answers_alone()
     spark = _session(given.connector)
+
+    def call(request: Any) -> object:  # noqa: ANN401 - JSON
+        module, function, arguments = request
+        return getattr(importlib.import_module(f"bench.{module}"), function)(spark, *arguments)
+
     try:
-        for line in sys.stdin:
-            module, function, arguments = json.loads(line)
-            found = getattr(importlib.import_module(f"bench.{module}"), function)(spark, *arguments)
-            print(json.dumps(found), file=answers, flush=True)
+        serve(answers, call)
     finally:
         spark.stop()
 

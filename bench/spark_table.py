@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from bench import spark_scan
+from bench import spark_peer, spark_scan
 from bench.__main__ import Table
 from bench.checkouts import HERE
 from bench.report import Goal, print_table
@@ -58,7 +58,7 @@ class Side:
 
 def _python(subjects: Sequence[Subject]) -> Path:
     """The Python of all sides: one pyspark."""
-    return spark_scan.connector_python() if CONNECTOR in subjects else HERE.python
+    return spark_peer.CONNECTOR.python() if CONNECTOR in subjects else HERE.python
 
 
 @contextmanager

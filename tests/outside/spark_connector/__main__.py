@@ -3,7 +3,7 @@
     python -m tests.outside.spark_connector
 
 The Spark is the one that the connector's jars are for, in an environment made at first use (see
-`bench/spark_scan.py`); jars come by Maven. Exits with 1 where a case fails.
+`bench/spark_peer.py`); jars come by Maven. Exits with 1 where a case fails.
 """
 
 import json
@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.spark_scan import CONNECTOR_PYSPARK, ROOT, connector_jars, connector_python
+from bench.spark_peer import CONNECTOR, ROOT
 from tests.support.process import BrokerProcess
 
 SECONDS_MAX = 500
@@ -21,8 +21,8 @@ SECONDS_MAX = 500
 
 def main() -> int:
     """Print a verdict for each case; return the command's exit code."""
-    jars, python = connector_jars(), connector_python()
-    print(f"spark {CONNECTOR_PYSPARK}: {', '.join(jar.name for jar in jars)}")
+    jars, python = CONNECTOR.jars(), CONNECTOR.python()
+    print(f"spark {CONNECTOR.pyspark}: {', '.join(jar.name for jar in jars)}")
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch)
         with BrokerProcess(directory / "broker") as broker:

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -12,6 +12,9 @@ from headrace.spark.tables.marker import Marker, marker_of_batch
 from headrace.spark.tables.options import parse_table_options
 from headrace.spark.tables.sink import table_of
 from headrace.spark.tables.table import Table, commit, open_table
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table as IcebergTable
 
 FORMATS = ("parquet", "delta", "iceberg")
 DAY_US = 86_400_000_000
@@ -76,7 +79,7 @@ class Run:
     def tasks(self, batch: int, *parts: pa.RecordBatch) -> "Prepared":
         """What tasks do, one for each part."""
         table = self.table
-        layout = open_table(table, SCHEMA)
+        layout = open_table(table, parts[0].schema if parts else SCHEMA)
         prepared = Prepared(self, batch)
         for part in parts:
             attempt = Attempt(layout.location, "orders", batch)
@@ -104,24 +107,43 @@ class Prepared:
     def marker(self) -> Marker:
         return marker_of_batch(self.run.options["pipeline"], self.run.checkpoint, self.batch)
 
-    def commit(self, table: Table | None = None) -> bool:
-        return commit(table or self.run.table, self.files, self.attempts, self.marker)
+    def commit(self, table: Table | None = None, *, overwrite: bool = False) -> bool:
+        table = table or self.run.table
+        return commit(table, self.files, self.attempts, self.marker, overwrite=overwrite)
 
 
-def read(path: Path, kind: str) -> pa.Table:
-    """The whole table, by its own library."""
+def write(run: Run, batch: int, *parts: pa.RecordBatch, overwrite: bool = False) -> bool:
+    """Plan a batch and commit it, a task for each part; whether the table did not hold it."""
+    run.plan(batch, batch)
+    return run.tasks(batch, *parts).commit(overwrite=overwrite)
+
+
+def held(run: Run) -> set[str]:
+    """The files of the table as it is now."""
+    table = run.table
+    table.reload()
+    return set(table.held())
+
+
+def read(path: Path, kind: str, table: str = "sales.orders") -> pa.Table:
+    """The whole table, by its own library. `table`: of Iceberg's catalog."""
     if kind == "delta":
         from deltalake import DeltaTable
 
         return pa.table(DeltaTable(str(path)).to_pyarrow_table())
     if kind == "iceberg":
-        from pyiceberg.catalog import load_catalog
-
-        catalog = load_catalog("headrace", type="sql", uri=f"sqlite:///{path}/catalog.db")
-        return catalog.load_table("sales.orders").scan().to_arrow()
+        return iceberg_table(path, table).scan().to_arrow()
     import pyarrow.dataset as ds
 
     return ds.dataset(path, format="parquet", partitioning="hive").to_table()
+
+
+def iceberg_table(path: Path, table: str = "sales.orders") -> "IcebergTable":
+    """A table of our own catalog, as another program opens it."""
+    from pyiceberg.catalog import load_catalog
+
+    catalog = load_catalog("headrace", type="sql", uri=f"sqlite:///{path}/catalog.db")
+    return catalog.load_table(table)
 
 
 def offsets(path: Path, kind: str) -> list[int]:

@@ -211,7 +211,7 @@ def test_days_and_texts_of_any_kind_make_partitions(tmp_path: Path, kind: str) -
     layout = open_table(table, part.schema)
     attempt = Attempt(layout.location, "orders", 0)
     files = FileWriter(layout, attempt).write_all([part])
-    assert len(files) == 12
+    assert len(files) == (12 if kind == "iceberg" else 9)  # elsewhere an empty text is null
     assert commit(table, files, [attempt.name], None)
     if kind != "parquet":
         table.reload()
@@ -220,7 +220,8 @@ def test_days_and_texts_of_any_kind_make_partitions(tmp_path: Path, kind: str) -
     by_offset = dict(
         zip(*(found.column(name).to_pylist() for name in ("offset", "region")), strict=True)
     )
-    assert [by_offset[offset] or "" for offset in range(100)] == [text or "" for text in regions]
+    wanted = regions if kind == "iceberg" else [text or None for text in regions]
+    assert [by_offset[offset] for offset in range(100)] == wanted
     if kind == "delta":
         assert {str(day) for day in found.column("timestamp_day").to_pylist()} == {
             "1970-01-01", "1970-01-02", "1970-01-03",

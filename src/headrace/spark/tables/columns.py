@@ -18,10 +18,11 @@ def fits(rows: pa.DataType, column: pa.DataType) -> bool:
         return True
     if pa.types.is_signed_integer(rows) and pa.types.is_signed_integer(column):
         return bool(rows.bit_width <= column.bit_width)
-    if _is_list(rows):
-        return _is_list(column)
+    if is_list(rows):
+        return is_list(column)
     return pa.types.is_nested(rows) and bool(rows.id == column.id)
 
 
-def _is_list(kind: pa.DataType) -> bool:
+def is_list(kind: pa.DataType) -> bool:
+    """Tell whether values are lists."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))

@@ -39,6 +39,8 @@ _MARKER = "headrace"
 """Name of the marker in a commit's metadata, for people and for the error of a lost checkpoint."""
 _HISTORY_VERSIONS = 1000
 """How far back that error looks."""
+_MAPPING = "delta.columnMapping.mode"
+_COLUMN_RULES = ("delta.generationExpression", "delta.identity.start", "delta.invariants")
 _TEXT_BYTES_MAX = 64
 """Longer least and greatest texts are left out of the log."""
 
@@ -71,6 +73,7 @@ class Delta(Table):
         if not self.exists():
             self._create(pa.schema(columns))
         self.reload()
+        self._check_rules()
         self._check(columns)
         return Layout(
             location=self.location,
@@ -118,6 +121,7 @@ class Delta(Table):
         self, files: Sequence[WrittenFile], marker: Marker | None, *, overwrite: bool
     ) -> None:
         """Add one version: with the files, or with what their rows do to those of the same key."""
+        self._check_rules()
         if self.options.upsert is not None:
             if overwrite:
                 raise TableError("upsertBy: rows are merged into what is there; use append mode")
@@ -197,7 +201,10 @@ class Delta(Table):
         try:
             DeltaTable.create(
                 str(self.location),
-                schema=Schema.from_arrow(schema),
+                # Nulls may come later, though what made the table knew of none.
+                schema=Schema.from_arrow(
+                    pa.schema([column.with_nullable(True) for column in schema])
+                ),
                 mode="ignore",
                 partition_by=[field.name for field in self.options.partition_by],
                 configuration=configuration,
@@ -216,12 +223,37 @@ class Delta(Table):
             if not fits(column.type, there.field(column.name).type):
                 kind = there.field(column.name).type
                 raise TableError(f"{self.location}: {column.name} is {kind}, not {column.type}")
+            if column.nullable and not there.field(column.name).nullable:
+                raise TableError(
+                    f"{self.location}: {column.name} takes no nulls, and the query may have some: "
+                    f"ALTER TABLE … ALTER COLUMN {column.name} DROP NOT NULL, or let the query "
+                    "coalesce them"
+                )
         partitions = self._opened.metadata().partition_columns
         wanted = [field.name for field in self.options.partition_by]
         if partitions != wanted:
             raise TableError(
                 f"{self.location} is partitioned by {', '.join(partitions) or 'nothing'}, not by "
                 f"{', '.join(wanted) or 'nothing'}: partitionBy must name what the table has"
+            )
+
+    def _check_rules(self) -> None:
+        """Raise TableError where the table has rules that a commit of files would not keep."""
+        configuration = self._opened.metadata().configuration
+        rules = [name for name in configuration if name.startswith("delta.constraints.")]
+        if configuration.get(_MAPPING, "none") != "none":
+            rules.append(_MAPPING)
+        rules += [
+            f"{rule} of {field.name}"
+            for field in self._opened.schema().fields
+            for rule in field.metadata
+            if rule in _COLUMN_RULES
+        ]
+        if rules:
+            raise TableError(
+                f"{self.location} has rules for its writers that are not kept here: "
+                f"{', '.join(rules)}. Take them off the table, or write to another and fill this "
+                "one from there"
             )
 
     def _added(self, file: WrittenFile) -> AddAction:
@@ -246,6 +278,11 @@ class commit_errors:  # noqa: N801 - read as a statement
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, CommitFailedError) and "Unsupported" in str(error):
+            raise TableError(
+                f"{self._location}: deltalake does not write what the table has ({error}): ALTER "
+                "TABLE … DROP FEATURE takes it away; or write to another table"
+            ) from error
         if isinstance(error, CommitFailedError):
             raise Conflict(str(error)) from error
         if isinstance(error, DeltaError):
@@ -277,6 +314,8 @@ def log_statistics(file: WrittenFile) -> Mapping[str, Any]:
         if isinstance(low, bytes | bytearray):
             continue
         nulls[column] = null_count
+        if isinstance(low, float):
+            continue  # NaN is the greatest to Spark, and beyond Parquet's bounds
         if len(str(low)) + len(str(high)) <= _TEXT_BYTES_MAX * 2:
             least[column], greatest[column] = _plain(low), _plain(high)
     return {
@@ -295,8 +334,8 @@ def _partition_text(value: Any) -> str | None:  # noqa: ANN401 - any partition c
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any of Parquet's types
     if isinstance(value, datetime):
-        utc = value.astimezone(UTC) if value.tzinfo else value
-        return utc.strftime("%Y-%m-%dT%H:%M:%S.%f") + ("Z" if value.tzinfo else "")
+        utc = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+        return utc.isoformat(timespec="microseconds") + ("Z" if value.tzinfo else "")
     if isinstance(value, date):
         return value.isoformat()
     return value if isinstance(value, int | float | bool | str) else str(value)

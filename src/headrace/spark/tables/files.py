@@ -44,6 +44,8 @@ class Layout:
     directory: str = ""
     """Below the location: `data` for Iceberg, a staging directory for Parquet."""
     suffix: str = ".parquet"
+    keeps_empty_texts: bool = False
+    """Whether an empty text is a partition of its own. To Delta and Hive it is null."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class FileWriter:
         try:
             for batch in batches:
                 for key, rows in split(batch, self._layout.partition_by):
-                    self._write(key, rows)
+                    self._write(self._kept(key), rows)
             for key in list(self._open):
                 self._close(key)
         except OSError as error:
@@ -82,6 +84,9 @@ class FileWriter:
             for file in self._open.values():
                 file.drop()
         return self.written
+
+    def _kept(self, key: Key) -> Key:
+        return key if self._layout.keeps_empty_texts else tuple(text or None for text in key)
 
     def _write(self, key: Key, rows: pa.RecordBatch) -> None:
         file = self._open.get(key)
@@ -171,7 +176,10 @@ class _OpenFile:
 
 
 def statistics_of(footer: pq.FileMetaData) -> dict[str, Statistics]:
-    """Return least, greatest and nulls of the columns whose every row group has them."""
+    """Return least, greatest and nulls of the columns whose every row group has them.
+
+    Parquet's bounds of floating point numbers say nothing of NaN.
+    """
     found: dict[str, Statistics] = {}
     for place in range(footer.num_columns):
         name = footer.schema.column(place).path
@@ -179,7 +187,10 @@ def statistics_of(footer: pq.FileMetaData) -> dict[str, Statistics]:
         known = [column.statistics for column in groups if column.statistics is not None]
         if "." in name or len(known) < len(groups) or not all(group.has_min_max for group in known):
             continue
-        least, greatest = min(group.min for group in known), max(group.max for group in known)
+        try:
+            least, greatest = min(group.min for group in known), max(group.max for group in known)
+        except OverflowError:  # times beyond Python's years, as of producers with another unit
+            continue
         found[name] = least, greatest, sum(group.null_count for group in known)
     return found
 

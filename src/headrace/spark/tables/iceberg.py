@@ -7,6 +7,7 @@ pyiceberg tries a commit again by itself when another was faster, and appends th
 the table already: `commit.retry.num-retries` is 0 for our commits, and we read the marker between.
 """
 
+import os
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -22,7 +23,7 @@ from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile
 from headrace.spark.tables.marker import Marker
 from headrace.spark.tables.merge import groups_to_merge, rewrite
-from headrace.spark.tables.options import TableOptions, local_path
+from headrace.spark.tables.options import TableOptions
 from headrace.spark.tables.table import Table
 
 try:
@@ -34,15 +35,20 @@ try:
         ValidationException,
     )
     from pyiceberg.expressions import AlwaysTrue
-    from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
+    from pyiceberg.io.pyarrow import PyArrowFileIO, parquet_file_to_data_file, schema_to_pyarrow
     from pyiceberg.manifest import DataFile
     from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
     from pyiceberg.table import Table as IcebergTable
+    from pyiceberg.table.snapshots import Operation, Summary
+    from pyiceberg.table.update.snapshot import _OverwriteFiles
     from pyiceberg.transforms import DayTransform, IdentityTransform, Transform
+    from pyiceberg.typedef import EMPTY_DICT
+    from pyiceberg.types import DateType, TimestampType, TimestamptzType
 except ImportError as error:
     raise SourceError(f'{error.name} is missing: pip install "headrace[tables]"') from error
 
 OWNER = "headrace.pipeline"
+_FORMAT_VERSION_MAX = 2
 _RETRIES = "commit.retry.num-retries"
 
 
@@ -95,6 +101,7 @@ class Iceberg(Table):
             compression=self.options.compression,
             file_bytes=self.options.file_bytes,
             directory="data",
+            keeps_empty_texts=True,
         )
 
     def reload(self) -> None:
@@ -116,10 +123,7 @@ class Iceberg(Table):
     ) -> None:
         """Append one snapshot."""
         table = self._opened
-        data_files = [
-            parquet_file_to_data_file(table.io, table.metadata, self._uri(file.path))
-            for file in files
-        ]
+        data_files = [_data_file(table, file.path) for file in files]
         try:
             with table.transaction() as transaction:
                 if marker is not None:
@@ -134,9 +138,8 @@ class Iceberg(Table):
 
     def held(self) -> Collection[str]:
         """Return the files of the newest snapshot."""
-        prefix = f"{self._opened.location()}/"
-        paths = self._opened.inspect.data_files().column("file_path").to_pylist()
-        return {path.removeprefix(prefix) for path in paths}
+        paths = (_path_of(task.file.file_path) for task in self._opened.scan().plan_files())
+        return {os.path.relpath(path, self.location) for path in paths}
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Hold a lock of ours; appends do without: who sweeps their files committed the batch."""
@@ -147,13 +150,14 @@ class Iceberg(Table):
     def merge(self, batch: int) -> int:
         """Write the small files of a partition into one, and replace them by one snapshot.
 
-        Files with rows deleted by other files are left alone. The old files stay for the snapshots
-        before, until those are expired.
+        Files with rows deleted by other files, and those that are partitioned as the table was
+        before, are left alone. The old files stay for the snapshots before, until those expire.
         """
         by_partition: dict[str, list[DataFile]] = {}
         for task in self._opened.scan().plan_files():
             if (
                 not task.delete_files
+                and task.file.spec_id == self._opened.spec().spec_id
                 and task.file.file_size_in_bytes < self.options.file_bytes // 2
             ):
                 by_partition.setdefault(repr(task.file.partition), []).append(task.file)
@@ -178,23 +182,20 @@ class Iceberg(Table):
             file_bytes=self.options.file_bytes,
             directory="data",
         )
-        prefix = f"{self._opened.location()}/"
-        return rewrite(layout, attempt, [file.file_path.removeprefix(prefix) for file in group])
+        return rewrite(layout, attempt, [str(_path_of(file.file_path)) for file in group])
 
     def _replace(self, merges: Sequence[tuple[Sequence[DataFile], Sequence[WrittenFile]]]) -> None:
         table = self._opened
         try:
             with (
                 table.transaction() as transaction,
-                transaction.update_snapshot().overwrite() as snapshot,
+                _RewriteFiles(Operation.OVERWRITE, transaction, table.io) as snapshot,
             ):
                 for old, new in merges:
                     for file in old:
                         snapshot.delete_data_file(file)
                     for written in new:
-                        path = self._uri(written.path)
-                        data_file = parquet_file_to_data_file(table.io, table.metadata, path)
-                        snapshot.append_data_file(data_file)
+                        snapshot.append_data_file(_data_file(table, written.path))
         except (CommitFailedException, ValidationException) as error:
             raise Conflict(str(error)) from error
 
@@ -205,13 +206,10 @@ class Iceberg(Table):
             table = self._catalog.load_table(self.options.table)
         except (NoSuchTableError, FileNotFoundError) as error:
             raise gone(self.location) from error
-        self.location = local_path("the table's location", table.location())
+        self.location = _path_of(table.location())
         # In this process's copy alone; see above.
         table.metadata.properties[_RETRIES] = "0"
         return table
-
-    def _uri(self, path: str) -> str:
-        return f"{self._opened.location()}/{path}"
 
     def _create(self, schema: pa.Schema) -> None:
         name = self.options.table
@@ -236,7 +234,12 @@ class Iceberg(Table):
             pass  # another run made it meanwhile
 
     def _check(self, schema: pa.Schema, there: pa.Schema) -> None:
-        """Raise TableError where columns or partitions are others."""
+        """Raise TableError where columns, partitions or the format's version are others."""
+        if self._opened.format_version > _FORMAT_VERSION_MAX:
+            raise TableError(
+                f"{self.options.table} has format-version {self._opened.format_version}, and "
+                f"pyiceberg writes {_FORMAT_VERSION_MAX}: no table goes back, write to another"
+            )
         for column in schema:
             kind = there.field(column.name).type
             if not fits(column.type, kind):
@@ -259,14 +262,55 @@ class Iceberg(Table):
             )
 
 
+class _RewriteFiles(_OverwriteFiles):
+    """Replaces files by others with the same rows: who reads what changed passes over it."""
+
+    def _summary(self, snapshot_properties: dict[str, str] = EMPTY_DICT) -> Summary:
+        # pyiceberg counts for overwrites alone.
+        summary = super()._summary(snapshot_properties)
+        return Summary(Operation.REPLACE, **summary.additional_properties)
+
+
+def _data_file(table: IcebergTable, path: str) -> DataFile:
+    """Return what a manifest says of a file: its partition, counts, and bounds of its columns."""
+    uri = f"{table.location()}/{path}"
+    try:
+        return parquet_file_to_data_file(table.io, table.metadata, uri)
+    except OverflowError:  # times beyond Python's years, as of producers with another unit
+        schema = table.schema()
+        counted = {
+            f"write.metadata.metrics.column.{schema.find_column_name(number)}": "counts"
+            for number in schema.field_ids
+            if isinstance(schema.find_type(number), TimestampType | TimestamptzType | DateType)
+        }
+        properties = {**table.metadata.properties, **counted}
+        metadata = table.metadata.model_copy(update={"properties": properties})
+        return parquet_file_to_data_file(table.io, metadata, uri)
+
+
+def _path_of(uri: str) -> Path:
+    """Return where a file is. Iceberg does not escape paths; Spark writes `file:/…`."""
+    scheme, _, path = PyArrowFileIO.parse_location(uri)
+    if scheme != "file":
+        raise OptionError(
+            f"the table's location: {uri!r} is not a directory: tables are written to local "
+            "directories and to shared mounts that driver and workers see at the same path"
+        )
+    return Path(path)
+
+
 def _catalog(options: TableOptions) -> Catalog:
     given = dict(options.catalog)
     name = given.pop("name", "headrace")
     if _is_own(options):
+        if {"#", "?"} & set(str(options.path)):
+            raise OptionError(
+                f"path: {options.path} has # or ?, which end a path in Iceberg's URIs"
+            )
         given = {
             "type": "sql",
             "uri": f"sqlite:///{_own_catalog(options)}",
-            "warehouse": options.path.as_uri(),
+            "warehouse": f"file://{options.path}",  # as it stands: nobody unescapes it
         }
     try:
         return load_catalog(name, **given)

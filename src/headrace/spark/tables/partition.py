@@ -7,19 +7,20 @@ Parquet keep as a column `<column>_day` and Iceberg as a hidden partition.
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date
-from typing import NamedTuple
-from urllib.parse import quote
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.spark.errors import OptionError
+from headrace.spark.tables.errors import TableError
 
 Key = tuple[str | None, ...]
 """A partition's values as text, null as None."""
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 """As Hive, Spark and Delta write a null partition value."""
+_ESCAPED = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
 _PLAIN = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_date32,
           pa.types.is_boolean)  # fmt: skip
 
@@ -71,9 +72,14 @@ def check_fields(fields: Sequence[PartitionField], schema: pa.Schema) -> None:
 def directory_of(fields: Sequence[PartitionField], key: Key) -> str:
     """Return "region=eu/timestamp_day=2026-11-23", escaped as Hive does; "" for no fields."""
     return "/".join(
-        f"{field.name}={NULL_DIRECTORY if value is None else quote(value, safe=' ')}"
+        f"{field.name}={NULL_DIRECTORY if value is None else _escaped(value)}"
         for field, value in zip(fields, key, strict=True)
     )
+
+
+def _escaped(text: str) -> str:
+    """Return a text as Hive has it in a path: Spark takes each %xx of others for a letter."""
+    return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
 
 def split(
@@ -89,7 +95,7 @@ def split(
     dictionaries = []
     for field in fields:
         encoded = _values(batch.column(field.column), field).dictionary_encode("encode")
-        dictionaries.append(encoded.dictionary.to_pylist())
+        dictionaries.append(_values_of(encoded.dictionary, field))
         codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
     order = np.argsort(codes, kind="stable")
     sorted_codes = codes[order]
@@ -103,6 +109,17 @@ def split(
             code, place = divmod(code, len(dictionary))
             key.append(_text(dictionary[place]))
         yield tuple(reversed(key)), batch if whole else batch.take(pa.array(order[start:end]))
+
+
+def _values_of(dictionary: pa.Array, field: PartitionField) -> list[Any]:
+    try:
+        values: list[Any] = dictionary.to_pylist()
+    except OverflowError:
+        raise TableError(
+            f"partitionBy: {field.name} of some rows is outside of the years 1 to 9999, and names "
+            "no partition; filter these rows out, or partition by another column"
+        ) from None
+    return values
 
 
 def _values(column: pa.Array, field: PartitionField) -> pa.Array:
