@@ -155,8 +155,8 @@ def delete_between(log: Log, gone: Sequence[Segment]) -> None:
     """
     log.context.events.about_to_cut(log, log.end_offset)
     try:
-        _keep_producers(log, gone, log.segments.limit_of(gone[-1], log.end_offset))
         going = set(gone)
+        log.unflushed.forget(going)
         log.segments.replace([segment for segment in log.segments if segment not in going])
         _rename_away(log, gone)
     except OSError as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pika
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pika.exceptions import AMQPError, ChannelClosedByBroker
 
@@ -142,17 +142,19 @@ def large(*numbers: int) -> list[bytes]:
 
 
 def test_what_amqp_has_consumed_kafkas_clients_still_read_over_a_restart(kept: Kept) -> None:
+    bodies = large(*range(8))
     kept.declare()
-    kept.publish(b"a", b"b", b"c")
-    assert kept.gets() == [b"a", b"b", b"c"]
-    assert kept.records() == [b"a", b"b", b"c"]
+    kept.publish(*bodies)
+    assert kept.gets() == bodies
+    assert kept.records() == bodies
     kept.restart()
     kept.declare()
     assert kept.gets() == []
     assert kept.channel.queue_declare("q", passive=True).method.message_count == 0
     kept.publish(b"d")
     assert kept.gets() == [b"d"]
-    assert kept.records() == [b"a", b"b", b"c", b"d"]
+    assert kept.records() == [*bodies, b"d"]
+    assert len(kept.bases) > 1
     config = kept.broker.call(lambda server: dict(server.broker.image.topics[TOPIC].config))
     assert config["retention.ms"] == "3600000"
 
@@ -226,6 +228,14 @@ def test_records_that_kafkas_clients_delete_are_read_by_nobody_any_more(
     assert kept.watermarks()[0] == low
 
 
+def test_of_records_that_were_consumed_those_go_that_are_deleted(kept: Kept) -> None:
+    kept.declare()
+    kept.publish(b"0", b"1", b"2")
+    assert len(kept.gets()) == 3
+    assert kept.delete_records(1) == 1
+    assert kept.records() == [b"1", b"2"]
+
+
 def test_records_that_are_out_are_deleted_for_nobody(kept: Kept) -> None:
     kept.declare()
     kept.publish(b"0", b"1", b"2", b"3")
@@ -235,6 +245,25 @@ def test_records_that_are_out_are_deleted_for_nobody(kept: Kept) -> None:
     assert kept.records() == [b"1", b"2", b"3"]
     kept.channel.basic_nack(tags[1])
     assert kept.gets() == [b"1"]
+
+
+def test_records_before_one_that_is_out_are_deleted_though_nothing_was_settled_since(
+    kept: Kept,
+) -> None:
+    """Before it there is what was aborted: nobody settles that."""
+    kept.declare()
+    kept.publish(b"a")
+    assert kept.gets() == [b"a"]
+    time.sleep(0.3)
+    producer = Producer({"bootstrap.servers": kept.broker.bootstrap, "transactional.id": "t"})
+    producer.init_transactions(SECONDS)
+    producer.begin_transaction()
+    producer.produce(TOPIC, b"aborted", partition=0)
+    producer.flush(SECONDS)
+    producer.abort_transaction(SECONDS)
+    kept.publish(b"b")
+    assert kept.gets(leave=1) == [b"b"]
+    assert kept.delete_records(3) == 3
 
 
 def refused(kept: Kept, declare: Callable[[Any], object]) -> tuple[int, str]:

@@ -43,6 +43,7 @@ def test_a_queue_that_nobody_has_loaded_holds_everything_until_its_cursor_says_w
     world.flush(log)
     holds = world.directory.holds
     holds.holds_all = lambda partition: partition == PLACE
+    assert holds.wants(PLACE, Offset(3), Offset(4))
     assert apply_retention(log, now_ms=1 << 50) == 0
     with pytest.raises(ApiError) as refused:
         log.delete_records(Offset(1))
@@ -50,6 +51,10 @@ def test_a_queue_that_nobody_has_loaded_holds_everything_until_its_cursor_says_w
 
     cursor = held_from(2)
     holds.add(PLACE, cursor)
+    assert [holds.wants(PLACE, Offset(1), below) for below in (Offset(2), Offset(3))] == [
+        False,
+        True,
+    ]
     assert log.delete_records(Offset(2)) == 2
     assert apply_retention(log, now_ms=1 << 50) == 2
     holds.remove(PLACE, cursor)

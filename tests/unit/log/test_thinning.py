@@ -65,8 +65,14 @@ def test_what_nobody_wants_goes_from_between_others_and_readers_pass_on() -> Non
 
 def test_the_first_segment_and_the_active_one_stay_whoever_wants_them() -> None:
     world = filled()
-    hold(world, 1 << 40)
-    assert let_go(world) == [0, LAST]
+    hold(world, *range(2, BATCHES))
+    world.log().delete_records(Offset(2))
+    assert let_go(world) == SEGMENTS[1:]
+    world.restart(clean=True)  # which leaves a snapshot at the log's end
+    held = hold(world, 2)
+    assert let_go(world) == [2, LAST]
+    held.runs[:] = [(LAST, LAST)]
+    assert let_go(world) == [2, LAST]
     world.close()
 
 
@@ -184,12 +190,16 @@ def test_the_tool_that_verifies_finds_nothing_wrong(clean: bool) -> None:
 # --- transactions ------------------------------------------------------------------------
 
 
-def with_transaction(*, commit: bool, across: bool) -> World:
-    """A transaction of one record in the segment at 2, or from there into the one at 4."""
-    world = filled(count=2)
+def with_transaction(*, commit: bool, across: bool, first: bool = False) -> World:
+    """A transaction of one record in the segment at 2, or from there into the one at 3.
+
+    `first`: it is in the first segment, at offset 0.
+    """
+    world = filled(count=0 if first else 2)
     log = world.log()
     assert len(log.segments) == 1
-    log.roll()
+    if not first:
+        log.roll()
     append(log, b"of a transaction", producer=(9, 0, 0), transactional=True)
     if across:
         log.roll()
@@ -215,6 +225,25 @@ def test_a_segment_stays_that_ends_what_an_earlier_one_has_of_a_transaction(comm
         world.start()
         world.log().high_watermark = world.log().end_offset
         assert committed(world) == seen
+    world.close()
+
+
+def test_a_segment_stays_that_ends_the_transaction_that_the_log_begins_with() -> None:
+    world = with_transaction(commit=True, across=True, first=True)
+    hold(world, 0)
+    assert let_go(world)[:2] == [0, 1]
+    world.close()
+
+
+def test_a_segment_stays_that_ends_a_transaction_though_it_may_go_only_since_others_do() -> None:
+    world = with_transaction(commit=True, across=True)
+    filled(world, first=60, count=6)
+    held = hold(world, 0, 2, 3)
+    log = world.log()
+    log.context.events.let_go(log, log.end_offset)
+    del held.runs[2:]
+    world.settle()
+    assert bases(world)[:3] == [0, 2, 3]
     world.close()
 
 
@@ -250,7 +279,7 @@ def test_a_segment_stays_of_whose_beginning_nothing_is_known(harm: str) -> None:
     else:
         overwrite(world.disk, path, content(world.disk, path)[:-1])
     hold(world, 0)
-    assert let_go(world) == [0, 4, LAST]
+    assert let_go(world) == [0, 2, 4, LAST]
     world.close()
 
 
@@ -265,6 +294,14 @@ def test_a_producer_is_known_whose_batches_went() -> None:
     for _ in range(2):
         world.restart(clean=False)
         assert 7 in world.log().producers
+    world.close()
+
+
+def test_a_segment_stays_of_whose_producers_no_snapshot_behind_it_tells() -> None:
+    world = filled()
+    world.disk.remove(f"/data/t-0/{file_names.segment_file(6, file_names.SNAPSHOT)}")
+    hold(world, 0, 6)
+    assert let_go(world) == [0, 4, 6, LAST]
     world.close()
 
 
@@ -353,6 +390,7 @@ def test_notes_of_gaps_that_are_asked_for_while_one_is_written_are_written_after
     gaps.allow(PLACE, Offset(9))
     gaps.write_soon(lambda error: told.append(("second", error)))
     writing = [world.directory.writing]
+    assert len(world.disk._queue) == 1, "one writer at a time"
     world.disk.settle(1)
     assert told == [("first", None)]
     world.settle()

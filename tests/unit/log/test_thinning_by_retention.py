@@ -40,6 +40,21 @@ def test_behind_a_wanted_segment_that_is_young_nothing_is_old() -> None:
     world.close()
 
 
+def test_what_size_would_let_go_and_is_wanted_keeps_what_is_behind_it_from_being_old() -> None:
+    world = aged(9000, 1000, retention_ms=5000)
+    log = world.log()
+    log.roll()
+    append(log, b"x" * 300, timestamp=NOW_MS - 9000)
+    log.roll()
+    append(log, b"x" * 100)
+    world.flush(log)
+    hold(world, 0, 1)
+    size = sum(segment.size for segment in log.segments)
+    log.config = replace(log.config, retention_bytes=size - log.segments[1].size)
+    assert retained(world) == [0, 1, 2, 3]
+    world.close()
+
+
 def test_what_is_just_as_old_as_allowed_stays_between_others_too() -> None:
     for age_ms, left in ((5000, [0, 1, 2]), (5001, [0, 2])):
         world = aged(9000, age_ms, 0, retention_ms=5000)

@@ -5,7 +5,8 @@ before any file goes, it is durable how far the log was flushed (what lies above
 batch after a crash), and below which offset it may have gaps (`recovery.gaps`).
 
 A segment stays at whose start a transaction was under way: records before it need the marker in it,
-or somewhere behind it. The producers' snapshot of that offset tells.
+or somewhere behind it. The producers' snapshot of that offset tells. And one stays behind which
+there is no snapshot: its batches alone tell of their producers.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from headrace.log import file_names
 from headrace.log.log import Log
-from headrace.log.producers.producer_snapshot import read_snapshot
+from headrace.log.producers.producer_snapshot import SnapshotEntry, read_snapshot
 from headrace.log.retention import delete_between
 from headrace.log.segment.segment import Segment
 from headrace.log.text_files import read_file
@@ -44,7 +45,7 @@ class Thinning:
         self._busy: dict[Log, Choose | None] = {}
         """Logs of which segments are on their way, and what was asked of them since."""
         self._stay: WeakKeyDictionary[Log, set[Offset]] = WeakKeyDictionary()
-        """Where segments begin that a transaction reaches into."""
+        """Where segments begin that are needed for what they tell of producers."""
 
     def thin(self, log: Log, choose: Choose) -> None:
         """Have segments go that `choose` names, after those of this log that are on their way."""
@@ -55,14 +56,15 @@ class Thinning:
         if not chosen:
             return
         self._busy[log] = None
-        parts, bases = self._parts, [segment.base_offset for segment in chosen]
+        parts, limit_of = self._parts, log.segments.limit_of
+        bounds = [(one.base_offset, limit_of(one, log.end_offset)) for one in chosen]
 
         def looked(result: set[Offset] | BaseException) -> None:
             if isinstance(result, BaseException):
                 self._failed(log, result, log.directory)
                 return
             self._stay.setdefault(log, set()).update(result)
-            if result.issuperset(bases):
+            if len(result) == len(bounds):
                 self._end(log)
             else:
                 self._checkpoint(checkpointed)
@@ -84,7 +86,7 @@ class Thinning:
                     delete_between(log, gone)
             self._end(log)
 
-        parts.disk.run(lambda: _reached_into(parts.disk, log.directory, bases), looked)
+        parts.disk.run(lambda: _needed(parts.disk, log.directory, bounds), looked)
 
     def _end(self, log: Log) -> None:
         """Go on with what was asked meanwhile."""
@@ -120,16 +122,21 @@ class Thinning:
         gaps.allow(place, Offset(max(log.segments.active.base_offset, gaps.below(place) + 1)))
 
 
-def _reached_into(disk: "Disk", directory: str, bases: Iterable[Offset]) -> set[Offset]:
-    """Return at which offsets transactions were under way, or may have been. Blocking; OSError."""
-    found = set()
-    for base in bases:
-        path = f"{directory}/{file_names.segment_file(base, file_names.SNAPSHOT)}"
+def _needed(disk: "Disk", directory: str, bounds: Iterable[tuple[Offset, Offset]]) -> set[Offset]:
+    """Return which of these segments stay, by where they begin. Blocking; OSError."""
+
+    def producers(offset: Offset) -> list[SnapshotEntry] | None:
+        path = f"{directory}/{file_names.segment_file(offset, file_names.SNAPSHOT)}"
         content = read_file(disk, path)
         try:
-            known = None if content is None else read_snapshot(content, path)
+            return None if content is None else read_snapshot(content, path)
         except CorruptLogError:
-            known = None  # the next start says so, and reads the log for it
-        if known is None or any(entry.current_txn_first_offset >= 0 for entry in known):
+            return None  # the next start says so, and reads the log for it
+
+    found = set()
+    for base, end in bounds:
+        known = producers(base)
+        open_there = known is None or any(entry.current_txn_first_offset >= 0 for entry in known)
+        if open_there or producers(end) is None:
             found.add(base)
     return found

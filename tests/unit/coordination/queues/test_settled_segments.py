@@ -125,6 +125,32 @@ def test_what_is_purged_counts_as_settled_once_that_is_durable() -> None:
     assert bases(here) == [0, before[-1]]
 
 
+def test_what_waits_to_be_written_is_told_to_the_position() -> None:
+    here = LogQueue()
+    here.published(*"abc")
+    here.gets()
+    here.acknowledge(1)
+    here.wait()
+    here.acknowledge(2)
+    wants = here.store._settlement.wants
+    assert [wants(Offset(0), Offset(below)) for below in (1, 2)] == [False, True]
+    assert wants(Offset(1), Offset(2))
+
+
+def test_what_is_purged_is_told_to_the_position() -> None:
+    here = LogQueue()
+    publish(here)
+    here.gets(2)
+    here.acknowledge(1, 2)
+    here.wait()
+    here.q.purge()
+    wants = here.store._settlement.wants
+    assert [wants(Offset(0), Offset(below)) for below in (2, 3)] == [False, True]
+    assert wants(Offset(COUNT - 1), Offset(COUNT))
+    here.wait()
+    assert not wants(Offset(0), Offset(COUNT))
+
+
 def test_whatever_a_power_cut_leaves_what_went_was_settled() -> None:
     here = taken()
     held = (0, 30)
@@ -172,6 +198,20 @@ def test_what_was_settled_before_a_start_goes_though_nothing_is_handed_out_since
     again = here.stopped()
     again.settle()
     assert bases(again) == [0, before[3], before[-1]]
+
+
+def test_a_segment_that_was_settled_partly_before_a_start_goes_when_all_of_it_is() -> None:
+    here = taken()
+    before = bases(here)
+    middle = before[3] + 2
+    here.acknowledge(*range(middle + 1, COUNT + 1))
+    here.wait()
+    assert bases(here) == [*before[:4], before[-1]]
+    again = here.killed()
+    assert len(again.gets()) == middle
+    again.acknowledge(*range(2, middle + 1))
+    again.wait()
+    assert bases(again) == [0, before[-1]]
 
 
 def test_what_others_hold_of_it_stays() -> None:
@@ -227,6 +267,44 @@ def test_markers_and_what_was_aborted_count_as_settled_over_a_restart() -> None:
     assert not again.store._settlement.wants(Offset(1), Offset(log.end_offset))
     assert again.store._settlement.wants(Offset(0), Offset(1))
     assert again.gets() == ["head*"]
+
+
+def passed(here: LogQueue) -> None:
+    """A message, what was aborted, and another message, which is at offset 3."""
+    here.published("before")
+    here.partition.append_internal(
+        batch_of(b"aborted", producer=(9, 0, 0), transactional=True), now_ms=NOW_MS
+    )
+    here.partition.append_marker(9, 0, commit=False, coordinator_epoch=1, now_ms=NOW_MS)
+    here.settle()
+    here.published("behind")
+    assert here.gets() == ["before", "behind"]
+
+
+def test_what_is_passed_settles_no_message_beside_it() -> None:
+    here = LogQueue()
+    passed(here)
+    here.store.write_settled()
+    here.wait()
+    wants = here.store._settlement.wants
+    found = [wants(Offset(at), Offset(at + 1)) for at in range(4)]
+    assert found == [True, False, False, True]
+    again = here.killed()
+    assert again.gets() == ["before*", "behind*"]
+
+
+def test_what_was_settled_before_a_start_is_not_written_again_when_it_is_passed() -> None:
+    here = LogQueue(ahead=10_000)
+    here.published(*map(str, range(200)))
+    here.gets()
+    here.acknowledge(*range(2, 200, 2))
+    here.wait()
+    again = here.killed()
+    size = again.world.disk.open(again.store._settlement.path).size()
+    assert len(again.gets()) == 101
+    again.store.write_settled()
+    again.wait()
+    assert again.world.disk.open(again.store._settlement.path).size() - size < 200
 
 
 # --- its parts ---------------------------------------------------------------------------

@@ -324,7 +324,8 @@ class LogMessages(LogWriting):
             self._fail(self._log.context.failure)
             return
         if self.error is None and self._closed is None and not self._log.closed:
-            self._let_segments_go(self._settlement.mark)
+            settlement = self._settlement
+            self._let_segments_go(settlement.unsettled_from(settlement.mark))
             self._listener.readable()
         if self._closed is not None and self._settlement.is_written:
             closed, self._closed = self._closed, None

@@ -221,16 +221,16 @@ class Settlement:
         self.waiting = Counts(counted_to, count - len(positions), size - sum(sizes))
         self.out.add(positions, sizes)
         if below - self.mark != len(positions):
-            self._pass(positions, below)
+            self._pass(positions)
         self.mark = below
         if self._runs.lasts and self._runs.lasts[-1] < below:
             self._runs = NO_RUNS
         self.tell_ahead()
 
-    def _pass(self, positions: Sequence[int], below: int) -> None:
-        """Note as settled what is passed on the way: markers of transactions, what was aborted."""
+    def _pass(self, positions: Sequence[int]) -> None:
+        """Note as settled what lies between: markers of transactions, what was aborted."""
         first = self.mark
-        for position in (*positions, below):
+        for position in positions:
             if first < position and not self._runs.covers(first, position):
                 self._purged.append((first, position - 1))
             first = position + 1
