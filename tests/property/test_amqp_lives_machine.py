@@ -42,6 +42,7 @@ from tests.support.amqp_cases import (
     Left,
     arguments_of,
     left_in,
+    not_kept,
     pairs_of,
 )
 from tests.support.amqp_lives import BrokerLife
@@ -58,7 +59,7 @@ DURABLE_SECONDS = 0.2
 
 ACTIONS = (
     "get", "ack", "ack multiple", "requeue", "reject", "close", "purge", "turn", "wait", "later",
-    "kill", "cut", "stop",
+    "retain", "kill", "cut", "stop",
 )  # fmt: skip
 
 
@@ -138,6 +139,7 @@ class LivesMachine(RuleBasedStateMachine):
                 min(priority, 2) if self.case["kind"] == "priorities" else 0,
                 persistent or self.case["persistence"] == "all",
                 self.life.now + min(lives) / 1000 if lives else None,
+                self.life.now,
             )
             self.publish_one(known, f"{number}.".ljust(size, "x"), priority, lives)
 
@@ -148,7 +150,7 @@ class LivesMachine(RuleBasedStateMachine):
 
         def confirmed(kept: bool) -> None:
             assert kept
-            known.confirmed = True
+            known.confirmed, known.stored = True, not known.done
 
         taken = self.life.publish(
             body,
@@ -264,6 +266,13 @@ class LivesMachine(RuleBasedStateMachine):
         for known, returns in counted:
             known.returns_durable = returns
 
+    @does("retain")
+    @rule()
+    def retain(self) -> None:
+        self.life.retain()
+        self.note_given()
+        assert not_kept(self.life, self.known.values()) == []
+
     # Ends
 
     @does("kill")
@@ -303,6 +312,7 @@ class LivesMachine(RuleBasedStateMachine):
 
     def judge(self, copy: BrokerLife) -> None:
         """Hold what two queues have against what is promised of each message."""
+        assert not_kept(copy, self.known.values()) == []
         ready = copy.queue().ready, copy.queue().ready_bytes
         queue, dead = left_in(copy, "q"), left_in(copy, "dead")
         self.judge_queue(queue, ready)

@@ -1,5 +1,6 @@
 """Cases of durable queues in which each two features meet, and what is known of a message."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations, product
 from typing import NamedTuple
@@ -10,6 +11,8 @@ from tests.support.amqp_lives import Arguments, BrokerLife
 CLOCK_SECONDS = 0.002
 """The log has expiries by whole milliseconds."""
 LENGTH_MAX, LENGTH_BYTES_MAX, DELIVERY_LIMIT, TTL_MS = 3, 16, 1, 1000
+RETENTION_SECONDS = 2
+"""How long is kept what is settled, where it is."""
 
 FEATURES: dict[str, tuple[str, ...]] = {
     "kind": ("classic", "priorities", "quorum"),
@@ -19,6 +22,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "dead letters": ("none", "wanted"),
     "persistence": ("all", "some"),
     "taken by": ("get", "consumer", "consumer without ack"),
+    "settled": ("goes", "is kept"),
 }
 Case = dict[str, str]
 
@@ -40,7 +44,7 @@ def pairs_of(case: Case) -> set[tuple[tuple[str, str], ...]]:
     return set(combinations(case.items(), 2))
 
 
-TRIED_TOO_OFTEN = ("quorum", "none", "none", "drop-head", "wanted", "all", "get")
+TRIED_TOO_OFTEN = ("quorum", "none", "none", "drop-head", "wanted", "all", "get", "goes")
 """Three that must meet: what is given back too often is a dead letter."""
 PAIRWISE = [*pairwise(), dict(zip(FEATURES, TRIED_TOO_OFTEN, strict=True))]
 
@@ -61,6 +65,8 @@ def arguments_of(case: Case) -> Arguments:
         arguments["x-message-ttl"] = TTL_MS
     if case["dead letters"] == "wanted":
         arguments |= {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    if case["settled"] == "is kept":
+        arguments["x-headrace-retention"] = f"{RETENTION_SECONDS}s"
     return arguments
 
 
@@ -72,7 +78,10 @@ class Known:
     priority: int
     persistent: bool
     expires_at: float | None
+    published_at: float = 0.0
     confirmed: bool = False
+    stored: bool = False
+    """It was confirmed before it was purged: else it may not have come to the log."""
     given: bool = False
     done: bool = False
     """Acknowledged, purged or rejected in this life: it may have left the queue."""
@@ -123,3 +132,17 @@ def left_in(copy: BrokerLife, name: str) -> list[Left]:
         number = int(message.body.split(b".")[0])
         found.append(Left(number, redelivered, returns, died_of))
     return found
+
+
+def not_kept(life: BrokerLife, all_known: Iterable[Known]) -> list[Known]:
+    """Return what Kafka's readers are to find in the topic of `q`, and do not."""
+    if not life.queue().settings.keeps_settled:
+        return []
+    there = {int(value.split(b".")[0]) for value in life.records()}
+    return [
+        known
+        for known in all_known
+        if known.stored
+        and known.published_at + RETENTION_SECONDS > life.now
+        and known.number not in there
+    ]

@@ -1,6 +1,7 @@
 """Lives of a broker with durable queues of AMQP on a simulated disk, with their dead letters."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from hashlib import md5
 from itertools import count
 from typing import TYPE_CHECKING
@@ -27,12 +28,19 @@ from headrace.model.nouns import LeaderEpoch, TopicPartition
 from headrace.testing.disk import SimDisk
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header
-from tests.support.log import World
+from tests.support.log import World, values
 
 if TYPE_CHECKING:
     from headrace.coordination.queues.engine.targets import Target
 
-CONFIG = LogConfig(segment_bytes=4000, index_interval_bytes=400, segment_index_bytes=1024)
+CONFIG = LogConfig(
+    segment_bytes=1000,
+    index_interval_bytes=400,
+    segment_index_bytes=1024,
+    retention_ms=-1,
+    file_delete_delay_ms=100,
+)
+"""A handful of messages to a segment, so that segments go."""
 VHOST = "/"
 PRIORITIES = range(3)
 
@@ -75,25 +83,29 @@ class BrokerLife:
             if place in self.world.directory.logs:
                 stores[priority] = DurableMessages(self.logs, VHOST, queue, priority)
                 loaded: list[HeadraceError | None] = []
-                stores[priority].open(self._partition(place), loaded.append)
+                stores[priority].open(self._partition(place, queue), loaded.append)
                 self.world.settle()
                 assert loaded == [None]
         self.host.host(queue, stores)
 
-    def _partition(self, place: TopicPartition) -> Partition:
+    def _partition(self, place: TopicPartition, queue: Queue) -> Partition:
         directory = self.world.directory
         log = directory.logs.get(place)
         if log is None:
             # Read bounds go by topic ids.
             topic_id = md5(place.topic.encode(), usedforsecurity=False).digest()
             log = directory.create_log(place, topic_id, CONFIG)
+        if queue.settings.retention_ms is not None:
+            log.config = replace(CONFIG, retention_ms=queue.settings.retention_ms)
         partition = Partition(log, flusher=self.world.directory.flusher)
         partition.role.lead(LeaderEpoch(self.epoch))
         return partition
 
     def _want_log(self, messages: DurableMessages) -> None:
         place = TopicPartition(queue_topic(VHOST, messages.queue.name), messages.priority)
-        self.world.clock.call_later(0, lambda: messages.have_log(self._partition(place)))
+        self.world.clock.call_later(
+            0, lambda: messages.have_log(self._partition(place, messages.queue))
+        )
 
     # `Durability`
 
@@ -217,6 +229,17 @@ class BrokerLife:
         while self.now < until:
             self.world.clock.advance(min(0.01, until - self.now))
             self.settle()
+
+    def retain(self) -> None:
+        """Let go what the logs' own retention does not keep."""
+        self.world.directory.apply_retention()
+        self.settle()
+
+    def records(self, name: str = "q") -> set[bytes]:
+        """What Kafka's readers find in a queue's topic."""
+        logs = self.world.directory.logs
+        places = [TopicPartition(queue_topic(VHOST, name), priority) for priority in PRIORITIES]
+        return {value or b"" for at in places if at in logs for value in values(logs[at]).values()}
 
     # Ends
 

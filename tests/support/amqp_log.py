@@ -44,6 +44,7 @@ class LogQueue:
         config: LogConfig = CONFIG,
         load: bool = True,
         drops_transient: bool = False,
+        keeps_settled: bool = False,
     ) -> None:
         self.world = world or World(config=config)
         self.epoch = epoch
@@ -52,6 +53,7 @@ class LogQueue:
         self.ahead = ahead
         self.settings = queue_settings or settings()
         self.drops_transient = drops_transient
+        self.keeps_settled = keeps_settled
         self.confirmed_upto = 0
         self.failures: list[HeadraceError] = []
         self.readable_told = 0
@@ -71,6 +73,7 @@ class LogQueue:
             self,
             ttl_ms=self.settings.ttl_ms,
             drops_transient=drops_transient,
+            keeps_settled=keeps_settled,
             cache_bytes_max=cache_bytes_max,
             handed_out_ahead=ahead,
         )
@@ -182,6 +185,7 @@ class LogQueue:
             cache_bytes_max=self.cache_bytes_max,
             ahead=self.ahead,
             drops_transient=self.drops_transient,
+            keeps_settled=self.keeps_settled,
         )
 
     def killed(self) -> "LogQueue":

@@ -34,6 +34,24 @@ class FlushListener:
         """Nobody waits here."""
 
 
+class Held:
+    """Wants of a log what is in some runs of offsets, both ends inclusive; to be changed."""
+
+    def __init__(self, *runs: tuple[int, int]) -> None:
+        self.runs = list(runs)
+
+    def first(self) -> Offset | None:
+        return min((Offset(first) for first, _ in self.runs), default=None)
+
+    def wants(self, first: Offset, below: Offset) -> bool:
+        return any(begin < below and first <= end for begin, end in self.runs)
+
+
+def held_from(offset: int) -> Held:
+    """Wants all from an offset on."""
+    return Held((offset, 1 << 62))
+
+
 class World:
     """One broker's storage: a disk, a clock, a log directory. `restart` is a new process."""
 

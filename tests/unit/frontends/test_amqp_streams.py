@@ -225,7 +225,7 @@ def test_a_topics_configuration_takes_every_message_and_keeps_what_was_just_writ
     assert topic_config(stream(segment_bytes_max=100))["segment.bytes"] == str(RECORD_BYTES_MAX)
     most = topic_config(stream(segment_bytes_max=3_000_000_000))
     assert most["segment.bytes"] == str((1 << 31) - 1)
-    assert topic_config(stream(log_bytes_max=0))["retention.bytes"] == "1"
+    assert topic_config(stream(retention_bytes=0))["retention.bytes"] == "1"
     unbounded = topic_config(stream())
     assert (unbounded["retention.bytes"], unbounded["retention.ms"]) == ("-1", "-1")
     assert topic_config(QueueSettings(length_bytes_max=5))["retention.bytes"] == "-1"

@@ -9,7 +9,7 @@ from headrace.log.text_files import read_file, read_offsets
 from headrace.model.errors import ConfigError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.testing.disk import SimDisk
-from tests.support.log import PLACE, TOPIC_ID, World, append
+from tests.support.log import PLACE, TOPIC_ID, Held, World, append, held_from
 
 META = f"/d/{file_names.META_PROPERTIES}"
 
@@ -56,8 +56,7 @@ def test_an_identity_is_read_in_both_versions_and_refused_by_reason(
 
 def test_the_first_offset_anybody_holds_counts_and_who_is_removed_is_not_asked() -> None:
     holds = Holds()
-    wanted: dict[str, Offset | None] = {"a": Offset(5), "b": Offset(0), "c": None}
-    holders = {name: (lambda name=name: wanted[name]) for name in wanted}
+    holders = {"a": held_from(5), "b": Held((0, 1)), "c": Held()}
     assert holds.first(PLACE) is None
     for holder in holders.values():
         holds.add(PLACE, holder)

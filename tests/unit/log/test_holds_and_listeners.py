@@ -8,7 +8,7 @@ from headrace.log.retention import apply_retention
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import Offset
 from tests.support.compaction import COMPACTED, cleaner_of, compact_now, put, rows
-from tests.support.log import PLACE, FlushListener, World, append, truncate_to
+from tests.support.log import PLACE, FlushListener, World, append, held_from, truncate_to
 
 
 def test_deleted_records_stop_at_what_anybody_holds_until_it_is_let_go() -> None:
@@ -17,12 +17,7 @@ def test_deleted_records_stop_at_what_anybody_holds_until_it_is_let_go() -> None
     append(log, b"0", b"1", b"2", b"3")
     world.flush(log)
 
-    def first() -> Offset:
-        return Offset(3)
-
-    def second() -> Offset:
-        return Offset(1)
-
+    first, second = held_from(3), held_from(1)
     world.directory.holds.add(PLACE, first)
     world.directory.holds.add(PLACE, second)
     with pytest.raises(ApiError) as refused:
@@ -48,15 +43,18 @@ def test_a_queue_that_nobody_has_loaded_holds_everything_until_its_cursor_says_w
     world.flush(log)
     holds = world.directory.holds
     holds.holds_all = lambda partition: partition == PLACE
+    assert holds.wants(PLACE, Offset(3), Offset(4))
     assert apply_retention(log, now_ms=1 << 50) == 0
     with pytest.raises(ApiError) as refused:
         log.delete_records(Offset(1))
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
 
-    def cursor() -> Offset:
-        return Offset(2)
-
+    cursor = held_from(2)
     holds.add(PLACE, cursor)
+    assert [holds.wants(PLACE, Offset(1), below) for below in (Offset(2), Offset(3))] == [
+        False,
+        True,
+    ]
     assert log.delete_records(Offset(2)) == 2
     assert apply_retention(log, now_ms=1 << 50) == 2
     holds.remove(PLACE, cursor)
@@ -73,7 +71,7 @@ def test_what_is_held_is_not_compacted() -> None:
         put(log, *[(b"k%d" % key, b"value %d" % at) for key in range(3)])
     world.flush(log)
     held = log.segments[2].base_offset
-    world.directory.holds.add(PLACE, lambda: held)
+    world.directory.holds.add(PLACE, held_from(held))
     before = [row for row in rows(log) if row[0] >= held]
     compact_now(world, cleaner_of(world))
     after = rows(log)

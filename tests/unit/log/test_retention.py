@@ -5,6 +5,7 @@ import errno
 import pytest
 
 from headrace.config.log_config import LogConfig
+from headrace.log.directory.holds import WantsNothing
 from headrace.log.retention import apply_retention
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import Offset
@@ -15,6 +16,7 @@ from tests.support.log import (
     World,
     append,
     bases,
+    held_from,
     values,
 )
 
@@ -125,9 +127,9 @@ def test_size_deletes_from_the_oldest_on_only_as_much_as_is_over() -> None:
 def test_nothing_goes_that_is_held_or_not_committed() -> None:
     world = filled(LogConfig(retention_ms=DAY_MS), [2 * DAY_MS] * 4)
     log = world.log()
-    log.context.holds.add(PLACE, lambda: Offset(3))
-    log.context.holds.add(PLACE, lambda: Offset(2))
-    log.context.holds.add(PLACE, lambda: None)
+    log.context.holds.add(PLACE, held_from(3))
+    log.context.holds.add(PLACE, held_from(2))
+    log.context.holds.add(PLACE, WantsNothing())
     assert apply_retention(log, NOW_MS) == 2
     log.high_watermark = Offset(2)
     assert apply_retention(log, NOW_MS) == 0

@@ -7,8 +7,8 @@ from headrace.log.directory.periods import Periods
 from headrace.log.flusher import GATHER_SECONDS
 from headrace.log.log import Log
 from headrace.log.retention import apply_retention
-from headrace.model.nouns import Offset, TopicPartition
-from tests.support.log import NOW_MS, PLACE, World, append, append_marker
+from headrace.model.nouns import TopicPartition
+from tests.support.log import NOW_MS, PLACE, World, append, append_marker, held_from
 
 PERIODS = Periods(checkpoint_ms=5_000, retention_check_ms=7_000, producer_id_expiration_ms=60_000)
 
@@ -181,11 +181,11 @@ def test_every_log_has_its_turn_however_many_there_are() -> None:
 def test_what_a_reader_still_wants_is_held_through_the_duties_too() -> None:
     world, log = started(LogConfig(retention_ms=1000))
     in_segments(world, log, 3, age_ms=5000)
-    wanted: Offset | None = Offset(1)
-    world.directory.holds.add(PLACE, lambda: wanted)
+    held = held_from(1)
+    world.directory.holds.add(PLACE, held)
     wait(world, 7.1)
     assert log.start_offset == 1
-    wanted = None
+    held.runs.clear()
     wait(world, 7)
     assert log.start_offset == 3
     world.close()

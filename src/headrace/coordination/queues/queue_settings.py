@@ -53,10 +53,10 @@ class QueueSettings(NamedTuple):
     delivery_limit: int | None = None
     consumer_timeout_ms: int | None = None
     """How long a delivery may wait for its acknowledgement; 0: for ever."""
-    log_bytes_max: int | None = None
-    """Of a stream's segments together: the oldest goes, and nobody is refused."""
-    age_ms_max: int | None = None
-    """Of a stream's messages."""
+    retention_ms: int | None = None
+    """How long a stream keeps its messages, and a queue what is settled."""
+    retention_bytes: int | None = None
+    """Of its segments together: the oldest goes, of a queue only what is settled."""
     segment_bytes_max: int | None = None
     """Of a stream's segments."""
 
@@ -64,6 +64,12 @@ class QueueSettings(NamedTuple):
     def dead_letters(self) -> bool:
         """Whether what dies is given out, not dropped."""
         return self.dead_letter_exchange is not None
+
+    @property
+    def keeps_settled(self) -> bool:
+        """Whether a queue keeps what is settled, for who reads its topic."""
+        retained = self.retention_ms is not None or self.retention_bytes is not None
+        return retained and self.queue_type is not QueueType.STREAM
 
 
 class Published(NamedTuple):

@@ -1,7 +1,7 @@
 """What Kafka's clients do to the topics of queues: made, deleted and purged as AMQP would do it."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headrace.coordination.queues.engine.hosted_queue import HostedQueue, Purged
@@ -18,6 +18,7 @@ from headrace.wire.amqp.reply_codes import ChannelClosing
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
+    from headrace.broker.partition import Partition
     from headrace.coordination.queues.engine.queue_host import QueueHost
     from headrace.coordination.queues.engine.virtual_hosts import VirtualHosts
     from headrace.security.identity import Identity
@@ -77,7 +78,11 @@ class TopicsOfQueues:
         return True
 
     async def purge(self, topic: str, partition: int, before: int) -> int:
-        """Settle what is ready below an offset, -1: all; returns where the log starts. ApiError."""
+        """Settle what is ready below an offset, -1: all; returns where the log starts. ApiError.
+
+        A queue that keeps what is settled keeps none of that: who deletes records wants them read
+        by nobody.
+        """
         found = self._queue_of(topic)
         if found is None:
             raise _no_queue(topic)
@@ -97,7 +102,21 @@ class TopicsOfQueues:
                 raise _no_queue(topic)
             await asyncio.sleep(LOOK_SECONDS if purged is Purged.NOT_AT_HAND else 0)
         host.touched([queue])
+        if queue.settings.keeps_settled:
+            await self._delete_settled(queue, log, below)
         return log.log.start_offset
+
+    async def _delete_settled(self, queue: HostedQueue, log: "Partition", below: int) -> None:
+        """Let the log begin at an offset, or where something is out below it. ApiError."""
+        (store,) = _stores_of(queue, log.topic_partition.partition)
+        start = min(below, store.settled().below)
+        store.write_settled()
+        while store.settled().durably < start:
+            if queue.deleted or log.refusal is not None or log.log.closed:
+                raise _no_queue(log.topic_partition.topic)
+            await asyncio.sleep(LOOK_SECONDS)
+        log.delete_records(start)
+        await called_back(self._broker.checkpoint)
 
     def _queue_of(self, topic: str) -> "tuple[QueueHost, HostedQueue] | None":
         name = queue_of_topic(topic)
@@ -114,7 +133,7 @@ class TopicsOfQueues:
 
 async def _counted(queue: HostedQueue, priority: int, below: int) -> None:
     """Wait until the queue knows of all that Kafka's producers wrote below an offset."""
-    stores = [store for store in _stores_of(queue) if store.priority == priority]
+    stores = _stores_of(queue, priority)
     while True:
         known = queue.deleted or all(store.counted_to >= below for store in stores)
         await asyncio.sleep(0 if known else LOOK_SECONDS)
@@ -123,8 +142,10 @@ async def _counted(queue: HostedQueue, priority: int, below: int) -> None:
             return
 
 
-def _stores_of(queue: HostedQueue) -> Iterable[DurableMessages]:
-    return [store for store in queue.late_stores if isinstance(store, DurableMessages)]
+def _stores_of(queue: HostedQueue, priority: int | None = None) -> Sequence[DurableMessages]:
+    """Return the stores of a queue; that of a priority alone."""
+    stores = [store for store in queue.late_stores if isinstance(store, DurableMessages)]
+    return [store for store in stores if priority is None or store.priority == priority]
 
 
 def _no_queue(topic: str) -> ApiError:

@@ -199,12 +199,13 @@ class LogCleaner:
             if is_written and self._goes_on(run):
                 # Durable before the first segment is swapped in: a start knows whose gaps they are.
                 directory.gaps.allow(run.log.topic_partition, chosen.upper)
-                allowed = directory.gaps.content()
-                self._disk.run(lambda: made(allowed), prepared)
+                directory.gaps.write_soon(noted)
 
-        def made(allowed: bytes) -> Aborted:
-            directory.gaps.write(allowed)
-            return prepare(chosen)
+        def noted(error: OSError | None) -> None:
+            if error is None and self._goes_on(run):
+                self._disk.run(lambda: prepare(chosen), prepared)
+            elif error is not None:
+                prepared(error)
 
         def prepared(result: Aborted | BaseException) -> None:
             if isinstance(result, CorruptLogError):

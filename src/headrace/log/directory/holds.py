@@ -1,11 +1,34 @@
 """Who still wants which records of a partition: what is held is neither deleted nor compacted."""
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.model.nouns import Offset, TopicPartition, is_queue_topic
 
-Holder = Callable[[], Offset | None]
-"""Asked each time; the first offset it still wants, or None for nothing."""
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Holder(Protocol):
+    """Somebody who wants records of a partition. Asked each time."""
+
+    def first(self) -> Offset | None:
+        """Return the first offset that he still wants; None: he wants nothing."""
+
+    def wants(self, first: Offset, below: Offset) -> bool:
+        """Tell whether he wants any offset from `first` on and below `below`."""
+
+
+class WantsNothing:
+    """A holder who lets retention take what it will. `Holder`."""
+
+    def first(self) -> Offset | None:
+        """Return that he wants nothing."""
+        return None
+
+    def wants(self, first: Offset, below: Offset) -> bool:
+        """Tell that he does not."""
+        return False
+
 
 _START = Offset(0)
 
@@ -43,5 +66,12 @@ class Holds:
         holders = self._holders.get(partition)
         if holders is None:
             return _START if self.holds_all(partition) else None
-        wanted = [offset for holder in holders if (offset := holder()) is not None]
+        wanted = [offset for holder in holders if (offset := holder.first()) is not None]
         return min(wanted, default=None)
+
+    def wants(self, partition: TopicPartition, first: Offset, below: Offset) -> bool:
+        """Tell whether anybody still wants an offset from `first` on and below `below`."""
+        holders = self._holders.get(partition)
+        if holders is None:
+            return self.holds_all(partition)
+        return any(holder.wants(first, below) for holder in holders)

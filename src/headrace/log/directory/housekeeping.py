@@ -1,11 +1,13 @@
 """A log directory's periodic duties, on a handful of timers however many partitions there are."""
 
 from collections.abc import Callable
+from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from headrace.log import retention
 from headrace.log.directory.directory_parts import DirectoryParts
+from headrace.log.directory.thinning import Thinning
 from headrace.log.log import Log
 from headrace.model.errors import StorageError
 
@@ -18,12 +20,18 @@ _SLICE_LOGS = 100
 class Housekeeping:
     """Timers of one directory."""
 
-    __slots__ = ("_checkpoint", "_directory", "_removal_timer", "_removals", "_sequence", "_timers")
+    __slots__ = (
+        "_checkpoint", "_directory", "_removal_timer", "_removals", "_sequence", "_thinning",
+        "_timers",
+    )  # fmt: skip
 
-    def __init__(self, directory: DirectoryParts, checkpoint: Callable[[], None]) -> None:
+    def __init__(
+        self, directory: DirectoryParts, checkpoint: Callable[[], None], thinning: Thinning
+    ) -> None:
         """`checkpoint`: writes the checkpoints, off the thread."""
         self._directory = directory
         self._checkpoint = checkpoint
+        self._thinning = thinning
         self._removals: list[tuple[float, int, Callable[[], None]]] = []
         self._sequence = 0
         self._removal_timer: Timer | None = None
@@ -82,6 +90,8 @@ class Housekeeping:
             retention.apply_retention(log, now_ms)
         except StorageError:
             return  # the directory is fenced, and has said so
+        if log.context.holds.first(log.topic_partition) is not None:
+            self._thinning.thin(log, partial(retention.past_retention, now_ms=now_ms))
 
     # --- removals ----------------------------------------------------------------------------
 

@@ -29,6 +29,12 @@ class LogDirectoryEvents(Protocol[LogT]):
     def start_moved(self) -> None:
         """Note that a client moved a log's start: the checkpoint is due."""
 
+    def let_go(self, log: LogT, below: Offset) -> None:
+        """Delete, now or soon, what lies below the log's start, and what nobody wants (`Holds`).
+
+        Between others, whole segments below `below`.
+        """
+
     def about_to_cut(self, log: LogT, end: Offset | None) -> None:
         """Note that segments of `log` go at once; it will end at `end` (None: all of it goes)."""
 

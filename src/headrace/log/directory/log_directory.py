@@ -12,6 +12,7 @@ stays untouched: plain files, a KRaft broker's `__cluster_metadata-0`, `-stray` 
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
 from headrace.config.log_config import LogConfig
@@ -25,10 +26,12 @@ from headrace.log.directory.meta_properties import Identity, read_identity
 from headrace.log.directory.new_log import NewLog
 from headrace.log.directory.periods import Periods
 from headrace.log.directory.scrub import Scrub
+from headrace.log.directory.thinning import Thinning
 from headrace.log.directory.truncate_logs import Truncations
 from headrace.log.flusher import Strategy, fdatasync_each
 from headrace.log.log import Log
 from headrace.log.recovery.recover import create_log
+from headrace.log.retention import delete_below_start, unwanted
 from headrace.model.errors import ConfigError, StorageError
 from headrace.model.invariant import invariant
 from headrace.model.nouns import Offset, TopicPartition
@@ -96,7 +99,8 @@ class LogDirectory:
         self._truncations = Truncations(parts, self.checkpoint)
         self.truncate_logs = self._truncations.truncate
         self.reset_logs = self._truncations.reset
-        self._housekeeping = Housekeeping(parts, self.checkpoint)
+        self._thinning = Thinning(parts, self.checkpoint)
+        self._housekeeping = Housekeeping(parts, self.checkpoint, self._thinning)
         self.remove_later = self._housekeeping.remove_later
         leaving = LeavingLogs(parts, self.checkpoint, self.remove_later)
         self.delete_log = leaving.delete_log
@@ -206,6 +210,14 @@ class LogDirectory:
         """Do as `LogDirectoryEvents` says."""
         self.checkpoint()
 
+    def let_go(self, log: Log, below: Offset) -> None:
+        """Do as `LogDirectoryEvents` says."""
+        if log.closed or log.cutting or self.fenced:
+            return
+        with suppress(StorageError):  # the directory is fenced, and has said so
+            delete_below_start(log)
+        self._thinning.thin(log, partial(unwanted, below=below))
+
     # --- partitions come and go --------------------------------------------------------------
 
     def prepare_logs(
@@ -310,7 +322,8 @@ class LogDirectory:
         `close` writes the same ones: whoever closes cleanly waits until it is False.
         """
         running = self._truncations.running or self.futures.running
-        return bool(self.checkpoints.writing or self.at_rest.writing or running)
+        files = self.checkpoints.writing or self.at_rest.writing or self.gaps.writing
+        return bool(files or running)
 
     def apply_retention(self) -> None:
         """Apply retention to every log, now."""

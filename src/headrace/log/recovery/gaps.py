@@ -1,10 +1,11 @@
-"""Whether all of a log is there: gaps that compaction left, and gaps that are losses.
+"""Whether all of a log is there: gaps that were made, and gaps that are losses.
 
 Segments of a log join: each begins where the one before ends, save where compaction took the last
-records of the one before. Below which offset that may be so, stands in
-`headrace-gap-offset-checkpoint`, written before the cleaner begins, and in Kafka's
-`cleaner-offset-checkpoint`, written when it has ended. Any other gap is a loss: the log is not
-opened (CorruptLogError names the offsets), where Kafka goes on behind it without a word.
+records of the one before, or a queue's segments went from between others (`directory.thinning`).
+Below which offset that may be so, stands in `headrace-gap-offset-checkpoint`, written before
+either begins, and in Kafka's `cleaner-offset-checkpoint`, written when the cleaner has ended. Any
+other gap is a loss: the log is not opened (CorruptLogError names the offsets), where Kafka goes on
+behind it without a word.
 
 A directory that comes from a Kafka has no such file, and a Kafka killed while it cleaned, or one
 that followed another broker, leaves gaps above its checkpoint. There a gap in a log that is, or
@@ -22,6 +23,7 @@ from headrace.log.segment.scan import BadBatch, headers
 from headrace.log.segment.segment import Segment
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
+from headrace.ports.callbacks import Done
 from headrace.ports.disk import Disk, DiskFile
 from headrace.record.batch_layout import OVERHEAD_BYTES
 
@@ -40,11 +42,15 @@ WHAT_TO_DO = (
 class Gaps:
     """One directory's offsets below which a log may have gaps, kept in two files.
 
-    One is written by threads, durably, before a compaction begins; the other, on the deciding
-    thread, for gaps that a follower appends and that truncations leave. So each has one writer.
+    One is written by a thread, durably, before a compaction begins, or segments go from between
+    others; the other, on the deciding thread, for gaps that a follower appends and that truncations
+    leave. So each has one writer.
     """
 
-    __slots__ = ("_disk", "_noted", "_path", "_path_noted", "_written", "entries", "known")
+    __slots__ = (
+        "_disk", "_noted", "_path", "_path_noted", "_waiting", "_written", "entries", "known",
+        "writing",
+    )  # fmt: skip
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
@@ -55,6 +61,9 @@ class Gaps:
         self._noted: dict[TopicPartition, Offset] = {}
         self.known = False
         """Whether the file was there: then all gaps that we made are below what it says."""
+        self.writing = False
+        """Whether the first file is being written beside the work."""
+        self._waiting: list[Done[OSError | None]] = []
 
     def read(self) -> None:
         """Read the files, if there are sound ones. Blocking; OSError."""
@@ -109,6 +118,28 @@ class Gaps:
     def content(self) -> bytes:
         """Return what the first file should hold."""
         return text_files.write_offsets(dict(self.entries))
+
+    def write_soon(self, done: Done[OSError | None]) -> None:
+        """Write the first file off the thread, one writer at a time; `done` once all is durable."""
+        self._waiting.append(done)
+        if not self.writing:
+            self._write_next()
+
+    def _write_next(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        content = self.content()
+        self.writing = True
+
+        def written(result: BaseException | None) -> None:
+            self.writing = False
+            if result is not None and not isinstance(result, OSError):
+                raise result
+            for done in waiting:
+                done(result)
+            if self._waiting and not self.writing:
+                self._write_next()
+
+        self._disk.run(lambda: self.write(content), written)
 
     def write(self, content: bytes) -> None:
         """Replace the first file where it says anything else. Blocking; OSError."""

@@ -72,6 +72,12 @@ def problem(name: str, value: object, **others: object) -> str:
         ("x-queue-type", "CLASSIC", "\"unsupported queue type 'CLASSIC'\""),
         ("x-queue-leader-locator", "foo", "invalid_queue_locator_arg"),
         ("x-queue-leader-locator", Long(1 << 40), "{unacceptable_type,long}"),
+        ("x-headrace-retention", "7", '"expected an age such as 7D or 12h"'),
+        ("x-headrace-retention", "0s", '"expected an age such as 7D or 12h"'),
+        ("x-headrace-retention", 7, "{unacceptable_type,signedint}"),
+        ("x-headrace-retention-bytes", 0, "{value_zero,0}"),
+        ("x-headrace-retention-bytes", -1, "{value_negative,-1}"),
+        ("x-headrace-retention-bytes", "1", LONGSTR),
     ],
 )
 def test_a_wrong_value_is_refused_in_rabbitmqs_words(name: str, value: object, told: str) -> None:
@@ -97,6 +103,40 @@ def test_a_wrong_value_is_refused_in_rabbitmqs_words(name: str, value: object, t
 def test_what_a_type_does_not_take_is_refused(queue_type: str, name: str, value: object) -> None:
     told = problem(name, value, queue_type=queue_type)
     assert told == f" of queue type rabbit_{queue_type}_queue"
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("x-headrace-retention", "x-max-age"),
+        ("x-headrace-retention-bytes", "x-max-length-bytes"),
+    ],
+)
+def test_a_stream_is_told_what_says_how_long_it_keeps_its_messages(name: str, instead: str) -> None:
+    told = problem(name, "7D", queue_type="stream")
+    assert told == f" of queue type rabbit_stream_queue: it is '{instead}' there"
+
+
+@pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+def test_how_long_a_queue_keeps_what_is_settled_is_an_age_or_bytes_or_both(
+    queue_type: str,
+) -> None:
+    def kept(**arguments: object) -> tuple[int | None, int | None, bool]:
+        names = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
+        found = queue_settings({"x-queue-type": queue_type, **names}, QUEUE)
+        return found.retention_ms, found.retention_bytes, found.keeps_settled
+
+    assert kept() == (None, None, False)
+    assert kept(headrace_retention="7D") == (604_800_000, None, True)
+    assert kept(headrace_retention="12h") == (43_200_000, None, True)
+    assert kept(headrace_retention_bytes=1) == (None, 1, True)
+    assert kept(headrace_retention="1s", headrace_retention_bytes=5) == (1000, 5, True)
+    assert kept(max_length_bytes=9) == (None, None, False)
+
+
+def test_a_stream_keeps_nothing_settled_however_long_it_keeps_its_messages() -> None:
+    stream: dict[str, object] = {"x-queue-type": "stream", "x-max-age": "7D"}
+    assert not queue_settings({**stream, "x-max-length-bytes": 9}, QUEUE).keeps_settled
 
 
 def test_the_edges_of_ranges_are_taken() -> None:
@@ -159,7 +199,7 @@ def test_a_consumer_timeout_of_nothing_is_for_ever_and_of_another_kind_the_broke
 
 def test_a_stream_has_bounds_of_its_own() -> None:
     stream: dict[str, object] = {"x-queue-type": "stream"}
-    assert queue_settings({**stream, "x-max-age": "7D"}, QUEUE).age_ms_max == 604_800_000
+    assert queue_settings({**stream, "x-max-age": "7D"}, QUEUE).retention_ms == 604_800_000
     assert problem("x-max-age", "foo", queue_type="stream") == ": invalid_max_age"
     assert problem("x-max-age", "0s", queue_type="stream") == ": invalid_max_age"
     assert problem("x-initial-cluster-size", 0, queue_type="stream") == ": {value_zero,0}"

@@ -156,6 +156,38 @@ def test_quorum_queues_and_streams_are_durable_and_shared() -> None:
     assert queue(host, "q", QUORUM, durable=True).created
 
 
+@pytest.mark.parametrize(
+    "kept", [{"x-headrace-retention": "7D"}, {"x-headrace-retention-bytes": 1}]
+)
+def test_what_is_settled_is_kept_by_durable_queues_alone(kept: dict[str, object]) -> None:
+    host = virtual_host()
+    (name,) = kept
+    declare = partial(queue, host, "q", kept)
+    for refused in (
+        declare,
+        partial(declare, exclusive=True),
+        partial(declare, exclusive=True, durable=True),
+    ):
+        assert told(refused) == (
+            f"PRECONDITION_FAILED - invalid arg '{name}' for queue 'q' in vhost '/': a queue that"
+            " is not durable, or exclusive, keeps nothing that is settled; declare it durable"
+        )
+    assert told(partial(queue, host, "q", {**QUORUM, **kept})) == (
+        "PRECONDITION_FAILED - invalid property 'non-durable' for queue 'q' in vhost '/'"
+    )
+    assert host.queues == {}
+    for arguments in (kept, {**QUORUM, **kept}):
+        assert queue(host, "q", arguments, durable=True).created
+        assert not queue(host, "q", arguments, durable=True).created
+        value = next(iter(kept.values()))
+        kind = "longstr" if isinstance(value, str) else "signedint"
+        without = {key: of for key, of in arguments.items() if key not in kept}
+        assert told(partial(queue, host, "q", without, durable=True)) == inequivalent(
+            name, "none", f"the value '{value}' of type '{kind}'"
+        )
+        host.remove_queue("q")
+
+
 def test_a_dead_letter_exchange_is_a_name() -> None:
     host = virtual_host()
     assert told(lambda: queue(host, "q", {"x-dead-letter-exchange": 5})) == (

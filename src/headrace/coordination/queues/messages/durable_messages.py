@@ -15,7 +15,7 @@ from headrace.coordination.queues.message_store import (
     StoredDone,
     StoreOwner,
 )
-from headrace.coordination.queues.messages.log_messages import LogMessages
+from headrace.coordination.queues.messages.log_messages import LogMessages, Settled
 from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.coordination.queues.messages.message_window import WindowsBytes
 from headrace.coordination.queues.messages.record_messages import record_bytes
@@ -193,6 +193,7 @@ class DurableMessages:
             self,
             ttl_ms=settings.ttl_ms,
             drops_transient=settings.queue_type is QueueType.CLASSIC,
+            keeps_settled=settings.keeps_settled,
             windows=logs.windows,
         )
 
@@ -297,6 +298,16 @@ class DurableMessages:
             self._messages.settle(positions)
         elif isinstance(positions, range):
             self._take_waiting()
+
+    def settled(self) -> Settled:
+        """Return how far all of the log is settled; not at all while there is none."""
+        messages = self._messages
+        return messages.settled() if isinstance(messages, LogMessages) else Settled()
+
+    def write_settled(self) -> None:
+        """Have it written at once what is settled, though nothing of it has changed."""
+        if isinstance(self._messages, LogMessages):
+            self._messages.write_settled()
 
     def note_handed_out(self, below: int) -> None:
         """Note that what lies below `below` may have been handed out."""

@@ -86,6 +86,22 @@ class HandedOut:
                 if size != _NOTHING:
                     yield first + at
 
+    def has_any(self, first: int, below: int) -> bool:
+        """Tell whether a position from `first` on and below `below` is out."""
+        blocks = self._blocks
+        numbers = range(first // BLOCK_POSITIONS, -(-below // BLOCK_POSITIONS))
+        for number in blocks if len(blocks) < len(numbers) else numbers:
+            block = blocks.get(number)
+            if block is None:
+                continue
+            start = number * BLOCK_POSITIONS
+            if first <= start and start + BLOCK_POSITIONS <= below:
+                return True
+            sizes = block.sizes[max(first - start, 0) : max(below - start, 0)]
+            if any(size != _NOTHING for size in sizes):
+                return True
+        return False
+
     def gaps(self, first: int, below: int) -> Iterator[tuple[int, int]]:
         """Yield the runs, both ends inclusive, of what is not out from `first` to `below`."""
         for position in self.positions():

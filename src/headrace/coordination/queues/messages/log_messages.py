@@ -29,6 +29,7 @@ from headrace.coordination.queues.messages.message_window import (
 from headrace.coordination.queues.messages.settled_files import SettledFiles
 from headrace.coordination.queues.messages.settlement import HANDED_OUT_AHEAD, Settlement
 from headrace.model.errors import ApiError, HeadraceError
+from headrace.model.nouns import Offset
 from headrace.ports.callbacks import Done
 from headrace.wire.amqp.content import Message
 
@@ -45,6 +46,14 @@ class _Batch(NamedTuple):
     size: int
 
 
+class Settled(NamedTuple):
+    """How far all of a log is settled."""
+
+    below: int = 0
+    durably: int = 0
+    """Below it, that is durable too."""
+
+
 class LogMessages(LogWriting):
     """A message store in a partition that this broker leads."""
 
@@ -57,20 +66,21 @@ class LogMessages(LogWriting):
         *,
         ttl_ms: int | None = None,
         drops_transient: bool = False,
+        keeps_settled: bool = False,
         cache_bytes_max: int = CACHE_BYTES_MAX,
         handed_out_ahead: int = HANDED_OUT_AHEAD,
         windows: WindowsBytes | None = None,
     ) -> None:
         """Serve after `load`. `ttl_ms`: of every message of the queue, by its arguments.
 
-        `drops_transient`: `load` settles messages that are not persistent.
+        `drops_transient`: `load` settles messages that are not persistent. `keeps_settled`: the
+        log's own retention lets go what is settled, not the settling.
         """
         super().__init__(partition, clock, listener)
         self._new_window = partial(MessageWindow, bytes_max=cache_bytes_max, windows=windows)
         self._settlement = Settlement(partition, files, self._settled_durable, handed_out_ahead)
-        self._reader = MessageReader(
-            partition, files.disk, clock, ttl_ms, self._settlement.was_settled
-        )
+        self._keeps_settled = keeps_settled
+        self._reader = MessageReader(partition, files.disk, clock, ttl_ms, self._settlement)
         self._loading = LogLoading(
             partition,
             self._settlement,
@@ -103,7 +113,8 @@ class LogMessages(LogWriting):
             self._kept = kept
             self._window = self._new_window(settlement.mark)
             self._partition.watch(self._advance)
-            self._log.context.holds.add(self._log.topic_partition, settlement.held)
+            self._log.context.holds.add(self._log.topic_partition, settlement)
+            self._let_segments_go(self._log.high_watermark)
             done(None)
             self._advance()
 
@@ -129,7 +140,7 @@ class LogMessages(LogWriting):
     def drop(self) -> None:
         """Hold nothing any more: the queue is deleted, and its partition with it."""
         self._stop_writing()
-        self._log.context.holds.remove(self._log.topic_partition, self._settlement.held)
+        self._log.context.holds.remove(self._log.topic_partition, self._settlement)
         self._window.release()
         self._again.clear()
 
@@ -299,24 +310,36 @@ class LogMessages(LogWriting):
             for position in positions:
                 self._again.pop(position, None)
 
+    def settled(self) -> Settled:
+        """Return how far all is settled."""
+        return Settled(self._settlement.start, self._settlement.start_durable)
+
+    def write_settled(self) -> None:
+        """Have it written at once what is settled."""
+        self._settlement.change(soon=True)
+
     def _settled_durable(self) -> None:
         """Let segments go that are settled wholly, and give out what may be."""
         if self._log.context.failure is not None:
             self._fail(self._log.context.failure)
             return
         if self.error is None and self._closed is None and not self._log.closed:
-            self._let_segments_go()
+            settlement = self._settlement
+            self._let_segments_go(settlement.unsettled_from(settlement.mark))
             self._listener.readable()
         if self._closed is not None and self._settlement.is_written:
             closed, self._closed = self._closed, None
             closed()
 
-    def _let_segments_go(self) -> None:
-        """Move the log's start where a whole segment is settled: retention deletes it then."""
-        log, below = self._log, self._settlement.start_durable
+    def _let_segments_go(self, below: int) -> None:
+        """Let segments go that are settled wholly, also behind one that is not, below `below`."""
+        if self._keeps_settled:
+            return
+        log, start_durable = self._log, self._settlement.start_durable
         bases = [segment.base_offset for segment in log.segments]
-        start = bases[max(bisect_right(bases, below) - 1, 0)]
+        start = bases[max(bisect_right(bases, start_durable) - 1, 0)]
         if start > log.start_offset:
             # Refused where somebody else holds them, too: then they go by a later frame.
             with suppress(ApiError):
                 self._partition.delete_records(start)
+        log.context.events.let_go(log, Offset(below))

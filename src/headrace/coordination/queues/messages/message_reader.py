@@ -1,7 +1,7 @@
 """Reads a queue's messages back from its partition: those that are committed and not settled."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headrace.coordination.queues.messages.record_messages import Found, messages_in, takes_long
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
@@ -25,6 +25,16 @@ class Read(NamedTuple):
     """Where to read on."""
 
 
+class LeftOut(Protocol):
+    """What of a log is settled, and so is left out. On any thread. `settlement.Settlement`."""
+
+    def was_settled(self, position: int) -> bool:
+        """Tell whether a position was settled."""
+
+    def unsettled_from(self, position: int) -> int:
+        """Return the first position from `position` on that was not."""
+
+
 HaveRead = Callable[[Read | HeadraceError, bool], None]
 """Called with what was read, or why not, and whether that is later than the question."""
 
@@ -38,18 +48,24 @@ class MessageReader:
         disk: "Disk",
         clock: "Clock",
         ttl_ms: int | None,
-        is_settled: Callable[[int], bool] | None,
+        settled: LeftOut | None,
     ) -> None:
-        """`is_settled`: what is left out; None: nothing is."""
+        """`settled`: what is left out; None: nothing is."""
         self._partition = partition
         self._disk = disk
         self._clock = clock
         self._ttl_ms = ttl_ms
-        self._is_settled = is_settled
+        self._settled = settled
 
     def read(self, at: int, below: int, done: HaveRead) -> None:
         """Read some messages from `at` on, of batches below `below`, which is committed."""
         log, disk = self._partition.log, self._disk
+        if self._settled is not None:
+            # A queue may have settled very much behind what it has not.
+            at = self._settled.unsettled_from(at)
+            if at >= below:
+                done(Read(Found([], [], [], []), below), False)
+                return
         try:
             result = log.read(Offset(at), READ_BYTES, below=Offset(below))
         except ApiError as error:
@@ -79,7 +95,7 @@ class MessageReader:
             aborted=aborted,
             ttl_ms=self._ttl_ms,
             arrived_ms=self._clock.wall_ms(),
-            is_settled=self._is_settled,
+            is_settled=None if self._settled is None else self._settled.was_settled,
         )
         return Read(found, following)
 

@@ -19,6 +19,16 @@ class Runs(NamedTuple):
         at = bisect_right(self.firsts, position)
         return at > 0 and position <= self.lasts[at - 1]
 
+    def covers(self, first: int, below: int) -> bool:
+        """Tell whether all positions from `first` on and below `below` are in one of them."""
+        at = bisect_right(self.firsts, first)
+        return at > 0 and below <= self.lasts[at - 1] + 1
+
+    def following(self, position: int) -> int:
+        """Return the first position from `position` on that is in none of them."""
+        at = bisect_right(self.firsts, position)
+        return max(position, self.lasts[at - 1] + 1) if at > 0 else position
+
     def below(self, end: int) -> "Runs":
         """Return what lies below a position."""
         stop = bisect_left(self.firsts, end)

@@ -104,7 +104,9 @@ class Settlement:
         self._settled: list[int] = []
         """Settled since the last frame; in order, they lie below the start by the next one."""
         self._purged: list[tuple[int, int]] = []
-        """Runs settled since then, without having been out."""
+        """Runs settled since then, without having been out, or passed: they hold no messages."""
+        self._being_written: tuple[Sequence[int], Sequence[tuple[int, int]]] = (), ()
+        """The same two of the frame that is being written."""
         self._returned: set[int] = set()
         self._told = 0
         self._file_end: int | None = None
@@ -130,6 +132,12 @@ class Settlement:
         written = self.is_written and bool(self._file_end)
         counted = self._counted_written == self.waiting.counted_to
         return written and counted and self.told_durable == max(self.mark, self._floor)
+
+    @property
+    def start(self) -> int:
+        """All below is settled; what was settled before the start may reach from the mark on."""
+        lowest = self.out.lowest()
+        return self._runs.following(self.mark) if lowest is None else lowest
 
     # Loading
 
@@ -179,6 +187,10 @@ class Settlement:
         """Tell whether a position above the mark was settled before the start."""
         return self._runs.holds(position)
 
+    def unsettled_from(self, position: int) -> int:
+        """Return the first position from `position` on that was not."""
+        return self._runs.following(position)
+
     # Changing
 
     def count(self, counted_to: int, messages: int, body_bytes: int) -> None:
@@ -208,10 +220,20 @@ class Settlement:
         counted_to, count, size = self.waiting
         self.waiting = Counts(counted_to, count - len(positions), size - sum(sizes))
         self.out.add(positions, sizes)
+        if below - self.mark != len(positions):
+            self._pass(positions)
         self.mark = below
         if self._runs.lasts and self._runs.lasts[-1] < below:
             self._runs = NO_RUNS
         self.tell_ahead()
+
+    def _pass(self, positions: Sequence[int]) -> None:
+        """Note as settled what lies between: markers of transactions, what was aborted."""
+        first = self.mark
+        for position in positions:
+            if first < position and not self._runs.covers(first, position):
+                self._purged.append((first, position - 1))
+            first = position + 1
 
     def settle(self, positions: Sequence[int]) -> None:
         """Settle what is out."""
@@ -254,8 +276,7 @@ class Settlement:
             return None
         self._changed = False
         self._writing = True
-        lowest = self.out.lowest()
-        start = self.mark if lowest is None else lowest
+        start = self.start
         self._told = max(self.mark if self.closed else self._told_next(), self._floor)
         at = self._file_end
         replaces = at is None or (at > FILE_BYTES_MAX and at > 2 * self._whole_bytes)
@@ -263,6 +284,7 @@ class Settlement:
         settled, self._settled = self._settled, []
         purged, self._purged = self._purged, []
         returned, self._returned = self._returned, set()
+        self._being_written = settled, purged
         if whole:
             runs, returned = self._runs.above(self.mark), set(self.returns)
         else:
@@ -293,6 +315,7 @@ class Settlement:
     def frame_written(self, frame: _Frame, error: OSError | None) -> None:
         """Note that a frame is durable; if it is not, the log directory is fenced."""
         self._writing = False
+        self._being_written = (), ()
         if self._log.closed:
             self._changed = False
             self._durable()
@@ -310,8 +333,22 @@ class Settlement:
         self.start_durable = min(frame.start, self._log.high_watermark)
         self._durable()
 
-    # Retention
+    # Retention: `Holder`
 
-    def held(self) -> Offset:
-        """Return what of the log must stay (`Holds`)."""
+    def first(self) -> Offset:
+        """Return from where on the log must stay."""
         return Offset(self.start_durable)
+
+    def wants(self, first: Offset, below: Offset) -> bool:
+        """Tell whether a position from `first` on and below `below` is not settled durably."""
+        mark = self.mark
+        if below > mark and not self._runs.covers(max(first, mark), below):
+            return True
+        if self.out.has_any(first, below):
+            return True
+        written, passed = self._being_written
+        return any(
+            any(first <= position < below for position in settled)
+            or any(begin < below and first <= end for begin, end in runs)
+            for settled, runs in ((self._settled, self._purged), (written, passed))
+        )

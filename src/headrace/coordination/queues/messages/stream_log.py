@@ -20,8 +20,8 @@ from headrace.coordination.queues.messages.stream_chunk import CACHE_BYTES_MAX, 
 from headrace.coordination.queues.messages.stream_reader import StreamReader
 from headrace.coordination.queues.messages.stream_start import last_batch, offset_of_time
 from headrace.coordination.queues.queue_settings import StreamOffset, StreamStart
+from headrace.log.directory.holds import WantsNothing
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
-from headrace.model.nouns import Offset
 from headrace.ports.callbacks import Done
 from headrace.wire.amqp.content import Message
 
@@ -65,6 +65,8 @@ class StreamLog(NothingSettled, LogWriting):
         self._again = False
         """Somebody has to look again, though nothing else happens."""
         self._again_timer: Timer | None = None
+        self._holder = WantsNothing()
+        """Retention may take what it will: readers go on at the log's start."""
 
     # Beginning and end
 
@@ -76,7 +78,7 @@ class StreamLog(NothingSettled, LogWriting):
     def load(self, done: Done[HeadraceError | None], settled: bytes | None = None) -> None:
         """Serve from now on."""
         self._partition.watch(self._advance)
-        self._log.context.holds.add(self._log.topic_partition, _wants_nothing)
+        self._log.context.holds.add(self._log.topic_partition, self._holder)
         done(None)
         self._advance()
 
@@ -93,7 +95,7 @@ class StreamLog(NothingSettled, LogWriting):
     def drop(self) -> None:
         """Write and read nothing any more: the queue is deleted, and its partition with it."""
         self._stop_writing()
-        self._log.context.holds.remove(self._log.topic_partition, _wants_nothing)
+        self._log.context.holds.remove(self._log.topic_partition, self._holder)
         self._cache.clear()
         self._handed.clear()
 
@@ -243,8 +245,3 @@ class StreamLog(NothingSettled, LogWriting):
 
 def _passed_by_retention(error: HeadraceError) -> bool:
     return isinstance(error, ApiError) and error.code is ErrorCode.OFFSET_OUT_OF_RANGE
-
-
-def _wants_nothing() -> Offset | None:
-    """Return that retention may take what it will: readers go on at the log's start."""
-    return None

@@ -25,6 +25,10 @@ from headrace.coordination.queues.refusals import precondition_failed
 Arguments = Mapping[str, object]
 
 QUEUE_TYPE = "x-queue-type"
+RETENTION = "x-headrace-retention"
+RETENTION_BYTES = "x-headrace-retention-bytes"
+RETENTION_ARGUMENTS = (RETENTION, RETENTION_BYTES)
+"""How long, and up to how many bytes, a queue keeps what is settled for who reads its topic."""
 DEAD_LETTER_EXCHANGE = "x-dead-letter-exchange"
 MS_MAX = 315_360_000_000
 """Ten years: the longest time to live and the longest expiry."""
@@ -50,14 +54,14 @@ QUEUE_ARGUMENTS: dict[QueueType, tuple[str, ...]] = {
         "x-expires", "x-message-ttl", "x-dead-letter-exchange", "x-dead-letter-routing-key",
         "x-max-length", "x-max-length-bytes", "x-max-priority", "x-overflow", "x-queue-mode",
         "x-queue-version", "x-single-active-consumer", "x-queue-type", "x-queue-master-locator",
-        "x-queue-leader-locator",
+        "x-queue-leader-locator", *RETENTION_ARGUMENTS,
     ),
     QueueType.QUORUM: (
         "x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-strategy",
         "x-expires", "x-max-length", "x-max-length-bytes", "x-max-in-memory-length",
         "x-max-in-memory-bytes", "x-overflow", "x-single-active-consumer", "x-queue-type",
         "x-quorum-initial-group-size", "x-delivery-limit", "x-message-ttl",
-        "x-queue-leader-locator",
+        "x-queue-leader-locator", *RETENTION_ARGUMENTS,
     ),
     QueueType.STREAM: (
         "x-max-length-bytes", "x-queue-type", "x-max-age", "x-stream-max-segment-size-bytes",
@@ -70,6 +74,11 @@ _CONSUMER_ARGUMENTS: dict[QueueType, tuple[str, ...]] = {
     QueueType.QUORUM: ("x-priority",),
     QueueType.STREAM: ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered"),
 }
+_INSTEAD = {
+    (QueueType.STREAM, RETENTION): "x-max-age",
+    (QueueType.STREAM, RETENTION_BYTES): "x-max-length-bytes",
+}
+"""What says the same of another type."""
 _OF_ANY_TYPE = frozenset(name for names in QUEUE_ARGUMENTS.values() for name in names)
 _OF_ANY_CONSUMER = frozenset(name for names in _CONSUMER_ARGUMENTS.values() for name in names)
 
@@ -137,8 +146,10 @@ def _check_names(
 ) -> None:
     for name in arguments:
         if name in not_taken:
+            instead = _INSTEAD.get((queue_type, name))
             raise precondition_failed(
                 f"invalid arg '{name}' for {resource} of queue type {queue_type.title}"
+                f"{f': it is {instead!r} there' if instead else ''}"
             )
 
 
@@ -191,8 +202,8 @@ def _settings(arguments: Arguments, queue_type: QueueType) -> QueueSettings:
         single_active_consumer=arguments.get("x-single-active-consumer") is True,
         delivery_limit=delivery_limit,
         consumer_timeout_ms=None if timeout_ms is None else max(0, timeout_ms),
-        log_bytes_max=bytes_max if is_stream else None,
-        age_ms_max=_age_ms(arguments.get("x-max-age")),
+        retention_ms=_age_ms(arguments.get("x-max-age" if is_stream else RETENTION)),
+        retention_bytes=bytes_max if is_stream else _integer(arguments, RETENTION_BYTES),
         segment_bytes_max=_integer(arguments, "x-stream-max-segment-size-bytes"),
     )
 
@@ -308,6 +319,11 @@ def _age_problem(value: object, arguments: Arguments) -> str | None:
     return problem or (None if _age_ms(value) else "invalid_max_age")
 
 
+def _retention_problem(value: object, arguments: Arguments) -> str | None:
+    problem = _string_problem(value, arguments)
+    return problem or (None if _age_ms(value) else '"expected an age such as 7D or 12h"')
+
+
 def _stream_offset_problem(value: object, _: Arguments) -> str | None:
     if _stream_offset(value) is not None:
         return None
@@ -344,6 +360,8 @@ _QUEUE_CHECKS: dict[str, _Check] = {
     "x-stream-max-segment-size-bytes": _not_negative_problem,
     "x-initial-cluster-size": _positive_problem,
     "x-queue-leader-locator": _known(_LEADER_LOCATORS, "invalid_queue_locator_arg"),
+    RETENTION: _retention_problem,
+    RETENTION_BYTES: _positive_problem,
 }
 """What each argument may be, in the order of RabbitMQ's checks."""
 _CONSUMER_CHECKS: dict[str, _Check] = {

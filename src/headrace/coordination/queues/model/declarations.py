@@ -4,7 +4,7 @@ from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 from headrace.coordination.queues.model import exchange_topic
-from headrace.coordination.queues.model.arguments import QUEUE_ARGUMENTS
+from headrace.coordination.queues.model.arguments import QUEUE_ARGUMENTS, RETENTION_ARGUMENTS
 from headrace.coordination.queues.model.exchanges import ALTERNATE_EXCHANGE, Exchange, ExchangeType
 from headrace.coordination.queues.queue_settings import QueueSettings, QueueType
 from headrace.coordination.queues.refusals import (
@@ -110,8 +110,14 @@ def check_not_locked(queue: Queue, owner: Owner | None, vhost: str) -> None:
 
 
 def check_properties(queue: Queue, resource: str) -> None:
-    """Raise ChannelClosing PRECONDITION_FAILED where a queue's type must be another way."""
+    """Raise ChannelClosing PRECONDITION_FAILED where a queue must be declared another way."""
     if queue.settings.queue_type is QueueType.CLASSIC:
+        if queue.settings.keeps_settled and not queue.durable:
+            name = next(name for name in RETENTION_ARGUMENTS if name in queue.arguments)
+            raise precondition_failed(
+                f"invalid arg '{name}' for {resource}: a queue that is not durable, or exclusive,"
+                " keeps nothing that is settled; declare it durable"
+            )
         return
     for name, found in (
         ("auto-delete", queue.auto_delete),
