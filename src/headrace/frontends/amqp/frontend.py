@@ -89,7 +89,6 @@ class Durable:
         """Write down what is known of queues, and remove what is of this process only."""
         removed = asyncio.get_running_loop().create_future()
         self.spill.close(lambda: removed.set_result(None))
-        await removed
         await self.queues.close(
             [
                 store
@@ -99,6 +98,7 @@ class Durable:
                 if isinstance(store, DurableMessages)
             ]
         )
+        await removed
 
 
 def frontend(parts: Parts) -> AmqpFrontend:
@@ -148,7 +148,6 @@ def frontend(parts: Parts) -> AmqpFrontend:
         administration,
         adoption.stop,
     )
-
     _watch_resources(broker, queues, made.block)
     return made
 

@@ -11,9 +11,9 @@ from itertools import islice
 from math import inf
 from typing import NamedTuple, Protocol, cast
 
-from headrace.coordination.queues.messages.message_run import Slots, size_of
+from headrace.coordination.queues.messages.message_run import Slots, Stretch, size_of
 from headrace.coordination.queues.messages.record_messages import batch_of_messages, messages_in
-from headrace.model.errors import HeadraceError
+from headrace.model.errors import ApiError, HeadraceError
 from headrace.record.batch import crc_ok, parse_header
 from headrace.record.batch_layout import HEADER_BYTES, OVERHEAD_BYTES
 from headrace.wire.amqp.content import Message
@@ -21,8 +21,8 @@ from headrace.wire.amqp.properties import make_header
 
 EXTENT_BYTES = 256 * 1024
 """What the messages of an extent take in memory, or a little more: what is read back at once."""
-EXTENT_BYTES_MIN = 4096
-"""Fewer stay in memory, which they would hardly make room in."""
+MIN_SHARE = 1 / 64
+"""Of an extent: less stays in memory, which it would hardly make room in."""
 OBJECT_BYTES = 450
 """What an extent itself takes in memory."""
 _NO_MESSAGE = Message("", "", make_header(0), b"")
@@ -80,8 +80,9 @@ class Extent:
     )  # fmt: skip
 
     def __init__(
-        self, owner: Owner, base: int, slots: Slots, expiries: "array[float] | None"
+        self, owner: Owner, stretch: Stretch, expiries: "array[float] | None" = None
     ) -> None:
+        base, slots, size = stretch
         self.owner = owner
         self.base = base
         self.count = self.left = len(slots)
@@ -93,7 +94,7 @@ class Extent:
         if None in slots:
             self._settled = bytearray(message is None for message in slots)
             self.left -= sum(self._settled)
-        self.full = self.held = sum([size_of(each) for each in slots if each is not None])
+        self.full = self.held = size
         """`full`: what they take in memory; `held`: what they take now."""
         self.file: SpillFile | None = None
         """Where they are written; None: not yet."""
@@ -195,7 +196,10 @@ def decode(data: bytes, count: int) -> Content:
     size = 0 if header is None else header.batch_length + OVERHEAD_BYTES
     if header is None or not HEADER_BYTES <= size <= len(view) or not crc_ok(view[:size], header):
         raise DamagedExtent(f"{len(view)} bytes that are not what was written")
-    messages = messages_in(view[:size], 0).messages
+    try:
+        messages = messages_in(view[:size], 0).messages
+    except ApiError as error:
+        raise DamagedExtent(str(error)) from error
     expiries = array("d", data[size:]) if len(view) > size else None
     if len(messages) != count or (expiries is not None and len(expiries) != count):
         raise DamagedExtent(f"{len(messages)} messages, {count} were written")

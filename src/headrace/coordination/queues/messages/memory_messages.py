@@ -13,12 +13,8 @@ from math import inf
 from typing import Protocol
 
 from headrace.coordination.queues.message_store import Kept
-from headrace.coordination.queues.messages.extent import (
-    EXTENT_BYTES,
-    EXTENT_BYTES_MIN,
-    Extent,
-)
-from headrace.coordination.queues.messages.memory_use import SWEEP_MESSAGES, MemoryUse
+from headrace.coordination.queues.messages.extent import Extent
+from headrace.coordination.queues.messages.memory_use import SWEEP_MESSAGES, MemoryUse, SpillPort
 from headrace.coordination.queues.messages.message_run import (
     MESSAGE_BYTES,
     Found,
@@ -181,24 +177,25 @@ class MemoryMessages(MessageRun):
         if spill is None or self._unswept or self._error is not None:
             return []
         if older is None:
-            if self.bytes < EXTENT_BYTES_MIN:
+            if self.bytes < spill.extent_bytes_min:
                 return []
             older = self._older = SpilledMessages(self, spill, self.split())
         extents: list[Extent] = []
-        while size > 0 and (stretch := self._stretch(older.front)) is not None:
-            base, slots = stretch
-            extent = Extent(older, base, slots, self._take_expiries(base, len(slots)))
+        while size > 0 and (stretch := self._stretch(spill, older.front)) is not None:
+            base, slots, _ = stretch
+            extent = Extent(older, stretch, self._take_expiries(base, len(slots)))
             older.add(extent)
             extents.append(extent)
             size -= extent.full
         return extents
 
-    def _stretch(self, front: MessageRun) -> Stretch | None:
+    def _stretch(self, spill: SpillPort, front: MessageRun) -> Stretch | None:
         """Take what is next to be written: the newest, then the last of the oldest, then scraps."""
+        size, least = spill.extent_bytes, spill.extent_bytes_min
         return (
-            self.take_first(EXTENT_BYTES, EXTENT_BYTES)
-            or front.take_last(EXTENT_BYTES, EXTENT_BYTES_MIN)
-            or self.take_first(EXTENT_BYTES, EXTENT_BYTES_MIN)
+            self.take_first(size, size)
+            or front.take_last(size, least)
+            or self.take_first(size, least)
         )
 
     def _take_expiries(self, base: int, count: int) -> "array[float] | None":

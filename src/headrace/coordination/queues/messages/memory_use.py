@@ -45,6 +45,11 @@ class Spillable(Protocol):
 class SpillPort(Protocol):
     """Where messages go while memory is short. `spill.Spill`."""
 
+    extent_bytes: int
+    """What the messages of an extent take in memory."""
+    extent_bytes_min: int
+    """Fewer are not written."""
+
     def note_grown(self, store: Spillable) -> None:
         """Have messages written, perhaps of this store: it took one above the first mark."""
 

@@ -15,8 +15,8 @@ _ALL_MESSAGES = frozenset({Message})
 Slots = list[Message | None]
 Found = tuple[Sequence[int], Sequence[Message]]
 """Positions and their messages."""
-Stretch = tuple[int, Slots]
-"""A position, and what is there and at those above it."""
+Stretch = tuple[int, Slots, int]
+"""A position, what is there and at those above it, and the bytes of memory that this takes."""
 
 
 def size_of(message: Message) -> int:
@@ -131,7 +131,7 @@ class MessageRun:
         slots[head:stop] = [None] * len(taken)
         start = self.start
         self.forget(())
-        return start, taken
+        return start, taken, found
 
     def take_last(self, size: int, least: int) -> Stretch | None:
         """Take messages out from the end down, as `take_first` does; their places go, too."""
@@ -145,4 +145,4 @@ class MessageRun:
             return None
         taken = slots[start:]
         del slots[start:]
-        return self._first + start, taken
+        return self._first + start, taken, found

@@ -10,7 +10,12 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from headrace.coordination.queues.messages.extent import Content, Extent
+from headrace.coordination.queues.messages.extent import (
+    EXTENT_BYTES,
+    MIN_SHARE,
+    Content,
+    Extent,
+)
 from headrace.coordination.queues.messages.memory_use import MemoryUse, Spillable
 from headrace.coordination.queues.messages.spill_files import SpillFiles
 from headrace.coordination.queues.messages.spill_order import AllQueues, SpillOrder
@@ -35,12 +40,19 @@ class Spill:
     """The spill of one broker: `memory_use.SpillPort`."""
 
     def __init__(
-        self, use: MemoryUse, files: SpillFiles, deadlines: Deadlines, queues: AllQueues
+        self,
+        use: MemoryUse,
+        files: SpillFiles,
+        deadlines: Deadlines,
+        queues: AllQueues,
+        extent_bytes: int = EXTENT_BYTES,
     ) -> None:
         """`queues`: all there are."""
+        self.extent_bytes = extent_bytes
+        self.extent_bytes_min = int(MIN_SHARE * extent_bytes)
         self._use = use
         self._files = files
-        self._order = SpillOrder(queues)
+        self._order = SpillOrder(queues, self.extent_bytes_min)
         self._deadline = deadlines.deadline(self._run)
         self._retry = deadlines.deadline(self._try_again)
         self._due = False
@@ -96,15 +108,13 @@ class Spill:
             self._order.end()
         if self._writing or self._resting or self._closed:
             return
+        self._unwritten = [extent for extent in self._unwritten if extent.left]
         if self._unwritten:
-            self._write([extent for extent in self._unwritten if extent.left])
-        elif self._short:
-            more = self._order.look()
-            extents = self._cut()
-            if extents:
-                self._write(extents)
-            elif more:
-                self._soon()
+            self._write(self._unwritten)
+        elif self._short and self._order.look():
+            self._soon()
+        elif self._short and (extents := self._cut()):
+            self._write(extents)
         elif self._files.is_wasteful:
             self._writing = True
             self._files.move(self._moved)

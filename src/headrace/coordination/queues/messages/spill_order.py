@@ -9,7 +9,6 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Protocol
 
-from headrace.coordination.queues.messages.extent import EXTENT_BYTES_MIN
 from headrace.coordination.queues.messages.memory_messages import MemoryMessages
 from headrace.coordination.queues.messages.memory_use import Spillable
 
@@ -31,9 +30,10 @@ AllQueues = Callable[[], Sequence[HasStores]]
 class SpillOrder:
     """The stores that have something to be written, the largest next."""
 
-    def __init__(self, queues: AllQueues) -> None:
-        """`queues`: all there are."""
+    def __init__(self, queues: AllQueues, bytes_min: int) -> None:
+        """`queues`: all there are; `bytes_min`: a store with less has nothing."""
         self._queues = queues
+        self._bytes_min = bytes_min
         self._unseen: list[HasStores] = []
         self._heap: list[tuple[int, int, Spillable]] = []
         self._numbers = count()
@@ -61,7 +61,7 @@ class SpillOrder:
     def put(self, store: Spillable) -> None:
         """Take a store that has grown, if it has enough."""
         size = store.bytes
-        if size >= EXTENT_BYTES_MIN and size >= 2 * self._bytes.get(store, 0):
+        if size >= self._bytes_min and size >= 2 * self._bytes.get(store, 0):
             self._bytes[store] = size
             heappush(self._heap, (-size, next(self._numbers), store))
 
