@@ -6,24 +6,26 @@ what a queue in memory is; once with writes and reads under way whatever else is
 
 import errno
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from headrace.coordination.queues.engine.deliveries import Delivery
-from headrace.coordination.queues.engine.hosted_queue import Getter, HostedQueue
+from headrace.coordination.queues.engine.hosted_queue import Getter
 from headrace.coordination.queues.messages.memory_messages import MemoryMessages
 from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.coordination.queues.messages.spill import RETRY_SECONDS, Spill
 from headrace.coordination.queues.messages.spill_files import SpillFiles
-from headrace.model.errors import HeadraceError
 from headrace.ports.deadlines import Deadlines
 from headrace.testing.clock import SimClock
 from tests.property.test_amqp_queue_machine import QueueMachine
 from tests.support.amqp_queues import settings
 from tests.support.amqp_spill import DATA, InstantDisk, SpillRoom, number_of
+
+if TYPE_CHECKING:
+    from headrace.coordination.queues.engine.deliveries import Delivery
+    from headrace.model.errors import HeadraceError
 
 SMALL = 210
 """What a message of the machines takes in memory, about."""
@@ -148,12 +150,8 @@ class UnderWayMachine(RuleBasedStateMachine):
         self.room.settle()
         self.let_expire()
         due = ready[:count]
-        assert [
-            each and number_of(each[2]) for each in got if not isinstance(each, HeadraceError)
-        ] == [  # fmt: skip
-            *(known.number for known in due),
-            *([None] * (count - len(due))),
-        ]
+        numbers = [each and number_of(each[2]) for each in got if isinstance(each, tuple | None)]
+        assert numbers == [*(each.number for each in due), *([None] * (count - len(due)))]
         del ready[:count]
         for delivery, known in zip(got, due, strict=False):
             assert isinstance(delivery, tuple)
@@ -226,7 +224,8 @@ class UnderWayMachine(RuleBasedStateMachine):
         assert use.bytes == sum(self.room.store(queue).bytes for queue in self.queues)
         assert self.room.disk.open_files == 0
         nodes = [self.room.disk.stat(f"{DATA}/{name}") for name in self.room.names]
-        assert files.bytes == sum(node.size for node in nodes if node is not None)
+        # A full disk does not even let go of what a failed write has left behind the end.
+        assert files.bytes <= sum(node.size for node in nodes if node is not None)
         assert not files.is_wasteful or self.room.spill._resting
 
     def teardown(self) -> None:

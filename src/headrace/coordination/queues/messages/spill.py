@@ -158,7 +158,7 @@ class Spill:
                 self._failed = True
                 _logger.error(
                     "messages of AMQP cannot be written to %s (%s): they stay in memory, and who"
-                    " publishes is held up once they take amqp.memory.bytes.max=%d there. Make room"
+                    " publishes is held up from amqp.memory.bytes.max=%d on. Make room"
                     " on the disk; it is tried again each second",
                     self._files.directory, error, self._use.bytes_max,
                 )  # fmt: skip

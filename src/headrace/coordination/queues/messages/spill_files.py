@@ -70,7 +70,8 @@ class SpillFiles:
 
         To be called while `is_wasteful`.
         """
-        *older, _ = self._files
+        newest = self._newest()
+        older = (file for file in self._files if file is not newest)
         source = min(older, key=lambda file: file.live / file.end)
         extents: list[Extent] = []
         size = 0
