@@ -15,6 +15,7 @@ from headrace.coordination.queues.engine.consumers import Consumer
 from headrace.coordination.queues.engine.deliveries import Delivery
 from headrace.coordination.queues.engine.message_queue import MessageQueue
 from headrace.coordination.queues.engine.unacked import ChannelUnacked
+from headrace.coordination.queues.message_store import MessageStore
 from headrace.coordination.queues.messages.memory_messages import MemoryMessages
 from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.coordination.queues.queue_settings import Overflow, Published, QueueSettings
@@ -62,6 +63,14 @@ class KnownChannel:
         return max(min(rooms, default=1000), 0)
 
 
+def positions_in(store: MessageStore) -> list[int]:
+    """All positions that are not settled."""
+    found: list[int] = []
+    while positions := store.read(found[-1] + 1 if found else 0, 1 << 20)[0]:
+        found += positions
+    return found
+
+
 channels = st.integers(0, 1)
 few = st.integers(0, 3)
 
@@ -96,9 +105,13 @@ class QueueMachine(RuleBasedStateMachine):
     def begin(self, drawn: QueueSettings) -> None:
         self.settings = drawn
         self.queue = MessageQueue(
-            "queue 'q' in vhost '/'", drawn, lambda _: MemoryMessages(MemoryUse()), self.now
+            "queue 'q' in vhost '/'", drawn, lambda _: self.new_store(), self.now
         )
         self.channels = [KnownChannel(ChannelUnacked(number)) for number in (1, 2)]
+
+    def new_store(self) -> MemoryMessages:
+        """Return what one priority's messages are kept in."""
+        return MemoryMessages(MemoryUse())
 
     # What the model does
 
@@ -378,7 +391,7 @@ class QueueMachine(RuleBasedStateMachine):
             assert known.channel.unacked == known.counted()
         for consumer in self.consumers:
             assert consumer.unacked == self.channel_of(consumer).of(consumer)
-        kept = [level.store.read(0, 1 << 20)[0] for level in queue._levels.values()]
+        kept = [positions_in(level.store) for level in queue._levels.values()]
         assert sum(map(len, kept)) == queue.ready + queue.unacked + sum(
             letter.level is not None for letter in queue._dying
         )

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from headrace.coordination.queues.engine.hosted_queue import MakeStore
-from headrace.coordination.queues.message_store import MessageStore, StoreOwner
-from headrace.coordination.queues.messages.memory_messages import MemoryMessages
+from headrace.coordination.queues.message_store import MessageStore
+from headrace.coordination.queues.messages.memory_messages import MemoryMessages, Owner
 from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.coordination.queues.model.declarations import Queue
 from headrace.coordination.queues.permissions.access import FULL_ACCESS, Access
@@ -71,9 +71,9 @@ class LateMessages(MemoryMessages):
     def __init__(self) -> None:
         super().__init__(MemoryUse())
         self.waiting: list[Callable[[bool], None]] = []
-        self.owner: StoreOwner | None = None
+        self.owner: Owner | None = None
 
-    def attach(self, owner: StoreOwner) -> None:
+    def attach(self, owner: Owner) -> None:
         """Note whose messages they are."""
         self.owner = owner
 

@@ -114,7 +114,7 @@ class QueueKit:
 def memory_of(bytes_max: int) -> MemoryUse:
     """Memory in which messages may take so much, and no byte more."""
     use = MemoryUse()
-    use.bytes_hard_max = bytes_max
+    use.bytes_hard_max = use.spill_at = bytes_max
     return use
 
 

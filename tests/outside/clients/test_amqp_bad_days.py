@@ -5,7 +5,8 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pika
 import pytest
@@ -227,12 +228,27 @@ def test_a_consumer_that_does_not_read_is_sent_no_more_and_others_go_on(
         round_trip(raw)
 
 
+@contextmanager
+def nowhere_to_spill(broker: BrokerThread) -> Iterator[None]:
+    """What memory has no room for finds none on the disk."""
+    files = [Path(broker.directory) / f"headrace-amqp-spill-{number:08d}" for number in range(99)]
+    for file in files:
+        file.symlink_to("/dev/full")
+    yield
+    for file in files:
+        file.unlink(missing_ok=True)
+
+
 def test_who_publishes_is_held_up_at_the_mark_and_consumers_go_on(
     broker: BrokerThread, address: Address, raw: RawConnection
 ) -> None:
     """As RabbitMQ 4.0.5 was seen to: told with the first publish after it, and once."""
     declare(raw, "q")
-    with RawConnection(address).open() as publisher, RawConnection(address).open() as consumer:
+    with (
+        nowhere_to_spill(broker),
+        RawConnection(address).open() as publisher,
+        RawConnection(address).open() as consumer,
+    ):
         publisher.open_channel()
         consumer.open_channel()
         publisher.send(frames.method(Queue.Declare(queue="kept")))

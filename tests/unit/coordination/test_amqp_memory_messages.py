@@ -1,18 +1,14 @@
 """Messages in memory, and a queue that begins with what a store has kept."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 from headrace.coordination.queues.message_store import Kept
-from headrace.coordination.queues.messages.memory_messages import (
-    MESSAGE_BYTES,
-    MemoryFull,
-    MemoryMessages,
-)
+from headrace.coordination.queues.messages.memory_messages import MemoryFull, MemoryMessages
 from headrace.coordination.queues.messages.memory_use import MemoryUse
+from headrace.coordination.queues.messages.message_run import MESSAGE_BYTES
 from headrace.coordination.queues.queue_settings import Published
-from headrace.wire.amqp.content import Message
 from tests.support.amqp_queues import QueueKit, memory_of, message_of, settings
 
 
@@ -76,71 +72,6 @@ def test_a_refused_message_is_nowhere_in_the_queue() -> None:
     assert (kit.queue.ready, kit.queue.ready_bytes) == (0, 0)
     kit.consume()
     assert kit.deliver() == []
-
-
-class PlannedSpill:
-    """A spill in a dictionary; what is `away` is not at hand."""
-
-    def __init__(self) -> None:
-        self.kept: dict[Hashable, Message] = {}
-        self.away: set[Hashable] = set()
-        self.keys = 0
-
-    def put(self, message: Message) -> Hashable:
-        self.keys += 1
-        self.kept[self.keys] = message
-        return self.keys
-
-    def get(self, key: Hashable) -> Message | None:
-        return None if key in self.away else self.kept[key]
-
-    def drop(self, key: Hashable) -> None:
-        del self.kept[key]
-
-
-def test_above_the_bound_messages_are_spilled_and_keep_their_order() -> None:
-    spill = PlannedSpill()
-    store = MemoryMessages(memory_of(MESSAGE_BYTES + 1), spill=spill)
-    kit = QueueKit(kept={0: store})
-    kit.publish("a", "b", "c")
-    assert len(spill.kept) == 2
-    assert store.bytes == MESSAGE_BYTES + 1
-    spill.away = {2}
-    kit.consume()
-    assert kit.deliver() == ["c:a", "c:b"]
-    assert kit.deliver() == []
-    assert kit.queue.ready == 1
-    spill.away.clear()
-    assert kit.deliver() == ["c:c"]
-    kit.channel.ack(3, multiple=True)
-    assert (spill.kept, store.bytes) == ({}, 0)
-
-
-def test_a_dead_letter_that_is_not_at_hand_is_given_out_when_it_is() -> None:
-    spill = PlannedSpill()
-    store = MemoryMessages(memory_of(0), spill=spill)
-    kit = QueueKit(settings(dead_letters=True), kept={0: store})
-    kit.publish("a")
-    kit.get()
-    kit.channel.nack(1, requeue=False)
-    spill.away = {1}
-    assert kit.died() == []
-    spill.away.clear()
-    assert kit.died() == ["a rejected"]
-    assert spill.kept == {}
-
-
-def test_what_came_back_and_is_not_at_hand_holds_up_what_is_behind_it() -> None:
-    spill = PlannedSpill()
-    store = MemoryMessages(memory_of(0), spill=spill)
-    kit = QueueKit(kept={0: store})
-    kit.publish("a", "b")
-    kit.get()
-    kit.channel.nack(1)
-    spill.away = {1}
-    assert kit.get() is None
-    spill.away.clear()
-    assert [kit.get(), kit.get()] == [":a again", ":b"]
 
 
 class KeptMessages(MemoryMessages):

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.coordination.queues.messages.memory_messages import MESSAGE_BYTES, MemoryMessages
+from headrace.coordination.queues.messages.memory_messages import MemoryMessages
+from headrace.coordination.queues.messages.message_run import MESSAGE_BYTES
 from headrace.wire.amqp.control_methods import (
     ChannelClose,
     ConfirmSelect,

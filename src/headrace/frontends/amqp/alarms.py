@@ -56,8 +56,8 @@ class ResourceAlarms:
         if memory.is_short:
             log.warning(
                 "messages of AMQP in memory take %d bytes, amqp.memory.bytes.max is %d: who"
-                " publishes is held up until some are consumed. Consume, give queues a length"
-                " limit, or set it higher", memory.bytes, memory.bytes_max,
+                " publishes is held up until the disk has taken some, or a consumer. Consume, give"
+                " queues a length limit, or set it higher", memory.bytes, memory.bytes_max,
             )  # fmt: skip
             self._next_look.set(LOOK_SECONDS_MIN)
         else:

@@ -1,11 +1,14 @@
 """What a broker with listeners of AMQP begins with: `server.frontends` imports this by name."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
 from headrace.broker.broker import Broker
 from headrace.cluster.controller_port import ControllerPort
 from headrace.coordination.queues.messages.durable_messages import DurableMessages
+from headrace.coordination.queues.messages.spill import Spill
+from headrace.coordination.queues.messages.spill_files import SpillFiles
 from headrace.frontends.amqp.access import Admission
 from headrace.frontends.amqp.administration import Administration
 from headrace.frontends.amqp.adoption import Adoption
@@ -47,7 +50,10 @@ class Parts(Protocol):
 
 
 class Durable:
-    """What outlives the broker: declarations, and durable queues' messages. `session.Kept`."""
+    """What outlives the broker: declarations, and durable queues' messages. `session.Kept`.
+
+    And the files of what does not, the messages that memory has no room for.
+    """
 
     def __init__(self, parts: Parts, store: Store, admission: Admission) -> None:
         self._broker = parts.broker
@@ -56,6 +62,7 @@ class Durable:
         self.queues = DurableQueues(parts.broker, parts.controller, store)
         self._pass = WritePass(parts.writes)
         self.broker: QueueBroker
+        self.spill: Spill
 
     def end_pass(self) -> Pending | None:
         """Write what a pass has published."""
@@ -79,7 +86,9 @@ class Durable:
         broker.queue_topics = TopicsOfQueues(broker, self.queues, virtual_hosts, self._admission)
 
     async def stop(self) -> None:
-        """Write down what is known of queues."""
+        """Write down what is known of queues, and remove what is of this process only."""
+        removed = asyncio.get_running_loop().create_future()
+        self.spill.close(lambda: removed.set_result(None))
         await self.queues.close(
             [
                 store
@@ -89,6 +98,7 @@ class Durable:
                 if isinstance(store, DurableMessages)
             ]
         )
+        await removed
 
 
 def frontend(parts: Parts) -> AmqpFrontend:
@@ -128,6 +138,7 @@ def frontend(parts: Parts) -> AmqpFrontend:
     )
     durable.broker = queues
     durable.queues.logs.memory = queues.memory
+    durable.spill = _spill(broker, queues)
     administration = Administration(queues, settings.users, amqp)
     made = AmqpFrontend(
         queues,
@@ -137,6 +148,25 @@ def frontend(parts: Parts) -> AmqpFrontend:
         administration,
         adoption.stop,
     )
+    _watch_resources(broker, queues, made.block)
+    return made
+
+
+def _spill(broker: Broker, queues: QueueBroker) -> Spill:
+    """Have messages written to the first log directory while memory is short."""
+    return Spill(
+        queues.memory,
+        SpillFiles(broker.disk, broker.config.log_dirs[0]),
+        queues.virtual_hosts.deadlines,
+        queues.virtual_hosts.queues,
+    )
+
+
+def _watch_resources(
+    broker: Broker, queues: QueueBroker, block: Callable[[str | None], None]
+) -> None:
+    """Stop who publishes while memory or disk is low."""
+    config = broker.config
 
     def free_bytes() -> int:
         return min(map(broker.disk.free_bytes, config.log_dirs))
@@ -146,9 +176,8 @@ def frontend(parts: Parts) -> AmqpFrontend:
         queues.memory,
         free_bytes,
         config.amqp_disk_free_bytes_min,
-        made.block,
+        block,
     )
-    return made
 
 
 def _failed(broker: Broker, host: str) -> float:

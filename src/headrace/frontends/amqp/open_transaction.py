@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.coordination.queues.engine.unacked import ChannelUnacked, Held
-from headrace.coordination.queues.messages.memory_messages import MESSAGE_BYTES
+from headrace.coordination.queues.messages.message_run import MESSAGE_BYTES
 from headrace.coordination.queues.model.routing import Route
 from headrace.coordination.queues.queue_settings import Published
 from headrace.wire.amqp.content import Message

@@ -84,11 +84,17 @@ class DirectoryLoader:
                 self._disk.remove(path)
 
     def found(self) -> list[TopicPartition]:
-        """Return the partitions that have a directory; cleans up what deletions left. Blocking."""
+        """Return the partitions that have a directory. Blocking.
+
+        Cleans up what deletions left, and what was of a process that was killed alone.
+        """
         partitions = []
         deleted = []
         for name in self._disk.list(self._path):
             path = f"{self._path}/{name}"
+            if file_names.is_spill_file(name):
+                self._remove_left(path)
+                continue
             if name in _NO_PARTITIONS or not self._disk.is_directory(path):
                 continue
             if name.endswith(file_names.DELETE_SUFFIX):
@@ -109,6 +115,15 @@ class DirectoryLoader:
             partitions.append(partition)
         self._forget_what_is_gone(partitions, deleted)
         return partitions
+
+    def _remove_left(self, path: str) -> None:
+        try:
+            self._disk.remove(path)
+        except OSError as error:
+            _logger.warning(
+                "%s: messages of a broker that was killed, which nobody needs, could not be"
+                " removed, the next start tries again: %s", path, error,
+            )  # fmt: skip
 
     def _forget_what_is_gone(self, present: list[TopicPartition], deleted: list[str]) -> None:
         """Remove deleted logs, once no checkpoint says a word of them.

@@ -2,12 +2,9 @@
 
 import pytest
 
-from headrace.coordination.queues.messages.memory_messages import (
-    MESSAGE_BYTES,
-    MemoryFull,
-    MemoryMessages,
-)
+from headrace.coordination.queues.messages.memory_messages import MemoryFull, MemoryMessages
 from headrace.coordination.queues.messages.memory_use import CLEAR_SHARE, SWEEP_MESSAGES, MemoryUse
+from headrace.coordination.queues.messages.message_run import MESSAGE_BYTES
 from headrace.coordination.queues.queue_settings import Published
 from tests.support.amqp_queues import QueueKit, message_of
 

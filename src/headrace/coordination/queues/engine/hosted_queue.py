@@ -94,6 +94,11 @@ class HostedQueue(MessageQueue):
         )
         """Whether time alone may change it."""
 
+    @property
+    def stores(self) -> list[MessageStore]:
+        """What its messages are kept in, of all priorities."""
+        return [level.store for level in self._levels.values()]
+
     def arm(self) -> None:
         """Set the timer to when time alone changes something."""
         due_at = self.next_deadline()
@@ -116,6 +121,8 @@ class HostedQueue(MessageQueue):
             late = cast("LateStore", store)
             self.late_stores.append(late)
             late.attach(self)
+        elif isinstance(store, MemoryMessages):
+            store.attach(self)
 
     # Messages that are not at hand at once
 
@@ -138,7 +145,7 @@ class HostedQueue(MessageQueue):
                 getters.popleft()
                 continue
             delivery = self.get(getter.channel, now, no_ack=getter.no_ack)
-            if delivery is None and self.ready and self.late_stores and self._failure is None:
+            if delivery is None and self.ready and self._failure is None:
                 return
             getters.popleft()
             getter.done(self._failure if delivery is None else delivery)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from headrace.coordination.queues.engine.delivery_turns import Clients, DeliveryTurns
-from headrace.coordination.queues.engine.hosted_queue import MakeStore
+from headrace.coordination.queues.engine.hosted_queue import HostedQueue, MakeStore
 from headrace.coordination.queues.engine.queue_host import QueueHost
 from headrace.coordination.queues.message_store import MessageStore
 from headrace.coordination.queues.model.declarations import Queue
@@ -54,6 +54,10 @@ class VirtualHosts:
     def remove(self, name: str) -> None:
         """Remove a vhost that is there, with its queues: its clients are gone."""
         self.hosts.pop(name).clear()
+
+    def queues(self) -> list[HostedQueue]:
+        """Return the queues of all vhosts."""
+        return [queue for host in self.hosts.values() for queue in host.queues.values()]
 
     def run(self) -> None:
         """Take a turn now, and what is left when this turn of the loop is over."""

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from headrace.coordination.queues.messages.memory_messages import MESSAGE_BYTES
+from headrace.coordination.queues.messages.message_run import MESSAGE_BYTES
 from headrace.wire.amqp.content import Message
 
 CACHE_BYTES_MAX = 8 * 1024 * 1024

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from struct import Struct
 
-from headrace.coordination.queues.messages.memory_messages import MESSAGE_BYTES
+from headrace.coordination.queues.messages.message_run import MESSAGE_BYTES
 from headrace.coordination.queues.messages.message_window import WindowsBytes
 from headrace.model.errors import Malformed
 from headrace.wire.amqp.content import Message

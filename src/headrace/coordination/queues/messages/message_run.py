@@ -1,0 +1,148 @@
+"""Messages at neighbouring positions, in memory: a list with a place for each."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from headrace.wire.amqp.content import Message
+
+MESSAGE_BYTES = 200
+"""What a message takes beside its body and its header: objects, and its place in a store."""
+_TRIM_AT = 1024
+_PASS_MAX = 100_000
+"""How many empty places one call passes over."""
+_ALL_MESSAGES = frozenset({Message})
+
+Slots = list[Message | None]
+Found = tuple[Sequence[int], Sequence[Message]]
+"""Positions and their messages."""
+Stretch = tuple[int, Slots, int]
+"""A position, what is there and at those above it, and the bytes of memory that this takes."""
+
+
+def size_of(message: Message) -> int:
+    """Return the bytes of memory that a message counts for."""
+    return len(message.body) + len(message.header) + MESSAGE_BYTES
+
+
+class MessageRun:
+    """Messages from some position on; settled ones are gone."""
+
+    __slots__ = ("_first", "_head", "_slots")
+
+    def __init__(self, first: int = 0, slots: Slots | None = None) -> None:
+        self._slots: Slots = [] if slots is None else slots
+        """Position `_first` + i is at i; None: it is not here. All below `_head` are not."""
+        self._first = first
+        self._head = 0
+
+    @property
+    def end(self) -> int:
+        """The position above all places."""
+        return self._first + len(self._slots)
+
+    @property
+    def start(self) -> int:
+        """The position below which nothing is here."""
+        return self._first + self._head
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is here."""
+        return self._head == len(self._slots)
+
+    def split(self) -> "MessageRun":
+        """Begin anew behind all there is; returns a run of that."""
+        before = MessageRun(self._first, self._slots)
+        before._head = self._head
+        self._first, self._slots, self._head = self.end, [], 0
+        return before
+
+    def clear(self) -> None:
+        """Give all places back: none has a message any more."""
+        self._first, self._slots, self._head = self.end, [], 0
+
+    def read(self, position: int, count: int) -> Found:
+        """Return the lowest unsettled positions and messages from `position` on."""
+        at = position - self._first
+        if at < self._head:
+            older = self._read_older(position, count)
+            if older is not None:
+                return older
+            at = self._head
+        slots = self._slots
+        found = slots[at : at + count]
+        if _ALL_MESSAGES.issuperset(map(type, found)):
+            start = self._first + at
+            return range(start, start + len(found)), cast(list[Message], found)
+        positions: list[int] = []
+        messages: list[Message] = []
+        for index in range(at, len(slots)):
+            message = slots[index]
+            if message is None:
+                continue
+            if len(positions) == count:
+                break
+            positions.append(self._first + index)
+            messages.append(message)
+        return positions, messages
+
+    def _read_older(self, position: int, count: int) -> Found | None:
+        """Return what is there from a position below the start on; None: nothing is."""
+        return None
+
+    def forget(self, positions: Sequence[int]) -> int:
+        """Let messages go that are settled; returns the bytes they took.
+
+        Places below the lowest that is left are given back, many at a time.
+        """
+        slots, first = self._slots, self._first
+        freed = 0
+        for position in positions:
+            at = position - first
+            message = slots[at] if at >= 0 else None
+            if message is not None:
+                freed += len(message.body) + len(message.header) + MESSAGE_BYTES
+                slots[at] = None
+        head, end = self._head, len(slots)
+        stop = min(end, head + _PASS_MAX)
+        while head < stop and slots[head] is None:
+            head += 1
+        if head >= _TRIM_AT and 2 * head >= end:
+            del slots[:head]
+            self._first += head
+            head = 0
+        self._head = head
+        return freed
+
+    def take_first(self, size: int, least: int) -> Stretch | None:
+        """Take out `size` bytes of messages from the start on, or a little more.
+
+        None: there are not even `least` bytes, and nothing is taken.
+        """
+        slots, head = self._slots, self._head
+        stop, end, found = head, len(slots), 0
+        while stop < end and found < size:
+            message = slots[stop]
+            found += 0 if message is None else size_of(message)
+            stop += 1
+        if found < least:
+            return None
+        taken = slots[head:stop]
+        slots[head:stop] = [None] * len(taken)
+        start = self.start
+        self.forget(())
+        return start, taken, found
+
+    def take_last(self, size: int, least: int) -> Stretch | None:
+        """Take messages out from the end down, as `take_first` does; their places go, too."""
+        slots, head = self._slots, self._head
+        start, found = len(slots), 0
+        while start > head and found < size:
+            start -= 1
+            message = slots[start]
+            found += 0 if message is None else size_of(message)
+        if found < least:
+            return None
+        taken = slots[start:]
+        del slots[start:]
+        return self._first + start, taken, found

@@ -1,0 +1,611 @@
+"""Messages of queues in memory go to disk while memory is short, and come back in order."""
+
+import errno
+import logging
+import tracemalloc
+from itertools import pairwise
+
+import pytest
+
+from headrace.coordination.queues.engine.hosted_queue import Getter
+from headrace.coordination.queues.messages.extent import EXTENT_BYTES, OBJECT_BYTES
+from headrace.coordination.queues.messages.memory_messages import MemoryFull
+from headrace.coordination.queues.messages.spill import (
+    KEPT_SHARE,
+    LOADING_BYTES,
+    LOW_SHARE,
+    RETRY_SECONDS,
+    SPILL_SHARE,
+)
+from headrace.coordination.queues.messages.spill_order import LOOK_QUEUES
+from headrace.coordination.queues.queue_settings import Overflow, Published
+from headrace.model.errors import HeadraceError
+from headrace.testing.disk import SimDisk
+from tests.support.amqp_queues import settings
+from tests.support.amqp_spill import DATA, EXTENT, ONE, SpillRoom, message_of, number_of
+
+MARK = 100 * ONE
+AT = int(SPILL_SHARE * MARK)
+LOW = int(LOW_SHARE * MARK)
+
+
+def logged(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[str]:
+    """The lines of at least a level."""
+    return [record.getMessage() for record in caplog.records if record.levelno >= level]
+
+
+# When, and what
+
+
+def test_from_three_quarters_of_the_mark_on_messages_are_written_down_to_the_low_one() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.publish(queue, 75)
+    room.settle()
+    assert room.use.bytes == AT
+    assert (room.names, len(room.files)) == ([], 0)
+    room.publish(queue)
+    room.settle()
+    assert len(room.names) == 1
+    assert LOW - EXTENT - ONE < room.use.bytes <= LOW
+
+
+def test_publishers_are_not_stopped_while_the_disk_keeps_up_and_all_comes_back_in_order() -> None:
+    room = SpillRoom(MARK)
+    short: list[bool] = []
+    room.use.on_short = lambda: short.append(room.use.is_short)
+    queue = room.queue()
+    for _ in range(100):
+        room.publish(queue, 10)
+        room.settle()
+        room.use.look()
+        assert room.use.bytes <= AT + 10 * ONE
+    assert short == []
+    assert queue.ready == 1000
+    assert room.all_of(queue) == list(range(1000))
+    assert (room.use.bytes, room.names, room.disk.open_files) == (0, [], 0)
+
+
+def test_publishers_are_stopped_where_the_disk_does_not_keep_up_and_go_on_with_the_write() -> None:
+    room = SpillRoom(MARK)
+    short: list[bool] = []
+    room.use.on_short = lambda: short.append(room.use.is_short)
+    queue = room.queue()
+    room.publish(queue, 100)
+    room.clock.turn()  # what is to be written is chosen; the disk is still at it
+    room.use.look()
+    assert short == [True]
+    room.settle()
+    assert short == [True, False]
+
+
+def test_the_largest_queue_gives_way_and_keeps_its_oldest_in_memory() -> None:
+    room = SpillRoom(MARK)
+    small, large = room.queue(name="small"), room.queue(name="large")
+    room.publish(small, 20)
+    numbers = room.publish(large, 60)
+    room.settle()
+    assert room.store(small).bytes == 20 * ONE
+    assert room.store(large)._older is not None
+    room.disk.fail_writes()
+    reads = room.disk.counts["write"]
+    taken = [room.get(large, no_ack=True) for _ in range(30)]
+    assert [number_of(each[2]) for each in taken if each is not None] == list(numbers[:30])
+    assert reads == room.disk.counts["write"]
+
+
+def test_the_queue_that_grows_goes_to_disk_though_another_is_small_and_older() -> None:
+    room = SpillRoom(MARK)
+    idle, busy = room.queue(name="idle"), room.queue(name="busy")
+    room.publish(idle, 70)
+    room.settle()
+    for _ in range(20):
+        room.publish(busy, 10)
+        room.settle()
+    assert room.use.bytes <= AT
+    assert room.store(idle).bytes < 70 * ONE
+    assert room.all_of(busy) == list(range(70, 270))
+    assert room.all_of(idle) == list(range(70))
+
+
+def test_what_is_handed_out_in_the_turn_of_its_publish_is_not_written() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.publish(queue, 80)
+    room.consume(queue, no_ack=True)
+    assert room.taken() == list(range(80))
+    assert (room.use.bytes, room.disk.counts["write"]) == (0, 0)
+
+
+def test_queues_with_less_than_an_extent_is_worth_stay_in_memory_and_publishers_are_stopped() -> (
+    None
+):
+    room = SpillRoom(MARK, extent_bytes=64 * (ONE + 1))
+    for _ in range(100):
+        room.publish(room.queue())
+    room.settle()
+    room.use.look()
+    assert room.use.is_short
+    assert room.names == []
+
+
+def test_very_many_queues_are_looked_at_in_several_turns() -> None:
+    room = SpillRoom(MARK)
+    large = room.queue(name="large")
+    for _ in range(2 * LOOK_QUEUES):
+        room.queue()
+    room.publish(large, 75)
+    last = room.all[-1]
+    room.publish(last)
+    turns = 0
+    while not room.disk.busy:
+        room.clock.turn()
+        turns += 1
+    assert turns == 3
+    room.settle()
+    assert (room.use.bytes <= LOW, room.store(last).bytes) == (True, ONE)
+
+
+def test_memory_that_is_short_again_is_looked_for_again() -> None:
+    room = SpillRoom(MARK)
+    first, second = room.queue(), room.queue()
+    room.publish(first, 76)
+    room.settle()
+    assert len(room.all_of(first)) == 76
+    room.publish(first, 70)
+    room.publish(second, 6)
+    room.settle()
+    assert room.use.bytes <= LOW
+    assert room.store(second).bytes == 6 * ONE
+
+
+# Order, redelivery, places
+
+
+def test_who_asks_for_a_message_that_is_on_disk_waits_for_it_and_others_behind_him() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.fill(queue, 300)
+    front = room.store(queue)._older.front  # type: ignore[union-attr]
+    while not front.is_empty:
+        room.get(queue, no_ack=True)
+    room.got.clear()
+    first = 300 - queue.ready
+    for _ in range(3):
+        queue.get_at_hand(Getter(room.channel, True, room.got.append), room.now)
+    assert room.got == []
+    room.settle()
+    assert [number_of(each[2]) for each in room.got] == [first, first + 1, first + 2]  # type: ignore[index]
+
+
+def test_consumers_are_given_what_is_on_disk_in_order_and_by_their_credit() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.fill(queue, 500)
+    room.consume(queue, prefetch=7)
+    numbers = room.taken()
+    while numbers[-1] < 499:
+        room.channel.ack(0, multiple=True)
+        room.wake()
+        numbers += room.taken()
+    assert numbers == list(range(500))
+    room.channel.ack(0, multiple=True)
+    room.settle()
+    assert (room.use.bytes, room.names) == (0, [])
+
+
+def test_what_is_given_back_is_read_again_and_goes_to_its_place_redelivered() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.fill(queue, 400)
+    held = [room.get(queue) for _ in range(300)]
+    assert room.use.bytes < AT
+    for at in (250, 3, 120, 249):
+        delivery = held[at]
+        assert delivery is not None
+        room.channel.nack(delivery[1])
+    again = [room.get(queue) for _ in range(5)]
+    found = [(number_of(each[2]), each[3]) for each in again if each is not None]
+    assert found == [(3, True), (120, True), (249, True), (250, True), (300, False)]
+
+
+def test_what_a_channel_holds_takes_no_memory_once_it_was_on_disk() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.fill(queue, 1000)
+    room.consume(queue)
+    assert len(room.taken()) == 1000
+    assert room.use.bytes <= AT
+    before = room.use.bytes
+    queue.cancel(next(iter(queue.consumers)), room.now)
+    room.channel.recover()
+    room.settle()
+    assert room.use.bytes == before
+    room.consume(queue, no_ack=True)
+    room.settle()
+    assert [(number_of(each[2]), each[3]) for each in room.given] == [
+        (number, True) for number in range(1000)
+    ]
+    assert (room.use.bytes, room.names) == (0, [])
+
+
+def test_acknowledgements_in_any_order_settle_each_once() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.fill(queue, 300)
+    room.consume(queue)
+    tags = list(range(1, 301))
+    for tag in (*tags[1::2], *reversed(tags[::2])):
+        room.channel.ack(tag)
+    room.settle()
+    assert (room.use.bytes, queue.unacked, room.names) == (0, 0, [])
+
+
+def test_positions_that_are_settled_together_may_come_in_any_order() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.fill(queue, 300)
+    store = room.store(queue)
+    before = room.use.bytes
+    store.settle([250, 20, 251, 2, 252])
+    assert room.use.bytes < before
+    left = [number for number in range(300) if number not in {250, 20, 251, 2, 252}]
+    store.settle([*left[::-1]])
+    assert room.use.bytes == 0
+
+
+def test_priorities_go_before_each_other_on_disk_too() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue(settings(priority_max=5))
+    low, high = room.fill(queue, 100, priority=1), room.fill(queue, 100, priority=4)
+    assert room.all_of(queue) == [*high, *low]
+
+
+def test_messages_of_age_die_at_the_head_though_they_are_on_disk() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue(settings(dead_letters=True))
+    room.fill(queue, 200, expiration_ms=1000)
+    rest = room.fill(queue, 100)
+    queue.arm()
+    room.clock.advance(0.999)
+    room.settle()
+    assert queue.ready == 300
+    died = []
+    for _ in range(20):
+        room.clock.advance(0.01)
+        room.settle()
+        letters = queue.take_dead_letters()
+        queue.dead_letters_stored(letters)
+        died += [number_of(each.message) for each in letters if each.message is not None]
+    assert died == list(range(200))
+    assert room.all_of(queue) == list(rest)
+    assert room.use.bytes == 0
+
+
+def test_each_message_keeps_its_own_time_through_the_disk() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    lives = [(number * 37 % 50 + 1) * 1000 if number % 3 else None for number in range(200)]
+    for life in lives:
+        room.publish(queue, expiration_ms=life)
+    room.settle()
+    store = room.store(queue)
+    for number, life in enumerate(lives):
+        while not store.read(number, 1)[1]:
+            room.settle()
+        assert store.expires_at(number) == (None if life is None else life / 1000)
+
+
+def test_a_length_limit_drops_the_head_from_disk() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue(settings(length_max=200))
+    for _ in range(30):
+        room.publish(queue, 20)
+        room.settle()
+    assert queue.ready == 200
+    assert room.all_of(queue) == list(range(400, 600))
+
+
+def test_a_full_queue_refuses_as_if_all_were_in_memory() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue(settings(length_max=200, overflow=Overflow.REJECT_PUBLISH))
+    room.fill(queue, 200)
+    assert not queue.publish(Published(message_of(0)), room.now)
+    assert room.all_of(queue) == list(range(200))
+
+
+def test_rejected_messages_die_with_their_bodies_though_these_are_on_disk() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue(settings(dead_letters=True))
+    room.fill(queue, 300)
+    room.consume(queue)
+    room.channel.nack(0, multiple=True, requeue=False)
+    died: list[int] = []
+    while len(died) < 300:
+        letters = queue.take_dead_letters()
+        queue.dead_letters_stored(letters)
+        died += [number_of(each.message) for each in letters if each.message is not None]
+        room.settle()
+    assert sorted(died) == list(range(300))
+    assert (room.use.bytes, room.names) == (0, [])
+
+
+def test_a_purge_empties_memory_and_disk_and_leaves_what_is_held() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.fill(queue, 300)
+    held = [room.get(queue) for _ in range(150)]
+    assert queue.purge() == 150
+    room.settle()
+    room.channel.recover()
+    assert room.all_of(queue) == list(range(len(held)))
+    assert (room.use.bytes, room.names) == (0, [])
+
+
+def test_a_large_purge_goes_a_few_thousand_at_a_time_from_disk_too() -> None:
+    room = SpillRoom(4000 * 210, extent_bytes=21_000)
+    queue = room.queue()
+    for _ in range(250):
+        room.publish(queue, 100, size=8)
+        room.settle()
+    assert queue.purge() == 25_000
+    assert room.use.bytes > 0
+    room.settle()
+    assert (room.use.bytes, room.names) == (0, [])
+    assert room.all_of(queue) == []
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3])
+def test_a_queue_that_is_deleted_in_any_moment_leaves_nothing(steps: int) -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.fill(queue, 200)
+    room.publish(queue, 100)
+    for _ in range(steps):
+        room.clock.turn()
+        room.disk.settle(1)
+    assert queue.delete() == 300
+    room.all.clear()
+    room.settle()
+    assert (room.use.bytes, room.names, room.disk.open_files) == (0, [], 0)
+
+
+def test_a_queue_that_is_deleted_while_a_message_of_it_is_read_is_not_told() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.fill(queue, 300)
+    while room.get(queue, no_ack=True) is not None and queue.ready > 200:
+        pass
+    room.disk.settle()
+    room.got.clear()
+    queue.get_at_hand(Getter(room.channel, False, room.got.append), room.now)
+    queue.delete()
+    room.settle()
+    assert (room.use.bytes, room.names) == (0, [])
+
+
+# Faults
+
+
+def test_a_full_disk_is_told_once_and_what_was_taken_stays_until_there_is_room(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    caplog.set_level(logging.INFO)
+    room.disk.fail_writes(code=errno.ENOSPC, partial=1000)
+    room.publish(queue, 150)
+    room.settle()
+    for _ in range(5):
+        room.clock.advance(RETRY_SECONDS)
+        room.settle()
+    room.use.look()
+    short = [room.use.is_short]
+    (told,) = logged(caplog)
+    assert f"cannot be written to {DATA} ([Errno 28]" in told
+    assert "Make room on the disk" in told
+    with pytest.raises(MemoryFull):
+        room.publish(queue, 100)
+    taken = queue.ready
+    room.disk.heal()
+    room.clock.advance(RETRY_SECONDS)
+    room.settle()
+    assert [*short, room.use.is_short] == [True, False]
+    assert logged(caplog) == [told]
+    assert "messages of AMQP are written to /data again" in logged(caplog, logging.INFO)
+    assert room.all_of(queue) == list(range(taken))
+    assert (room.use.bytes, room.names) == (0, [])
+
+
+def test_after_a_failed_write_the_next_is_tried_a_second_later_and_no_sooner() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.disk.fail_writes()
+    room.publish(queue, 80)
+    room.settle()
+    tried = room.disk.counts["write"]
+    room.publish(queue, 5)
+    room.clock.advance(RETRY_SECONDS - 0.001)
+    room.settle()
+    assert room.disk.counts["write"] == tried
+    room.clock.advance(0.001)
+    room.settle()
+    assert room.disk.counts["write"] > tried
+
+
+def test_what_could_not_be_written_is_handed_out_all_the_same() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.disk.fail_writes()
+    room.publish(queue, 150)
+    room.settle()
+    assert room.all_of(queue) == list(range(150))
+    assert room.use.bytes == 0
+    room.disk.heal()
+    room.clock.advance(RETRY_SECONDS)
+    room.settle()
+    assert room.names == []
+
+
+def flipped(room: SpillRoom) -> None:
+    """Damage each file."""
+    for name in room.names:
+        size = room.disk.stat(f"{DATA}/{name}").size  # type: ignore[union-attr]
+        for position in range(200, size, 500):
+            room.disk.flip(f"{DATA}/{name}", position)
+
+
+def test_a_queue_whose_messages_cannot_be_read_back_says_so_and_others_go_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    room = SpillRoom(MARK)
+    queue, other = room.queue(), room.queue(name="other")
+    room.fill(queue, 300)
+    flipped(room)
+    got = 0
+    while not isinstance(room.got[-1] if room.got else None, HeadraceError):
+        queue.get_at_hand(Getter(room.channel, True, room.got.append), room.now)
+        room.settle()
+        got += 1
+    assert 40 < got < 80
+    (told,) = logged(caplog)
+    assert told.startswith("queue 'q' in vhost '/': messages that were on disk cannot be read back")
+    with pytest.raises(HeadraceError, match="cannot be read back"):
+        queue.publish(Published(message_of(0)), room.now)
+    numbers = room.publish(other, 10)
+    assert room.all_of(other) == list(numbers)
+    queue.delete()
+    room.settle()
+    assert (room.use.bytes, room.names) == (0, [])
+
+
+def test_getters_who_wait_for_what_cannot_be_read_are_told() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.fill(queue, 300)
+    flipped(room)
+    for _ in range(100):
+        queue.get_at_hand(Getter(room.channel, True, room.got.append), room.now)
+    room.settle()
+    assert len(room.got) == 100
+    assert isinstance(room.got[-1], HeadraceError)
+
+
+# Bounds
+
+
+def test_what_is_read_back_stays_within_bounds_while_memory_is_short() -> None:
+    room = SpillRoom(1000 * ONE)
+    queues = [room.queue() for _ in range(50)]
+    for queue in queues:
+        room.fill(queue, 100)
+    hog = room.queue(name="hog")
+    room.disk.fail_writes()
+    while room.use.bytes < 0.8 * room.use.bytes_max:
+        room.publish(hog)
+    room.settle()
+    for queue in queues:
+        for _ in range(40):
+            room.get(queue, no_ack=True)
+            most = KEPT_SHARE * room.use.bytes_max
+            assert room.use.bytes <= room.use.spill_at or room.spill._kept_bytes <= most
+
+
+def test_no_more_is_read_back_at_once_than_the_bound() -> None:
+    size = LOADING_BYTES // 2 + 1
+    room = SpillRoom(4 * size, extent_bytes=1000)
+    queues = [room.queue() for _ in range(4)]
+    for queue in queues:
+        room.publish(queue, 2, size=size)
+        room.settle()
+    for queue in queues:
+        queue.get_at_hand(Getter(room.channel, False, room.got.append), room.now)
+        queue.get_at_hand(Getter(room.channel, False, room.got.append), room.now)
+        assert room.spill._loading_bytes <= LOADING_BYTES or len(room.spill._loading) == 1
+    room.settle()
+    assert len(room.got) == 8
+
+
+def test_messages_larger_than_an_extent_are_extents_of_their_own() -> None:
+    room = SpillRoom(10 << 20)
+    queue = room.queue()
+    for _ in range(20):
+        room.publish(queue, size=1 << 20)
+        room.settle()
+        assert room.use.bytes <= SPILL_SHARE * (10 << 20) + (2 << 20)
+    assert room.all_of(queue) == list(range(20))
+    assert (room.use.bytes, room.names) == (0, [])
+
+
+def test_the_next_extent_is_read_before_it_is_needed_where_memory_has_room() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.fill(queue, 300)
+    room.store(queue).settle(range(200))
+    room.settle()
+    extents = room.store(queue)._older._extents  # type: ignore[union-attr]
+    first = next(extent for extent in extents if not extent.is_at_hand)
+    room.store(queue).read(first.base, 1)
+    room.settle()
+    at = extents.index(first)
+    assert [extent.is_at_hand for extent in extents[at : at + 3]] == [True, True, False]
+
+
+def test_a_spilled_message_takes_less_than_four_bytes_of_memory() -> None:
+    count = 20_000
+    room = SpillRoom(1 << 20, extent_bytes=EXTENT_BYTES)
+    queue = room.queue()
+    room.disk.record = lambda operation: None  # type: ignore[method-assign]  # the disk's own memory
+    tracemalloc.start()
+    try:
+        room.publish(queue, 5000, size=10)
+        room.settle()
+        before, _ = tracemalloc.get_traced_memory()
+        content = sum(len(node.content) for node in room.disk.nodes.values())
+        while queue.ready < count + 5000:
+            room.publish(queue, 1000, size=10)
+            room.settle()
+        after, _ = tracemalloc.get_traced_memory()
+        written = sum(len(node.content) for node in room.disk.nodes.values()) - content
+    finally:
+        tracemalloc.stop()
+    # A file grows in memory by an eighth more than it holds.
+    assert (after - before - written * 9 / 8) / count < 4
+    older = room.store(queue)._older
+    assert older is not None
+    assert len(older._extents) * OBJECT_BYTES / queue.ready < 4
+    assert all(a.end == b.base for a, b in pairwise(older._extents))
+
+
+# Ends
+
+
+def test_a_close_in_the_middle_of_a_write_removes_the_files_after_it() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.publish(queue, 100)
+    room.clock.turn()
+    closed: list[bool] = []
+    room.spill.close(lambda: closed.append(True))
+    room.publish(queue, 10)
+    room.settle()
+    assert (closed, room.names, room.disk.open_files) == ([True], [], 0)
+
+
+def test_a_close_removes_what_is_there() -> None:
+    room = SpillRoom(MARK)
+    room.fill(room.queue(), 300)
+    assert room.names != []
+    closed: list[bool] = []
+    room.spill.close(lambda: closed.append(True))
+    room.settle()
+    assert (closed, room.names) == ([True], [])
+
+
+def test_without_a_spill_memory_refuses_at_its_bound_as_before() -> None:
+    room = SpillRoom(MARK, disk=SimDisk())
+    room.use.spill, room.use.spill_at = None, room.use.bytes_hard_max
+    queue = room.queue()
+    room.publish(queue, 200)
+    with pytest.raises(MemoryFull, match=r"set amqp\.memory\.bytes\.max higher"):
+        room.publish(queue)
