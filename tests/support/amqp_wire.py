@@ -52,10 +52,6 @@ class AmqpWire:
         """Send bytes."""
         self._socket.sendall(data)
 
-    def send_some(self, data: bytes) -> int:
-        """Send what there is room for; returns how many bytes. TimeoutError: there is none."""
-        return self._socket.send(data)
-
     def ask(self, method: Method) -> Any:
         """Send a method on channel 1; returns its answer."""
         self.send(encode_method(1, method))

@@ -1,9 +1,16 @@
 """The broker is low on memory or on disk: who publishes is held up, nobody else."""
 
+import logging
+
 import pytest
 
 from headrace.coordination.queues.messages.memory_use import MemoryUse
-from headrace.frontends.amqp.alarms import LOOK_SECONDS_MAX, LOOK_SECONDS_MIN, ResourceAlarms
+from headrace.frontends.amqp.alarms import (
+    LOOK_SECONDS_MAX,
+    LOOK_SECONDS_MIN,
+    TELL_SECONDS,
+    ResourceAlarms,
+)
 from headrace.ports.deadlines import Deadlines
 from headrace.wire.amqp.control_methods import (
     ChannelClose,
@@ -73,6 +80,26 @@ def test_memory_and_disk_are_told_in_rabbitmqs_words_and_an_end_only_when_both_a
     room.free = LEAST
     room.clock.advance(LOOK_SECONDS_MAX)
     assert room.told[3:] == [None]
+
+
+def test_memory_that_is_short_again_and_again_is_in_the_log_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    room = Alarmed()
+
+    def lines_of_a_flap() -> int:
+        caplog.clear()
+        room.fill(1 << 20)
+        room.fill(0)
+        return len(caplog.records)
+
+    assert [lines_of_a_flap() for _ in range(3)] == [2, 0, 0]
+    room.clock.advance(TELL_SECONDS - 1)
+    assert lines_of_a_flap() == 0
+    room.clock.advance(1)
+    assert [lines_of_a_flap() for _ in range(2)] == [2, 0]
+    assert room.told == ["low on memory", None] * 6
 
 
 def test_the_disk_is_looked_at_the_oftener_the_less_is_left() -> None:

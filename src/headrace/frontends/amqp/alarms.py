@@ -4,6 +4,7 @@ The words and the moment are RabbitMQ's: `low on memory`, `low on disk & memory`
 """
 
 import logging
+import math
 from collections.abc import Callable
 
 from headrace.coordination.queues.messages.memory_use import MemoryUse
@@ -16,6 +17,9 @@ LOOK_SECONDS_MIN = 0.1
 """Between looks at the disk; also at the memory while it is short."""
 FILL_BYTES_PER_SECOND = 250_000_000
 """How fast a disk may fill: the next look comes before it can have reached the bound."""
+TELL_SECONDS = 60.0
+"""After the log was told that memory is short: where a disk does not keep up with who publishes,
+it is so again and again, for a fraction of a second each."""
 
 
 class ResourceAlarms:
@@ -39,6 +43,10 @@ class ResourceAlarms:
         self._disk_free_bytes_min = disk_free_bytes_min
         self._block = block
         self._low_on_disk = False
+        self._now = deadlines.clock.monotonic
+        self._tell_from = -math.inf
+        self._told = False
+        """The log was told that memory is short."""
         self._next_look = deadlines.deadline(self._look)
         memory.on_short = self._memory_changed
         if disk_free_bytes_min:
@@ -52,17 +60,24 @@ class ResourceAlarms:
         return f"low on {short}" if short else None
 
     def _memory_changed(self) -> None:
-        memory = self._memory
-        if memory.is_short:
+        if self._memory.is_short:
+            self._next_look.set(LOOK_SECONDS_MIN)
+        self._tell_log()
+        self._block(self.reason)
+
+    def _tell_log(self) -> None:
+        memory, now = self._memory, self._now()
+        if memory.is_short and now >= self._tell_from:
+            self._told = True
+            self._tell_from = now + TELL_SECONDS
             log.warning(
                 "messages of AMQP in memory take %d bytes, amqp.memory.bytes.max is %d: who"
                 " publishes is held up until the disk has taken some, or a consumer. Consume, give"
                 " queues a length limit, or set it higher", memory.bytes, memory.bytes_max,
             )  # fmt: skip
-            self._next_look.set(LOOK_SECONDS_MIN)
-        else:
+        elif self._told and not memory.is_short:
+            self._told = False
             log.info("messages of AMQP in memory take %d bytes: publishers go on", memory.bytes)
-        self._block(self.reason)
 
     def _look(self) -> None:
         wait = self._look_at_disk() if self._disk_free_bytes_min else LOOK_SECONDS_MAX

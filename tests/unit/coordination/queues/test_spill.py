@@ -12,7 +12,6 @@ from headrace.coordination.queues.messages.extent import EXTENT_BYTES, OBJECT_BY
 from headrace.coordination.queues.messages.memory_messages import MemoryFull
 from headrace.coordination.queues.messages.spill import (
     KEPT_SHARE,
-    LOADING_BYTES,
     LOW_SHARE,
     RETRY_SECONDS,
     SPILL_SHARE,
@@ -157,6 +156,23 @@ def test_memory_that_is_short_again_is_looked_for_again() -> None:
     room.settle()
     assert room.use.bytes <= LOW
     assert room.store(second).bytes == 6 * ONE
+
+
+def test_a_queue_that_was_being_purged_is_looked_at_again_though_nobody_can_publish() -> None:
+    room = SpillRoom(40_000 * 210, extent_bytes=64_000)
+    queue = room.queue()
+    room.disk.fail_writes()
+    room.publish(queue, 30_000, size=8)
+    room.disk.heal()
+    store = room.store(queue)
+    store.settle(range(11_000))
+    room.publish(queue, 10_000, size=8)
+    room.clock.turn()  # it is chosen, and being swept
+    room.settle()
+    assert store._older is None
+    room.clock.advance(RETRY_SECONDS)
+    room.settle()
+    assert room.use.bytes <= LOW_SHARE * room.use.bytes_max
 
 
 # Order, redelivery, places
@@ -491,6 +507,30 @@ def test_getters_who_wait_for_what_cannot_be_read_are_told() -> None:
     assert isinstance(room.got[-1], HeadraceError)
 
 
+def test_a_move_that_fails_is_not_tried_before_a_write_has_succeeded_and_holds_up_none() -> None:
+    room = SpillRoom(MARK, file_bytes=3000)
+    queue = room.queue()
+    room.fill(queue, 300)
+    room.consume(queue)
+    room.disk.fail_writes()
+    for tag in range(1, 301):
+        if tag % 60:
+            room.channel.ack(tag)
+    room.settle()
+    wasteful = [room.files.is_wasteful]
+    tried = room.disk.counts["write"]
+    room.clock.advance(10 * RETRY_SECONDS)
+    room.settle()
+    assert room.disk.counts["write"] == tried
+    room.disk.heal()
+    queue.cancel(next(iter(queue.consumers)), room.now)
+    more = room.publish(queue, 80)
+    room.settle()
+    assert [*wasteful, room.files.is_wasteful] == [True, False]
+    room.channel.recover()
+    assert room.all_of(queue) == [*range(59, 300, 60), *more]
+
+
 # Bounds
 
 
@@ -512,18 +552,23 @@ def test_what_is_read_back_stays_within_bounds_while_memory_is_short() -> None:
 
 
 def test_no_more_is_read_back_at_once_than_the_bound() -> None:
-    size = LOADING_BYTES // 2 + 1
-    room = SpillRoom(4 * size, extent_bytes=1000)
-    queues = [room.queue() for _ in range(4)]
+    room = SpillRoom(20 * EXTENT)
+    most = KEPT_SHARE * room.use.bytes_max
+    queues = [room.queue() for _ in range(8)]
     for queue in queues:
-        room.publish(queue, 2, size=size)
-        room.settle()
+        room.fill(queue, 40)
+    getters = 0
     for queue in queues:
-        queue.get_at_hand(Getter(room.channel, False, room.got.append), room.now)
-        queue.get_at_hand(Getter(room.channel, False, room.got.append), room.now)
-        assert room.spill._loading_bytes <= LOADING_BYTES or len(room.spill._loading) == 1
+        while queue.ready and getters < 300:
+            queue.get_at_hand(Getter(room.channel, True, room.got.append), room.now)
+            getters += 1
+            assert room.spill._loading_bytes <= most or len(room.spill._loading) == 1
+            if room.store(queue)._older is None or len(room.got) < getters:
+                break
+    assert room.spill._waiting
     room.settle()
-    assert len(room.got) == 8
+    assert len(room.got) == getters
+    assert room.spill._loading_bytes == 0
 
 
 def test_messages_larger_than_an_extent_are_extents_of_their_own() -> None:
@@ -590,6 +635,21 @@ def test_a_close_in_the_middle_of_a_write_removes_the_files_after_it() -> None:
     room.publish(queue, 10)
     room.settle()
     assert (closed, room.names, room.disk.open_files) == ([True], [], 0)
+
+
+def test_a_close_in_the_middle_of_a_read_tells_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.fill(queue, 300)
+    room.store(queue).read(200, 1)
+    reads = room.disk._queue
+    waiting, reads[:] = list(reads), []
+    assert waiting
+    room.spill.close(lambda: None)
+    reads += waiting
+    room.settle()
+    assert logged(caplog) == []
+    assert room.store(queue)._error is None
 
 
 def test_a_close_removes_what_is_there() -> None:

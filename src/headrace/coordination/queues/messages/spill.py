@@ -29,11 +29,11 @@ LOW_SHARE = 0.7
 WRITE_BYTES = 2 * 1024 * 1024
 """What the messages of one write take in memory, or a little more."""
 KEPT_SHARE = 1 / 16
-"""Of the mark: what was read back may take so much, however short memory is."""
-LOADING_BYTES = 16 * 1024 * 1024
-"""What is being read back takes so much together, or is one extent."""
+"""Of the mark: what was read back may take so much, however short memory is, and what is being read
+as much, or each a single extent."""
 RETRY_SECONDS = 1.0
-"""After a write that failed."""
+"""After a write that failed; also until all queues are looked at again, where there was nothing to
+write: one that was being purged is worth another look."""
 
 
 class Spill:
@@ -63,6 +63,8 @@ class Spill:
         """A write has failed, and the next is not tried yet."""
         self._failed = False
         """No write has succeeded since."""
+        self._moves = True
+        """Files are emptied. A move that failed waits for a write that does not."""
         self._unwritten: Sequence[Extent] = ()
         """Those of a write that failed."""
         self._waiting: dict[Extent, None] = {}
@@ -115,9 +117,12 @@ class Spill:
             self._soon()
         elif self._short and (extents := self._cut()):
             self._write(extents)
-        elif self._files.is_wasteful:
-            self._writing = True
-            self._files.move(self._moved)
+        else:
+            if self._short:
+                self._retry.set(RETRY_SECONDS)
+            if self._moves and self._files.is_wasteful:
+                self._writing = True
+                self._files.move(self._moved)
 
     def _cut(self) -> list[Extent]:
         """Take what is to be written next."""
@@ -144,6 +149,7 @@ class Spill:
         self._writing = False
         if error is None:
             self._unwritten = ()
+            self._moves = True
             for extent in extents:
                 if extent.left:
                     extent.owner.written(extent)
@@ -153,7 +159,8 @@ class Spill:
             self._use.look()
         else:
             self._unwritten = extents
-            self._rest()
+            self._resting = True
+            self._retry.set(RETRY_SECONDS)
             if not self._failed:
                 self._failed = True
                 _logger.error(
@@ -166,16 +173,13 @@ class Spill:
 
     def _moved(self, error: OSError | None) -> None:
         self._writing = False
-        if error is not None:  # who writes or reads next meets it, and says so
-            self._rest()
+        self._moves = error is None  # who writes or reads next meets it, and says so
         self._soon()
-
-    def _rest(self) -> None:
-        self._resting = True
-        self._retry.set(RETRY_SECONDS)
 
     def _try_again(self) -> None:
         self._resting = False
+        if self._short:
+            self._order.begin()
         self._run()
 
     # Reading
@@ -194,7 +198,7 @@ class Spill:
     def _load(self) -> None:
         while self._waiting:
             extent = next(iter(self._waiting))
-            if self._loading and self._loading_bytes + extent.full > LOADING_BYTES:
+            if self._loading and self._loading_bytes + extent.full > self._kept_bytes_max:
                 return
             del self._waiting[extent]
             if extent.left:
@@ -205,7 +209,7 @@ class Spill:
     def _loaded(self, extent: Extent, content: Content | Exception) -> None:
         del self._loading[extent]
         self._loading_bytes -= extent.full
-        if extent.left:
+        if extent.left and not self._closed:
             if isinstance(content, Exception):
                 extent.owner.failed(content)
             else:
@@ -241,8 +245,8 @@ class Spill:
     def _let_kept_go(self) -> None:
         """Let go what was read back and used longest ago, but for some, while memory is short."""
         use, kept = self._use, self._kept
-        while (
-            use.bytes > use.spill_at and self._kept_bytes > self._kept_bytes_max and len(kept) > 1
-        ):
+        while use.bytes > use.spill_at and len(kept) > 1:
+            if self._kept_bytes <= self._kept_bytes_max:
+                return
             extent = next(iter(kept))
             extent.owner.release(extent)
