@@ -24,8 +24,8 @@ from headrace.wire.amqp.properties import (
 
 _KINDS = {name: kind for _, name, kind in WALK}
 _FLAGS_BYTES = PROPERTIES_AT - FLAGS_AT
-_BEYOND = PROPERTIES_AT + max(SIZES.values())
-"""Bytes behind the last header that a look into one that is cut off may reach."""
+_BEYOND = PROPERTIES_AT
+"""Bytes behind the last header that a look at the flags of an empty one reaches, as no other does."""
 _SECONDS_MAX = 253_402_300_799
 """The last second of the year 9999: Python, and with it Spark's `collect`, has no later time."""
 _MICROS_PER_SECOND = 1_000_000
@@ -44,7 +44,6 @@ class PropertyColumns:
         """Find all properties; tell which headers are whole: end with their last property."""
         flags = numbers(self._data, at + FLAGS_AT, _FLAGS_BYTES).astype(np.int64)
         at += PROPERTIES_AT
-        flags[at > limit] = 0
         for flag, name, kind in WALK:
             headers = np.flatnonzero(flags & flag)
             if not len(headers):

@@ -23,8 +23,8 @@ from headrace.wire.amqp.header_texts import value_text
 
 _KINDS = 256
 _PREFIX_BYTES = 4
-_BEYOND = 1 + SHORT_STRING_BYTES_MAX + 1 + _PREFIX_BYTES
-"""Bytes behind the last table that a look at an entry which is cut off may reach."""
+_BEYOND = 1 + SHORT_STRING_BYTES_MAX
+"""Bytes behind the last table that a look for the kind of an entry may reach."""
 _STRING = ord("S")
 
 
@@ -61,7 +61,6 @@ def table_column(tables: pa.BinaryArray) -> pa.MapArray:
     whole[entries.table[~readable]] = False
     names = texts(cut(data, entries.name, entries.kind))
     kept = _firsts(entries.table, names)
-    kept = kept[whole[entries.table[kept]]]
     counts = np.bincount(entries.table[kept], minlength=len(whole))
     maps = pa.MapArray.from_arrays(
         pa.array(np.append(0, counts.cumsum()), pa.int32()),
@@ -78,7 +77,7 @@ def _walk(data: Array, begin: Array, end: Array) -> tuple[_Entries, Array]:
     while len(tables := np.flatnonzero(at < end)):
         entries = _next_entries(data, at[tables], tables)
         limit = end[tables]
-        sound = (entries.kind < limit) & (entries.end >= 0) & (entries.end <= limit)
+        sound = (entries.end >= 0) & (entries.end <= limit)
         at[tables] = np.where(sound, entries.end, limit + 1)
         found.append(entries.some(sound))
     entries = _Entries(*map(np.concatenate, zip(*found, strict=True)))

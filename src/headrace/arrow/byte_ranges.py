@@ -14,9 +14,10 @@ def ranges_of(values: pa.BinaryArray, beyond: int) -> tuple[Array, Array, Array]
     """Return the bytes of all values, `beyond` zeros behind them, and where each begins and ends.
 
     With these zeros who looks so many bytes behind a value's end looks at memory that is there.
+    `values` is no slice.
     """
     _, ends, data = values.buffers()
-    bounds = np.frombuffer(ends, np.int32)[values.offset :][: len(values) + 1].astype(np.int64)
+    bounds = np.frombuffer(ends, np.int32)[: len(values) + 1].astype(np.int64)
     content = np.frombuffer(data or b"", np.uint8)
     return np.concatenate([content, np.zeros(beyond, np.uint8)]), bounds[:-1], bounds[1:]
 

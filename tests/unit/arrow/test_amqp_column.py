@@ -15,6 +15,7 @@ import pika
 import pytest
 
 import headrace.arrow
+from headrace.arrow.amqp_properties import PropertyColumns
 from headrace.arrow.columns import AMQP_TYPE, COLUMNS, HEADERS, decoded, schema
 from headrace.arrow.decode import PartitionDecoder
 from headrace.kernels.choose import records_decoder_named
@@ -22,7 +23,7 @@ from headrace.model.nouns import LeaderEpoch
 from headrace.record import batch as wire
 from headrace.record.batch import Codec, Record, build
 from headrace.wire.amqp.field_table import FieldTable, UInt8, decode_value, encode_table
-from headrace.wire.amqp.properties import BASIC_CLASS, PROPERTIES_AT, WALK
+from headrace.wire.amqp.properties import BASIC_CLASS, PROPERTIES_AT, WALK, Properties, make_header
 from headrace.wire.amqp.record_headers import HEADER
 from tests.support.amqp_records import NOTHING, amqp_of, content_header, message
 from tests.support.log import NOW_MS, World
@@ -117,15 +118,28 @@ def test_records_that_amqp_did_not_write_have_null() -> None:
     assert amqp_of(without_content_header, null) == [None, None]
 
 
+def test_where_it_is_null_its_properties_are_null_by_themselves_too() -> None:
+    decoder = PartitionDecoder("t", 0, offset_from=0, columns=("amqp",))
+    described = message(content_header(type="a", headers={}))
+    assert list(decoder.feed(build([STRANGER, described, STRANGER]))) == []
+    (batch,) = decoder.flush()
+    assert batch.column("amqp").field("type").to_pylist() == [None, "a", None]
+    assert batch.column("amqp").field("headers").to_pylist() == [None, [], None]
+
+
 def test_the_routing_key_is_the_header_by_that_name_or_the_key() -> None:
+    named_first = Record(
+        0, 0, b"eu", b"body", (("amqp.routing.key", b"first"), (HEADER, content_header()))
+    )
     rows = amqp_of(
+        named_first,
         message(key=b"eu"),
         message(key=b"customer", amqp__routing__key=b"us"),
         message(key=None, amqp__routing__key=b"asia"),
         message(key=None),
         message(key=b"customer", amqp__routing__key=b""),
     )
-    assert [row["routing_key"] for row in rows if row] == ["eu", "us", "asia", "", ""]
+    assert [row["routing_key"] for row in rows if row] == ["first", "eu", "us", "asia", "", ""]
 
 
 def test_the_default_exchange_is_an_empty_text() -> None:
@@ -209,12 +223,12 @@ def test_a_table_that_cannot_be_read_leaves_the_other_properties(
 
 def test_tables_of_different_lengths_are_told_apart() -> None:
     tables: list[FieldTable | None] = [
-        {"a": 1, "b": "two", "c": [3]}, {}, {"a": "1"}, None, {"b": True}, {"a": 1, "b": 2}
+        {"a": 1, "b": "two", "c": [3]}, {}, {"a": "1"}, None, {"b": True}, {"b": 2, "a": 1}
     ]  # fmt: skip
     rows = amqp_of(*(message(content_header(headers=table)) for table in tables))
     assert [row and row["headers"] for row in rows] == [
         [("a", "1"), ("b", "two"), ("c", "[3]")], [], [("a", "1")], None, [("b", "true")],
-        [("a", "1"), ("b", "2")],
+        [("b", "2"), ("a", "1")],
     ]  # fmt: skip
 
 
@@ -253,6 +267,25 @@ def test_what_is_no_utf8_is_replaced() -> None:
 def test_properties_that_are_the_same_are_read_once_whatever_the_bodies_sizes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    read: list[int] = []
+
+    class Noted(PropertyColumns):
+        def __init__(self, headers: Any) -> None:
+            read.append(len(headers))
+            super().__init__(headers)
+
+    monkeypatch.setattr("headrace.arrow.amqp_column.PropertyColumns", Noted)
+    kinds: list[dict[str, Any]] = [{}, {"type": "a"}, {"type": "b"}]
+    headers = [
+        make_header(size, Properties(**kind)) for size in (0, 5, 1 << 40) for kind in kinds
+    ]  # fmt: skip
+    assert amqp_of(*map(message, headers)) == [own(**kind) for kind in kinds] * 3
+    assert read == [3]
+
+
+def test_values_of_headers_that_are_the_same_are_read_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     read: list[bytes] = []
 
     def noted(value: bytes, at: int, end: int) -> Any:
@@ -260,20 +293,10 @@ def test_properties_that_are_the_same_are_read_once_whatever_the_bodies_sizes(
         return decode_value(value, at, end)
 
     monkeypatch.setattr("headrace.arrow.amqp_tables.decode_value", noted)
-    headers = [
-        sized_header(size, message_id)
-        for size in (0, 5, 70_000) for message_id in ("a", "b")
-    ]  # fmt: skip
-    assert amqp_of(*map(message, headers)) == [
-        own(headers=[("n", "1")], message_id=message_id)
-        for _ in range(3) for message_id in ("a", "b")
-    ]  # fmt: skip
-    assert len(read) == 1
-
-
-def sized_header(size: int, message_id: str) -> bytes:
-    header = content_header(headers={"n": 1}, message_id=message_id)
-    return header[:4] + size.to_bytes(8) + header[12:]
+    tables = [{"n": 1, "id": f"m{number}", "on": True} for number in range(5)]
+    rows = amqp_of(*(message(content_header(headers=table)) for table in tables))
+    assert rows == [own(headers=[("n", "1"), ("id", f"m{n}"), ("on", "true")]) for n in range(5)]
+    assert len(read) == 2
 
 
 def test_columns_that_are_not_asked_for_are_not_decoded_but_what_it_is_made_of() -> None:
