@@ -15,13 +15,12 @@ from headrace.coordination.queues.engine.consumers import Consumer
 from headrace.coordination.queues.engine.deliveries import Delivery
 from headrace.coordination.queues.engine.message_queue import MessageQueue
 from headrace.coordination.queues.engine.unacked import ChannelUnacked
-from headrace.coordination.queues.message_store import MessageStore
 from headrace.coordination.queues.messages.memory_messages import MemoryMessages
 from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.coordination.queues.queue_settings import Overflow, Published, QueueSettings
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.reply_codes import ChannelClosing
-from tests.support.amqp_queues import settings
+from tests.support.amqp_queues import positions_in, settings
 
 
 @dataclass
@@ -61,14 +60,6 @@ class KnownChannel:
         if consumer.prefetch and not consumer.no_ack:
             rooms.append(consumer.prefetch - self.of(consumer))
         return max(min(rooms, default=1000), 0)
-
-
-def positions_in(store: MessageStore) -> list[int]:
-    """All positions that are not settled."""
-    found: list[int] = []
-    while positions := store.read(found[-1] + 1 if found else 0, 1 << 20)[0]:
-        found += positions
-    return found
 
 
 channels = st.integers(0, 1)
@@ -112,8 +103,6 @@ class QueueMachine(RuleBasedStateMachine):
     def new_store(self) -> MemoryMessages:
         """Return what one priority's messages are kept in."""
         return MemoryMessages(MemoryUse())
-
-    # What the model does
 
     def die(self, known: Known, reason: str) -> None:
         if self.settings.dead_letters:

@@ -128,3 +128,11 @@ def shown(delivery: Delivery) -> str:
     consumer, _, message, redelivered, _ = delivery
     again = " again" if redelivered else ""
     return f"{consumer.tag}:{message.body.decode()}{again}"
+
+
+def positions_in(store: MessageStore) -> list[int]:
+    """All positions that are not settled."""
+    found: list[int] = []
+    while positions := store.read(found[-1] + 1 if found else 0, 1 << 20)[0]:
+        found += positions
+    return found

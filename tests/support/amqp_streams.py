@@ -262,3 +262,19 @@ def stores_for_streams() -> Callable[[Queue, int], MessageStore]:
         return in_memory(queue, priority)
 
     return make
+
+
+def filled(count: int = 20) -> Stream:
+    """A stream of that many batches of a message, none of which is in memory."""
+    here = Stream()
+    for number in range(count):
+        here.published(f"{number:0400}")
+    return here
+
+
+def cold(count: int = 20) -> Stream:
+    """The same on a disk that answers later, without room to keep what was read."""
+    here = filled(count)
+    here.logs.windows.bytes_max = 0
+    here.world.disk.cold = True
+    return here

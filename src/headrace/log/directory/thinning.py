@@ -57,7 +57,8 @@ class Thinning:
             return
         self._busy[log] = None
         parts, limit_of = self._parts, log.segments.limit_of
-        bounds = [(one.base_offset, limit_of(one, log.end_offset)) for one in chosen]
+        end = log.end_offset
+        bounds = [(segment.base_offset, limit_of(segment, end)) for segment in chosen]
 
         def looked(result: set[Offset] | BaseException) -> None:
             if isinstance(result, BaseException):

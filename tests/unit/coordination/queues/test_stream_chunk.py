@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.coordination.queues.messages.memory_messages import MESSAGE_BYTES
+from headrace.coordination.queues.messages.message_run import MESSAGE_BYTES
 from headrace.coordination.queues.messages.message_window import WindowsBytes
 from headrace.coordination.queues.messages.stream_chunk import (
     CHUNK_BYTES,
