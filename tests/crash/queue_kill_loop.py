@@ -2,8 +2,9 @@
 
 `python -m tests.crash.queue_kill_loop --kills 100` publishes to a durable fanout exchange with a
 classic and a quorum queue, consumes both, and prints what was confirmed, lost, came back although
-its acknowledgement was old enough to be durable, and came again without being called redelivered.
-The last three must be 0. Status 1: a promise broke.
+its acknowledgement was old enough to be durable, came again without being called redelivered, and
+is not in the topic of the quorum queue, which keeps what is settled. The last four must be 0.
+Status 1: a promise broke.
 
 Old enough is 100 ms, and what a flush took beside it and a thread waited for a processor in the
 seconds before the kill: both are measured, and printed.
@@ -23,6 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+import headrace.arrow
+from headrace.coordination.queues.queue_names import queue_topic
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import ConfirmSelect
 from headrace.wire.amqp.field_table import FieldTable
@@ -44,7 +47,11 @@ from tests.support.amqp_wire import AmqpWire
 from tests.support.process import BrokerProcess, free_port
 
 EXCHANGE = "ridden"
-QUEUES: dict[str, FieldTable] = {"ridden": {}, "ridden.q": {"x-queue-type": "quorum"}}
+KEEPS = "ridden.q"
+QUEUES: dict[str, FieldTable] = {
+    "ridden": {},
+    KEEPS: {"x-queue-type": "quorum", "x-headrace-retention": "1D"},
+}
 WINDOW = 300
 """Publishes that wait for their confirms."""
 PREFETCH = 200
@@ -137,6 +144,8 @@ class Riders:
         self.publishing = True
         self.running = True
         self._next = 0
+        self.unanswered = False
+        """Some of what was published may still be confirmed."""
         self.problems: list[str] = []
         self._threads = [threading.Thread(target=self._ride, args=(self._publish,))]
         self._threads += [
@@ -181,6 +190,7 @@ class Riders:
                     frames.append(publish_frames(1, message, 0))
                     self._next += 1
                 if frames:
+                    self.unanswered = True
                     wire.send(b"".join(frames))
                 if first + confirmed == self._next:
                     return
@@ -193,6 +203,7 @@ class Riders:
                     self.refused.update(numbers)
                 confirmed = max(confirmed, upto)
         finally:
+            self.unanswered = False
             wire.close()
 
     def _consume(self, queue: str) -> None:
@@ -240,20 +251,23 @@ class Verdict:
     lost: list[str]
     back: list[str]
     unflagged: list[str]
+    not_kept: list[int]
     problems: list[str]
     starts: list[float]
     settled_seconds: float
     """After which what was acknowledged is durable: the longest before any kill."""
 
     def holds(self) -> bool:
-        return not (self.lost or self.back or self.unflagged or self.problems or self.refused)
+        broken = self.lost or self.back or self.unflagged or self.not_kept
+        return not (broken or self.problems or self.refused)
 
     def __str__(self) -> str:
         return (
             f"{self.kills} kills: confirmed {self.confirmed} (refused {self.refused}), acknowledged"
             f" {self.acknowledged}; lost {len(self.lost)} {self.lost[:3]}, settled and back"
             f" {len(self.back)} {self.back[:3]} (after {self.settled_seconds:.3f} s), again and not"
-            f" called redelivered {len(self.unflagged)} {self.unflagged[:3]};"
+            f" called redelivered {len(self.unflagged)} {self.unflagged[:3]}, not kept"
+            f" {len(self.not_kept)} {self.not_kept[:3]};"
             f" redelivered {self.again};"
             f" {self.problems[:3]}; exec to answering: max {max(self.starts):.3f} s"
         )
@@ -294,7 +308,7 @@ def ride(directory: Path, kills: int, seed: int) -> Verdict:
         _wait_for_progress(riders, broker)
         riders.publishing = False
         deadline = time.monotonic() + PROGRESS_SECONDS_MAX
-        while _lost(riders) and time.monotonic() < deadline:
+        while (riders.unanswered or _lost(riders)) and time.monotonic() < deadline:
             time.sleep(0.1)
     finally:
         riders.finish()
@@ -310,6 +324,7 @@ def ride(directory: Path, kills: int, seed: int) -> Verdict:
         _lost(riders),
         [f"{queue}:{number}" for queue, each in consumed.items() for number in each.back],
         [f"{queue}:{number}" for queue, each in consumed.items() for number in each.unflagged],
+        _not_kept(riders, broker),
         riders.problems,
         starts,
         max(kill.settled_seconds for kill in riders.kills),
@@ -323,6 +338,12 @@ def _lost(riders: Riders) -> list[str]:
         for queue, consumed in riders.consumed.items()
         for number in sorted(confirmed - consumed.delivered.keys())
     ]
+
+
+def _not_kept(riders: Riders, broker: BrokerProcess) -> list[int]:
+    topic = headrace.arrow.open(str(broker.directory / "log"), queue_topic("/", KEEPS))
+    kept = {int(value) for value in topic.read_all().column("value").to_pylist()}
+    return sorted(riders.confirmed - kept)
 
 
 def _wait_for_progress(riders: Riders, broker: BrokerProcess) -> None:
