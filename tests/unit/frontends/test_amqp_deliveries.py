@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from headrace.coordination.queues.engine import delivery_turns
+from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import ChannelClose, ChannelOpen, ConnectionClose
+from headrace.wire.amqp.methods import encode_method
 from headrace.wire.amqp.model_methods import (
     BasicAck,
     BasicCancel,
@@ -24,7 +26,9 @@ from headrace.wire.amqp.model_methods import (
     QueuePurge,
     QueuePurgeOk,
 )
+from headrace.wire.amqp.properties import Properties, make_header
 from tests.support.amqp_channels import QueueClient, QueueRoom, bodies, names
+from tests.support.amqp_messages import publish_frames
 
 
 def queue_client(room: QueueRoom, **queue: Any) -> QueueClient:
@@ -95,6 +99,34 @@ def test_global_prefetch_is_for_all_consumers_of_a_channel() -> None:
     assert len(client.say(BasicQos(0, 9))) > 2, (
         "a limit of each consumer lifts that of all together"
     )
+
+
+def three_queues(client: QueueClient) -> None:
+    """Have three queues with three messages each consumed on one channel, one at a time."""
+    client.say(BasicQos(0, 1, True))
+    for name in ("q", "r", "s"):
+        client.declare(name)
+        client.publish(*[f"{name}{number}".encode() for number in range(3)], key=name)
+    for name in ("q", "r", "s"):
+        client.say(BasicConsume(queue=name, consumer_tag=name))
+
+
+def test_queues_have_what_a_channel_may_hold_in_turn() -> None:
+    client = QueueRoom().client()
+    three_queues(client)
+    came = [bodies(client.say(BasicAck(tag))) for tag in range(1, 9)]
+    assert b" ".join(map(b"".join, came)) == b"r0 s0 q1 r1 s1 q2 r2 s2", "q0 came first"
+
+
+def test_a_queue_that_is_published_to_has_no_turn_before_the_others() -> None:
+    client = QueueRoom().client()
+    three_queues(client)
+    came = []
+    for tag in range(1, 4):
+        message = Message("", "q", make_header(1, Properties()), b"n")
+        ack = encode_method(1, BasicAck(tag))
+        came += bodies(client.raw(publish_frames(1, message, 0) + ack))
+    assert came == [b"r0", b"s0", b"q1"]
 
 
 def test_a_limit_of_bytes_is_not_served() -> None:
@@ -183,6 +215,24 @@ def test_who_leaves_too_much_unread_gets_nothing_until_there_is_room() -> None:
     client.connection.room()
     room.broker.pass_done()
     assert bodies(client.heard()) == [b"b", b"c"]
+
+
+def test_channels_of_a_slow_client_have_the_room_in_turn() -> None:
+    room = QueueRoom()
+    client, other = room.client(), room.client()
+    for channel, name in enumerate(("q", "r", "s"), 2):
+        client.say(ChannelOpen(), channel=channel)
+        client.declare(name)
+        client.consume(name, channel=channel)
+    client.has_room = False
+    came = []
+    for _ in range(6):
+        for name in ("q", "r", "s"):
+            other.publish(name.encode(), key=name)
+        came.append(bodies(client.heard()))
+        client.connection.room()
+        room.broker.pass_done()
+    assert [each[:1] for each in came] == [[name] for name in (b"q", b"r", b"s") * 2]
 
 
 def test_a_turn_is_bounded_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

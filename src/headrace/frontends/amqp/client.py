@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 from headrace.coordination.queues.engine.queue_host import QueueHost
+from headrace.coordination.queues.engine.unacked import HeldQueue
 from headrace.coordination.queues.permissions.access import Access, Permission
 from headrace.coordination.queues.refusals import QUEUE
 from headrace.frontends.amqp import negotiation
@@ -111,9 +112,12 @@ class Client:
         """Deliver again."""
         if self._paused:
             self._paused = False
+            woken: dict[HeldQueue, None] = {}
             for channel in self._channels:
                 channel.unacked.resume()
-                channel.wake()
+                woken |= channel.unacked.woken
+                channel.unacked.woken.clear()
+            self.host.touched(woken)
 
     def note_unfinished(self, size: int) -> None:
         """Note `size` bytes more, or fewer, of messages that are not whole. ConnectionClosing."""

@@ -1,10 +1,13 @@
 """Whose turn it is to hand out: all queues that may have something for somebody, fairly.
 
-Each queue that is due hands out one batch and goes behind the others if it has more. A turn is
-bounded, so that whoever runs it is never held long; what is left goes in the next one.
+Each queue that is due hands out one batch and goes behind the others if it has more. Queues that
+wait for the same room, that of a channel or of a slow client, go in the order in which they had
+their last batches. A turn is bounded, so that whoever runs it is never held long; what is left goes
+in the next one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Protocol
 
 from headrace.coordination.queues.engine.consumers import Consumer
@@ -42,12 +45,22 @@ class DeliveryTurns:
         self._now = now
         self._due: dict[HostedQueue, DeadLetterPublisher] = {}
         self._gone: list[Consumer] = []
+        self._batches = 0
         self.on_due: Callable[[], None] = lambda: None
         """Called by `soon`: has `take` called when this turn of the loop is over."""
 
     def due(self, queue: HostedQueue, host: DeadLetterPublisher) -> None:
         """Let a queue hand out in the next turn."""
         self._due[queue] = host
+
+    def due_in_turn(self, queues: Iterable[HostedQueue], host: DeadLetterPublisher) -> None:
+        """Let queues hand out whose consumers wait for the same room: who had it last is last.
+
+        Otherwise the first of them would have it always, and the others nothing while it is full.
+        """
+        for queue in sorted(queues, key=attrgetter("last_batch")):
+            self._due.pop(queue, None)
+            self._due[queue] = host
 
     def gone(self, consumers: Sequence[Consumer]) -> None:
         """Have consumers told in the next turn that their queue was deleted."""
@@ -72,6 +85,8 @@ class DeliveryTurns:
             deliveries = queue.deliver(self._now())
             if deliveries:
                 messages -= len(deliveries)
+                self._batches += 1
+                queue.last_batch = self._batches
                 self._clients.deliver(deliveries)
             if queue.settings.dead_letters:
                 messages -= host.publish_dead_letters(queue)

@@ -73,6 +73,8 @@ class HostedQueue(MessageQueue):
         self.name = queue.name
         self.trouble: str | None = None
         """Why its store could not take a message; None: nobody has to be told."""
+        self.last_batch = 0
+        """The number of the batch that it handed out last, of all queues': 0: none so far."""
         self.late_stores: list[LateStore] = []
         """Those of its stores that keep messages later than they take them."""
         self.keeps_all = queue.settings.queue_type is not QueueType.CLASSIC

@@ -207,9 +207,8 @@ class QueueHost:
 
     def touched(self, queues: Iterable[object]) -> None:
         """Let queues hand out whose messages came back, died, or whose consumers can take again."""
-        for queue in queues:
-            if isinstance(queue, HostedQueue) and not queue.deleted:
-                self._turns.due(queue, self)
+        hosted = [q for q in queues if isinstance(q, HostedQueue) and not q.deleted]
+        self._turns.due_in_turn(hosted, self)
 
     def _touch(self, queue: HostedQueue) -> None:
         queue.touch(self._clock.monotonic())
