@@ -25,7 +25,7 @@ from headrace.wire.amqp.properties import (
 _KINDS = {name: kind for _, name, kind in WALK}
 _FLAGS_BYTES = PROPERTIES_AT - FLAGS_AT
 _BEYOND = PROPERTIES_AT
-"""Bytes behind the last header that a look at the flags of an empty one reaches."""
+"""Bytes behind the last header that a look for the flags of an empty one reaches, the furthest."""
 _SECONDS_MAX = 253_402_300_799
 """The last second of the year 9999: Python, and with it Spark's `collect`, has no later time."""
 _MICROS_PER_SECOND = 1_000_000
