@@ -111,8 +111,11 @@ spark-test: setup-dev ## All tests of the Spark side on a real Spark, drivers ki
 	@HEADRACE_LONG=1 $(PY) -m pytest --timeout 900 $(or $(ARGS),tests/spark)
 
 .PHONY: spark-compat
-spark-compat: setup-dev ## Spark's own Kafka connector, in the newest Spark its jars are for, against our broker (Maven)
-	@$(PY) -m tests.outside.spark_connector $(ARGS)
+spark-compat: setup-dev ## Spark's own Kafka connector against our broker; Delta's and Iceberg's jars on the tables we write (Maven; ARGS="Delta")
+	@failed=0; \
+	$(PY) -m tests.outside.spark_connector || failed=1; \
+	$(PY) -m tests.outside.spark_tables $(ARGS) || failed=1; \
+	exit $$failed
 
 .PHONY: security-test
 security-test: setup-dev ## Every door, question and role; every key before authentication; secrets, fuzzed handshakes, clients over TLS

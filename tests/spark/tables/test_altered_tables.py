@@ -25,14 +25,17 @@ from tests.spark.tables.kit import (
     write,
 )
 
-ITEM = pa.struct([("name", pa.string()), ("count", pa.int32())])
+DEEP = pa.struct([("name", pa.string())])
+ITEM = pa.struct([("name", pa.string()), ("count", pa.int32()), ("deep", DEEP)])
 NESTED = pa.schema([("offset", pa.int64()), ("item", ITEM), ("items", pa.list_(ITEM)),
                     ("by_name", pa.map_(pa.string(), ITEM)), ("text", pa.string())])  # fmt: skip
 
 
 def nested(first: int, schema: pa.Schema = NESTED) -> pa.RecordBatch:
     """Two rows, the second without anything."""
-    item = dict(zip([field.name for field in schema[1].type], ["a", first], strict=True))
+    kind = schema.field(1).type
+    deep = {kind.field("deep").type.field(0).name: "d"}
+    item = dict(zip([field.name for field in kind], ["a", first, deep], strict=True))
     columns: list[list[Any]] = [
         [first, first + 1], [item, None], [[item, None], None], [[("k", item)], None],
         [f"t{first}", None],
@@ -66,18 +69,21 @@ def test_columns_that_were_renamed_keep_their_values_in_a_merge(tmp_path: Path) 
         for old, new in (
             ("text", "words"), ("item", "thing"), ("item.name", "title"),
             ("items.element.name", "title"), ("by_name.value.name", "title"),
+            ("item.deep.name", "title"), ("items.element.deep.name", "title"),
+            ("by_name.value.deep.name", "title"),
         ):  # fmt: skip
             change.rename_column(old, new)
     before = read(run.path, "iceberg").to_pylist()
-    item = pa.struct([("title", pa.string()), ("count", pa.int32())])
+    deep = pa.struct([("title", pa.string())])
+    item = pa.struct([("title", pa.string()), ("count", pa.int32()), ("deep", deep)])
     kinds = [pa.int64(), item, pa.list_(item), pa.map_(pa.string(), item), pa.string()]
     names = ["offset", "thing", "items", "by_name", "words"]
     write(run, 1, nested(2, pa.schema(list(zip(names, kinds, strict=True)))))
     assert len(held(run)) == 1
     merged = sorted(read(run.path, "iceberg").to_pylist(), key=lambda row: row["offset"])
-    assert before[0]["thing"] == {"title": "a", "count": 0}
+    assert before[0]["thing"] == {"title": "a", "count": 0, "deep": {"title": "d"}}
     assert merged[:2] == before
-    assert merged[2]["items"] == [{"title": "a", "count": 2}, None]
+    assert merged[2]["items"] == [{"title": "a", "count": 2, "deep": {"title": "d"}}, None]
 
 
 def test_a_column_that_was_dropped_and_made_again_stays_null_in_a_merge(tmp_path: Path) -> None:
@@ -93,8 +99,8 @@ def test_a_column_that_was_dropped_and_made_again_stays_null_in_a_merge(tmp_path
     write(run, 1, nested(2).select(["offset"]))
     assert len(held(run)) == 1
     first = min(read(run.path, "iceberg").to_pylist(), key=lambda row: row["offset"])
-    assert (first["text"], first["item"]) == (None, {"count": 0, "name": None})
-    assert first["items"] == [{"count": 0, "name": None}, None]
+    kept = {"count": 0, "deep": {"name": "d"}, "name": None}
+    assert (first["text"], first["item"], first["items"]) == (None, kept, [kept, None])
 
 
 def test_files_partitioned_as_the_table_was_before_are_left_and_others_are_merged(
