@@ -148,8 +148,7 @@ def test_damage_behind_rows_that_were_handed_out_brings_none_of_them_again(
     told: list[CorruptBatch] = []
     one = decoder(decode, on_corrupt=told.append, rows_max=2)
     found = rows(one, batch(0, b"a") + placed(1, sealed(data)) + batch(5, b"f"))
-    assert [row["offset"] for row in found] == [0, 1, 2, 3, 5]
-    assert values(found) == [b"a", b"b", b"c", b"d", b"f"]
+    assert [tuple(row.values()) for row in found] == [(0, b"a"), (1, b"b"), (5, b"f")]
     assert len(told) == 1
 
 
