@@ -57,7 +57,7 @@ class Thinning:
             return
         self._busy[log] = None
         parts, limit_of = self._parts, log.segments.limit_of
-        bounds = [(one.base_offset, limit_of(one, log.end_offset)) for one in chosen]
+        bounds = [(each.base_offset, limit_of(each, log.end_offset)) for each in chosen]
 
         def looked(result: set[Offset] | BaseException) -> None:
             if isinstance(result, BaseException):
