@@ -346,6 +346,25 @@ def test_rejected_messages_die_with_their_bodies_though_these_are_on_disk() -> N
     assert (room.use.bytes, room.names) == (0, [])
 
 
+def test_who_waits_for_what_died_gets_it_though_another_looks_at_the_head_each_time() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue(settings(dead_letters=True))
+    room.fill(queue, 300, expiration_ms=60_000)
+    room.consume(queue)
+    queue.cancel(next(iter(queue.consumers)), room.now)
+    room.channel.nack(150)  # it is the head again, on disk
+    room.channel.nack(290, requeue=False)  # so is what died, elsewhere
+    died: list[int] = []
+    for _ in range(10):
+        # As in each turn: the head is looked at, then what died is given out.
+        room.deliver(queue)
+        letters = queue.take_dead_letters()
+        queue.dead_letters_stored(letters)
+        died += [number_of(each.message) for each in letters if each.message is not None]
+        room.disk.settle()
+    assert died == [289]
+
+
 def test_a_purge_empties_memory_and_disk_and_leaves_what_is_held() -> None:
     room = SpillRoom(MARK)
     queue = room.queue()
@@ -590,8 +609,9 @@ def test_the_next_extent_is_read_before_it_is_needed_where_memory_has_room() -> 
     room.settle()
     extents = room.store(queue)._older._extents  # type: ignore[union-attr]
     first = next(extent for extent in extents if not extent.is_at_hand)
-    room.store(queue).read(first.base, 1)
-    room.settle()
+    for _ in range(2):
+        room.store(queue).read(first.base, 1)
+        room.settle()
     at = extents.index(first)
     assert [extent.is_at_hand for extent in extents[at : at + 3]] == [True, True, False]
 
