@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headrace.coordination.queues.engine.hosted_queue import Getter
+from headrace.coordination.queues.messages.extent import OBJECT_BYTES
 from headrace.coordination.queues.messages.memory_messages import MemoryMessages
 from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.coordination.queues.messages.spill import RETRY_SECONDS, Spill
@@ -62,7 +63,7 @@ class SpilledQueueMachine(QueueMachine):
             pass
         extents = sum(len(store._older._extents) for store in self.stores if store._older)
         # An extent that is being handed out from stays, and what is too little to be written.
-        assert self.use.bytes - extents * 450 <= 3 * SMALL + 2 * 4 * SMALL
+        assert self.use.bytes - extents * OBJECT_BYTES <= 3 * SMALL + 2 * 4 * SMALL
         assert self.use.bytes == sum(store.bytes for store in self.stores)
 
     def teardown(self) -> None:

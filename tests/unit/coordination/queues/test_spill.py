@@ -380,6 +380,3 @@ def test_a_queue_that_is_deleted_while_a_message_of_it_is_read_is_not_told() -> 
     queue.delete()
     room.settle()
     assert (room.use.bytes, room.names) == (0, [])
-
-
-# Faults

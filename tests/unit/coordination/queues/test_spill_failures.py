@@ -19,7 +19,8 @@ from headrace.coordination.queues.messages.spill import (
 from headrace.coordination.queues.queue_settings import Published
 from headrace.model.errors import HeadraceError
 from headrace.testing.disk import SimDisk
-from tests.support.amqp_spill import DATA, EXTENT, ONE, SpillRoom, message_of
+from tests.support.amqp_queues import settings
+from tests.support.amqp_spill import DATA, EXTENT, ONE, SpillRoom, message_of, number_of
 
 MARK = 100 * ONE
 AT = int(SPILL_SHARE * MARK)
@@ -221,8 +222,9 @@ def test_the_next_extent_is_read_before_it_is_needed_where_memory_has_room() -> 
     room.settle()
     extents = room.store(queue)._older._extents  # type: ignore[union-attr]
     first = next(extent for extent in extents if not extent.is_at_hand)
-    room.store(queue).read(first.base, 1)
-    room.settle()
+    for _ in range(2):
+        room.store(queue).read(first.base, 1)
+        room.settle()
     at = extents.index(first)
     assert [extent.is_at_hand for extent in extents[at : at + 3]] == [True, True, False]
 
@@ -300,3 +302,22 @@ def test_without_a_spill_memory_refuses_at_its_bound_as_before() -> None:
     room.publish(queue, 200)
     with pytest.raises(MemoryFull, match=r"set amqp\.memory\.bytes\.max higher"):
         room.publish(queue)
+
+
+def test_who_waits_for_what_died_gets_it_though_another_looks_at_the_head_each_time() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue(settings(dead_letters=True))
+    room.fill(queue, 300, expiration_ms=60_000)
+    room.consume(queue)
+    queue.cancel(next(iter(queue.consumers)), room.now)
+    room.channel.nack(150)  # it is the head again, on disk
+    room.channel.nack(290, requeue=False)  # so is what died, elsewhere
+    died: list[int] = []
+    for _ in range(10):
+        # As in each turn: the head is looked at, then what died is given out.
+        room.deliver(queue)
+        letters = queue.take_dead_letters()
+        queue.dead_letters_stored(letters)
+        died += [number_of(each.message) for each in letters if each.message is not None]
+        room.disk.settle()
+    assert died == [289]
