@@ -33,7 +33,6 @@ class Served:
             kafka_port,
             listeners=f"PLAINTEXT://127.0.0.1:{kafka_port},AMQP://127.0.0.1:{self.port}",
             amqp_guest="true",
-            amqp_preview="true",
             amqp_memory_bytes_max=MARK,
         )
         self.broker.start()

@@ -64,6 +64,7 @@ class Room:
         self.queue: Any = SimpleNamespace(
             name=name,
             declared=SimpleNamespace(durable=durable),
+            settings=SimpleNamespace(keeps_settled=False),
             deleted=False,
             late_stores=self.stores,
             purge_below=self._purge_below,
