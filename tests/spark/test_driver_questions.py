@@ -2,20 +2,28 @@
 
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from headrace.client.fetch import Fetched
+from headrace.client.metadata import TopicMetadata
 from headrace.client.offsets import OffsetAt
+from headrace.client.transport import Address
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
+from headrace.record.batch import build, new_record
 from headrace.spark import cluster, commits
 from headrace.spark.cluster import Cluster
 from headrace.spark.commits import Commits
+from headrace.spark.connections import kept_connections
 from headrace.spark.errors import SourceError
 from headrace.spark.offsets import Ends
-from headrace.spark.options import Bound, Fetching
+from headrace.spark.options import Bound, Fetching, Strategy, Subscription
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+HERE = Address("h", 1)
 
 # --- what the cluster is asked --------------------------------------------------------------------
 
@@ -93,6 +101,89 @@ def test_the_driver_tries_again_for_as_long_as_the_options_say(
     client = Cluster("h:1", fetching)._client
     assert client.retry_seconds == seconds
     assert client.request_timeout_seconds == 7.0
+
+
+# --- what is there --------------------------------------------------------------------------------
+
+
+class Metadata:
+    """What the brokers say of topics."""
+
+    def __init__(self, one: Cluster, **topics: int) -> None:
+        self.asked: list[Any] = []
+        self.topics = {
+            name: TopicMetadata(name, bytes(16), False, [_partition(at) for at in range(count)])
+            for name, count in topics.items()
+        }
+        client: Any = one._client
+        client.metadata = client.leaders = self._metadata
+
+    async def _metadata(self, names: Any, **_: Any) -> Any:
+        self.asked.append(names)
+        return SimpleNamespace(topics=self.topics, brokers={1: HERE}, cluster_id="c")
+
+
+def _partition(at: int) -> Any:
+    return SimpleNamespace(partition=at, leader=1)
+
+
+def test_a_pattern_takes_what_it_matches_but_nothing_internal_or_in_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = Asked(monkeypatch).cluster
+    said = Metadata(one, orders=1, orders_old=1, __consumer_offsets=1, other=1)
+    internal, failing = said.topics["__consumer_offsets"], said.topics["orders_old"]
+    said.topics["__consumer_offsets"] = internal._replace(internal=True)
+    said.topics["orders_old"] = failing._replace(error_code=5)
+    view = one.look(Subscription(Strategy.PATTERN, pattern=".*or.*|__.*"))
+    assert list(view.topics) == ["orders"]
+    assert said.asked == [None], "of all topics"
+
+
+def test_of_a_topic_that_is_assigned_only_those_partitions_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = Asked(monkeypatch).cluster
+    Metadata(one, t=4)
+    view = one.look(Subscription(Strategy.ASSIGN, assigned=(("t", (1, 3)),)))
+    assert [place.partition for place in view.partitions()] == [1, 3]
+    with pytest.raises(SourceError, match="there is no partition t-4"):
+        one.look(Subscription(Strategy.ASSIGN, assigned=(("t", (1, 4)),)))
+
+
+class Sampled:
+    """A connection whose fetch fails, or brings a batch of many offsets and one of few."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.closed = self.kept = 0
+
+    def fetch(self, wanted: Any, *, max_wait_ms: int) -> list[Fetched]:
+        if self.error is not None:
+            raise self.error
+        data = build([new_record(b"x" * 100)] * 8) + build([new_record(b"x")])
+        return [Fetched("t", 0, 0, 9, 9, 0, (), memoryview(data))]
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_an_offset_weighs_what_its_batches_do_and_a_connection_that_failed_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = Asked(monkeypatch).cluster
+    Metadata(one, t=1)
+    view = one.look(Subscription(Strategy.SUBSCRIBE, topics=("t",)))
+    good, bad = Sampled(), Sampled(ApiError(ErrorCode.REQUEST_TIMED_OUT))
+    taken = [good, bad]
+    kept: list[Any] = []
+    monkeypatch.setattr(kept_connections, "take", lambda *_: taken.pop(0))
+    monkeypatch.setattr(kept_connections, "give_back", lambda each, _: kept.append(each))
+    (weight,) = one.record_bytes({T0: 0}, view).values()
+    assert 100 < weight < 130
+    with pytest.raises(SourceError):
+        one.record_bytes({T0: 0}, view)
+    assert (kept, good.closed, bad.closed) == ([good], 0, 1)
 
 
 # --- commits --------------------------------------------------------------------------------------

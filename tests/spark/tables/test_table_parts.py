@@ -17,7 +17,7 @@ import pytest
 
 from headrace.spark.errors import OptionError
 from headrace.spark.tables import attempts, files, marker
-from headrace.spark.tables.attempts import ABANDONED_SECONDS, OWN_DIRECTORY, Attempt, sweep
+from headrace.spark.tables.attempts import OWN_DIRECTORY, Attempt, sweep
 from headrace.spark.tables.columns import fits
 from headrace.spark.tables.errors import TableError
 from headrace.spark.tables.files import FileWriter, Layout, disk_error, statistics_of
@@ -66,7 +66,7 @@ def test_a_job_without_a_number_is_taken_for_dead_after_a_day(
 ) -> None:
     attempted(tmp_path, "p", None, "file")
     now = time.time()
-    clock: Any = SimpleNamespace(time=lambda: now + ABANDONED_SECONDS - 60)
+    clock: Any = SimpleNamespace(time=lambda: now + 24 * 3600 - 60)
     monkeypatch.setattr(attempts, "time", clock)
     assert sweep(tmp_path, "p", None, lambda: ()) == []
     clock.time = lambda: now + 24 * 3600 + 60
@@ -245,6 +245,22 @@ def test_statistics_are_of_all_row_groups_or_none(tmp_path: Path) -> None:
     found = statistics_of(pq.read_metadata(tmp_path / "f"))
     assert found["n"] == (1, 9, 3)
     assert "void" not in found, "one row group does not know"
+
+
+def test_statistics_that_one_row_group_lacks_are_none() -> None:
+    def group(known: bool) -> Any:
+        numbers = SimpleNamespace(has_min_max=True, min=1, max=2, null_count=0)
+        column = SimpleNamespace(statistics=numbers if known else None)
+        return SimpleNamespace(column=lambda _: column)
+
+    for known, found in (((True, True), {"n": (1, 2, 0)}), ((True, False), {})):
+        footer: Any = SimpleNamespace(
+            num_columns=1,
+            num_row_groups=2,
+            schema=SimpleNamespace(column=lambda _: SimpleNamespace(path="n")),
+            row_group=lambda at, known=known: group(known[at]),
+        )
+        assert statistics_of(footer) == found
 
 
 # --- partitions -----------------------------------------------------------------------------------
