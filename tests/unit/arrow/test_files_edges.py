@@ -16,6 +16,7 @@ from headrace.arrow import open_topic, partition_files
 from headrace.arrow.parallel import side_by_side
 from headrace.arrow.partition_files import PartitionFiles
 from headrace.config.log_config import LogConfig
+from headrace.log import file_names
 from headrace.log.directory.durable_read_bounds import clean_still
 from headrace.model.nouns import Offset, TopicPartition
 from tests.support.log import PLACE, World, append
@@ -95,6 +96,31 @@ def test_a_broker_that_started_while_the_end_was_looked_for_makes_it_be_looked_f
         return False
 
     monkeypatch.setattr(open_topic, "clean_still", started)
+    assert values(headrace.arrow.open(directory, "t")) == wanted
+
+
+def test_where_a_broker_runs_by_now_its_own_word_counts(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = fill(world, 5)
+    world.directory.close()
+    directory = poured(world, tmp_path)
+    look = PartitionFiles.end_offset
+
+    def started(files: PartitionFiles) -> int:
+        """Be started once that was looked for, and write."""
+        end = look(files)
+        monkeypatch.setattr(PartitionFiles, "end_offset", look)
+        world.start()
+        log = lead(world.log())
+        append(log, b"later")
+        wanted.append(b"later")
+        flush(world, log)
+        pour(world.disk, "/data", directory)
+        (directory / file_names.CLEAN_SHUTDOWN).unlink()
+        return end
+
+    monkeypatch.setattr(PartitionFiles, "end_offset", started)
     assert values(headrace.arrow.open(directory, "t")) == wanted
 
 

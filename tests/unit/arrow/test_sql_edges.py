@@ -122,8 +122,10 @@ def row_line(row: dict[str, Any]) -> bytes:
     raise AssertionError("a plain row needs no line of its own")
 
 
-def test_texts_in_lines_of_json_are_read_back() -> None:
-    values = [b'a\\"b', b"\\n", b"line\nend\r\t", b'"', b"\\", "é☃".encode(), b"\x01", b""]
+@pytest.mark.parametrize("control", [[], [b"\x01", b"\x1f"]])
+def test_texts_in_lines_of_json_are_read_back(control: list[bytes]) -> None:
+    texts = [b'a\\"b', b"\\n", b"line\nend\r\t", b'"', b"\\", "é☃".encode(), b""]
+    values = [*texts, *control]
     lines = bytes(json_lines(records(*values), "t", row_line)).splitlines()
     assert [json.loads(line)["value"].encode() for line in lines] == values
     assert [json.loads(line)["timestamp"] for line in lines] == [1_700_000_000_000] * len(values)
