@@ -1,10 +1,9 @@
 """One client that has opened a virtual host: its channels, and what they share."""
 
 from collections.abc import Callable, Collection
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.coordination.queues.engine.queue_host import QueueHost
-from headrace.coordination.queues.engine.unacked import HeldQueue
 from headrace.coordination.queues.permissions.access import Access, Permission
 from headrace.coordination.queues.refusals import QUEUE
 from headrace.frontends.amqp import negotiation
@@ -20,6 +19,9 @@ from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.methods import Method, MethodId
 from headrace.wire.amqp.model_methods import BasicConsume
 from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing
+
+if TYPE_CHECKING:
+    from headrace.coordination.queues.engine.unacked import HeldQueue
 
 
 class Behind(Protocol):
