@@ -60,8 +60,9 @@ class AmqpKeys(Keys):
     amqp_guest = key(
         Kind.BOOLEAN,
         False,
-        "Let the user guest with the password guest in, from this machine alone, as a fresh"
-        " RabbitMQ does. For trying out: whoever runs anything on this machine is then let in.",
+        "Let the user guest in, with the password guest or by ANONYMOUS, from this machine alone,"
+        " as a fresh RabbitMQ does. For trying out: whoever runs anything on this machine is then"
+        " let in.",
     )
     amqp_ssl_cert_login_from = key(
         Kind.STRING,
