@@ -286,14 +286,10 @@ def test_messages_of_age_die_at_the_head_though_they_are_on_disk() -> None:
     room.clock.advance(0.999)
     room.settle()
     assert queue.ready == 300
-    died = []
     for _ in range(20):
         room.clock.advance(0.01)
         room.settle()
-        letters = queue.take_dead_letters()
-        queue.dead_letters_stored(letters)
-        died += [number_of(each.message) for each in letters if each.message is not None]
-    assert died == list(range(200))
+    assert room.died == list(range(200))
     assert room.all_of(queue) == list(rest)
     assert room.use.bytes == 0
 
@@ -336,13 +332,9 @@ def test_rejected_messages_die_with_their_bodies_though_these_are_on_disk() -> N
     room.fill(queue, 300)
     room.consume(queue)
     room.channel.nack(0, multiple=True, requeue=False)
-    died: list[int] = []
-    while len(died) < 300:
-        letters = queue.take_dead_letters()
-        queue.dead_letters_stored(letters)
-        died += [number_of(each.message) for each in letters if each.message is not None]
-        room.settle()
-    assert sorted(died) == list(range(300))
+    room.deliver(queue)
+    room.settle()
+    assert sorted(room.died) == list(range(300))
     assert (room.use.bytes, room.names) == (0, [])
 
 
@@ -354,15 +346,10 @@ def test_who_waits_for_what_died_gets_it_though_another_looks_at_the_head_each_t
     queue.cancel(next(iter(queue.consumers)), room.now)
     room.channel.nack(150)  # it is the head again, on disk
     room.channel.nack(290, requeue=False)  # so is what died, elsewhere
-    died: list[int] = []
     for _ in range(10):
-        # As in each turn: the head is looked at, then what died is given out.
         room.deliver(queue)
-        letters = queue.take_dead_letters()
-        queue.dead_letters_stored(letters)
-        died += [number_of(each.message) for each in letters if each.message is not None]
         room.disk.settle()
-    assert died == [289]
+    assert room.died == [289]
 
 
 def test_a_purge_empties_memory_and_disk_and_leaves_what_is_held() -> None:
