@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from headrace.coordination.queues.engine.hosted_queue import Getter
-from headrace.coordination.queues.messages.extent import EXTENT_BYTES, OBJECT_BYTES
+from headrace.coordination.queues.engine.hosted_queue import Getter, HostedQueue
+from headrace.coordination.queues.messages.extent import EXTENT_BYTES, OBJECT_BYTES, Extent
 from headrace.coordination.queues.messages.memory_messages import MemoryFull
 from headrace.coordination.queues.messages.spill import (
     KEPT_SHARE,
@@ -116,6 +116,34 @@ def test_what_is_handed_out_in_the_turn_of_its_publish_is_not_written() -> None:
     assert (room.use.bytes, room.disk.counts["write"]) == (0, 0)
 
 
+def test_it_is_written_until_the_low_mark_however_many_writes_that_takes() -> None:
+    room = SpillRoom(10 << 20, extent_bytes=EXTENT_BYTES)
+    queue = room.queue()
+    room.publish(queue, 180, size=100_000)
+    room.settle()
+    assert room.use.bytes <= LOW_SHARE * room.use.bytes_max
+    assert room.disk.counts["write"] > 3
+
+
+def test_one_write_is_under_way_at_a_time() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    for _ in range(5):
+        room.publish(queue, 30)
+        room.clock.turn()
+        assert len(room.disk._queue) <= 1
+    room.settle()
+    assert room.all_of(queue) == list(range(150))
+
+
+def test_at_rest_no_timer_runs() -> None:
+    room = SpillRoom(MARK)
+    room.fill(room.queue(), 300)
+    room.clock.advance(2 * RETRY_SECONDS)
+    room.settle()
+    assert len(room.deadlines) == 0
+
+
 def test_queues_with_less_than_an_extent_is_worth_stay_in_memory_and_publishers_are_stopped() -> (
     None
 ):
@@ -126,6 +154,18 @@ def test_queues_with_less_than_an_extent_is_worth_stay_in_memory_and_publishers_
     room.use.look()
     assert room.use.is_short
     assert room.names == []
+    assert all(room.store(queue)._older is None for queue in room.all)
+
+
+def test_queues_with_less_than_an_extent_each_go_to_disk_again_and_again() -> None:
+    room = SpillRoom(MARK, extent_bytes=40 * ONE)
+    queues = [room.queue() for _ in range(10)]
+    for _ in range(6):
+        for queue in queues:
+            room.publish(queue, 8)
+        room.settle()
+        assert room.use.bytes <= AT
+    assert all(len(room.all_of(queue)) == 48 for queue in queues)
 
 
 def test_very_many_queues_are_looked_at_in_several_turns() -> None:
@@ -245,6 +285,79 @@ def test_what_a_channel_holds_takes_no_memory_once_it_was_on_disk() -> None:
     assert (room.use.bytes, room.names) == (0, [])
 
 
+def test_what_was_settled_before_it_is_written_is_not_there_afterwards() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.publish(queue, 70)
+    room.consume(queue, prefetch=70)
+    for tag in range(2, 71, 2):
+        room.channel.ack(tag)
+    queue.cancel(next(iter(queue.consumers)), room.now)
+    more = room.fill(queue, 200)
+    room.channel.recover()
+    assert room.all_of(queue) == [*range(0, 70, 2), *more]
+    room.settle()
+    assert (room.use.bytes, room.names) == (0, [])
+
+
+def test_what_is_left_of_a_queue_goes_though_there_are_gaps_in_it() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.fill(queue, 300)
+    room.consume(queue)
+    for tag in range(61, 251):
+        room.channel.ack(tag)
+    queue.delete()
+    room.all.clear()
+    room.settle()
+    assert (room.use.bytes, room.names) == (0, [])
+
+
+def at_hand(room: SpillRoom, queue: HostedQueue) -> list[Extent]:
+    """The extents on disk that are in memory as well."""
+    older = room.store(queue)._older
+    extents = [] if older is None else older._extents
+    return [extent for extent in extents if extent.file is not None and extent.is_at_hand]
+
+
+def on_disk_with_room() -> tuple[SpillRoom, HostedQueue]:
+    """A queue of 300 messages, most of them on disk, and memory that is not short."""
+    room = SpillRoom(MARK)
+    queue, other = room.queue(), room.queue(name="other")
+    room.fill(queue, 300)
+    room.fill(other, 60)
+    other.purge()
+    room.published = 300
+    return room, queue
+
+
+def test_of_what_is_handed_out_two_extents_are_at_hand_and_none_that_is_passed() -> None:
+    room, queue = on_disk_with_room()
+    most = 0
+    for below in range(1, 301):
+        room.get(queue)
+        found = at_hand(room, queue)
+        assert all(extent.end > below for extent in found)
+        most = max(most, len(found))
+    assert most == 2
+    room.channel.recover()
+    while (delivery := room.get(queue)) is not None:
+        found = at_hand(room, queue)
+        assert len(found) <= 1 or number_of(delivery[2]) > 290
+    assert room.store(queue)._older is not None
+    room.channel.ack(0, multiple=True)
+    assert room.store(queue)._older is None
+
+
+def test_after_the_first_the_next_extent_is_read_before_it_is_needed() -> None:
+    room, queue = on_disk_with_room()
+    while not (found := at_hand(room, queue)):
+        room.get(queue)
+    first = found[0]
+    room.get(queue)
+    assert [extent.base for extent in at_hand(room, queue)] == [first.base, first.end]
+
+
 def test_acknowledgements_in_any_order_settle_each_once() -> None:
     room = SpillRoom(MARK)
     queue = room.queue()
@@ -306,6 +419,7 @@ def test_each_message_keeps_its_own_time_through_the_disk() -> None:
         while not store.read(number, 1)[1]:
             room.settle()
         assert store.expires_at(number) == (None if life is None else life / 1000)
+    assert len(store._expiries) * ONE < store.bytes
 
 
 def test_a_length_limit_drops_the_head_from_disk() -> None:
@@ -434,8 +548,18 @@ def test_a_full_disk_is_told_once_and_what_was_taken_stays_until_there_is_room(
     room.settle()
     assert [*short, room.use.is_short] == [True, False]
     assert logged(caplog) == [told]
-    assert "messages of AMQP are written to /data again" in logged(caplog, logging.INFO)
-    assert room.all_of(queue) == list(range(taken))
+    again = "messages of AMQP are written to /data again"
+    assert logged(caplog, logging.INFO).count(again) == 1
+    room.disk.fail_writes()
+    more = room.fill(queue, 20)
+    assert len(logged(caplog)) == 2
+    room.disk.heal()
+    room.clock.advance(RETRY_SECONDS)
+    room.settle()
+    assert logged(caplog, logging.INFO).count(again) == 2
+    begun = [line for line in logged(caplog, logging.INFO) if "beyond" in line]
+    assert len(begun) == 1
+    assert room.all_of(queue) == [*range(taken), *more]
     assert (room.use.bytes, room.names) == (0, [])
 
 
@@ -467,6 +591,18 @@ def test_what_could_not_be_written_is_handed_out_all_the_same() -> None:
     room.clock.advance(RETRY_SECONDS)
     room.settle()
     assert room.names == []
+
+
+def test_what_could_not_be_written_and_is_held_comes_back() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.disk.fail_writes()
+    room.publish(queue, 150)
+    room.settle()
+    for _ in range(150):
+        room.get(queue)
+    room.channel.recover()
+    assert room.all_of(queue) == list(range(150))
 
 
 def flipped(room: SpillRoom) -> None:
@@ -537,6 +673,65 @@ def test_a_move_that_fails_is_not_tried_before_a_write_has_succeeded_and_holds_u
     assert room.all_of(queue) == [*range(59, 300, 60), *more]
 
 
+def test_a_queue_that_cannot_be_read_gives_nothing_though_some_is_at_hand_and_says_it_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.fill(queue, 300)
+    flipped(room)
+    store = room.store(queue)
+    assert store.read(0, 1)[1]
+    for position in (200, 250):
+        assert store.read(position, 1) == ((), ())
+    room.settle()
+    assert store.read(0, 1) == ((), ())
+    assert len(logged(caplog)) == 1
+
+
+def test_a_large_queue_that_is_deleted_while_it_is_read_is_not_said_to_be_damaged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    room = SpillRoom(4000 * 210, extent_bytes=21_000)
+    queue = room.queue()
+    while queue.ready < 25_000:
+        room.publish(queue, 500, size=8)
+        room.settle()
+    flipped(room)
+    room.store(queue).read(20_000, 1)
+    queue.delete()
+    room.settle()
+    assert logged(caplog) == []
+    assert (room.use.bytes, room.names) == (0, [])
+
+
+def test_what_is_settled_while_it_is_read_takes_no_memory() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.fill(queue, 300)
+    store = room.store(queue)
+    store.read(200, 1)
+    store.settle(range(300))
+    room.settle()
+    assert (room.use.bytes, room.spill._kept, room.names) == (0, {}, [])
+
+
+def test_files_that_are_mostly_of_no_use_are_emptied_though_nothing_is_written() -> None:
+    room = SpillRoom(MARK, file_bytes=3000)
+    queue = room.queue()
+    room.fill(queue, 300)
+    room.consume(queue)
+    for tag in range(1, 301):
+        if tag % 60:
+            room.channel.ack(tag)
+    wasteful = [room.files.is_wasteful]
+    room.settle()
+    assert [*wasteful, room.files.is_wasteful] == [True, False]
+    room.channel.recover()
+    room.wake()
+    assert (room.taken()[-5:], queue.unacked) == ([59, 119, 179, 239, 299], 5)
+
+
 # Bounds
 
 
@@ -575,6 +770,52 @@ def test_no_more_is_read_back_at_once_than_the_bound() -> None:
     room.settle()
     assert len(room.got) == getters
     assert room.spill._loading_bytes == 0
+
+
+def short_of_memory(room: SpillRoom) -> None:
+    """Have memory short, and keep it so."""
+    room.disk.fail_writes()
+    hog = room.queue(name="hog")
+    while room.use.bytes <= room.use.spill_at + 10 * ONE:
+        room.publish(hog)
+    room.settle()
+
+
+def test_what_is_needed_next_stays_however_short_memory_is_and_nothing_is_read_ahead() -> None:
+    room = SpillRoom(20 * ONE)
+    queue = room.queue()
+    room.fill(queue, 100)
+    short_of_memory(room)
+    for number in range(100):
+        delivery = room.get(queue, no_ack=True)
+        assert delivery is not None
+        assert number_of(delivery[2]) == number
+        assert room.use.bytes <= room.use.spill_at or len(at_hand(room, queue)) <= 1
+
+
+def test_what_was_used_longest_ago_goes_first_and_nothing_while_memory_is_not_short() -> None:
+    room = SpillRoom(400 * ONE)
+    queues = [room.queue(name=name) for name in "abcdefgh"]
+    other = room.queue(name="other")
+    for queue in queues:
+        room.fill(queue, 100)
+    room.fill(other, 200)
+    other.purge()
+    olders = [older for queue in queues if (older := room.store(queue)._older) is not None]
+    firsts = [older._extents[0] for older in olders[:4]]
+    for extent in (*firsts, firsts[0]):
+        for _ in range(2):
+            extent.owner.read(extent.base, 1)  # type: ignore[attr-defined]
+            room.settle()
+    kept = [extent for extent in room.spill._kept if extent in firsts]
+    assert kept == [*firsts[1:], firsts[0]]
+    assert room.spill._kept_bytes > KEPT_SHARE * room.use.bytes_max
+    room.spill._run()
+    assert [extent for extent in room.spill._kept if extent in firsts] == kept
+    short_of_memory(room)
+    left = [extent for extent in room.spill._kept if extent in firsts]
+    assert 0 < len(left) < len(kept)
+    assert left == kept[-len(left) :]
 
 
 def test_messages_larger_than_an_extent_are_extents_of_their_own() -> None:
@@ -640,6 +881,7 @@ def test_a_close_in_the_middle_of_a_write_removes_the_files_after_it() -> None:
     closed: list[bool] = []
     room.spill.close(lambda: closed.append(True))
     room.publish(queue, 10)
+    assert len(room.disk._queue) == 1  # the files go when they are not written to any more
     room.settle()
     assert (closed, room.names, room.disk.open_files) == ([True], [], 0)
 
@@ -657,6 +899,20 @@ def test_a_close_in_the_middle_of_a_read_tells_nobody(caplog: pytest.LogCaptureF
     room.settle()
     assert logged(caplog) == []
     assert room.store(queue)._error is None
+
+
+def test_after_a_close_nothing_is_written_and_queues_may_still_be_deleted() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue()
+    room.fill(queue, 300)
+    writes = room.disk.counts["write"]
+    room.publish(queue, 100)
+    room.spill.close(lambda: None)
+    room.settle()
+    assert (room.disk.counts["write"], room.names) == (writes, [])
+    queue.delete()
+    room.settle()
+    assert room.use.bytes == 0
 
 
 def test_a_close_removes_what_is_there() -> None:

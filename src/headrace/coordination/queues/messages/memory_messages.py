@@ -174,7 +174,7 @@ class MemoryMessages(MessageRun):
     def cut(self, size: int) -> list[Extent]:
         """Give out messages that are needed last, to be written. `memory_use.Spillable`."""
         older, spill = self._older, self._use.spill
-        if spill is None or self._unswept or self._error is not None:
+        if spill is None or self._unswept:
             return []
         if older is None:
             if self.bytes < spill.extent_bytes_min:
