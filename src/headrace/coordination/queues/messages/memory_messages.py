@@ -177,8 +177,6 @@ class MemoryMessages(MessageRun):
         if spill is None or self._unswept:
             return []
         if older is None:
-            if self.bytes < spill.extent_bytes_min:
-                return []
             older = self._older = SpilledMessages(self, spill, self.split())
         extents: list[Extent] = []
         while size > 0 and (stretch := self._stretch(spill, older.front)) is not None:
