@@ -20,7 +20,7 @@ from headrace.coordination.queues.queue_settings import Published
 from headrace.model.errors import HeadraceError
 from headrace.testing.disk import SimDisk
 from tests.support.amqp_queues import settings
-from tests.support.amqp_spill import DATA, EXTENT, ONE, SpillRoom, message_of, number_of
+from tests.support.amqp_spill import DATA, EXTENT, ONE, SpillRoom, message_of
 
 MARK = 100 * ONE
 AT = int(SPILL_SHARE * MARK)
@@ -60,8 +60,18 @@ def test_a_full_disk_is_told_once_and_what_was_taken_stays_until_there_is_room(
     room.settle()
     assert [*short, room.use.is_short] == [True, False]
     assert logged(caplog) == [told]
-    assert "messages of AMQP are written to /data again" in logged(caplog, logging.INFO)
-    assert room.all_of(queue) == list(range(taken))
+    again = "messages of AMQP are written to /data again"
+    assert logged(caplog, logging.INFO).count(again) == 1
+    room.disk.fail_writes()
+    more = room.fill(queue, 20)
+    assert len(logged(caplog)) == 2
+    room.disk.heal()
+    room.clock.advance(RETRY_SECONDS)
+    room.settle()
+    assert logged(caplog, logging.INFO).count(again) == 2
+    begun = [line for line in logged(caplog, logging.INFO) if "beyond" in line]
+    assert len(begun) == 1
+    assert room.all_of(queue) == [*range(taken), *more]
     assert (room.use.bytes, room.names) == (0, [])
 
 
@@ -266,6 +276,7 @@ def test_a_close_in_the_middle_of_a_write_removes_the_files_after_it() -> None:
     closed: list[bool] = []
     room.spill.close(lambda: closed.append(True))
     room.publish(queue, 10)
+    assert len(room.disk._queue) == 1  # the files go when they are not written to any more
     room.settle()
     assert (closed, room.names, room.disk.open_files) == ([True], [], 0)
 
@@ -312,12 +323,7 @@ def test_who_waits_for_what_died_gets_it_though_another_looks_at_the_head_each_t
     queue.cancel(next(iter(queue.consumers)), room.now)
     room.channel.nack(150)  # it is the head again, on disk
     room.channel.nack(290, requeue=False)  # so is what died, elsewhere
-    died: list[int] = []
     for _ in range(10):
-        # As in each turn: the head is looked at, then what died is given out.
         room.deliver(queue)
-        letters = queue.take_dead_letters()
-        queue.dead_letters_stored(letters)
-        died += [number_of(each.message) for each in letters if each.message is not None]
         room.disk.settle()
-    assert died == [289]
+    assert room.died == [289]

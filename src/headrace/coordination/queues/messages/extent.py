@@ -194,7 +194,7 @@ def decode(data: bytes, count: int) -> Content:
     view = memoryview(data)
     header = parse_header(view) if len(view) >= HEADER_BYTES else None
     size = 0 if header is None else header.batch_length + OVERHEAD_BYTES
-    if header is None or not HEADER_BYTES <= size <= len(view) or not crc_ok(view[:size], header):
+    if header is None or not crc_ok(view[:size], header):
         raise DamagedExtent(f"{len(view)} bytes that are not what was written")
     try:
         messages = messages_in(view[:size], 0).messages

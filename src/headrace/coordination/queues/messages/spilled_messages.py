@@ -53,9 +53,8 @@ class SpilledMessages:
 
     @property
     def start(self) -> int:
-        """The position below which nothing is here; meaningless where nothing is."""
-        front = self.front
-        return self._extents[0].base if front.is_empty and self._extents else front.start
+        """A position below which nothing is here."""
+        return self.front.start
 
     @property
     def is_empty(self) -> bool:
@@ -138,7 +137,10 @@ class SpilledMessages:
         self._store.readable()
 
     def written(self, extent: Extent) -> None:
-        """Let go of an extent's messages, which are on disk now, if they are not the next."""
+        """Let go of an extent's messages, which are on disk now, if they are not the next.
+
+        They may be settled.
+        """
         if extent is self._ahead:
             self._spill.note_used(extent)
         else:
