@@ -200,7 +200,7 @@ def test_what_is_just_not_allowed_is_refused(options: dict[str, str]) -> None:
 
 def test_a_time_outweighs_offsets_that_would_read_nothing() -> None:
     for time in ({"startingTimestamp": "5"}, {"startingOffsetsByTimestamp": '{"t":{"0":5}}'}):
-        parsed = parse(**time, startingOffsets="latest")
+        parsed = parse(False, **time, startingOffsets="latest")
         assert parsed.starting.offsets == LATEST
 
 
