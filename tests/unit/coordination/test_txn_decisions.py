@@ -98,6 +98,18 @@ def test_an_initialization_aborts_what_is_open_and_waits_for_what_is_ending() ->
         assert code is _E.PRODUCER_FENCED
 
 
+def test_who_was_fenced_does_not_abort_what_another_has_open() -> None:
+    assert decide.initialize(OPEN, WHO, 7_000, NOW, None) == decide.fence(OPEN, NOW, None)
+    rotated = OPEN._replace(producer_id=9, epoch=0, previous_producer_id=5)
+    for state, who in (
+        (OPEN, ProducerEpoch(5, 1)),
+        (OPEN, ProducerEpoch(5, 2)),
+        (rotated, ProducerEpoch(5, EPOCH_LAST)),
+    ):
+        code = refusal(lambda state=state, who=who: decide.initialize(state, who, 1, NOW, 9))  # type: ignore[misc]
+        assert code is _E.PRODUCER_FENCED
+
+
 def test_a_fenced_transaction_aborts_under_the_next_epoch_and_keeps_its_beginning() -> None:
     aborted = decide.fence(OPEN._replace(client_version=TV1), NOW, 9)
     assert aborted == TransactionState(

@@ -52,6 +52,9 @@ def initialize(
     if state.status in DECIDED:
         raise UnderWay
     if state.status is _S.ONGOING:
+        if expected is not None and expected != state.client:
+            # Kafka would abort the transaction of whoever has the id now, and refuse only then.
+            raise ApiError(ErrorCode.PRODUCER_FENCED)
         return fence(state, now_ms, new_id)
     producer_id, epoch, last_epoch = _next_epoch(state, expected, new_id)
     return state.to(
