@@ -297,9 +297,12 @@ def test_of_iceberg_small_files_without_deleted_rows_are_merged(
     assert isinstance(iceberg, Iceberg)
     object.__setattr__(iceberg.options, "file_bytes", 200)
     iceberg.location.mkdir()
-    file = SimpleNamespace(file_size_in_bytes=size, partition=(), file_path="f")
+    file = SimpleNamespace(file_size_in_bytes=size, partition=(), file_path="f", spec_id=0)
     tasks = [SimpleNamespace(delete_files=deletes, file=file)] * 2
-    opened = SimpleNamespace(scan=lambda: SimpleNamespace(plan_files=lambda: tasks))
+    opened = SimpleNamespace(
+        scan=lambda: SimpleNamespace(plan_files=lambda: tasks),
+        spec=lambda: SimpleNamespace(spec_id=0),
+    )
     monkeypatch.setattr(Iceberg, "_opened", opened)
     monkeypatch.setattr(Iceberg, "_rewritten", lambda *_: [])
     locks: list[bool] = []
