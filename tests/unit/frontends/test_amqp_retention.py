@@ -300,11 +300,9 @@ def test_pika_is_told_what_cannot_be_kept_and_what_is_declared_otherwise(kept: K
 
 def test_a_kill_brings_nothing_back_that_was_settled_and_kept(tmp_path: Path) -> None:
     port, kafka = free_port(), free_port()
-    settings: dict[str, Any] = {
-        "listeners": f"PLAINTEXT://127.0.0.1:{kafka},AMQP://127.0.0.1:{port}",
-        "amqp_preview": "true",
-        "amqp_guest": "true",
-    }
+    listeners = f"PLAINTEXT://127.0.0.1:{kafka},AMQP://127.0.0.1:{port}"
+    settings: dict[str, Any] = {name.replace(".", "_"): of for name, of in SETTINGS.items()}
+    settings["listeners"] = listeners
     broker = BrokerProcess(tmp_path, kafka, **settings)
     broker.start()
     bodies = [b"%d" % number for number in range(200)]
