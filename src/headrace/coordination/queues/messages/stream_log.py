@@ -27,6 +27,7 @@ from headrace.wire.amqp.content import Message
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
+    from headrace.log.log import Log
     from headrace.ports.clock import Clock, Timer
     from headrace.ports.disk import Disk
 
@@ -45,10 +46,14 @@ class StreamLog(NothingSettled, LogWriting):
         listener: StoreListener,
         readers: Mapping[StreamReader, None],
         *,
+        own: bool = True,
         windows: WindowsBytes | None = None,
         cache_bytes_max: int = CACHE_BYTES_MAX,
     ) -> None:
-        """Serve after `load`. `readers`: those there are, now and later."""
+        """Serve after `load`. `readers`: those there are, now and later.
+
+        `own`: the log is the stream's alone, and goes with it; else it is a topic's that it reads.
+        """
         super().__init__(partition, clock, listener)
         self.readable_end = 0
         """What lies below may be read."""
@@ -65,8 +70,13 @@ class StreamLog(NothingSettled, LogWriting):
         self._again = False
         """Somebody has to look again, though nothing else happens."""
         self._again_timer: Timer | None = None
-        self._holder = WantsNothing()
+        self._holder = WantsNothing() if own else None
         """Retention may take what it will: readers go on at the log's start."""
+
+    @property
+    def _log(self) -> "Log":
+        """The log, another one once a topic's has moved to another directory."""
+        return self._partition.log
 
     # Beginning and end
 
@@ -78,7 +88,8 @@ class StreamLog(NothingSettled, LogWriting):
     def load(self, done: Done[HeadraceError | None], settled: bytes | None = None) -> None:
         """Serve from now on."""
         self._partition.watch(self._advance)
-        self._log.context.holds.add(self._log.topic_partition, self._holder)
+        if self._holder is not None:
+            self._log.context.holds.add(self._log.topic_partition, self._holder)
         done(None)
         self._advance()
 
@@ -93,9 +104,10 @@ class StreamLog(NothingSettled, LogWriting):
         done()
 
     def drop(self) -> None:
-        """Write and read nothing any more: the queue is deleted, and its partition with it."""
+        """Write and read nothing any more: the queue is deleted, and its own partition with it."""
         self._stop_writing()
-        self._log.context.holds.remove(self._log.topic_partition, self._holder)
+        if self._holder is not None:
+            self._log.context.holds.remove(self._log.topic_partition, self._holder)
         self._cache.clear()
         self._handed.clear()
 
@@ -161,12 +173,12 @@ class StreamLog(NothingSettled, LogWriting):
             return
         self._reads += 1
         self._asked[at] = [reader]
-        self._reader.read(at, self.readable_end, partial(self._have_read, at))
+        self._reader.read(at, self.readable_end, partial(self._have_read, at, self._log))
 
-    def _have_read(self, at: int, read: Read | HeadraceError, later: bool) -> None:
+    def _have_read(self, at: int, log: "Log", read: Read | HeadraceError, later: bool) -> None:
         asked = self._asked.pop(at)
         if isinstance(read, HeadraceError):
-            if _passed_by_retention(read):
+            if _passed_by_retention(read) or log is not self._log:
                 self._look_again()
             elif self.error is None:
                 self._fail(read)
@@ -232,7 +244,7 @@ class StreamLog(NothingSettled, LogWriting):
                 return
             if isinstance(offset, BaseException):
                 error = as_error(offset)
-                if _passed_by_retention(error):
+                if _passed_by_retention(error) or log is not self._log:
                     self.find(start, done)
                 else:
                     self._fail(error)
