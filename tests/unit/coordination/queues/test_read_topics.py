@@ -1,0 +1,191 @@
+"""Streams that read a Kafka topic: routes that lead to it, its log, records as messages."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace.coordination.queues.messages.durable_stream import TopicStream
+from headrace.coordination.queues.messages.message_reader import MessageReader
+from headrace.coordination.queues.messages.record_messages import HEADERS_BYTES_MAX, messages_in
+from headrace.coordination.queues.model.declarations import Queue
+from headrace.coordination.queues.model.exchanges import Exchange, ExchangeType
+from headrace.coordination.queues.model.routing import StoredRoute, no_headers
+from headrace.coordination.queues.model.virtual_host import VirtualHost
+from headrace.coordination.queues.queue_settings import (
+    ExchangeTopic,
+    Published,
+    QueueSettings,
+    QueueType,
+)
+from headrace.log.log import Log
+from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.record.batch import build, new_record
+from headrace.wire.amqp.properties import property_of
+from headrace.wire.amqp.reply_codes import ChannelClosing
+from tests.support.amqp_log import PLACE, message
+from tests.support.amqp_streams import FIRST, LAST, Stream
+from tests.support.log import NOW_MS
+from tests.support.virtual_hosts import bind, queue, to_exchange, to_queue, virtual_host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def reads(host: VirtualHost, name: str, topic: str, key_header: str | None = None) -> None:
+    """Have a stream in a vhost that reads a topic."""
+    settings = QueueSettings(QueueType.STREAM, topic=ExchangeTopic(topic, key_header))
+    host.add_queue(Queue(name, True, False, None, {}, settings))
+
+
+# Routes
+
+
+def test_in_routes_its_topic_stands_for_a_stream() -> None:
+    host = virtual_host()
+    reads(host, "s", "t")
+    queue(host, "q")
+    assert host.router.route("", "s") == ("\nt",)
+    assert isinstance(host.router.route("", "s"), StoredRoute)
+    assert host.router.route("", "q", no_headers, ["s", "none"]) == ("\nt", "q")
+    assert host.router.route("", "q") == ("q",)
+    assert not isinstance(host.router.route("", "q", no_headers, ["q"]), StoredRoute)
+    bind(host, to_queue("amq.fanout", "s"), to_queue("amq.fanout", "q"))
+    assert host.router.route("amq.fanout", "k") == ("\nt", "q")
+    host.remove_queue("s")
+    assert host.router.route("amq.fanout", "k") == ("q",)
+    assert host.router.route("", "s") == ()
+    queue(host, "s")
+    assert host.router.route("", "s") == ("s",)
+
+
+def test_a_topic_is_in_a_route_once_whoever_leads_to_it() -> None:
+    host = virtual_host()
+    for name, topic, header in (("a", "t", None), ("b", "t", "id"), ("c", "u", None)):
+        reads(host, name, topic, header)
+        bind(host, to_queue("amq.fanout", name))
+    assert host.router.route("amq.fanout", "k") == ("\nt", "\nu")
+    keyed = {"x-headrace-topic": "t", "x-headrace-key-header": "id"}
+    host.add_exchange(Exchange("stored", ExchangeType.FANOUT, arguments=keyed))
+    bind(host, to_exchange("amq.fanout", "stored"))
+    assert host.router.route("amq.fanout", "k") == ("\nt\nid", "\nu")
+
+
+def test_without_topics_there_is_no_such_stream() -> None:
+    host = virtual_host()
+    arguments = {"x-queue-type": "stream", "x-headrace-topic": "t"}
+    with pytest.raises(ChannelClosing, match="nothing is stored here"):
+        queue(host, "s", arguments, durable=True)
+    assert host.queues == {}
+    assert host.router.read_topics == {}
+
+
+# Its log
+
+
+def test_it_keeps_no_messages_and_asks_for_no_log() -> None:
+    here = Stream(make_log=False)
+    settings = QueueSettings(QueueType.STREAM, topic=ExchangeTopic("t"))
+    declared = Queue("s", True, False, None, {}, settings)
+    store = TopicStream(here.logs, "/", declared, 0, here.make_partition())
+    store.want_log()
+    assert here.asked == []
+    with pytest.raises(HeadraceError, match="keeps no messages"):
+        store.append(Published(message("x")), None)
+    holds = here.world.directory.holds
+    assert holds._holders == {}, "its retention is the topic's affair"
+    assert store.log is not None
+    store.drop()
+    assert PLACE in here.world.directory.logs
+    assert holds._holders == {}
+
+
+def test_a_partition_that_cannot_be_had_gives_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    here = Stream(make_log=False)
+    settings = QueueSettings(QueueType.STREAM, topic=ExchangeTopic("t"))
+    declared = Queue("s", True, False, None, {}, settings)
+    error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is gone")
+    store = TopicStream(here.logs, "/", declared, 0, error)
+    store.want_log()
+    assert (here.asked, store.log, store.ready) == ([], None, 0)
+    assert "stream 's' gives nothing until a restart" in caplog.text
+
+
+GONE = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "its file is gone")
+
+
+def two_alike() -> tuple[Stream, Log]:
+    """A stream, and a copy of its log elsewhere, as a move between directories makes one."""
+    here, elsewhere = Stream(), Stream()
+    for stream in (here, elsewhere):
+        for body in ("a", "b"):
+            stream.published(body)
+    return here, elsewhere.partition.log
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_stretch_that_a_log_which_moved_did_not_give_is_read_again(
+    moved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, copy = two_alike()
+    asked: list[Callable[[HeadraceError, bool], None]] = []
+    with monkeypatch.context() as waiting:
+        waiting.setattr(MessageReader, "read", lambda *asking: asked.append(asking[3]))
+        reader = here.read(FIRST)
+    if moved:
+        here.partition.log = copy
+    (have,) = asked
+    have(GONE, True)
+    here.run()
+    assert here.log.error is (None if moved else GONE)
+    assert reader.bodies == (["a", "b"] if moved else [])
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_where_to_begin_is_looked_for_again_in_a_log_that_moved(
+    moved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, copy = two_alike()
+    asked: list[Callable[[HeadraceError], None]] = []
+    with monkeypatch.context() as waiting:
+        waiting.setattr(here.world.disk, "run", lambda work, done: asked.append(done))
+        reader = here.consume(LAST)
+    if moved:
+        here.partition.log = copy
+    (have,) = asked
+    have(GONE)
+    here.run()
+    assert here.log.error is (None if moved else GONE)
+    assert reader.bodies == (["b"] if moved else [])
+
+
+# Records
+
+
+def headers_of(*headers: tuple[str, bytes | None]) -> object:
+    found = messages_in(build([new_record(b"x", b"k", NOW_MS, list(headers))]), 0)
+    (only,) = found.messages
+    assert property_of(only.header, "delivery_mode") == 2
+    return property_of(only.header, "headers")
+
+
+def test_a_kafka_records_headers_are_those_of_its_message() -> None:
+    assert headers_of() is None
+    assert headers_of(("a", b"1"), ("b", None), ("a", b"2")) == {"a": "2", "b": None}
+    assert headers_of(("", b"1"), ("x" * 256, b"1")) is None
+    assert headers_of(("x" * 255, b"1")) == {"x" * 255: "1"}
+    assert headers_of(("amqp.exchange", b"e"), ("amqp.routing.key", b"r")) is None
+
+
+def test_headers_that_a_frame_may_have_no_room_for_are_left_out() -> None:
+    room = HEADERS_BYTES_MAX - len("a") - 6
+    assert headers_of(("a", bytes(room))) == {"a": "\0" * room}
+    assert headers_of(("a", bytes(room + 1))) is None
+
+
+def test_neighbours_with_and_without_headers_have_their_own() -> None:
+    records = [
+        new_record(b"x", b"k", NOW_MS, headers) for headers in ([("a", b"1")], [], [("a", b"2")])
+    ]
+    found = messages_in(build(records), 0)
+    told = [property_of(each.header, "headers") for each in found.messages]
+    assert told == [{"a": "1"}, None, {"a": "2"}]
