@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headrace.coordination.queues.engine.hosted_queue import Getter
+from headrace.coordination.queues.messages.extent import OBJECT_BYTES
 from headrace.coordination.queues.messages.memory_messages import MemoryMessages
 from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.coordination.queues.messages.spill import RETRY_SECONDS, Spill
@@ -62,7 +63,7 @@ class SpilledQueueMachine(QueueMachine):
             pass
         extents = sum(len(store._older._extents) for store in self.stores if store._older)
         # An extent that is being handed out from stays, and what is too little to be written.
-        assert self.use.bytes - extents * 450 <= 3 * SMALL + 2 * 4 * SMALL
+        assert self.use.bytes - extents * OBJECT_BYTES <= 3 * SMALL + 2 * 4 * SMALL
         assert self.use.bytes == sum(store.bytes for store in self.stores)
 
     def teardown(self) -> None:
@@ -102,7 +103,6 @@ class UnderWayMachine(RuleBasedStateMachine):
         self.held: dict[int, tuple[int, Known]] = {}
         """By delivery tag: which queue's, and the message."""
         self.dead: list[int] = []
-        self.died: list[int] = []
 
     def die(self, known: Known) -> None:
         if self.dead_letters:
@@ -115,17 +115,13 @@ class UnderWayMachine(RuleBasedStateMachine):
 
     def settle(self) -> None:
         """Let all be done that is due now, what died be given out included."""
-        while True:
-            self.room.settle()
+        before: list[int] = []
+        while before != (now := [len(self.room.died), *(queue.ready for queue in self.queues)]):
+            before = now
             for queue in self.queues:
                 queue.expire(self.room.now)
-            before = len(self.died)
-            for queue in self.queues:
-                letters = queue.take_dead_letters()
-                queue.dead_letters_stored(letters)
-                self.died += [number_of(each.message) for each in letters if each.message]
-            if len(self.died) == before and not self.room.disk.busy and not self.room.clock.turn():
-                return
+                self.room.deliver(queue)
+                self.room.settle()
 
     which = st.integers(0, 1)
 
@@ -148,11 +144,14 @@ class UnderWayMachine(RuleBasedStateMachine):
         for _ in range(count):
             queue.get_at_hand(Getter(self.room.channel, no_ack, got.append), self.room.now)
         self.room.settle()
+        due: list[Known] = []
+        for _ in range(count):
+            self.let_expire()
+            due += ready[:1]
+            del ready[:1]
         self.let_expire()
-        due = ready[:count]
         numbers = [each and number_of(each[2]) for each in got if isinstance(each, tuple | None)]
         assert numbers == [*(each.number for each in due), *([None] * (count - len(due)))]
-        del ready[:count]
         for delivery, known in zip(got, due, strict=False):
             assert isinstance(delivery, tuple)
             assert delivery[3] is known.given
@@ -219,7 +218,7 @@ class UnderWayMachine(RuleBasedStateMachine):
         self.let_expire()
         for queue, ready in zip(self.queues, self.ready, strict=True):
             assert queue.ready == len(ready)
-        assert sorted(self.died) == sorted(self.dead)
+        assert sorted(self.room.died) == sorted(self.dead)
         use, files = self.room.use, self.room.files
         assert use.bytes == sum(self.room.store(queue).bytes for queue in self.queues)
         assert self.room.disk.open_files == 0
@@ -236,8 +235,9 @@ class UnderWayMachine(RuleBasedStateMachine):
         self.all_is_done()
         for tag in list(self.held):
             self.room.channel.ack(tag)
-        for queue, ready in zip(self.queues, self.ready, strict=True):
-            assert self.room.all_of(queue) == [known.number for known in ready]
+        for which in (0, 1):
+            while self.ready[which]:
+                self.get(which, 7, True)
         self.settle()
         assert (self.room.use.bytes, self.room.names) == (0, [])
 

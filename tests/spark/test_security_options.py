@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -262,6 +263,24 @@ def test_certificates_are_read_again_after_a_while(
     assert found._resolve()[0] is first
     monkeypatch.setattr(security, "CONTEXT_SECONDS_MAX", 0.0)
     assert found._resolve()[0] is not first
+
+
+def test_a_context_is_used_for_a_minute_and_only_some_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(security, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(security, "client_context", lambda settings: object())
+    contexts = security._Contexts()
+    first = contexts.of({"of": "0"})
+    now += 59.9
+    assert contexts.of({"of": "0"}) is first
+    now += 0.2
+    second = contexts.of({"of": "0"})
+    assert second is not first
+    for number in range(40):
+        contexts.of({"of": str(number)})
+        assert len(contexts._kept) <= 16
 
 
 def test_a_broker_that_wants_a_certificate_is_not_asked_again(tmp_path: Path) -> None:

@@ -55,3 +55,19 @@ def test_values_are_taken_without_regard_to_case() -> None:
 def test_what_is_wrong_is_refused_by_name(options: dict[str, str], complaint: str) -> None:
     with pytest.raises(OptionError, match=complaint):
         parse(**options)
+
+
+def test_what_is_just_allowed_is_taken() -> None:
+    most = str((1 << 31) - 1)
+    options = parse(kafka__batch__size=most, sink="s" * 100, kafka__acks="-1")
+    assert options.batch_bytes == (1 << 31) - 1
+    assert parse(kafka__batch__size="1").batch_bytes == 1
+    assert parse(txnAppId="a", txnVersion="0").version == 0
+
+
+@pytest.mark.parametrize(
+    "options", [{"sink": "s" * 101}, {"sink": "a.b"}, {"kafka__acks": "1"}, {"kafka__acks": "0"}]
+)
+def test_what_is_just_not_allowed_is_refused(options: dict[str, str]) -> None:
+    with pytest.raises(OptionError):
+        parse(**options)

@@ -64,3 +64,24 @@ def test_where_to_go_on_is_what_startingoffsets_takes() -> None:
     assert starting_offsets([end]) == '{"orders":{"1":7}}'
     for other in ([], [end, end], ["-"], ['{"logOffset":3}']):
         assert starting_offsets(other) == ""
+
+
+def test_the_text_is_the_same_in_whatever_order_topics_were_found() -> None:
+    one, other = TopicPartition("a", 0), TopicPartition("b", 10)
+    ids = {"a": "x", "b": "y"}
+    position = Position("h:1", {one: 1, other: 2}, ids=ids, added={one: 1, other: 2}, parts={})
+    turned = Position(
+        "h:1",
+        {other: 2, one: 1},
+        ids=dict(reversed(ids.items())),
+        added={other: 2, one: 1},
+        parts={},
+    )
+    assert json.dumps(turned.to_json()) == json.dumps(position.to_json())
+    assert position.to_json()["headrace"]["parts"] == {}, "cut by nothing, and that is known"
+
+
+@pytest.mark.parametrize("text", ["", "AAAA", "A" * 21, "A" * 24])
+def test_an_id_of_another_length_is_none(text: str) -> None:
+    with pytest.raises(SourceError, match="is no topic id"):
+        id_of_text(text)

@@ -159,6 +159,78 @@ def test_what_is_wrong_in_a_stream_is_refused_by_name(
         parse_options(ONE | options, streaming=True)
 
 
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("500ms", 500), ("500", 500), (" 30 S ", 30_000), ("15m", 900_000), ("2min", 120_000),
+        ("3h", 10_800_000), ("1d", 86_400_000), ("0s", 0),
+    ],
+)  # fmt: skip
+def test_a_delay_has_its_unit(text: str, milliseconds: int) -> None:
+    assert parse(streaming=True, maxTriggerDelay=text).max_trigger_delay_ms == milliseconds
+
+
+def test_without_a_delay_a_batch_waits_for_a_quarter_of_an_hour() -> None:
+    assert parse(streaming=True).max_trigger_delay_ms == 15 * 60 * 1000
+
+
+def test_what_is_just_allowed_is_taken() -> None:
+    least = parse(
+        startingOffsets='{"t":{"0":-2,"1":0}}', kafka__fetch__min__bytes="0",
+        kafka__fetch__max__wait__ms="0", fetchOffset__numRetries="0", minPartitions="1",
+    )  # fmt: skip
+    assert least.starting.offsets == {"t": {0: EARLIEST, 1: 0}}
+    assert (least.fetching.min_bytes, least.fetching.max_wait_ms) == (0, 0)
+    assert (least.fetching.retries, least.splitting.min_partitions) == (0, 1)
+    times = parse(startingTimestamp="0", startingOffsetsByTimestamp='{"t":{"0":0}}')
+    assert (times.starting.timestamp, times.starting.timestamps) == (0, {"t": {0: 0}})
+    equal = parse(streaming=True, minOffsetsPerTrigger="5", maxOffsetsPerTrigger="5")
+    assert (equal.min_offsets, equal.max_offsets) == (5, 5)
+    first = parse_options(
+        {"kafka.bootstrap.servers": "h:1", "assign": '{"t":[0,3,0]}'}, streaming=False
+    )
+    assert first.subscription.assigned == (("t", (0, 3)),)
+
+
+@pytest.mark.parametrize("options", [{"startingTimestampMs": "1"}, {"assign": '{"t":[-1]}'}])
+def test_what_is_just_not_allowed_is_refused(options: dict[str, str]) -> None:
+    with pytest.raises(OptionError):
+        parse_options({"kafka.bootstrap.servers": "h:1"} | options, streaming=False)
+
+
+def test_a_time_outweighs_offsets_that_would_read_nothing() -> None:
+    for time in ({"startingTimestamp": "5"}, {"startingOffsetsByTimestamp": '{"t":{"0":5}}'}):
+        parsed = parse(False, **time, startingOffsets="latest")
+        assert parsed.starting.offsets == LATEST
+
+
+def test_either_name_of_the_isolation_is_taken_and_the_short_one_outweighs() -> None:
+    assert parse(kafka__isolation__level="read_committed").fetching.read_committed
+    both = parse(kafka__isolation__level="read_committed", isolation__level="read_uncommitted")
+    assert not both.fetching.read_committed
+
+
+def test_a_named_group_outweighs_the_beginning_of_one() -> None:
+    assert parse(streaming=True, groupIdPrefix="p").group_prefix == "p"
+    named = parse(streaming=True, groupIdPrefix="p", kafka__group__id="g")
+    assert (named.group, named.group_prefix) == ("g", None)
+
+
+def test_columns_are_there_once() -> None:
+    assert parse(columns=" Value , offset ,").columns == ("value", "offset")
+    for wrong in ("value,VALUE", ",", ""):
+        with pytest.raises(OptionError, match="names none, or one twice"):
+            parse(columns=wrong)
+
+
+def test_a_pattern_is_of_whole_names() -> None:
+    options = {"kafka.bootstrap.servers": "h:1", "subscribePattern": "orders|t.*"}
+    matches = parse_options(options, streaming=False).subscription.matches
+    assert [matches(name) for name in ("orders", "orders2", "my.orders", "t1", "x")] == [
+        True, False, False, True, False,
+    ]  # fmt: skip
+
+
 def test_topics_and_brokers_must_be_named() -> None:
     with pytest.raises(OptionError, match="one of subscribe, subscribePattern, assign"):
         parse_options({"kafka.bootstrap.servers": "h:1"}, streaming=False)

@@ -7,6 +7,7 @@ from headrace.model.nouns import TopicPartition
 from headrace.spark.plan import (
     OffsetRange,
     Splitting,
+    backlog,
     limit_bytes,
     limit_rows,
     parts_of,
@@ -78,3 +79,46 @@ def test_a_range_with_large_records_is_cut_by_bytes() -> None:
     few = [OffsetRange("t", 0, 0, 3)]
     assert parts_of(few, Splitting(max_bytes=1), weights) == {TopicPartition("t", 0): 3}
     assert parts_of([OffsetRange("t", 0, 0, 1)], Splitting(max_bytes=1), weights) == {}
+
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+
+
+def test_a_partition_of_which_nobody_knows_where_it_begins_has_no_backlog() -> None:
+    assert backlog({A: 3}, {A: 10, B: 1000}) == {A: 7}
+    assert backlog({A: 10}, {A: 10}) == {}
+
+
+def test_the_smallest_backlog_moves_on_though_its_share_is_less_than_one() -> None:
+    begin = {A: 0, B: 0}
+    assert limit_rows(begin, {A: 1000, B: 1}, 10) == {A: 9, B: 1}
+    assert limit_bytes(begin, {A: 1000, B: 1}, 10, {A: 1.0, B: 1.0}) == {A: 9, B: 1}
+
+
+def test_a_batch_takes_all_that_is_no_more_than_its_limit() -> None:
+    for size, end in ((9, 9), (10, 10), (11, 10)):
+        assert limit_rows({A: 0}, {A: size}, 10) == {A: end}
+        assert limit_bytes({A: 0}, {A: size}, 10, {A: 1.0}) == {A: end}
+
+
+def test_bytes_are_shared_out_by_what_is_behind_not_by_partitions() -> None:
+    limited = limit_bytes({A: 0, B: 0}, {A: 100, B: 100}, 1100, {A: 10.0, B: 100.0})
+    assert limited == {A: 10, B: 10}
+
+
+def test_as_many_ranges_as_asked_for_stay_whole() -> None:
+    ranges = [OffsetRange("t", 0, 0, 90), OffsetRange("t", 1, 0, 10)]
+    assert parts_of(ranges, Splitting(min_partitions=2)) == {}
+    assert parts_of(ranges, Splitting(min_partitions=3)) == {TopicPartition("t", 0): 3}
+
+
+def test_of_several_reasons_to_cut_the_one_that_cuts_most_counts() -> None:
+    place = TopicPartition("t", 0)
+    ranges = [OffsetRange("t", 0, 0, 100)]
+    for splitting, parts in (
+        (Splitting(max_records=10, max_bytes=1000), 10),
+        (Splitting(max_records=50, max_bytes=10), 10),
+        (Splitting(min_partitions=4, max_records=50), 4),
+        (Splitting(max_records=99), 2),
+    ):
+        assert parts_of(ranges, splitting, {place: 1.0}) == {place: parts}

@@ -104,3 +104,35 @@ def test_other_topics_checkpoint_is_refused() -> None:
     refuse_another_origin(at({A0: 5}), at({A0: 9, B0: 9}))
     refuse_another_origin(at({}), at({B0: 9}))
     refuse_another_origin(at({A0: 5}), at({}))
+
+
+def test_a_new_partition_that_begins_at_0_misses_nothing_and_one_at_1_does() -> None:
+    for earliest, losses in ((0, 0), (1, 1)):
+        found = resumed(at({A0: 5}), at({A0: 9, A1: 9}), earliest={A1: earliest})
+        assert (len(found.losses), found.begin[A1]) == (losses, earliest)
+
+
+def test_a_topic_whose_id_nobody_tells_is_the_one_it_was() -> None:
+    found = resumed(at({A0: 5}), at({A0: 9}, ids={}))
+    assert (found.losses, found.begin) == ([], {A0: 5})
+
+
+def test_a_log_that_ends_where_it_was_read_to_has_lost_nothing() -> None:
+    found = resumed(at({A0: 5}), at({A0: 3}), ends={A0: 5})
+    assert (found.losses, found.added, found.begin) == ([], {}, {A0: 5})
+
+
+@pytest.mark.parametrize(("count", "others"), [(5, False), (6, True)])
+def test_a_few_topics_are_named_and_more_are_said_to_be(count: int, others: bool) -> None:
+    read = {TopicPartition(f"t{number}", 0): 1 for number in range(count)}
+    with pytest.raises(SourceError) as refusal:
+        refuse_another_origin(at(read), at({A0: 1}))
+    assert ("and others" in str(refusal.value)) is others
+    assert "t4" in str(refusal.value)
+    assert "t5" not in str(refusal.value)
+
+
+def test_a_partition_that_was_not_assigned_is_dropped_without_a_loss() -> None:
+    only = Subscription(Strategy.ASSIGN, assigned=(("a", (0,)),))
+    found = resumed(at({A0: 5, A1: 6}), at({A0: 9}), only)
+    assert (found.dropped, found.losses) == ([A1], [])

@@ -51,6 +51,8 @@ def test_what_a_task_imports_is_searched_for_garbage_once_and_what_tasks_leave_e
         left.append(ref(Knot()))
         return 5
 
+    kept: list[Knot] = [Knot()]  # garbage later than it is set apart
+    later = ref(kept[0])
     times: list[None] = []
     freeze = gc.freeze
     monkeypatch.setattr(gc, "freeze", lambda: times.append(freeze()))
@@ -65,10 +67,17 @@ def test_what_a_task_imports_is_searched_for_garbage_once_and_what_tasks_leave_e
         assert len(times) == 1, "nothing was imported since"
         gc.collect()  # as pyspark's daemon does after each task
         assert left[1]() is None
+        kept.clear()
+        gc.collect()
+        assert later() is not None, "it is not searched any more"
+        sys.modules[f"{imported}_2"] = ModuleType(imported)
+        assert task("socket", True) == 5
+        assert later() is None, "all is searched where something was imported"
     finally:
         gc.enable()
         gc.unfreeze()
         sys.modules.pop(imported, None)
+        sys.modules.pop(f"{imported}_2", None)
 
 
 def _raising(error: type[Exception]) -> Callable[..., Any]:

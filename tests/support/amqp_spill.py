@@ -82,6 +82,8 @@ class SpillRoom:
         self.channel = ChannelUnacked(1)
         self.given: list[Delivery] = []
         self.got: list[Delivery | HeadraceError | None] = []
+        self.died: list[int] = []
+        """The numbers of dead letters."""
         self.published = 0
 
     def _sweep_soon(self) -> None:
@@ -112,10 +114,13 @@ class SpillRoom:
         self.clock.call_later(0, lambda: self.deliver(queue))
 
     def deliver(self, queue: HostedQueue) -> None:
-        """Let a queue hand out."""
+        """Let a queue hand out, and give out what died, as in a turn of `DeliveryTurns`."""
         more = True
         while more and not queue.deleted:
             self.given += queue.deliver(self.now)
+            letters = queue.take_dead_letters()
+            queue.dead_letters_stored(letters)
+            self.died += [number_of(each.message) for each in letters if each.message is not None]
             more = queue.more
 
     @property

@@ -1,7 +1,6 @@
 """A log directory on a simulated disk, and what the log's tests do with it again and again."""
 
 from collections.abc import Callable
-from typing import TypeVar
 
 from headrace.config.log_config import LogConfig
 from headrace.log.directory.log_directory import LogDirectory
@@ -14,7 +13,6 @@ from headrace.record import batch as wire
 from headrace.testing.clock import SimClock, SimRandom
 from headrace.testing.disk import SimDisk
 
-T = TypeVar("T")
 NOW_MS = 1_780_000_000_000
 PLACE = TopicPartition("t", 0)
 TOPIC_ID = bytes(range(16))
@@ -278,11 +276,6 @@ def overwrite(disk: SimDisk, path: str, data: bytes) -> None:
     file.truncate(0)
     file.write_at(0, (data,))
     file.close()
-
-
-def done_with(results: list[T]) -> Callable[[T], None]:
-    """A callback that collects."""
-    return results.append
 
 
 def bases(world: World) -> list[int]:

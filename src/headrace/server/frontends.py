@@ -1,7 +1,6 @@
 """Which frontend makes the sessions of a listener's connections: by what is spoken there."""
 
 import asyncio
-import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from headrace.coordination.coordinators import Coordinators
     from headrace.frontends.administration import Administration
     from headrace.ports.store import Store
-
-log = logging.getLogger(__name__)
 
 _AMQP = "headrace.frontends.amqp.frontend"
 FRONTENDS: dict[str, str] = {"AMQP": _AMQP, "AMQPS": _AMQP}

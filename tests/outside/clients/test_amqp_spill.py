@@ -33,7 +33,6 @@ class Served:
             kafka_port,
             listeners=f"PLAINTEXT://127.0.0.1:{kafka_port},AMQP://127.0.0.1:{self.port}",
             amqp_guest="true",
-            amqp_preview="true",
             amqp_memory_bytes_max=MARK,
         )
         self.broker.start()
@@ -168,6 +167,41 @@ def test_few_large_messages_are_as_good_as_many_small_ones(served: Served) -> No
         assert served.files != []
         drain(channel, "large", 40, MEGABYTE)
         assert served.rss() - before < 60 * MEGABYTE
+
+
+def test_dead_letters_go_from_disk_to_disk(served: Served) -> None:
+    with served.pika() as connection:
+        channel = connection.channel()
+        channel.queue_declare("dead")
+        letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+        channel.queue_declare("dying", arguments=letters)
+        fill(channel, "dying", 4000)
+        rejecting = connection.channel()
+        for _ in range(2000):
+            method, _, _ = rejecting.basic_get("dying")
+            rejecting.basic_reject(method.delivery_tag, requeue=False)
+        until(lambda: channel.queue_declare("dead", passive=True).method.message_count == 2000)
+        assert channel.queue_delete("dying").method.message_count == 2000
+        drain(channel, "dead", 2000)
+    until(lambda: served.files == [])
+
+
+def test_messages_of_age_die_on_disk_in_order(served: Served) -> None:
+    with served.pika() as connection:
+        channel = connection.channel()
+        channel.queue_declare("dead")
+        letters = {
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": "dead",
+            "x-message-ttl": 3000,
+        }
+        channel.queue_declare("aging", arguments=letters)
+        for number in range(4000):
+            channel.basic_publish("", "aging", body_of(number))
+        until(lambda: channel.queue_declare("dead", passive=True).method.message_count == 4000)
+        assert channel.queue_declare("aging", passive=True).method.message_count == 0
+        drain(channel, "dead", 4000)
+    until(lambda: served.files == [])
 
 
 def test_a_purge_a_deletion_and_the_end_of_a_connection_leave_no_file(served: Served) -> None:

@@ -1,5 +1,6 @@
 """Topics streamed into tables by a Spark session of ours, with the other Spark in between."""
 
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
@@ -11,6 +12,7 @@ from headrace.record.batch import Record
 from tests.outside.spark_tables.vendors import Vendors
 from tests.outside.spark_tables.written import SOURCE, Row, same
 from tests.spark.kit import TIME_MS, Topics
+from tests.spark.long import QUICK_JAVA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +36,7 @@ class StreamCases:
 
     @cached_property
     def _spark(self) -> "SparkSession":
+        os.environ.update(QUICK_JAVA)
         return headrace.spark.session("tables", **{"spark.master": "local[2]"})
 
     def goes_on(self, kind: str) -> None:

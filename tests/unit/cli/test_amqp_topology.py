@@ -11,13 +11,13 @@ from headrace.cli.amqp.arguments import arguments_of
 from headrace.cli.shared.failure import UsageError
 from headrace.testing import BrokerThread
 from tests.support.amqp_restarts import eventually
+from tests.support.amqp_topics import connected
 from tests.support.cli_kit import Asked, Says, asker, sayer
 
 CONFIG = {
     "listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0",
     "amqp.guest": "true",
 }
-SECONDS = 20
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
 
@@ -39,17 +39,8 @@ def asked(says: Says) -> Asked:
 
 @pytest.fixture
 def connection(broker: BrokerThread) -> Iterator[Any]:
-    port = broker.call(lambda server: server.listeners[1].port)
-    opened = pika.BlockingConnection(
-        pika.ConnectionParameters(
-            "127.0.0.1", port, socket_timeout=SECONDS, blocked_connection_timeout=SECONDS
-        )
-    )
-    try:
+    with connected(broker) as opened:
         yield opened
-    finally:
-        if opened.is_open:
-            opened.close()
 
 
 # Words

@@ -7,7 +7,9 @@ import pytest
 from headrace.coordination.queues.message_store import Kept
 from headrace.coordination.queues.messages.memory_messages import MemoryFull, MemoryMessages
 from headrace.coordination.queues.messages.memory_use import MemoryUse
-from headrace.coordination.queues.messages.message_run import MESSAGE_BYTES
+from headrace.coordination.queues.messages.message_run import MESSAGE_BYTES, MessageRun
+from headrace.coordination.queues.messages.spill import Spill
+from headrace.coordination.queues.messages.spilled_messages import SpilledMessages
 from headrace.coordination.queues.queue_settings import Published
 from tests.support.amqp_queues import QueueKit, memory_of, message_of, settings
 
@@ -151,3 +153,14 @@ def test_levels_that_were_kept_are_served_by_priority() -> None:
     kit.now = 150.0
     assert kit.get() == ":1"
     assert kit.queue.ready == 0
+
+
+def test_the_places_of_very_many_settled_messages_are_given_back_by_the_next_look() -> None:
+    run = MessageRun(0, [message_of("m")] * 250_000)
+    older = SpilledMessages(MemoryMessages(MemoryUse()), Spill.__new__(Spill), run)
+    older.forget(range(1, 250_000))
+    older.forget([0])
+    assert len(run._slots) > 0
+    assert older.read(0, 1) is None
+    assert run._slots == []
+    assert older.is_empty

@@ -82,6 +82,27 @@ def test_external_is_offered_to_whom_a_certificate_names_and_is_he() -> None:
     assert client.connection.principal == Principal("User", "alice")
 
 
+def test_who_says_nothing_of_himself_is_guest_where_guest_may_come_in() -> None:
+    client = Client(guest=True)
+    (start,) = client.begin()
+    assert isinstance(start, ConnectionStart)
+    assert start.mechanisms == b"PLAIN AMQPLAIN ANONYMOUS"
+    client.say(ConnectionStartOk({}, "ANONYMOUS", b"anything", "en_US"))
+    (credentials,) = client.broker.credentials
+    assert (credentials.mechanism, credentials.user) == ("ANONYMOUS", "guest")
+    assert credentials.password is not None
+    assert credentials.password.reveal() == "guest", "checked as if guest had said it"
+
+
+def test_anonymous_is_no_mechanism_where_guest_may_not_come_in() -> None:
+    client = Client()
+    client.begin()
+    assert client.say(ConnectionStartOk({}, "ANONYMOUS", b"", "en_US")) == []
+    client.wait(SILENT_CLOSE_S)
+    assert client.over()
+    assert client.broker.credentials == []
+
+
 def test_who_fails_waits_for_the_answer_as_long_as_is_said_and_is_heard_no_more() -> None:
     client = Client()
     client.broker.answers_late = True
@@ -298,12 +319,14 @@ def test_what_is_proposed_is_what_the_broker_is_configured_to() -> None:
         amqp_channel_max=100_000,
         amqp_frame_max_bytes=8192,
         amqp_heartbeat_seconds=0,
+        amqp_guest=True,
     )
     client = Client(**settings_of(config, "cluster")._asdict())
     (start,) = client.begin()
     assert isinstance(start, ConnectionStart)
     assert start.server_properties["version"] == "3.13.7"
     assert start.server_properties["cluster_name"] == "cluster"
+    assert start.mechanisms.endswith(b" ANONYMOUS")
     said = client.say(ConnectionStartOk({}, "PLAIN", b"\0guest\0secret", "en_US"))
     assert said == [ConnectionTune(65535, 8192, 0)]
     assert settings_of(AmqpKeys(), "headrace") == Settings()

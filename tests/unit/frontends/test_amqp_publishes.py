@@ -6,6 +6,7 @@ import pytest
 
 from headrace.coordination.queues.messages.memory_messages import MemoryMessages
 from headrace.coordination.queues.messages.message_run import MESSAGE_BYTES
+from headrace.coordination.queues.permissions.definitions import UserDefinition
 from headrace.wire.amqp.control_methods import (
     ChannelClose,
     ConfirmSelect,
@@ -159,6 +160,20 @@ def test_what_a_message_may_not_say_closes_the_channel(
     client.declare()
     (heard,) = client.publish(b"a", **properties)
     assert heard.method == ChannelClose(406, f"PRECONDITION_FAILED - {text}", 60, 40)
+
+
+def test_an_impersonator_may_publish_in_anothers_name_as_long_as_he_is_one() -> None:
+    room = QueueRoom()
+    client = room.client()
+    client.declare()
+    definitions = room.broker._admission.definitions
+    definitions.put_user("guest", UserDefinition(("administrator", "impersonator")))
+    assert client.publish(b"a", user_id="bob") == []
+    (heard,) = client.say(BasicGet(queue="q"))
+    assert heard.properties.user_id == "bob"
+    definitions.put_user("guest", UserDefinition(("administrator",)))
+    (heard,) = client.publish(b"a", user_id="bob")
+    assert heard.method.reply_code == 406
 
 
 def test_immediate_closes_the_connection() -> None:

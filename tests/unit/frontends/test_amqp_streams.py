@@ -231,6 +231,20 @@ def test_a_topics_configuration_takes_every_message_and_keeps_what_was_just_writ
     assert topic_config(QueueSettings(length_bytes_max=5))["retention.bytes"] == "-1"
 
 
+def test_the_topic_of_a_queue_is_neither_compacted_nor_cut_nor_packed_by_the_broker() -> None:
+    assert topic_config(QueueSettings()) == {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "max.message.bytes": str(20 << 20),
+        "message.timestamp.type": "CreateTime",
+        "min.insync.replicas": "1",
+        "retention.bytes": "-1",
+        "retention.ms": "-1",
+        "segment.bytes": str(64 << 20),
+    }
+    assert topic_config(stream(age_ms_max=0))["retention.ms"] == "0", "no age is another thing"
+
+
 # Lives
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from headrace.coordination.queues.engine.hosted_queue import Purged
+from headrace.coordination.queues.engine.stream_queue import StreamQueue
 from headrace.coordination.queues.messages.durable_messages import DurableMessages, QueueLogs
 from headrace.coordination.queues.messages.settled_files import SettledFiles
 from headrace.coordination.queues.model.declarations import Queue
@@ -63,6 +64,7 @@ class Room:
         self.queue: Any = SimpleNamespace(
             name=name,
             declared=SimpleNamespace(durable=durable),
+            settings=SimpleNamespace(keeps_settled=False),
             deleted=False,
             late_stores=self.stores,
             purge_below=self._purge_below,
@@ -73,13 +75,18 @@ class Room:
             touched=self.touched.extend,
             delete_queue=self._gone,
         )
+        self.host = host
         log: Any = SimpleNamespace(
             high_watermark=HIGH_WATERMARK,
             readable_end=lambda committed: READABLE if committed else HIGH_WATERMARK,
             log=SimpleNamespace(start_offset=START),
         )
+        self.checkpoints: list[Callable[[None], None]] = []
+        self.log = log
         broker: Any = SimpleNamespace(
-            image=SimpleNamespace(topics=self.topics), partition=lambda topic, index: log
+            image=SimpleNamespace(topics=self.topics),
+            partition=lambda topic, index: log,
+            checkpoint=self.checkpoints.append,
         )
         hosts: Any = SimpleNamespace(
             hosts={"/": host}, turns=SimpleNamespace(on_due=lambda: self.deleted.append("turn"))
@@ -237,3 +244,22 @@ def test_a_queue_that_is_deleted_is_not_waited_for() -> None:
     room.queue.deleted = True
     play(room.of_queues.purge(TOPIC, 0, TO_END))
     assert room.purges == [(0, READABLE)]
+
+
+def test_where_a_stream_starts_is_on_the_disk_before_it_is_told() -> None:
+    room = Room()
+    stream = StreamQueue.__new__(StreamQueue)
+    stream.name = "q"
+    stream.declared = room.queue.declared
+    room.host.queues["q"] = stream
+    room.log.delete_records = lambda before: before + 1
+
+    async def purge() -> int:
+        purging = asyncio.create_task(room.of_queues.purge(TOPIC, 0, 7))
+        await asyncio.sleep(0.02)
+        assert not purging.done()
+        (done,) = room.checkpoints
+        done(None)
+        return await purging
+
+    assert play(purge()) == 8, "what the log says"

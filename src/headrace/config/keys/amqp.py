@@ -60,8 +60,9 @@ class AmqpKeys(Keys):
     amqp_guest = key(
         Kind.BOOLEAN,
         False,
-        "Let the user guest with the password guest in, from this machine alone, as a fresh"
-        " RabbitMQ does. For trying out: whoever runs anything on this machine is then let in.",
+        "Let the user guest in, with the password guest or by ANONYMOUS, from this machine alone,"
+        " as a fresh RabbitMQ does. For trying out: whoever runs anything on this machine is then"
+        " let in.",
     )
     amqp_ssl_cert_login_from = key(
         Kind.STRING,
@@ -83,9 +84,11 @@ class AmqpKeys(Keys):
     amqp_memory_bytes_max = key(
         Kind.LONG,
         268_435_456,
-        "While the messages of all queues in memory take more, clients of AMQP that publish are"
-        " told so (connection.blocked) and read no further, until they take a tenth less. At twice"
-        " as much nothing more is taken. A message in several queues counts in each.",
+        "What the messages of all queues in memory may take there. From three quarters of it on"
+        " messages are written to files in the first of log.dirs, and read back when they are next."
+        " Where the disk does not keep up, or takes nothing, clients of AMQP that publish are told"
+        " so (connection.blocked) and read no further, until a tenth is free. At twice as much"
+        " nothing more is taken. A message in several queues counts in each.",
         at_least=1_048_576,
     )
     amqp_message_max_bytes = key(

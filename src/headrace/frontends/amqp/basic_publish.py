@@ -109,7 +109,7 @@ def _route(channel: QueueChannel, message: Message, mandatory: bool) -> Routed:
 
 def _check_user(channel: QueueChannel, traits: Traits) -> None:
     user, claimed = channel.client.user, traits.user_id
-    if claimed is not None and claimed != user:
+    if claimed is not None and claimed != user and not channel.client.impersonates:
         raise precondition_failed(
             f"user_id property set to '{claimed}' but authenticated user was '{user}'"
         )

@@ -55,6 +55,10 @@ class Connected(Protocol):
     wants_cancels: bool
     bounds: Bounds
 
+    @property
+    def impersonates(self) -> bool:
+        """Whether its user may publish in others' names (`user-id`)."""
+
     def __hash__(self) -> int:
         """Tell it from others: it owns exclusive queues."""
 

@@ -46,6 +46,9 @@ class Behind(Protocol):
     def soon(self) -> None:
         """Have done what is due, though no pass ends."""
 
+    def impersonates(self, user: str) -> bool:
+        """Tell whether a user may publish in others' names."""
+
     def check_channels(self, user: str) -> None:
         """Raise ConnectionClosing NOT_ALLOWED where a user may have no more channels."""
 
@@ -89,6 +92,11 @@ class Client:
         self._broker = broker
         self._channels: dict[QueueChannel, None] = {}
         self._paused = False
+
+    @property
+    def impersonates(self) -> bool:
+        """Whether its user may publish in others' names (`user-id`)."""
+        return self._broker.impersonates(self.user)
 
     @property
     def methods(self) -> Collection[type[Method]]:

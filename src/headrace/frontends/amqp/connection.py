@@ -196,9 +196,9 @@ class AmqpConnection:
 
     def _method(self, method: Method) -> None:
         match self.state, method:
-            case State.STARTING, ConnectionStartOk(properties, mechanism, response):
+            case State.STARTING, ConnectionStartOk(properties):
                 self.client_properties = properties
-                self._login(negotiation.credentials_of(mechanism, response, self._peer))
+                self._login(negotiation.credentials_of(self._settings, self._peer, method))
             case State.TUNING, ConnectionTuneOk():
                 self._tuned = negotiation.tuned(self._settings, method)
                 self.state = State.OPENING

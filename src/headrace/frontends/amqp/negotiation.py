@@ -4,17 +4,23 @@ import re
 from typing import NamedTuple
 
 from headrace.config.keys.amqp import AmqpKeys
+from headrace.coordination.queues.permissions.definitions import GUEST
 from headrace.frontends.amqp.ports import Credentials, Peer
 from headrace.model.errors import Malformed
 from headrace.model.secret import Secret
 from headrace.security.plain import parse
 from headrace.security.sasl import SaslRefused
-from headrace.wire.amqp.control_methods import ConnectionStart, ConnectionTune, ConnectionTuneOk
+from headrace.wire.amqp.control_methods import (
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+)
 from headrace.wire.amqp.field_table import FieldTable, decode_table
 from headrace.wire.amqp.frames import FRAME_BYTES_MIN
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
 
-PLAIN, AMQPLAIN, EXTERNAL = "PLAIN", "AMQPLAIN", "EXTERNAL"
+PLAIN, AMQPLAIN, EXTERNAL, ANONYMOUS = "PLAIN", "AMQPLAIN", "EXTERNAL", "ANONYMOUS"
 CAPABILITIES = (
     "publisher_confirms",
     "exchange_exchange_bindings",
@@ -41,6 +47,8 @@ class Settings(NamedTuple):
     heartbeat_s: int = 60
     message_bytes_max: int = 16 << 20
     """The largest body of a message."""
+    guest: bool = False
+    """Whether guest may come in, and so who says nothing of himself."""
 
 
 def settings_of(config: AmqpKeys, cluster_name: str) -> Settings:
@@ -52,6 +60,7 @@ def settings_of(config: AmqpKeys, cluster_name: str) -> Settings:
         frame_bytes_max=config.amqp_frame_max_bytes,
         heartbeat_s=min(config.amqp_heartbeat_seconds, _SHORT_MAX),
         message_bytes_max=config.amqp_message_max_bytes,
+        guest=config.amqp_guest,
     )
 
 
@@ -63,9 +72,14 @@ class Tuned(NamedTuple):
     heartbeat_s: int
 
 
-def mechanisms_for(peer: Peer) -> tuple[str, ...]:
+def mechanisms_for(settings: Settings, peer: Peer) -> list[str]:
     """Return the mechanisms by which this peer may say who it is."""
-    return (PLAIN, AMQPLAIN) if peer.certificate_name is None else (PLAIN, AMQPLAIN, EXTERNAL)
+    mechanisms = [PLAIN, AMQPLAIN]
+    if peer.certificate_name is not None:
+        mechanisms.append(EXTERNAL)
+    if settings.guest:
+        mechanisms.append(ANONYMOUS)
+    return mechanisms
 
 
 def start(settings: Settings, peer: Peer) -> ConnectionStart:
@@ -78,18 +92,21 @@ def start(settings: Settings, peer: Peer) -> ConnectionStart:
         "platform": "Headrace",
         "information": "Headrace speaks RabbitMQ's protocol",
     }
-    names = " ".join(mechanisms_for(peer))
+    names = " ".join(mechanisms_for(settings, peer))
     return ConnectionStart(0, 9, properties, names.encode(), b"en_US")
 
 
-def credentials_of(mechanism: str, response: bytes, peer: Peer) -> Credentials:
+def credentials_of(settings: Settings, peer: Peer, answer: ConnectionStartOk) -> Credentials:
     """Return whom a client says it is; ConnectionClosing where that cannot be read."""
-    if mechanism not in mechanisms_for(peer):
+    mechanism, response = answer.mechanism, answer.response
+    if mechanism not in mechanisms_for(settings, peer):
         raise ConnectionClosing(
             ReplyCode.COMMAND_INVALID, f"unknown authentication mechanism '{mechanism}'"
         )
     if mechanism == EXTERNAL:
         return Credentials(EXTERNAL, peer.certificate_name or "", None)
+    if mechanism == ANONYMOUS:  # RabbitMQ's anonymous_login_user and anonymous_login_pass
+        return Credentials(ANONYMOUS, GUEST, Secret(GUEST))
     if mechanism == AMQPLAIN:
         return _amqplain(response)
     try:

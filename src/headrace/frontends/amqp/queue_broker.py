@@ -28,6 +28,7 @@ from headrace.wire.amqp.model_methods import BasicCancel
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
 
 _NOTHING_KEPT = UserDefinition()
+_IMPERSONATOR = "impersonator"
 
 
 class Logins(Protocol):
@@ -134,6 +135,10 @@ class QueueBroker:
         client = Client(self, host, principal, client_properties, access, peer, close)
         self.clients.add(client)
         return client
+
+    def impersonates(self, user: str) -> bool:
+        """Tell whether a user may publish in others' names: he has RabbitMQ's tag for that."""
+        return _IMPERSONATOR in self._definition_of(user).tags
 
     def check_channels(self, user: str) -> None:
         """Raise ConnectionClosing NOT_ALLOWED where a user may have no more channels."""

@@ -8,6 +8,7 @@ import errno
 import os
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,9 @@ class FileWriter:
         return _OpenFile(self._layout, path, key)
 
     def _close(self, key: Key) -> None:
-        self.written.append(self._open.pop(key).close())
+        # One whose end fails stays among those that are to be dropped.
+        self.written.append(self._open[key].close())
+        del self._open[key]
 
 
 class _OpenFile:
@@ -163,7 +166,9 @@ class _OpenFile:
 
     def drop(self) -> None:
         """Let go of a file that will not be finished; a sweep deletes it."""
-        self._file.close()
+        self._writer.is_open = False  # it would end the file as it goes, and find it closed
+        with suppress(OSError):  # a full disk has no room for what is buffered either
+            self._file.close()
 
     def _write_waiting(self) -> None:
         if not self._waiting:

@@ -72,6 +72,9 @@ def _handshakes() -> list[Case]:
             HELLO,
             _start_ok(mechanism="AMQPLAIN", response=_amqplain("guest", "guest")),
         ),
+        _handshake(
+            "connection.start-ok: ANONYMOUS", HELLO, _start_ok(mechanism="ANONYMOUS", response="")
+        ),
     ]
 
 

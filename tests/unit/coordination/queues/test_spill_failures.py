@@ -19,6 +19,7 @@ from headrace.coordination.queues.messages.spill import (
 from headrace.coordination.queues.queue_settings import Published
 from headrace.model.errors import HeadraceError
 from headrace.testing.disk import SimDisk
+from tests.support.amqp_queues import settings
 from tests.support.amqp_spill import DATA, EXTENT, ONE, SpillRoom, message_of
 
 MARK = 100 * ONE
@@ -59,8 +60,18 @@ def test_a_full_disk_is_told_once_and_what_was_taken_stays_until_there_is_room(
     room.settle()
     assert [*short, room.use.is_short] == [True, False]
     assert logged(caplog) == [told]
-    assert "messages of AMQP are written to /data again" in logged(caplog, logging.INFO)
-    assert room.all_of(queue) == list(range(taken))
+    again = "messages of AMQP are written to /data again"
+    assert logged(caplog, logging.INFO).count(again) == 1
+    room.disk.fail_writes()
+    more = room.fill(queue, 20)
+    assert len(logged(caplog)) == 2
+    room.disk.heal()
+    room.clock.advance(RETRY_SECONDS)
+    room.settle()
+    assert logged(caplog, logging.INFO).count(again) == 2
+    begun = [line for line in logged(caplog, logging.INFO) if "beyond" in line]
+    assert len(begun) == 1
+    assert room.all_of(queue) == [*range(taken), *more]
     assert (room.use.bytes, room.names) == (0, [])
 
 
@@ -221,8 +232,9 @@ def test_the_next_extent_is_read_before_it_is_needed_where_memory_has_room() -> 
     room.settle()
     extents = room.store(queue)._older._extents  # type: ignore[union-attr]
     first = next(extent for extent in extents if not extent.is_at_hand)
-    room.store(queue).read(first.base, 1)
-    room.settle()
+    for _ in range(2):
+        room.store(queue).read(first.base, 1)
+        room.settle()
     at = extents.index(first)
     assert [extent.is_at_hand for extent in extents[at : at + 3]] == [True, True, False]
 
@@ -264,6 +276,7 @@ def test_a_close_in_the_middle_of_a_write_removes_the_files_after_it() -> None:
     closed: list[bool] = []
     room.spill.close(lambda: closed.append(True))
     room.publish(queue, 10)
+    assert len(room.disk._queue) == 1  # the files go when they are not written to any more
     room.settle()
     assert (closed, room.names, room.disk.open_files) == ([True], [], 0)
 
@@ -300,3 +313,17 @@ def test_without_a_spill_memory_refuses_at_its_bound_as_before() -> None:
     room.publish(queue, 200)
     with pytest.raises(MemoryFull, match=r"set amqp\.memory\.bytes\.max higher"):
         room.publish(queue)
+
+
+def test_who_waits_for_what_died_gets_it_though_another_looks_at_the_head_each_time() -> None:
+    room = SpillRoom(MARK)
+    queue = room.queue(settings(dead_letters=True))
+    room.fill(queue, 300, expiration_ms=60_000)
+    room.consume(queue)
+    queue.cancel(next(iter(queue.consumers)), room.now)
+    room.channel.nack(150)  # it is the head again, on disk
+    room.channel.nack(290, requeue=False)  # so is what died, elsewhere
+    for _ in range(10):
+        room.deliver(queue)
+        room.disk.settle()
+    assert room.died == [289]

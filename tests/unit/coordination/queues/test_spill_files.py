@@ -104,6 +104,24 @@ def test_files_mostly_of_no_use_are_emptied_into_the_newest() -> None:
     assert (files.names, files.disk.open_files) == ([], 0)
 
 
+def test_the_emptiest_file_is_emptied_first() -> None:
+    files = Files()
+    extents = files.some(200)
+    by_file: dict[object, list[Extent]] = {}
+    for extent in extents:
+        by_file.setdefault(extent.file, []).append(extent)
+    *older, _ = by_file.values()
+    for at, of_file in enumerate(older):
+        for extent in of_file[: -1 if at == 2 else -3]:
+            files.files.free(extent)
+    emptiest = older[2][-1]
+    before = {extent: extent.file for extent in extents}
+    files.files.move(files.errors.append)
+    files.disk.settle()
+    moved = [extent for extent in extents if extent.file is not before[extent]]
+    assert moved == [emptiest]
+
+
 def test_a_single_file_that_is_mostly_of_no_use_is_emptied_into_a_new_one() -> None:
     files = Files()
     large, small = extent_of(0, size=10 * FILE), extent_of(1, base=1)

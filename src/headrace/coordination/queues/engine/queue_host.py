@@ -217,7 +217,7 @@ class QueueHost:
 
     def touched(self, queues: Iterable[object]) -> None:
         """Let queues hand out whose messages came back, died, or whose consumers can take again."""
-        hosted = [q for q in queues if isinstance(q, HostedQueue) and not q.deleted]
+        hosted = [queue for queue in queues if isinstance(queue, HostedQueue) and not queue.deleted]
         self._turns.due_in_turn(hosted, self)
 
     def _touch(self, queue: HostedQueue) -> None:

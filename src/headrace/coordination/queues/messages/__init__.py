@@ -1,7 +1,13 @@
 """What keeps a queue's messages, behind `message_store`.
 
-memory_messages   messages of transient and exclusive queues, up to a bound
+memory_messages   messages of transient and exclusive queues; on these:
+  message_run     messages in memory at neighbouring positions
+  spilled_messages those below the newest, where some are on disk
 memory_use        what all of them hold together, and when publishers are stopped
+spill             writes to disk what memory has no room for; on these:
+  spill_order     whose messages go first
+  spill_files     the files, how many there are and when they go
+  extent          neighbouring messages as they are there
 durable_messages  messages of a durable queue whose log is made with the first of them
 log_messages      messages of durable queues: records of a partition; on these:
   log_writing     what is published, written in batches

@@ -174,11 +174,9 @@ class MemoryMessages(MessageRun):
     def cut(self, size: int) -> list[Extent]:
         """Give out messages that are needed last, to be written. `memory_use.Spillable`."""
         older, spill = self._older, self._use.spill
-        if spill is None or self._unswept or self._error is not None:
+        if spill is None or self._unswept:
             return []
         if older is None:
-            if self.bytes < spill.extent_bytes_min:
-                return []
             older = self._older = SpilledMessages(self, spill, self.split())
         extents: list[Extent] = []
         while size > 0 and (stretch := self._stretch(spill, older.front)) is not None:

@@ -94,7 +94,7 @@ class Spill:
         self._soon()
 
     def _soon(self) -> None:
-        if not self._due and not self._closed:
+        if not self._due:
             self._due = True
             self._deadline.set(0)
 
@@ -137,7 +137,7 @@ class Spill:
         return extents
 
     def _write(self, extents: Sequence[Extent]) -> None:
-        if not self._files:
+        if not self._files and not self._failed:
             _logger.info(
                 "messages of AMQP in memory take %d bytes: beyond %d they are written to %s",
                 self._use.bytes, self._low, self._files.directory,
@@ -151,8 +151,7 @@ class Spill:
             self._unwritten = ()
             self._moves = True
             for extent in extents:
-                if extent.left:
-                    extent.owner.written(extent)
+                extent.owner.written(extent)
             if self._failed:
                 self._failed = False
                 _logger.info("messages of AMQP are written to %s again", self._files.directory)
@@ -237,7 +236,6 @@ class Spill:
     def gone(self, extent: Extent) -> None:
         """Note that an extent's messages are settled. `memory_use.SpillPort`."""
         self.released(extent)
-        self._waiting.pop(extent, None)
         self._files.free(extent)
         if self._files.is_wasteful:
             self._soon()

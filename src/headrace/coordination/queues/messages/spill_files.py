@@ -169,8 +169,8 @@ class SpillFiles:
 
         def have_read(result: Content | BaseException) -> None:
             if isinstance(result, OSError | HeadraceError):
-                if extent.left and extent.file is not file:
-                    self.read(extent, done)  # moved meanwhile, and its file is gone
+                if extent.file is not file:
+                    self.read(extent, done)  # moved meanwhile, and that file is gone
                 else:
                     done(result)
             elif isinstance(result, BaseException):

@@ -53,9 +53,8 @@ class SpilledMessages:
 
     @property
     def start(self) -> int:
-        """The position below which nothing is here; meaningless where nothing is."""
-        front = self.front
-        return self._extents[0].base if front.is_empty and self._extents else front.start
+        """A position below which nothing is here."""
+        return self.front.start
 
     @property
     def is_empty(self) -> bool:
@@ -89,22 +88,20 @@ class SpilledMessages:
 
     def _read_extent(self, at: int, position: int, count: int) -> Found:
         extent = self._extents[at]
-        self._want(extent)
-        if position >= self._handed_out:
-            if extent is not self._ahead:
-                self._ahead, passed = extent, self._ahead
-                self._let_go(passed)
-            self._want_next(at + 1)
-        elif extent is not self._again:
-            self._again, passed = extent, self._again
-            self._let_go(passed)
-        return extent.read(position, count) if extent.is_at_hand else ((), ())
-
-    def _want(self, extent: Extent) -> None:
         if not extent.is_at_hand:
+            # What is at hand stays meanwhile: somebody else may be about to look into it.
             self._spill.load(extent)
-        elif extent.file is not None:
+            if not extent.is_at_hand:
+                return (), ()
+        if extent.file is not None:
             self._spill.note_used(extent)
+        if position < self._handed_out:
+            passed, self._again = self._again, extent
+        else:
+            passed, self._ahead = self._ahead, extent
+            self._want_next(at + 1)
+        self._let_go(passed)
+        return extent.read(position, count)
 
     def _want_next(self, at: int) -> None:
         if at < len(self._extents) and not self._extents[at].is_at_hand:
@@ -140,7 +137,10 @@ class SpilledMessages:
         self._store.readable()
 
     def written(self, extent: Extent) -> None:
-        """Let go of an extent's messages, which are on disk now, if they are not the next."""
+        """Let go of an extent's messages, which are on disk now, if they are not the next.
+
+        They may be settled.
+        """
         if extent is self._ahead:
             self._spill.note_used(extent)
         else:

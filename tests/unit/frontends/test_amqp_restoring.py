@@ -1,0 +1,178 @@
+"""What was declared, put back at a start: what is left alone, what goes, what cannot be read."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headrace.coordination.queues.messages.durable_messages import DurableMessages, QueueLogs
+from headrace.coordination.queues.messages.settled_files import SettledFiles, settled_path
+from headrace.coordination.queues.model.declarations import Queue
+from headrace.coordination.queues.model.stored_model import (
+    ExchangeRecord,
+    QueueRecord,
+    Record,
+)
+from headrace.coordination.queues.model.stored_records import encode_record, record_name
+from headrace.frontends.amqp import restoring
+from headrace.frontends.amqp.restoring import Restoring, read_declarations
+from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.ports.store import Node
+from tests.support.amqp_channels import QueueRoom
+from tests.support.log import World
+
+if TYPE_CHECKING:
+    from headrace.coordination.queues.engine.virtual_hosts import VirtualHosts
+
+EXCHANGE = ExchangeRecord("e", "direct", False, False, {})
+QUEUE = QueueRecord("q", False, {})
+
+
+class Stored:
+    """A metadata store with declarations, and a broker that starts. `Store`, `DurableQueues`"""
+
+    def __init__(self, *records: Record, vhost: str = "/") -> None:
+        self.nodes: dict[str, bytes | None] = {}
+        for record in records:
+            self.nodes[record_name(vhost, record)] = encode_record(vhost, record)
+        self.topics: dict[str, Any] = {}
+        self.known: list[str] = []
+        self.doomed: list[str] = []
+        self.made: list[DurableMessages] = []
+        self.partition_error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        self.world = World()
+        self.hosts: VirtualHosts = QueueRoom().broker.virtual_hosts
+
+    async def create(self, path: str, value: bytes) -> None:
+        """It is there."""
+
+    async def children(self, path: str) -> list[str]:
+        return list(self.nodes)
+
+    async def get_all(self, paths: list[str]) -> list[Node | None]:
+        found = [self.nodes[path.rpartition("/")[2]] for path in paths]
+        return [None if value is None else Node(value, 0, 0, 0) for value in found]
+
+    def know(self, nodes: list[str]) -> None:
+        self.known += nodes
+
+    def doom(self, topics: Any) -> None:
+        self.doomed += topics
+
+    def make_store(self, vhost: str, queue: Queue, priority: int) -> DurableMessages:
+        disk, clock = self.world.disk, self.world.clock
+        logs = QueueLogs(SettledFiles(disk, clock), clock, lambda messages: None)
+        self.made.append(DurableMessages(logs, vhost, queue, priority))
+        return self.made[-1]
+
+    def partition(self, topic: str, priority: int) -> HeadraceError:
+        return self.partition_error
+
+    def restore(self) -> None:
+        """Start the broker."""
+        broker: Any = SimpleNamespace(
+            image=SimpleNamespace(topics=self.topics),
+            disk=SimpleNamespace(run=lambda work, done: done(work())),
+        )
+        itself: Any = self
+        asyncio.run(Restoring(broker, itself, self.hosts, itself).restore())
+
+
+def test_topics_of_nobody_go_and_only_those_that_are_kept_for_queues() -> None:
+    here = Stored(QUEUE)
+    here.topics = dict.fromkeys(
+        ("orders", "__consumer_offsets", "__amqp.queue.q", "__amqp.queue.gone"),
+        SimpleNamespace(partitions=[]),
+    )
+    here.restore()
+    assert here.doomed == ["__amqp.queue.gone"]
+
+
+def test_the_topic_of_a_queue_in_another_vhost_stays() -> None:
+    here = Stored(QUEUE, vhost="shop")
+    here.topics = dict.fromkeys(
+        ("__amqp.vhost.shop.q", "__amqp.queue.q"), SimpleNamespace(partitions=[])
+    )
+    here.restore()
+    assert here.doomed == ["__amqp.queue.q"]
+    assert list(here.hosts.hosts["shop"].queues) == ["q"]
+
+
+def test_nodes_are_known_also_those_that_nobody_can_read_but_not_those_that_went() -> None:
+    here = Stored(QUEUE, EXCHANGE)
+    here.nodes |= {"unreadable": b"?", "gone": None}
+    here.topics["__amqp.queue.gone"] = SimpleNamespace(partitions=[])
+    here.restore()
+    assert sorted(here.known) == sorted([*(set(here.nodes) - {"gone"})])
+    assert here.doomed == [], "what cannot be read may be its queue"
+    store: Any = here
+    found = asyncio.run(read_declarations(store))
+    assert (found.all_read, len(found.records["/"])) == (False, 2)
+
+
+def test_a_queue_that_cannot_be_restored_keeps_no_other_from_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bad = QueueRecord("bad", False, {"x-max-length": -1})
+    here = Stored(bad, ExchangeRecord("none", "nonsense", False, False, {}), QUEUE)
+    here.topics["__amqp.queue.bad"] = SimpleNamespace(partitions=[])
+    here.restore()
+    assert list(here.hosts.hosts["/"].queues) == ["q"]
+    assert here.doomed == [], "its messages stay"
+    assert "'bad' of vhost '/' is not restored, its messages stay" in caplog.text
+    assert "'none' of vhost '/' is not restored" in caplog.text
+
+
+def test_a_queue_whose_partition_is_not_to_be_had_refuses_and_does_not_wait() -> None:
+    here = Stored(QueueRecord("q", False, {"x-max-priority": 1}))
+    here.topics["__amqp.queue.q"] = SimpleNamespace(partitions=[0, 1])
+    here.restore()
+    told: list[bool] = []
+    for store in here.made:
+        store.when_stored(told.append)
+    assert told == [False, False]
+    assert [store.priority for store in here.made] == [0, 1]
+
+
+# What is settled
+
+
+class Refusing:
+    """A disk on which nothing can be read."""
+
+    def open(self, path: str, *, writable: bool) -> Any:
+        raise OSError("gone")
+
+
+def test_what_is_settled_and_cannot_be_read_is_not_taken_for_nothing() -> None:
+    partition: Any = SimpleNamespace(log=SimpleNamespace(directory="/data/t-0"))
+    disk: Any = Refusing()
+    assert restoring._settled_of(disk, partition) is None
+    world = World()
+    world.log()
+    assert restoring._settled_of(world.disk, partition) == b"", "there is no such file"
+    world.disk.replace(settled_path("/data/t-0"), b"some")
+    assert restoring._settled_of(world.disk, partition) == b"some"
+
+
+# Groups
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 12, 13, 25])
+def test_all_are_loaded_some_of_them_at_a_time(count: int) -> None:
+    loaded: list[int] = []
+    running = most = 0
+
+    async def load(items: Any) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        assert len(items) <= 3
+        await asyncio.sleep(0)
+        loaded.extend(items)
+        running -= 1
+
+    asyncio.run(restoring._in_groups(range(count), 3, load))
+    assert sorted(loaded) == list(range(count))
+    assert most == min(restoring.GROUPS_AT_ONCE, -(-count // 3))
