@@ -7,25 +7,35 @@ import pytest
 from headrace.coordination.queues.messages.durable_stream import TopicStream
 from headrace.coordination.queues.messages.message_reader import MessageReader
 from headrace.coordination.queues.messages.record_messages import HEADERS_BYTES_MAX, messages_in
-from headrace.coordination.queues.model.declarations import Queue
+from headrace.coordination.queues.model.declarations import ExchangeFlags, Queue, QueueFlags
 from headrace.coordination.queues.model.exchanges import Exchange, ExchangeType
 from headrace.coordination.queues.model.routing import StoredRoute, no_headers
 from headrace.coordination.queues.model.virtual_host import VirtualHost
+from headrace.coordination.queues.permissions.access import Permission
 from headrace.coordination.queues.queue_settings import (
     ExchangeTopic,
     Published,
     QueueSettings,
     QueueType,
 )
+from headrace.coordination.queues.refusals import KAFKA_TOPIC
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.record.batch import build, new_record
 from headrace.wire.amqp.properties import property_of
-from headrace.wire.amqp.reply_codes import ChannelClosing
+from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
 from tests.support.amqp_log import PLACE, message
 from tests.support.amqp_streams import FIRST, LAST, Stream
 from tests.support.log import NOW_MS
-from tests.support.virtual_hosts import bind, queue, to_exchange, to_queue, virtual_host
+from tests.support.virtual_hosts import (
+    ME,
+    bind,
+    exchange,
+    queue,
+    to_exchange,
+    to_queue,
+    virtual_host,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +87,69 @@ def test_without_topics_there_is_no_such_stream() -> None:
         queue(host, "s", arguments, durable=True)
     assert host.queues == {}
     assert host.router.read_topics == {}
+
+
+# Who may have messages come to a topic
+
+
+class NoWrites:
+    """Permits all but to write to a topic. `Access`."""
+
+    def check(self, permission: Permission, kind: str, name: str) -> None:
+        if kind == KAFKA_TOPIC and permission is Permission.WRITE:
+            raise ChannelClosing(ReplyCode.ACCESS_REFUSED, name)
+
+    def check_topic(self, permission: Permission, exchange: str, routing_key: str) -> None:
+        """Permit it."""
+
+
+def far_from_a_topic() -> VirtualHost:
+    """Exchanges `e0` to `e3`, each in front of the next one, and `e3` of a stream of the topic."""
+    host = virtual_host()
+    reads(host, "s", "t")
+    queue(host, "q")
+    for number in range(4):
+        exchange(host, f"e{number}", "fanout", {"alternate-exchange": "e2"} if number == 1 else {})
+    bind(host, to_queue("e3", "s", "never"), to_exchange("e2", "e3"), to_exchange("e0", "e1"))
+    bind(host, to_exchange("e3", "e2"), to_queue("e0", "q"))
+    return host
+
+
+@pytest.mark.parametrize("name", ["e0", "e1", "e2", "e3"])
+def test_who_may_not_write_to_a_topic_sends_it_nothing_at_any_remove(name: str) -> None:
+    """Nobody is asked when a letter is dead, so who has them sent there is."""
+    host = far_from_a_topic()
+    with pytest.raises(ChannelClosing, match=r"^ACCESS_REFUSED - t$"):
+        host.bind(to_exchange("amq.fanout", name), ME, NoWrites())
+    dead = {"x-dead-letter-exchange": name}
+    with pytest.raises(ChannelClosing, match=r"^ACCESS_REFUSED - t$"):
+        host.declare_queue("dying", QueueFlags(), dead, ME, NoWrites())
+    behind = {"alternate-exchange": name}
+    with pytest.raises(ChannelClosing, match=r"^ACCESS_REFUSED - t$"):
+        host.declare_exchange("before", "fanout", ExchangeFlags(), behind, NoWrites())
+
+
+def test_where_no_topic_is_behind_an_exchange_nobody_is_asked_for_one() -> None:
+    host = far_from_a_topic()
+    host.bind(to_queue("e0", "q", "more"), ME, NoWrites())
+    host.bind(to_exchange("e0", "amq.topic"), ME, NoWrites())
+    for name in ("", "amq.topic", "none yet"):
+        dead = {"x-dead-letter-exchange": name}
+        host.declare_queue(f"dying {name}", QueueFlags(), dead, ME, NoWrites())
+    with pytest.raises(ChannelClosing, match=r"^ACCESS_REFUSED - t$"):
+        host.bind(to_queue("amq.fanout", "s"), ME, NoWrites())
+    host.unbind(to_queue("e3", "s", "never"), ME, NoWrites())
+    host.bind(to_exchange("amq.fanout", "e3"), ME, NoWrites())
+
+
+def test_a_topic_of_an_exchange_is_behind_those_bound_to_it_too() -> None:
+    host = virtual_host()
+    host.add_exchange(Exchange("stored", ExchangeType.FANOUT, arguments={"x-headrace-topic": "t"}))
+    exchange(host, "front")
+    bind(host, to_exchange("front", "stored"))
+    dead = {"x-dead-letter-exchange": "front"}
+    with pytest.raises(ChannelClosing, match=r"^ACCESS_REFUSED - t$"):
+        host.declare_queue("dying", QueueFlags(), dead, ME, NoWrites())
 
 
 # Its log

@@ -77,7 +77,6 @@ class LogMessages(LogWriting):
         log's own retention lets go what is settled, not the settling.
         """
         super().__init__(partition, clock, listener)
-        self._log = partition.log
         self._new_window = partial(MessageWindow, bytes_max=cache_bytes_max, windows=windows)
         self._settlement = Settlement(partition, files, self._settled_durable, handed_out_ahead)
         self._keeps_settled = keeps_settled

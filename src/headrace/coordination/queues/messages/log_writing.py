@@ -30,6 +30,7 @@ class LogWriting(ABC):
         self.error: HeadraceError | None = None
         """Why it has failed."""
         self._partition = partition
+        self._log = partition.log
         self._clock = clock
         self._listener = listener
         self._buffer: list[Message] = []
@@ -44,7 +45,7 @@ class LogWriting(ABC):
     @property
     def end(self) -> int:
         """The position above all that are kept."""
-        return self._partition.log.end_offset + len(self._buffer)
+        return self._log.end_offset + len(self._buffer)
 
     def append(self, published: Published, expires_at: float | None) -> int:
         """Keep a message; returns a position that `confirmed` is about. HeadraceError.
@@ -62,13 +63,13 @@ class LogWriting(ABC):
         buffer.append(published.message)
         self._expiries.append(expires_at)
         self._buffer_bytes += size
-        return self._partition.log.end_offset + len(buffer) - 1
+        return self._log.end_offset + len(buffer) - 1
 
     def _begin_batch(self, size: int) -> None:
         """Write what is appended, and see to it that what follows is written. HeadraceError."""
         if self._partition.refusal is not None:
             raise ApiError(self._partition.refusal)
-        config = self._partition.log.config
+        config = self._log.config
         size_max = min(config.max_message_bytes, config.segment_bytes) - HEADER_BYTES
         if size > size_max:
             text = f"a message of {size} bytes, {size_max} are allowed"

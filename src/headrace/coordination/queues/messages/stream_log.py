@@ -73,12 +73,12 @@ class StreamLog(NothingSettled, LogWriting):
         self._holder = WantsNothing() if own else None
         """Retention may take what it will: readers go on at the log's start."""
 
-    @property
-    def _log(self) -> "Log":
-        """The log, another one once a topic's has moved to another directory."""
-        return self._partition.log
-
     # Beginning and end
+
+    @property
+    def end(self) -> int:
+        """The position above all that are kept, in the log of now: a topic's moves elsewhere."""
+        return self._partition.log.end_offset + len(self._buffer)
 
     @property
     def counted_to(self) -> int:
@@ -119,7 +119,7 @@ class StreamLog(NothingSettled, LogWriting):
     @property
     def start(self) -> int:
         """The lowest offset that is still there."""
-        return self._log.start_offset
+        return self._partition.log.start_offset
 
     # What is written and committed
 
@@ -173,12 +173,12 @@ class StreamLog(NothingSettled, LogWriting):
             return
         self._reads += 1
         self._asked[at] = [reader]
-        self._reader.read(at, self.readable_end, partial(self._have_read, at, self._log))
+        self._reader.read(at, self.readable_end, partial(self._have_read, at, self._partition.log))
 
     def _have_read(self, at: int, log: "Log", read: Read | HeadraceError, later: bool) -> None:
         asked = self._asked.pop(at)
         if isinstance(read, HeadraceError):
-            if _passed_by_retention(read) or log is not self._log:
+            if _passed_by_retention(read) or log is not self._partition.log:
                 self._look_again()
             elif self.error is None:
                 self._fail(read)
@@ -224,7 +224,7 @@ class StreamLog(NothingSettled, LogWriting):
     def find(self, start: StreamOffset, done: Callable[[int], None]) -> None:
         """Tell `done` the offset that a reader means; now or later."""
         kind, value = start
-        end, readable_end, log = self.end, self.readable_end, self._log
+        end, readable_end, log = self.end, self.readable_end, self._partition.log
         if kind in {StreamStart.FIRST, StreamStart.OFFSET}:
             done(value)
             return
@@ -244,7 +244,7 @@ class StreamLog(NothingSettled, LogWriting):
                 return
             if isinstance(offset, BaseException):
                 error = as_error(offset)
-                if _passed_by_retention(error) or log is not self._log:
+                if _passed_by_retention(error) or log is not self._partition.log:
                     self.find(start, done)
                 else:
                     self._fail(error)

@@ -4,11 +4,12 @@ A route leads through bindings of exchanges to exchanges, each of which is looke
 through the alternate exchange of each that has nothing bound for the message.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 
 from headrace.coordination.queues.model.exchange_topic import is_target, target_name
 from headrace.coordination.queues.model.exchanges import (
     DEFAULT_EXCHANGE,
+    Destination,
     Exchange,
     Headers,
     HeadersOf,
@@ -52,6 +53,8 @@ class Router:
         self._queues = queues
         self.read_topics: dict[str, ExchangeTopic] = {}
         """The topics that streams read, by the names of these: in routes they stand for them."""
+        self.has_topics = False
+        """Whether an exchange stored messages in a topic, or a stream read one, at any time."""
         self._kept: dict[tuple[str, str], Route] = {}
         """By exchange and key; what has more keys than one is not kept."""
         self._kept_of_any_key: dict[str, Route] = {}
@@ -80,6 +83,31 @@ class Router:
         if kept is None and (kept := self._kept_of_any_key.get(exchange)) is None:
             return self._found(exchange, (routing_key,), headers)
         return kept
+
+    def topics_behind(self, destination: Destination) -> Collection[str]:
+        """Return the topics in which messages may be stored that come to a queue or an exchange.
+
+        By bindings and alternate exchanges, whatever their keys.
+        """
+        topics: dict[str, None] = {}
+        seen = {destination}
+        ahead = [destination] if self.has_topics else []
+        while ahead:
+            kind, name = ahead.pop()
+            if kind == QUEUE:
+                stored, following = self.read_topics.get(name), set[Destination]()
+            elif (exchange := self._exchanges.get(name)) is None:
+                continue
+            else:
+                stored = exchange.stored
+                following = {binding.destination for binding in exchange.bindings.values()}
+                if exchange.alternate is not None:
+                    following.add(Destination(EXCHANGE, exchange.alternate))
+            if stored is not None:
+                topics[stored.topic] = None
+            ahead += following - seen
+            seen |= following
+        return topics
 
     def forget(self) -> None:
         """Forget all routes: an exchange or a binding has come or gone."""

@@ -124,6 +124,7 @@ class VirtualHost:
         """Add an exchange that is not there and need not be checked."""
         self.exchanges[exchange.name] = exchange
         self.router.forget()
+        self.router.has_topics |= exchange.stored is not None
         self.kept.added(self, exchange)
 
     def check_exchange(self, name: str) -> Exchange:
@@ -196,6 +197,7 @@ class VirtualHost:
         self.queues[queue.name] = queue
         if queue.settings.topic is not None:
             self.router.read_topics[queue.name] = queue.settings.topic
+            self.router.has_topics = True
         if queue.owner is not None:
             self._of_owners.setdefault(queue.owner, set()).add(queue.name)
         self.kept.added(self, queue)
@@ -292,8 +294,9 @@ class VirtualHost:
     def bind(self, binding: Binding, owner: Owner | None, access: Access = FULL_ACCESS) -> bool:
         """Bind a queue or an exchange; False: it is bound so already. ChannelClosing."""
         binding = self._checked(binding, access)
-        source = self._exchange(binding.source)
         destination = binding.destination
+        self._check_leads_to(destination, access)
+        source = self._exchange(binding.source)
         if destination.name not in self._named(destination.kind):
             raise not_found(self._text(*destination))
         if source.exchange_type is ExchangeType.HEADERS:
@@ -324,9 +327,6 @@ class VirtualHost:
         access.check(Permission.WRITE, kind, name)
         if kind == EXCHANGE:
             check_not_default(name)
-            self._check_leads_to(name, access)
-        elif name in self.router.read_topics:
-            access.check(Permission.WRITE, KAFKA_TOPIC, self.router.read_topics[name].topic)
         check_not_default(source)
         access.check(Permission.READ, EXCHANGE, source)
         exchange = self.exchanges.get(source)
@@ -352,13 +352,12 @@ class VirtualHost:
             )
         access.check(Permission.READ, kind, name)
         access.check(Permission.WRITE, EXCHANGE, exchange)
-        self._check_leads_to(exchange, access)
+        self._check_leads_to(Destination(EXCHANGE, exchange), access)
 
-    def _check_leads_to(self, name: str, access: Access) -> None:
-        """Check that somebody may have messages stored who sends them to an exchange."""
-        exchange = self.exchanges.get(name)
-        if exchange is not None and exchange.stored is not None:
-            access.check(Permission.WRITE, KAFKA_TOPIC, exchange.stored.topic)
+    def _check_leads_to(self, destination: Destination, access: Access) -> None:
+        """Check that somebody may have messages stored who sends them there, at whatever remove."""
+        for topic in self.router.topics_behind(destination):
+            access.check(Permission.WRITE, KAFKA_TOPIC, topic)
 
     def _check_topic(self, name: str, arguments: Arguments, access: Access) -> None:
         """Check where an exchange is to store its messages, and that somebody may have it so."""
