@@ -8,7 +8,7 @@ from headrace.coordination.queues.messages.durable_stream import TopicStream
 from headrace.coordination.queues.messages.message_reader import MessageReader
 from headrace.coordination.queues.messages.record_messages import HEADERS_BYTES_MAX, messages_in
 from headrace.coordination.queues.model.declarations import ExchangeFlags, Queue, QueueFlags
-from headrace.coordination.queues.model.exchanges import Exchange, ExchangeType
+from headrace.coordination.queues.model.exchanges import Destination, Exchange, ExchangeType
 from headrace.coordination.queues.model.routing import StoredRoute, no_headers
 from headrace.coordination.queues.model.virtual_host import VirtualHost
 from headrace.coordination.queues.permissions.access import Permission
@@ -150,6 +150,24 @@ def test_a_topic_of_an_exchange_is_behind_those_bound_to_it_too() -> None:
     dead = {"x-dead-letter-exchange": "front"}
     with pytest.raises(ChannelClosing, match=r"^ACCESS_REFUSED - t$"):
         host.declare_queue("dying", QueueFlags(), dead, ME, NoWrites())
+
+
+def test_where_there_are_no_topics_nobodys_bindings_are_looked_through() -> None:
+    host = virtual_host()
+    exchange(host, "front")
+    host.exchanges["front"].bindings = None  # type: ignore[assignment]
+    assert not host.router.topics_behind(Destination("exchange", "front"))
+
+
+def test_who_may_not_read_is_not_told_whether_a_topic_is_there() -> None:
+    class NoReads(NoWrites):
+        def check(self, permission: Permission, kind: str, name: str) -> None:
+            if kind == KAFKA_TOPIC:
+                raise ChannelClosing(ReplyCode.ACCESS_REFUSED, name)
+
+    arguments = {"x-queue-type": "stream", "x-headrace-topic": "t"}
+    with pytest.raises(ChannelClosing, match=r"^ACCESS_REFUSED - t$"):
+        virtual_host().declare_queue("s", QueueFlags(True), arguments, ME, NoReads())
 
 
 # Its log
