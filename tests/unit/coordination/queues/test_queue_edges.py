@@ -1,5 +1,7 @@
 """Edges of queues: at the bound and one beyond it, and what is rarely met together."""
 
+from typing import cast
+
 import pytest
 
 from headrace.coordination.queues.engine.dead_letters import DeathReason
@@ -18,7 +20,7 @@ from headrace.log.text_files import read_file
 from headrace.model.errors import HeadraceError
 from headrace.record.batch import build, new_record
 from headrace.wire.amqp.content import Message
-from headrace.wire.amqp.properties import Properties, make_header, property_of
+from headrace.wire.amqp.properties import Properties, header_value, make_header
 from headrace.wire.amqp.reply_codes import ChannelClosing
 from tests.support.amqp_lives import BrokerLife
 from tests.support.amqp_log import LogQueue, message
@@ -205,5 +207,6 @@ def test_a_kafka_records_header_named_as_those_of_further_keys_is_none_of_these(
     (died,) = messages_in(build([new_record(b"x", b"k", 0, list(headers))]), 0).messages
     dead = dead_message(died, "q", settings(dead_letters=True), DeathReason.REJECTED, 0)
     assert (dead.message.routing_key, dead.further_keys) == ("k", ())
-    assert property_of(dead.message.header, "headers")["CC"] == "more"
-    assert property_of(dead.message.header, "headers")["x-death"][0]["routing-keys"] == ["k"]
+    assert header_value(dead.message.header, "CC") == "more"
+    (death,) = cast("list[dict[str, object]]", header_value(dead.message.header, "x-death"))
+    assert death["routing-keys"] == ["k"]
