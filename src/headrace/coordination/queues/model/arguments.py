@@ -225,7 +225,7 @@ def _settings(arguments: Arguments, queue_type: QueueType) -> QueueSettings:
         retention_ms=_age_ms(arguments.get("x-max-age" if is_stream else RETENTION)),
         retention_bytes=bytes_max if is_stream else _integer(arguments, RETENTION_BYTES),
         segment_bytes_max=_integer(arguments, "x-stream-max-segment-size-bytes"),
-        topic=exchange_topic.stored_in(arguments) if is_stream else None,
+        topic=exchange_topic.stored_in(arguments),
     )
 
 
