@@ -245,6 +245,7 @@ def test_consumers_of_a_topic_that_grows_are_told_and_it_is_not_read_any_more(
     admin = admin_of(broker)
     admin.create_partitions([NewPartitions(TOPIC, 3)])[TOPIC].result(SECONDS)
     reader.until_cancelled()
+    assert channel.queue_declare("s", passive=True).method.consumer_count == 0
     assert closed(lambda: Reading(connection)) == GROWN
     assert closed(declared(connection)) == GROWN
     # What is published to it goes where the topic has it.

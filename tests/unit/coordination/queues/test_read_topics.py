@@ -21,6 +21,7 @@ from headrace.coordination.queues.queue_settings import (
 from headrace.coordination.queues.refusals import KAFKA_TOPIC
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.model.nouns import Offset
 from headrace.record.batch import build, new_record
 from headrace.wire.amqp.properties import property_of
 from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
@@ -198,6 +199,9 @@ def test_a_partition_that_cannot_be_had_gives_nothing(caplog: pytest.LogCaptureF
     store = TopicStream(here.logs, "/", declared, 0, error)
     store.want_log()
     assert (here.asked, store.log, store.ready) == ([], None, 0)
+    kept: list[bool] = []
+    store.when_stored(kept.append)
+    assert kept == [False]
     assert "stream 's' gives nothing until a restart" in caplog.text
 
 
@@ -247,6 +251,39 @@ def test_where_to_begin_is_looked_for_again_in_a_log_that_moved(
     here.run()
     assert here.log.error is (None if moved else GONE)
     assert reader.bodies == (["b"] if moved else [])
+
+
+def test_a_failure_in_the_log_that_a_topic_moved_to_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, copy = two_alike()
+    here.partition.log = copy
+    asked: list[Callable[[HeadraceError, bool], None]] = []
+    with monkeypatch.context() as waiting:
+        waiting.setattr(MessageReader, "read", lambda *asking: asked.append(asking[3]))
+        here.read(FIRST)
+    (have,) = asked
+    have(GONE, True)
+    here.run()
+    assert here.log.error is GONE
+
+
+def test_a_log_that_moved_begins_and_ends_where_it_does_now() -> None:
+    here, elsewhere = Stream(), Stream()
+    here.published("a")
+    for body in ("a", "b", "c"):
+        elsewhere.published(body)
+    here.partition.log = elsewhere.partition.log
+    assert here.log.end == 3
+    elsewhere.partition.log.delete_records(Offset(1))
+    assert here.log.start == 1
+
+
+def test_a_streams_own_log_is_held_against_nothing_and_ends_behind_what_is_appended() -> None:
+    here = Stream()
+    (holders,) = here.world.directory.holds._holders.values()
+    assert len(holders) == 1
+    here.published("a")
+    here.log.append(Published(message("b")), None)
+    assert here.log.end == 2
 
 
 # Records
