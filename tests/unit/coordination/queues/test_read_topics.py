@@ -23,6 +23,7 @@ from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import Offset
 from headrace.record.batch import build, new_record
+from headrace.wire.amqp.frames import FRAME_BYTES_MIN
 from headrace.wire.amqp.properties import property_of
 from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
 from tests.support.amqp_log import PLACE, message
@@ -308,6 +309,10 @@ def test_headers_that_a_frame_may_have_no_room_for_are_left_out() -> None:
     room = HEADERS_BYTES_MAX - len("a") - 6
     assert headers_of(("a", bytes(room))) == {"a": "\0" * room}
     assert headers_of(("a", bytes(room + 1))) is None
+    found = messages_in(build([new_record(b"x", b"k", NOW_MS, [("a", bytes(room))])]), 0)
+    offset = len("x-stream-offset") + 10
+    frame = 8
+    assert frame + len(found.messages[0].header) + offset <= FRAME_BYTES_MIN
 
 
 def test_neighbours_with_and_without_headers_have_their_own() -> None:
