@@ -12,8 +12,8 @@ import pytest
 from headrace.broker.partition import Partition
 from headrace.coordination.queues.messages.durable_messages import QueueLogs
 from headrace.coordination.queues.messages.settled_files import SettledFiles
-from headrace.coordination.queues.model.exchange_topic import ExchangeTopic
 from headrace.coordination.queues.permissions.access import Permission
+from headrace.coordination.queues.queue_settings import ExchangeTopic
 from headrace.frontends.amqp import exchange_topics
 from headrace.frontends.amqp.exchange_topics import ExchangeTopics, check_stored
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError, Malformed

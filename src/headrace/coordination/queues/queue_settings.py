@@ -32,6 +32,14 @@ class Overflow(Enum):
     REJECT_PUBLISH_DLX = "reject-publish-dlx"
 
 
+class ExchangeTopic(NamedTuple):
+    """Where an exchange stores its messages, or what a stream reads."""
+
+    topic: str
+    key_header: str | None = None
+    """The header whose value is a record's key; None: the routing key is."""
+
+
 class QueueSettings(NamedTuple):
     """What a queue is asked to do. None: no bound, or the broker's own."""
 
@@ -59,6 +67,9 @@ class QueueSettings(NamedTuple):
     """Of its segments together: the oldest goes, of a queue only what is settled."""
     segment_bytes_max: int | None = None
     """Of a stream's segments."""
+    topic: ExchangeTopic | None = None
+    """The Kafka topic that a stream reads, which has its own settings; None: it has one for itself,
+    as all queues."""
 
     @property
     def dead_letters(self) -> bool:

@@ -46,6 +46,7 @@ def consume(channel: QueueChannel, method: BasicConsume) -> None:
             ReplyCode.NOT_ALLOWED, f"reached maximum ({most}) of consumers per channel"
         )
     queue = channel.readable_queue(method.queue, "basic.consume")
+    channel.host.model.check_reads(queue.declared, channel.client.access)
     queue_type = queue.settings.queue_type
     settings = consumer_settings(method.arguments, queue_type, queue.title)
     if channel.unacked.prefetch and queue_type is QueueType.QUORUM:

@@ -1,19 +1,23 @@
 """One channel of a client: its consumers, what it holds, and the modes it is in."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.coordination.queues.engine.consumers import Consumer
 from headrace.coordination.queues.engine.hosted_queue import HostedQueue
 from headrace.coordination.queues.engine.queue_host import QueueHost
 from headrace.coordination.queues.engine.unacked import ChannelUnacked
-from headrace.coordination.queues.permissions.access import NEEDED, Access
-from headrace.coordination.queues.refusals import QUEUE, not_found
+from headrace.coordination.queues.permissions.access import NEEDED, Access, Permission
+from headrace.coordination.queues.refusals import KAFKA_TOPIC, QUEUE, not_found
 from headrace.frontends.amqp.bounds import Bounds
 from headrace.frontends.amqp.ports import Outlet
 from headrace.wire.amqp.content import Message
+from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.hot import DeliverEncoder
 from headrace.wire.amqp.methods import Method
+from headrace.wire.amqp.model_methods import BasicConsume
+from headrace.wire.amqp.reply_codes import ChannelClosing
 
 if TYPE_CHECKING:
     from headrace.frontends.amqp.confirms import Confirms
@@ -85,6 +89,25 @@ class ChannelConsumer(Consumer):
         self.hosted = hosted
         outlet = on.outlet
         self.encode = DeliverEncoder(outlet.number, tag, outlet.frame_bytes_max).encode
+        if hosted.settings.topic is not None:
+            self.encode = partial(self._encode_allowed, self.encode)
+
+    def check_topic(self, access: Access) -> None:
+        """Check that the topic that a stream reads may be read, still. ChannelClosing."""
+        read = self.hosted.settings.topic
+        if read is not None:
+            access.check(Permission.READ, KAFKA_TOPIC, read.topic)
+
+    def _encode_allowed(
+        self, encode: Callable[[int, bool, Message], bytes], tag: int, again: bool, message: Message
+    ) -> bytes:
+        """Ask with each delivery, as each fetch is asked of; close the channel who may not read."""
+        try:
+            self.check_topic(self.on.client.access)
+        except ChannelClosing as refused:
+            self.on.outlet.fail(refused, IDS[BasicConsume])
+            return b""
+        return encode(tag, again, message)
 
 
 class QueueChannel:

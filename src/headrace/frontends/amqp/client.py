@@ -164,6 +164,7 @@ class Client:
             try:
                 for consumer in channel.consumers.values():
                     self.access.check(Permission.READ, QUEUE, consumer.hosted.name)
+                    consumer.check_topic(self.access)
             except ChannelClosing as refused:
                 channel.outlet.fail(refused, IDS[BasicConsume])
 

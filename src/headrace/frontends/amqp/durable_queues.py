@@ -15,7 +15,7 @@ from headrace.cluster.controller_port import ControllerPort
 from headrace.cluster.topics.creation import NewTopic
 from headrace.coordination.queues.message_store import TopicStore
 from headrace.coordination.queues.messages.durable_messages import DurableMessages, QueueLogs
-from headrace.coordination.queues.messages.durable_stream import DurableStream
+from headrace.coordination.queues.messages.durable_stream import DurableStream, TopicStream
 from headrace.coordination.queues.messages.settled_files import SettledFiles
 from headrace.coordination.queues.model.bindings import Removed
 from headrace.coordination.queues.model.declarations import Queue
@@ -154,6 +154,10 @@ class DurableQueues:
 
     def make_store(self, vhost: str, queue: Queue, priority: int) -> DurableMessages:
         """Make the store of one priority of a durable queue. `Durability`."""
+        read = queue.settings.topic
+        if read is not None:
+            partition = self.partition(read.topic, priority)
+            return TopicStream(self.logs, vhost, queue, priority, partition)
         is_stream = queue.settings.queue_type is QueueType.STREAM
         kind = DurableStream if is_stream else DurableMessages
         return kind(self.logs, vhost, queue, priority)

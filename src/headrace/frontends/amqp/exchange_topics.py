@@ -1,4 +1,7 @@
-"""The broker's topics as exchanges store messages in them: found, made, written to, refused."""
+"""The broker's topics as exchanges store messages in them, and streams read them.
+
+Found, made, written to, refused.
+"""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -62,6 +65,17 @@ class ExchangeTopics:
                 " auto.create.topics.enable is false",
             )
         access.check(Permission.CONFIGURE, KAFKA_TOPIC, topic)
+
+    def check_read(self, topic: str, resource: str) -> None:
+        """Raise ChannelClosing where a topic is not there, or has more partitions than one."""
+        count = self.partition_count(topic)
+        if not count:
+            raise not_found(f"{KAFKA_TOPIC} '{topic}' for {resource}: create it first")
+        if count > 1:
+            raise precondition_failed(
+                f"{KAFKA_TOPIC} '{topic}' for {resource} has {count} partitions, and a stream reads"
+                " a topic of one: consume it with a client of Kafka's"
+            )
 
     def make(self, topic: str, done: TopicReady) -> None:
         """Have a topic made that is not there; `done` once it is, now or later, or with why not."""

@@ -18,6 +18,7 @@ from headrace.frontends.amqp.durable_queues import DurableQueues
 from headrace.frontends.amqp.logins import UserLogins
 from headrace.frontends.amqp.negotiation import settings_of
 from headrace.frontends.amqp.queue_broker import QueueBroker
+from headrace.frontends.amqp.read_topics import ReadTopics
 from headrace.frontends.amqp.restoring import Restoring
 from headrace.frontends.amqp.session import AmqpFrontend
 from headrace.frontends.amqp.topics_of_queues import TopicsOfQueues
@@ -84,6 +85,7 @@ class Durable:
         restoring = Restoring(broker, self.queues, virtual_hosts, self._store)
         await restoring.restore()
         broker.queue_topics = TopicsOfQueues(broker, self.queues, virtual_hosts, self._admission)
+        ReadTopics(broker.image, virtual_hosts)
 
     async def stop(self) -> None:
         """Write down what is known of queues, and remove what is of this process only."""

@@ -239,6 +239,8 @@ class QueueBroker:
                 message = as_delivered(message, count)
             append(encode(tag, redelivered, message))
         for channel, frames in written.items():
+            if channel.unacked.closed:
+                continue  # one of its consumers may not read any more
             outlet = channel.outlet
             outlet.write(b"".join(frames))
             self.timeouts.watch(channel)

@@ -96,6 +96,7 @@ class Restoring:
         for vhost, records in stored.records.items():
             host = hosts.get(vhost) or self._virtual_hosts.add(vhost)
             self._declare(host, records)
+            self._forget_readers(host)
             queues = [queue for queue in host.model.queues.values() if queue.durable]
             await _in_groups(queues, QUEUES_AT_ONCE, partial(self._load, host))
         if stored.all_read:
@@ -120,6 +121,16 @@ class Restoring:
                     record.name, host.name, error,
                 )  # fmt: skip
         restore(host.model, bindings)
+
+    def _forget_readers(self, host: QueueHost) -> None:
+        """Delete the streams whose topics were deleted while nobody served AMQP."""
+        for name, read in list(host.model.router.read_topics.items()):
+            if read.topic not in self._broker.image.topics:
+                _logger.warning(
+                    "stream %r of vhost %r is deleted: the Kafka topic %r that it reads is gone;"
+                    " create that, and declare the stream again", name, host.name, read.topic,
+                )  # fmt: skip
+                host.model.remove_queue(name)
 
     async def _load(self, host: QueueHost, queues: Sequence[Queue]) -> None:
         """Let queues work, with the messages that their topics hold."""

@@ -7,12 +7,12 @@ import pytest
 from headrace.coordination.queues.model.exchange_topic import (
     KEY_HEADER,
     TOPIC,
-    ExchangeTopic,
     exchange_topic,
     is_target,
     target_name,
     topic_of_target,
 )
+from headrace.coordination.queues.queue_settings import ExchangeTopic
 from headrace.wire.amqp.reply_codes import ChannelClosing
 
 

@@ -1,8 +1,11 @@
 """Edges of queues: at the bound and one beyond it, and what is rarely met together."""
 
+from typing import cast
+
 import pytest
 
-from headrace.coordination.queues.engine.dead_messages import as_delivered
+from headrace.coordination.queues.engine.dead_letters import DeathReason
+from headrace.coordination.queues.engine.dead_messages import as_delivered, dead_message
 from headrace.coordination.queues.engine.message_level import MessageLevel
 from headrace.coordination.queues.messages import settlement
 from headrace.coordination.queues.messages.memory_messages import MemoryMessages
@@ -17,7 +20,7 @@ from headrace.log.text_files import read_file
 from headrace.model.errors import HeadraceError
 from headrace.record.batch import build, new_record
 from headrace.wire.amqp.content import Message
-from headrace.wire.amqp.properties import Properties, make_header
+from headrace.wire.amqp.properties import Properties, header_value, make_header
 from headrace.wire.amqp.reply_codes import ChannelClosing
 from tests.support.amqp_lives import BrokerLife
 from tests.support.amqp_log import LogQueue, message
@@ -193,3 +196,17 @@ def test_messages_of_a_queue_with_a_life_are_read_with_the_message_they_came_as(
     here.wait(0.5)
     assert here.gets() == ["b"]
     assert message("b").routing_key == "q"
+
+
+# Records of Kafka's producers
+
+
+def test_a_kafka_records_header_named_as_those_of_further_keys_is_none_of_these() -> None:
+    """No publisher of AMQP comes with it: there is nobody to be refused when it dies."""
+    headers = [("CC", b"more"), ("BCC", b"hidden"), ("x-death", b"never")]
+    (died,) = messages_in(build([new_record(b"x", b"k", 0, list(headers))]), 0).messages
+    dead = dead_message(died, "q", settings(dead_letters=True), DeathReason.REJECTED, 0)
+    assert (dead.message.routing_key, dead.further_keys) == ("k", ())
+    assert header_value(dead.message.header, "CC") == "more"
+    (death,) = cast("list[dict[str, object]]", header_value(dead.message.header, "x-death"))
+    assert death["routing-keys"] == ["k"]

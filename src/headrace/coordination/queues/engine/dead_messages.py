@@ -25,6 +25,7 @@ from headrace.wire.amqp.properties import (
     with_header,
     without_property,
 )
+from headrace.wire.amqp.reply_codes import ChannelClosing
 
 WEIGHT_AT = 3
 _DIED = 1
@@ -46,7 +47,7 @@ def dead_message(
     """Return what is published to the queue's dead letter exchange in place of `message`."""
     header = message.header
     exchange = settings.dead_letter_exchange or ""
-    keys = [message.routing_key, *routing_keys_of(header, "CC")]
+    keys = [message.routing_key, *_further_keys(header)]
     expiration = property_of(header, "expiration")
     has_died = header[WEIGHT_AT] == _DIED
     known = {"x-death": header_value(header, "x-death")} if has_died else {}
@@ -64,6 +65,14 @@ def dead_message(
     keys = routing_keys_after(settings.dead_letter_routing_key, keys)
     header = _weighted(header, _DIED)
     return Dead(Message(exchange, keys[0], header, message.body), tuple(keys[1:]), put["x-death"])
+
+
+def _further_keys(header: bytes) -> list[str]:
+    """Return the keys of CC; none where it is no list, as a Kafka record's header may be."""
+    try:
+        return routing_keys_of(header, "CC")
+    except ChannelClosing:
+        return []
 
 
 def as_delivered(message: Message, times_returned: int) -> Message:

@@ -18,6 +18,8 @@ from headrace.coordination.queues.model.declarations import (
     QueueCounts,
     QueueFlags,
 )
+from headrace.coordination.queues.model.exchange_topic import is_target
+from headrace.coordination.queues.model.exchanges import DEFAULT_EXCHANGE
 from headrace.coordination.queues.model.published_properties import (
     headers_getter,
     published,
@@ -198,6 +200,14 @@ class QueueHost:
         if queue.is_left:
             self._remove(self.model.consumer_gone(queue.name, len(queue.consumers)))
 
+    def dismiss(self, queue: HostedQueue) -> None:
+        """Cancel all consumers of a queue, which stays; they are told in the next turn."""
+        gone = list(queue.consumers)
+        for consumer in gone:
+            queue.cancel(consumer, self._clock.monotonic())
+        self._turns.gone(gone)
+        self._turns.soon()
+
     def purge(self, queue: HostedQueue) -> int:
         """Settle what is ready; returns how many messages. ConnectionClosing: it is a stream."""
         if isinstance(queue, StreamQueue):
@@ -265,6 +275,9 @@ class QueueHost:
             exchange, message.routing_key, headers_getter(traits.headers), further_keys
         )
         route = [name for name in route if not is_cycle(name, deaths, letter.reason)]
+        if exchange == DEFAULT_EXCHANGE:
+            # Nobody is asked then who may write to the topic that a stream reads.
+            route = [name for name in route if not is_target(name)]
         self.publish(route, published(message, traits), awaited)
 
     def _settle_later(

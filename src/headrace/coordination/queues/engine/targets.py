@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from headrace.coordination.queues.message_store import TopicStore, Waited
 from headrace.coordination.queues.model.exchange_topic import (
-    ExchangeTopic,
     is_target,
     topic_of_target,
 )
-from headrace.coordination.queues.queue_settings import Published, QueueSettings
+from headrace.coordination.queues.queue_settings import ExchangeTopic, Published, QueueSettings
 from headrace.coordination.queues.refusals import KAFKA_TOPIC, resource_text
 
 if TYPE_CHECKING:

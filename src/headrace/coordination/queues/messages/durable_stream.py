@@ -1,5 +1,6 @@
-"""A stream whose log is made with its first message, and those who read it."""
+"""A stream whose log is made with its first message, or is a Kafka topic's; and who reads it."""
 
+import logging
 from typing import TYPE_CHECKING
 
 from headrace.coordination.queues.messages.durable_messages import (
@@ -10,10 +11,13 @@ from headrace.coordination.queues.messages.durable_messages import (
 from headrace.coordination.queues.messages.stream_log import StreamLog
 from headrace.coordination.queues.messages.stream_reader import StreamReader
 from headrace.coordination.queues.model.declarations import Queue
-from headrace.coordination.queues.queue_settings import ConsumerSettings, StreamStart
+from headrace.coordination.queues.queue_settings import ConsumerSettings, Published, StreamStart
+from headrace.model.errors import HeadraceError
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
+
+_logger = logging.getLogger(__name__)
 
 
 class DurableStream(DurableMessages):
@@ -24,9 +28,15 @@ class DurableStream(DurableMessages):
         self._readers: dict[StreamReader, None] = {}
 
     def _new_log(self, partition: "Partition") -> OpenLog:
-        logs = self._logs
+        logs, own = self._logs, self.queue.settings.topic is None
         return StreamLog(
-            partition, logs.files.disk, logs.clock, self, self._readers, windows=logs.windows
+            partition,
+            logs.files.disk,
+            logs.clock,
+            self,
+            self._readers,
+            own=own,
+            windows=logs.windows,
         )
 
     @property
@@ -66,3 +76,28 @@ class DurableStream(DurableMessages):
         """Note that readers had their turn, `complete`: all of them."""
         if self.log is not None:
             self.log.end_turn(complete=complete)
+
+
+class TopicStream(DurableStream):
+    """The messages of a stream that reads a Kafka topic: its log is there, and outlives it."""
+
+    def __init__(
+        self,
+        logs: QueueLogs,
+        vhost: str,
+        queue: Queue,
+        priority: int,
+        partition: "Partition | HeadraceError",
+    ) -> None:
+        """Read `partition`; nothing, where this says why it cannot be had."""
+        super().__init__(logs, vhost, queue, priority)
+        self._asked = True
+        if isinstance(partition, HeadraceError):
+            self.failed(partition)
+            _logger.error("stream %r gives nothing until a restart: %s", queue.name, partition)
+        else:
+            self.open(partition, lambda _: None)
+
+    def append(self, published: Published, expires_at: float | None) -> int:
+        """Raise HeadraceError: what is published goes to the topic itself (`model.routing`)."""
+        raise HeadraceError("a stream that reads a topic keeps no messages")

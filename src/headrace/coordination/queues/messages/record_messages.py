@@ -2,11 +2,12 @@
 
 A record's headers `amqp.header` and `amqp.exchange` are the content header as it came and the
 exchange; its key is the routing key, its value the body. A record of a Kafka producer has neither:
-it comes from the default exchange, persistent, by its key as far as that is a routing key.
+it comes from the default exchange, persistent, by its key as far as that is a routing key, and with
+the record's own headers.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from headrace.coordination.delivery.batches import Aborted, stretches
@@ -17,6 +18,7 @@ from headrace.record.batch_layout import ATTRIBUTES, RECORD_COUNT
 from headrace.record.record import encoded_headers, sized
 from headrace.record.record_parts import Parts, build_of_parts
 from headrace.wire.amqp.content import Message
+from headrace.wire.amqp.field_table import SHORT_STRING_BYTES_MAX, FieldTable
 from headrace.wire.amqp.properties import (
     PERSISTENT,
     Properties,
@@ -29,9 +31,15 @@ from headrace.wire.amqp.record_headers import EXCHANGE, HEADER, ROUTING_KEY
 ROUTING_KEY_BYTES_MAX = 255
 RECORDS_AT_ONCE = 4000
 """More than so many records are read on a thread: these take some 10 ms."""
+HEADERS_BYTES_MAX = 3584
+"""A Kafka record's own headers, as a message's: these are in one frame, which is of 4096 bytes for
+some clients. With more of them the message has none."""
 RECORD_BYTES = 64
 """What a record takes beside key, value and the two headers' values, at most."""
 
+_OURS = frozenset((HEADER, EXCHANGE, ROUTING_KEY))
+_ENTRY_BYTES = 6
+"""Of a header in a table beside its name and value."""
 _logger = logging.getLogger(__name__)
 
 
@@ -163,7 +171,7 @@ class _Reading:
         headers = dict(record.headers)
         header, source = headers.get(HEADER), headers.get(EXCHANGE)
         if header is None or header != self._header or len(body) != self._body_size:
-            header = self._look_into(header, body)
+            header = self._look_into(header, body, headers)
         if source != self._source:
             self._source = source
             self._exchange = (source or b"").decode("utf-8", "surrogateescape")
@@ -177,7 +185,9 @@ class _Reading:
         message = Message(self._exchange, routing_key, header, body)
         return message, self._life_ms, self._persistent
 
-    def _look_into(self, header: bytes | None, body: bytes) -> bytes:
+    def _look_into(
+        self, header: bytes | None, body: bytes, headers: Mapping[str, bytes | None]
+    ) -> bytes:
         """Return the content header, made where there is none of this body."""
         self._header, self._body_size = header, len(body)
         self._life_ms, self._persistent = None, True
@@ -193,7 +203,22 @@ class _Reading:
             except Malformed:
                 pass  # a Kafka producer wrote what is no content header
         self._header = None
+        table = _own_headers(headers)
+        if table:
+            return make_header(len(body), Properties(headers=table, delivery_mode=PERSISTENT))
         if self._made[0] != len(body):
             made = make_header(len(body), Properties(delivery_mode=PERSISTENT))
             self._made = len(body), made
         return self._made[1]
+
+
+def _own_headers(headers: Mapping[str, bytes | None]) -> FieldTable:
+    """Return a Kafka record's headers as a message's; none where there are too many."""
+    table: FieldTable = {}
+    size = 0
+    for name, value in headers.items():
+        name_bytes = len(name.encode("utf-8", "surrogateescape"))
+        if name not in _OURS and 0 < name_bytes <= SHORT_STRING_BYTES_MAX:
+            table[name] = None if value is None else value.decode("utf-8", "surrogateescape")
+            size += name_bytes + len(value or b"") + _ENTRY_BYTES
+    return table if size <= HEADERS_BYTES_MAX else {}

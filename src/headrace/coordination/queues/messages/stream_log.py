@@ -27,6 +27,7 @@ from headrace.wire.amqp.content import Message
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
+    from headrace.log.log import Log
     from headrace.ports.clock import Clock, Timer
     from headrace.ports.disk import Disk
 
@@ -45,10 +46,14 @@ class StreamLog(NothingSettled, LogWriting):
         listener: StoreListener,
         readers: Mapping[StreamReader, None],
         *,
+        own: bool = True,
         windows: WindowsBytes | None = None,
         cache_bytes_max: int = CACHE_BYTES_MAX,
     ) -> None:
-        """Serve after `load`. `readers`: those there are, now and later."""
+        """Serve after `load`. `readers`: those there are, now and later.
+
+        `own`: the log is the stream's alone, and goes with it; else it is a topic's that it reads.
+        """
         super().__init__(partition, clock, listener)
         self.readable_end = 0
         """What lies below may be read."""
@@ -65,10 +70,15 @@ class StreamLog(NothingSettled, LogWriting):
         self._again = False
         """Somebody has to look again, though nothing else happens."""
         self._again_timer: Timer | None = None
-        self._holder = WantsNothing()
+        self._holder = WantsNothing() if own else None
         """Retention may take what it will: readers go on at the log's start."""
 
     # Beginning and end
+
+    @property
+    def end(self) -> int:
+        """The position above all that are kept, in the log of now: a topic's moves elsewhere."""
+        return self._partition.log.end_offset + len(self._buffer)
 
     @property
     def counted_to(self) -> int:
@@ -78,7 +88,8 @@ class StreamLog(NothingSettled, LogWriting):
     def load(self, done: Done[HeadraceError | None], settled: bytes | None = None) -> None:
         """Serve from now on."""
         self._partition.watch(self._advance)
-        self._log.context.holds.add(self._log.topic_partition, self._holder)
+        if self._holder is not None:
+            self._log.context.holds.add(self._log.topic_partition, self._holder)
         done(None)
         self._advance()
 
@@ -93,9 +104,10 @@ class StreamLog(NothingSettled, LogWriting):
         done()
 
     def drop(self) -> None:
-        """Write and read nothing any more: the queue is deleted, and its partition with it."""
+        """Write and read nothing any more: the queue is deleted, and its own partition with it."""
         self._stop_writing()
-        self._log.context.holds.remove(self._log.topic_partition, self._holder)
+        if self._holder is not None:
+            self._log.context.holds.remove(self._log.topic_partition, self._holder)
         self._cache.clear()
         self._handed.clear()
 
@@ -107,7 +119,7 @@ class StreamLog(NothingSettled, LogWriting):
     @property
     def start(self) -> int:
         """The lowest offset that is still there."""
-        return self._log.start_offset
+        return self._partition.log.start_offset
 
     # What is written and committed
 
@@ -161,12 +173,12 @@ class StreamLog(NothingSettled, LogWriting):
             return
         self._reads += 1
         self._asked[at] = [reader]
-        self._reader.read(at, self.readable_end, partial(self._have_read, at))
+        self._reader.read(at, self.readable_end, partial(self._have_read, at, self._partition.log))
 
-    def _have_read(self, at: int, read: Read | HeadraceError, later: bool) -> None:
+    def _have_read(self, at: int, log: "Log", read: Read | HeadraceError, later: bool) -> None:
         asked = self._asked.pop(at)
         if isinstance(read, HeadraceError):
-            if _passed_by_retention(read):
+            if _passed_by_retention(read) or log is not self._partition.log:
                 self._look_again()
             elif self.error is None:
                 self._fail(read)
@@ -212,7 +224,7 @@ class StreamLog(NothingSettled, LogWriting):
     def find(self, start: StreamOffset, done: Callable[[int], None]) -> None:
         """Tell `done` the offset that a reader means; now or later."""
         kind, value = start
-        end, readable_end, log = self.end, self.readable_end, self._log
+        end, readable_end, log = self.end, self.readable_end, self._partition.log
         if kind in {StreamStart.FIRST, StreamStart.OFFSET}:
             done(value)
             return
@@ -232,7 +244,7 @@ class StreamLog(NothingSettled, LogWriting):
                 return
             if isinstance(offset, BaseException):
                 error = as_error(offset)
-                if _passed_by_retention(error):
+                if _passed_by_retention(error) or log is not self._partition.log:
                     self.find(start, done)
                 else:
                     self._fail(error)

@@ -10,6 +10,7 @@ from functools import cache
 from typing import cast
 
 from headrace.coordination.queues.field_values import INTEGER_KINDS, kind_of, term, text
+from headrace.coordination.queues.model import exchange_topic
 from headrace.coordination.queues.queue_settings import (
     DELIVERIES_COUNTED_MAX,
     DELIVERY_LIMIT_DEFAULT,
@@ -65,7 +66,7 @@ QUEUE_ARGUMENTS: dict[QueueType, tuple[str, ...]] = {
     ),
     QueueType.STREAM: (
         "x-max-length-bytes", "x-queue-type", "x-max-age", "x-stream-max-segment-size-bytes",
-        "x-initial-cluster-size", "x-queue-leader-locator",
+        "x-initial-cluster-size", "x-queue-leader-locator", *exchange_topic.ARGUMENTS,
     ),
 }  # fmt: skip
 """What each type takes, in the order in which a declaration is compared with what is there."""
@@ -75,10 +76,17 @@ _CONSUMER_ARGUMENTS: dict[QueueType, tuple[str, ...]] = {
     QueueType.STREAM: ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered"),
 }
 _INSTEAD = {
-    (QueueType.STREAM, RETENTION): "x-max-age",
-    (QueueType.STREAM, RETENTION_BYTES): "x-max-length-bytes",
+    (QueueType.STREAM, RETENTION): "it is 'x-max-age' there",
+    (QueueType.STREAM, RETENTION_BYTES): "it is 'x-max-length-bytes' there",
+    **{
+        (queue_type, name): "a stream reads a Kafka topic"
+        for queue_type in (QueueType.CLASSIC, QueueType.QUORUM)
+        for name in exchange_topic.ARGUMENTS
+    },
 }
-"""What says the same of another type."""
+"""What to do in place of an argument that a type does not take."""
+_OF_OWN_TOPIC = ("x-max-length-bytes", "x-max-age", "x-stream-max-segment-size-bytes")
+"""How a stream's own topic is configured."""
 _OF_ANY_TYPE = frozenset(name for names in QUEUE_ARGUMENTS.values() for name in names)
 _OF_ANY_CONSUMER = frozenset(name for names in _CONSUMER_ARGUMENTS.values() for name in names)
 
@@ -102,6 +110,7 @@ def queue_settings(arguments: Arguments, resource: str) -> QueueSettings:
     _check_names(arguments, _OF_ANY_TYPE.difference(taken), queue_type, resource)
     if queue_type is QueueType.STREAM:
         _check_stream(arguments)
+        _check_read_topic(arguments, resource)
     return _settings(arguments, queue_type)
 
 
@@ -149,7 +158,7 @@ def _check_names(
             instead = _INSTEAD.get((queue_type, name))
             raise precondition_failed(
                 f"invalid arg '{name}' for {resource} of queue type {queue_type.title}"
-                f"{f': it is {instead!r} there' if instead else ''}"
+                f"{f': {instead}' if instead else ''}"
             )
 
 
@@ -159,6 +168,17 @@ def _check_stream(arguments: Arguments) -> None:
     filter_bytes = arguments.get("x-stream-filter-size-bytes")
     if filter_bytes is not None and filter_bytes not in STREAM_FILTER_BYTES:
         raise precondition_failed("Invalid value for  x-stream-filter-size-bytes")
+
+
+def _check_read_topic(arguments: Arguments, resource: str) -> None:
+    if exchange_topic.exchange_topic(arguments, resource) is None:
+        return
+    for name in _OF_OWN_TOPIC:
+        if name in arguments:
+            raise precondition_failed(
+                f"invalid arg '{name}' for {resource}: the Kafka topic that it reads has settings"
+                " of its own; leave it out"
+            )
 
 
 @cache
@@ -205,6 +225,7 @@ def _settings(arguments: Arguments, queue_type: QueueType) -> QueueSettings:
         retention_ms=_age_ms(arguments.get("x-max-age" if is_stream else RETENTION)),
         retention_bytes=bytes_max if is_stream else _integer(arguments, RETENTION_BYTES),
         segment_bytes_max=_integer(arguments, "x-stream-max-segment-size-bytes"),
+        topic=exchange_topic.stored_in(arguments),
     )
 
 

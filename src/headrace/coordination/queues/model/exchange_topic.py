@@ -1,17 +1,19 @@
-"""Exchanges whose messages are stored in a Kafka topic: the arguments that say so.
+"""Exchanges whose messages are stored in a Kafka topic, and streams that read one: the arguments.
 
 `x-headrace-topic` names the topic. A record's key is the routing key, or the value of the header
 that `x-headrace-key-header` names; where that is empty or not there, the record has none.
 
-Routes name such a topic by a text that no queue has for its name (`target_name`).
+Routes name such a topic by a text that no queue has for its name (`target_name`). What is published
+to a stream that reads a topic is stored there, too: the topic stands in routes for the stream.
 """
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from headrace.coordination.queues.field_values import kind_of
-from headrace.coordination.queues.permissions.access import Access
-from headrace.coordination.queues.refusals import precondition_failed
+from headrace.coordination.queues.permissions.access import FULL_ACCESS, Access, Permission
+from headrace.coordination.queues.queue_settings import ExchangeTopic
+from headrace.coordination.queues.refusals import KAFKA_TOPIC, precondition_failed
 from headrace.model.errors import HeadraceError
 from headrace.model.nouns import INTERNAL_TOPICS, METADATA_TOPIC, is_queue_topic, topic_name_problem
 from headrace.wire.amqp.field_table import SHORT_STRING_BYTES_MAX
@@ -23,22 +25,17 @@ _MARK = "\n"
 """Begins a target's name: line ends are taken out of queues' names."""
 
 
-class ExchangeTopic(NamedTuple):
-    """Where an exchange stores its messages."""
-
-    topic: str
-    key_header: str | None = None
-    """The header whose value is a record's key; None: the routing key is."""
-
-
 TopicReady = Callable[[HeadraceError | None], None]
 
 
 class KafkaTopics(Protocol):
-    """The broker's topics, as far as exchanges store messages in them."""
+    """The broker's topics, as far as exchanges store messages in them, and streams read them."""
 
     def check(self, topic: str, resource: str, access: Access) -> None:
         """Raise ChannelClosing where a topic is not there, and is not made by itself."""
+
+    def check_read(self, topic: str, resource: str) -> None:
+        """Raise ChannelClosing where a topic is not there, or none that a stream can read."""
 
     def make(self, topic: str, done: TopicReady) -> None:
         """Have a topic made that is not there; `done` once it is, now or later, or with why not."""
@@ -51,13 +48,17 @@ class NoTopics:
         """Refuse it."""
         raise precondition_failed(f"invalid arg '{TOPIC}' for {resource}: nothing is stored here")
 
+    def check_read(self, topic: str, resource: str) -> None:
+        """Refuse it."""
+        self.check(topic, resource, FULL_ACCESS)
+
     def make(self, topic: str, done: TopicReady) -> None:
         """Tell that there is nothing to be made."""
         done(None)
 
 
 def exchange_topic(arguments: Mapping[str, object], resource: str) -> ExchangeTopic | None:
-    """Return where an exchange declared so stores its messages, None: nowhere. ChannelClosing."""
+    """Return the topic of an exchange or a stream declared so; None: none. ChannelClosing."""
     for name in ARGUMENTS:
         if name in arguments and not isinstance(arguments[name], str):
             kind = kind_of(arguments[name])
@@ -81,6 +82,15 @@ def stored_in(arguments: Mapping[str, object]) -> ExchangeTopic | None:
     if not isinstance(topic, str):
         return None
     return ExchangeTopic(topic, key_header if isinstance(key_header, str) else None)
+
+
+def check_reads(
+    topics: KafkaTopics, read: ExchangeTopic | None, resource: str, access: Access
+) -> None:
+    """Raise ChannelClosing where somebody may not read a stream's topic, or nobody can."""
+    if read is not None:
+        access.check(Permission.READ, KAFKA_TOPIC, read.topic)
+        topics.check_read(read.topic, resource)
 
 
 def _problem(stored: ExchangeTopic) -> str | None:

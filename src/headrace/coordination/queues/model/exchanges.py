@@ -12,7 +12,7 @@ from headrace.coordination.queues.model.headers_matching import (
     headers_pattern,
 )
 from headrace.coordination.queues.model.topic_trie import TopicTrie
-from headrace.coordination.queues.refusals import EXCHANGE
+from headrace.coordination.queues.refusals import EXCHANGE, refused
 
 DEFAULT_EXCHANGE = ""
 RESERVED_PREFIX = "amq."
@@ -252,3 +252,15 @@ def predeclared_exchanges() -> list[Exchange]:
     ]
     trace = Exchange("amq.rabbitmq.trace", ExchangeType.TOPIC, durable=True, internal=True)
     return [*exchanges, trace]
+
+
+def check_not_default(name: str) -> None:
+    """Raise ChannelClosing ACCESS_REFUSED for the default exchange, which is as it is."""
+    if name == DEFAULT_EXCHANGE:
+        raise refused("operation not permitted on the default exchange")
+
+
+def check_name(kind: str, name: str) -> None:
+    """Raise ChannelClosing ACCESS_REFUSED for a name that is the broker's to give."""
+    if name.startswith(RESERVED_PREFIX):
+        raise refused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")

@@ -25,15 +25,16 @@ from headrace.coordination.queues.model.declarations import (
     check_same_queue,
 )
 from headrace.coordination.queues.model.durability import Declarations, NothingKept
-from headrace.coordination.queues.model.exchange_topic import exchange_topic
+from headrace.coordination.queues.model.exchange_topic import check_reads, exchange_topic
 from headrace.coordination.queues.model.exchanges import (
     ALTERNATE_EXCHANGE,
-    DEFAULT_EXCHANGE,
     RESERVED_PREFIX,
     Binding,
     Destination,
     Exchange,
     ExchangeType,
+    check_name,
+    check_not_default,
     predeclared_exchanges,
 )
 from headrace.coordination.queues.model.headers_matching import check_match_argument
@@ -95,7 +96,7 @@ class VirtualHost:
             problem = "unknown" if type_name else "invalid"
             raise precondition_failed(f"{problem} exchange type '{type_name}'") from None
         name = name.translate(_LINE_ENDS)
-        _check_not_default(name)
+        check_not_default(name)
         access.check(Permission.CONFIGURE, EXCHANGE, name)
         current = self.exchanges.get(name)
         if current is not None:
@@ -104,7 +105,7 @@ class VirtualHost:
             )
             self._check_topic(name, arguments, access)
             return False
-        _check_name(EXCHANGE, name)
+        check_name(EXCHANGE, name)
         self._check_refers(EXCHANGE, name, ALTERNATE_EXCHANGE, arguments, access)
         self._check_topic(name, arguments, access)
         self.add_exchange(
@@ -123,12 +124,13 @@ class VirtualHost:
         """Add an exchange that is not there and need not be checked."""
         self.exchanges[exchange.name] = exchange
         self.router.forget()
+        self.router.has_topics |= exchange.stored is not None
         self.kept.added(self, exchange)
 
     def check_exchange(self, name: str) -> Exchange:
         """Return an exchange that a passive declaration names; ChannelClosing."""
         name = name.translate(_LINE_ENDS)
-        _check_not_default(name)
+        check_not_default(name)
         return self._exchange(name)
 
     def check_publish(self, name: str) -> Exchange:
@@ -143,7 +145,7 @@ class VirtualHost:
     ) -> Removed:
         """Delete an exchange and what goes with it; nothing where there is none. ChannelClosing."""
         name = name.translate(_LINE_ENDS)
-        _check_not_default(name)
+        check_not_default(name)
         if name.startswith(RESERVED_PREFIX):
             raise refused(f"deletion of system {self._text(EXCHANGE, name)} not allowed")
         access.check(Permission.CONFIGURE, EXCHANGE, name)
@@ -175,6 +177,7 @@ class VirtualHost:
         current = self.queues.get(name)
         if current is not None:
             check_same_queue(current, exclusive_to, flags, arguments, self._text(QUEUE, name))
+            self.check_reads(current, access)
             return Declared(current, created=False)
         self._check_refers(QUEUE, name, queue_arguments.DEAD_LETTER_EXCHANGE, arguments, access)
         settings = queue_arguments.queue_settings(arguments, self._text(QUEUE, name))
@@ -185,15 +188,24 @@ class VirtualHost:
             )
         queue = Queue(name, flags.durable, flags.auto_delete, exclusive_to, arguments, settings)
         check_properties(queue, self._text(QUEUE, name))
+        self.check_reads(queue, access)
         self.add_queue(queue)
         return Declared(queue, created=True)
 
     def add_queue(self, queue: Queue) -> None:
         """Add a queue that is not there and need not be checked."""
         self.queues[queue.name] = queue
+        if queue.settings.topic is not None:
+            self.router.read_topics[queue.name] = queue.settings.topic
+            self.router.has_topics = True
         if queue.owner is not None:
             self._of_owners.setdefault(queue.owner, set()).add(queue.name)
         self.kept.added(self, queue)
+
+    def check_reads(self, queue: Queue, access: Access) -> None:
+        """Check that a stream's topic can be read, and by who asks. ChannelClosing."""
+        topics, read = self.kept.topics, queue.settings.topic
+        check_reads(topics, read, self._text(QUEUE, queue.name), access)
 
     def check_queue(self, name: str, owner: Owner | None) -> Queue:
         """Return a queue that `owner` may use: passive declarations, gets, consumers, purges.
@@ -246,6 +258,7 @@ class VirtualHost:
     def remove_queue(self, name: str) -> Removed:
         """Remove a queue that is there, and its bindings: deleted, or expired."""
         queue = self.queues.pop(name)
+        self.router.read_topics.pop(name, None)
         if queue.owner is not None:
             of_owner = self._of_owners[queue.owner]
             of_owner.discard(name)
@@ -281,8 +294,9 @@ class VirtualHost:
     def bind(self, binding: Binding, owner: Owner | None, access: Access = FULL_ACCESS) -> bool:
         """Bind a queue or an exchange; False: it is bound so already. ChannelClosing."""
         binding = self._checked(binding, access)
-        source = self._exchange(binding.source)
         destination = binding.destination
+        self._check_leads_to(destination, access)
+        source = self._exchange(binding.source)
         if destination.name not in self._named(destination.kind):
             raise not_found(self._text(*destination))
         if source.exchange_type is ExchangeType.HEADERS:
@@ -312,9 +326,8 @@ class VirtualHost:
         name = name.translate(_LINE_ENDS)
         access.check(Permission.WRITE, kind, name)
         if kind == EXCHANGE:
-            _check_not_default(name)
-            self._check_leads_to(name, access)
-        _check_not_default(source)
+            check_not_default(name)
+        check_not_default(source)
         access.check(Permission.READ, EXCHANGE, source)
         exchange = self.exchanges.get(source)
         if exchange is not None and exchange.exchange_type is ExchangeType.TOPIC:
@@ -339,13 +352,12 @@ class VirtualHost:
             )
         access.check(Permission.READ, kind, name)
         access.check(Permission.WRITE, EXCHANGE, exchange)
-        self._check_leads_to(exchange, access)
+        self._check_leads_to(Destination(EXCHANGE, exchange), access)
 
-    def _check_leads_to(self, name: str, access: Access) -> None:
-        """Check that somebody may have messages stored who sends them to an exchange."""
-        exchange = self.exchanges.get(name)
-        if exchange is not None and exchange.stored is not None:
-            access.check(Permission.WRITE, KAFKA_TOPIC, exchange.stored.topic)
+    def _check_leads_to(self, destination: Destination, access: Access) -> None:
+        """Check that somebody may have messages stored who sends them there, at whatever remove."""
+        for topic in self.router.topics_behind(destination):
+            access.check(Permission.WRITE, KAFKA_TOPIC, topic)
 
     def _check_topic(self, name: str, arguments: Arguments, access: Access) -> None:
         """Check where an exchange is to store its messages, and that somebody may have it so."""
@@ -365,7 +377,7 @@ class VirtualHost:
                 )
             random = urlsafe_b64encode(self._random_bytes()).decode("ascii")
             return f"{SERVER_NAMED_PREFIX}{random.rstrip('=')}"
-        _check_name(QUEUE, name)
+        check_name(QUEUE, name)
         return name
 
     def _exchange(self, name: str) -> Exchange:
@@ -379,13 +391,3 @@ class VirtualHost:
 
     def _text(self, kind: str, name: str) -> str:
         return resource_text(kind, name, self.name)
-
-
-def _check_not_default(name: str) -> None:
-    if name == DEFAULT_EXCHANGE:
-        raise refused("operation not permitted on the default exchange")
-
-
-def _check_name(kind: str, name: str) -> None:
-    if name.startswith(RESERVED_PREFIX):
-        raise refused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")
