@@ -127,8 +127,10 @@ def test_a_hash_is_in_no_line_of_the_audit_log(caplog: pytest.LogCaptureFixture)
     [("x" * 100_000, "x" * 2000), ("x" * 2000, "x" * 2000), ("\ud800", r"\ud800")],
 )
 def test_a_refusal_that_repeats_what_was_asked_has_room_in_its_answer(
-    refused: str, told: str
+    caplog: pytest.LogCaptureFixture, refused: str, told: str
 ) -> None:
+    # What is captured goes to the process that reports, as UTF-8.
+    caplog.set_level(logging.ERROR, "headrace.security.audit")
     answered = answer(Noted(), "root", "queue.declare", refuse=refused)
     assert (answered.error_code, answered.error_message) == (ErrorCode.INVALID_REQUEST, told)
 
