@@ -242,7 +242,7 @@ def test_the_topic_of_a_queue_is_neither_compacted_nor_cut_nor_packed_by_the_bro
         "retention.ms": "-1",
         "segment.bytes": str(64 << 20),
     }
-    assert topic_config(stream(age_ms_max=0))["retention.ms"] == "0", "no age is another thing"
+    assert topic_config(stream(retention_ms=0))["retention.ms"] == "0", "no age is another thing"
 
 
 # Lives
