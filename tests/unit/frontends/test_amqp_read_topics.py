@@ -243,6 +243,8 @@ def test_it_outlives_a_restart_and_readers_go_on_by_number(tmp_path: Path) -> No
         produce(broker, b"0", b"1")
         assert read(connection, 2) == numbered(0, 1)
     with BrokerThread(CONFIG, directory=str(tmp_path)) as broker, connected(broker) as connection:
+        kept = connection.channel().queue_declare("s", passive=True)
+        assert kept.method.message_count == 2
         assert declare(connection.channel()).method.message_count == 2
         reader = Reading(connection, 1)
         assert reader.until(1) == numbered(1)

@@ -242,6 +242,9 @@ def test_consumers_of_a_topic_that_grows_are_told_and_it_is_not_read_any_more(
     produce(broker, b"0")
     reader = Reading(connection)
     assert reader.until(1) == [(0, b"0")]
+    create(broker, "others", 3)
+    produce(broker, b"beside")
+    assert reader.until(2) == [(0, b"0"), (1, b"beside")], "another topic is no concern of it"
     admin = admin_of(broker)
     admin.create_partitions([NewPartitions(TOPIC, 3)])[TOPIC].result(SECONDS)
     reader.until_cancelled()
