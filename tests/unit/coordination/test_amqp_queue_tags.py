@@ -188,3 +188,14 @@ def test_what_a_channel_holds_of_a_deleted_queue_is_forgotten_when_it_is_settled
     kit.channel.nack(3, requeue=False)
     kit.channel.close()
     assert (kit.queue.ready, kit.died(), held(kit)) == (0, [], [])
+
+
+def test_only_what_came_back_is_told_as_given_back_before() -> None:
+    kit = QueueKit(settings(delivery_limit=5))
+    kit.publish("a", "b", "c")
+    kit.consume(prefetch=2)
+    kit.deliver()
+    kit.channel.requeue(kit.channel.take(1, multiple=False))
+    kit.consume("d")
+    given = kit.queue.deliver(kit.now)
+    assert {each[2].body: each[4] for each in given} == {b"a": 1, b"c": 0}

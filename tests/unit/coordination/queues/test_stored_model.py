@@ -82,3 +82,28 @@ def test_a_record_is_a_plain_dictionary_and_back() -> None:
     stored = to_store(QueueRecord("q", auto_delete=False, arguments={}))
     with pytest.raises(Malformed, match="a stored ExchangeRecord has the fields arguments, auto_"):
         from_store(ExchangeRecord, stored)
+    more = to_store(QueueRecord("q", auto_delete=False, arguments={})) | {"more": 1}
+    with pytest.raises(Malformed):
+        from_store(QueueRecord, more)
+
+
+def test_what_each_vhost_has_is_not_stored() -> None:
+    assert list(durable_records(virtual_host())) == []
+
+
+def test_an_exchange_and_a_queue_come_back_as_they_were_declared() -> None:
+    before, host = virtual_host(), virtual_host()
+    queue(before, "q", durable=True, auto_delete=True)
+    exchange(before, "in", durable=True, internal=True)
+    restore(host, durable_records(before))
+    inner = host.exchanges["in"]
+    assert (inner.internal, inner.auto_delete) == (True, False)
+    assert host.queues["q"].auto_delete
+
+
+def test_a_route_that_was_looked_up_before_a_binding_came_back_is_looked_up_again() -> None:
+    host = virtual_host()
+    queue(host, "q", durable=True)
+    assert host.router.route("amq.direct", "k") == ()
+    restore(host, [BindingRecord("amq.direct", "queue", "q", "k", {})])
+    assert host.router.route("amq.direct", "k") == ("q",)

@@ -68,10 +68,21 @@ def test_a_queue_has_its_name_whatever_its_arguments_are() -> None:
     assert record_name("/", ExchangeRecord("q", "topic", False, False, {})) != known
 
 
+def test_bindings_that_differ_in_anything_have_names_of_their_own() -> None:
+    bindings = [
+        BindingRecord("e", "queue", "q", "r", {}),
+        BindingRecord("e", "queue", "qr", "", {}),
+        BindingRecord("e", "exchange", "q", "r", {}),
+        BindingRecord("e", "queue", "q", "r", {"x": 1}),
+    ]
+    assert len({record_name("/", binding) for binding in bindings}) == len(bindings)
+
+
 @pytest.mark.parametrize(
     "content",
     [
         b"",
+        b"\0\0\0",
         b"\0\0\0\5ab",
         struct.pack(">I", 0),
         encode_record("/", QueueRecord("q", False, {}))[:-1],

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from headrace.broker.partition import Partition
-from headrace.coordination.queues.messages import topic_writer
+from headrace.coordination.queues.messages import topic_records, topic_writer
 from headrace.coordination.queues.messages.record_messages import messages_in
-from headrace.coordination.queues.messages.topic_records import TopicRecords
+from headrace.coordination.queues.messages.topic_records import KEPT_BYTES_MAX, TopicRecords
 from headrace.coordination.queues.messages.topic_writer import TopicWriter
 from headrace.log.log import ReadResult
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError, Malformed
@@ -99,6 +99,33 @@ def test_more_than_a_batch_holds_becomes_several(monkeypatch: pytest.MonkeyPatch
     assert topic.told == [True]
 
 
+def test_a_batch_takes_as_many_records_as_fit_and_the_writer_is_told_of_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    size = TopicRecords().record(message(), None).size
+    monkeypatch.setattr(topic_writer, "BATCH_BYTES_MAX", 3 * size)
+    topic = Topic(1)
+    topic.append(*(message() for _ in range(7)))
+    assert topic.to_write == [topic.writer]
+    topic.world.settle()
+    batches = topic.stored(0)
+    assert [len(batch) for batch in batches] == [3, 3, 1]
+    traffic = topic.partitions[0].traffic
+    data = topic.partitions[0].read(Offset(0), 1 << 20)
+    assert isinstance(data, ReadResult)
+    assert (traffic.records_in, traffic.bytes_in) == (7, len(data.data))
+
+
+def test_one_batch_that_is_lost_is_told_though_a_later_one_is_kept() -> None:
+    topic = Topic()
+    for index in (0, 1):
+        topic.writer.append(message(key=_key_for(topic, index)), None)
+    topic.writer.when_stored(topic.told.append)
+    topic.partitions[0].role.resign()
+    topic.world.settle()
+    assert topic.told == [False]
+
+
 def test_a_batch_that_is_not_taken_is_told_to_those_who_wait_and_to_nobody_else() -> None:
     topic = Topic()
     first, second = (_key_for(topic, index) for index in (0, 1))
@@ -171,6 +198,54 @@ def test_keyless_messages_pass_over_partitions_that_take_nothing() -> None:
         topic.writer.append(message(key=""), None)
 
 
+def test_keyless_messages_go_round_the_partitions_that_take_them() -> None:
+    topic = Topic(3)
+    topic.partitions[1].role.resign()
+    for _ in range(3):
+        topic.append(message(key=""))
+        topic.world.settle()
+    assert [len(topic.stored(index)) for index in (0, 2)] == [2, 1]
+
+
+def test_keyless_messages_pass_over_partitions_that_others_lead() -> None:
+    class Led(Topic):
+        led = frozenset((1,))
+
+        def partition(self, topic: str, index: int) -> Partition:
+            if index not in self.led:
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return super().partition(topic, index)
+
+    topic = Led()
+    topic.append(message(key=""))
+    topic.world.settle()
+    assert topic.told == [True]
+    topic.led = frozenset()
+    with pytest.raises(ApiError, match="NOT_LEADER_OR_FOLLOWER"):
+        topic.writer.append(message(key=""), None)
+
+
+def test_what_could_not_be_compressed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> bytearray:
+        raise Malformed("torn")
+
+    monkeypatch.setattr(topic_writer, "recompress", fail)
+    topic = Topic(1, compression_type="gzip")
+    topic.append(message())
+    topic.world.settle()
+    assert (topic.told, topic.writer.is_busy) == ([False], False)
+
+
+def test_as_much_as_may_wait_to_be_compressed_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = Topic(1, compression_type="gzip")
+    topic.append(message())
+    topic.writer.write()
+    monkeypatch.setattr(topic_writer, "COMPRESSING_BYTES_MAX", topic.writer._compressing_bytes)
+    topic.append(message())
+    topic.world.settle()
+    assert topic.told == [True, True]
+
+
 def test_batches_that_a_thread_compresses_stay_in_order_and_in_bounds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -221,6 +296,29 @@ def test_headers_that_cannot_be_read_are_refused() -> None:
     topic = Topic(1)
     with pytest.raises(Malformed):
         topic.writer.check(Message("e", "k", bytes(header), b"body"), None)
+
+
+def test_headers_shared_with_a_neighbour_are_those_of_no_other_message() -> None:
+    topic = Topic(1)
+    header = message(headers={"n": ""}).header
+    sent = [
+        Message(exchange, key, header, b"body")
+        for exchange, key in (("e", "k"), ("f", "k"), ("f", "l"), ("e", "k"))
+    ]
+    topic.append(*sent, key_header="n")
+    topic.world.settle()
+    data = bytes(topic.partitions[0].read(Offset(0), 1 << 20).data)  # type: ignore[union-attr]
+    assert [_parts(each) for each in messages_in(data, 0).messages] == [_parts(x) for x in sent]
+    (stored,) = topic.stored(0)
+    assert {record.key for record in stored} == {None}, "an empty value is no key"
+
+
+def test_only_small_headers_are_kept_unfolded() -> None:
+    kept = topic_records._kept_user_headers
+    kept.cache_clear()
+    for size, count in ((KEPT_BYTES_MAX + 1, 0), (1, 1)):
+        TopicRecords().record(message(headers={"n": "x" * size}), None)
+        assert kept.cache_info().currsize == count
 
 
 @pytest.mark.parametrize(
