@@ -66,6 +66,17 @@ def test_a_taken_port_of_amqp_is_told_in_one_line_and_the_cluster_comes_without_
     assert "address already in use: RabbitMQ's clients are not served" in said
 
 
+def test_who_names_a_port_of_amqp_that_is_taken_gets_no_cluster_without_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = subprocess.run(
+            [str(HEADRACE), "dev", "--brokers", "1", "--port", "0", "--amqp-port", str(port)],
+            capture_output=True, text=True, timeout=30,
+        )  # fmt: skip
+    assert ended.returncode == 2
+    assert f"listeners=AMQP://127.0.0.1:{port}: address already in use" in ended.stderr
+
+
 def test_a_trial_serves_rabbitmqs_clients(tmp_path: Path) -> None:
     with trial(tmp_path, "--brokers", "2"):
         (port,) = re.findall(

@@ -181,12 +181,14 @@ def configs_of(
 
 
 def amqp_listener(port: int, amqp_port: int | None) -> str | None:
-    """Return where the first broker takes RabbitMQ's clients; None: nowhere, its port is taken.
+    """Return where the first broker takes RabbitMQ's clients; None: nowhere, 5672 is taken.
 
-    `port`: the first broker's, 0: AMQP's is a free one, too, unless `amqp_port` says which.
+    `port`: the first broker's, 0: AMQP's is a free one, too. What `amqp_port` says is not tried
+    here: a start fails where that is taken.
     """
-    if amqp_port is None:
-        amqp_port = port and AMQP_PORTS["AMQP"]
+    if amqp_port is not None:
+        return f"AMQP://{HOST}:{amqp_port}"
+    amqp_port = port and AMQP_PORTS["AMQP"]
     try:
         with socket.create_server((HOST, amqp_port)):
             return f"AMQP://{HOST}:{amqp_port}"
