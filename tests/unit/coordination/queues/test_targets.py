@@ -11,8 +11,8 @@ from headrace.coordination.queues.engine.targets import Target, Targets
 from headrace.coordination.queues.engine.virtual_hosts import VirtualHosts
 from headrace.coordination.queues.message_store import StoredDone
 from headrace.coordination.queues.messages.memory_use import MemoryUse
-from headrace.coordination.queues.model.exchange_topic import ExchangeTopic, target_name
-from headrace.coordination.queues.queue_settings import Published
+from headrace.coordination.queues.model.exchange_topic import target_name
+from headrace.coordination.queues.queue_settings import ExchangeTopic, Published
 from headrace.testing.clock import SimClock
 from headrace.wire.amqp.content import Message
 from tests.support.amqp_queues import message_of
