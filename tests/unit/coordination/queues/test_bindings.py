@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from headrace.coordination.queues.model.declarations import ExchangeFlags, QueueCounts, QueueFlags
+from headrace.coordination.queues.model.exchanges import Destination, DirectTable
 from headrace.coordination.queues.permissions.access import Grant, Permissions, TopicGrant
 from headrace.wire.amqp.reply_codes import ChannelClosing
 from tests.support.amqp_access import access_of
@@ -159,3 +160,23 @@ def test_a_deletion_needs_configuring() -> None:
     assert told(lambda: host.delete_queue("q", ME, QueueCounts(), access=access)) == (
         f"ACCESS_REFUSED - configure access to queue 'q' {end}"
     )
+
+
+def test_keys_that_nothing_is_bound_by_any_more_take_no_memory() -> None:
+    table = DirectTable()
+    for number in range(100):
+        binding = to_queue("e", "q", str(number))
+        table.add(binding)
+        table.add(binding)
+        table.remove(binding)
+        table.remove(binding)
+    assert table._bound == {}
+
+
+def test_an_exchange_that_is_bound_to_itself_goes_with_that_binding() -> None:
+    host = virtual_host()
+    exchange(host, "e")
+    binding = to_exchange("e", "e", "k")
+    bind(host, binding)
+    assert host.bindings.remove_exchange(host.exchanges["e"]).bindings == (binding,)
+    assert host.bindings.to(Destination("exchange", "e")) == []

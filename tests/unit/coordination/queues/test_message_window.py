@@ -54,3 +54,19 @@ def test_what_is_read_to_never_goes_back() -> None:
     assert window.following == 10
     window.pass_to(20)
     assert (window.following, window.is_empty) == (20, True)
+
+
+def test_a_window_grows_to_some_mebibytes_and_no_further() -> None:
+    mebibyte = message("a" * (1 << 20))
+    window = MessageWindow(0)
+    window.extend([0], [mebibyte], [None], 1)
+    assert window.has_room
+    window.extend(range(1, 16), [mebibyte] * 15, [None] * 15, 16)
+    assert not window.has_room
+
+
+def test_however_many_windows_there_are_none_grows_beyond_what_all_may_hold() -> None:
+    mebibyte, windows = message("a" * (1 << 20)), WindowsBytes()
+    for _ in range(128):
+        MessageWindow(0, windows=windows).extend([0], [mebibyte], [None], 1)
+    assert not MessageWindow(0, windows=windows).has_room

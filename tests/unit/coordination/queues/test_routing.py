@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.coordination.queues.model import routing
-from headrace.coordination.queues.model.exchanges import Headers
+from headrace.coordination.queues.model.exchanges import Exchange, ExchangeType, Headers
 from headrace.coordination.queues.model.routing import no_headers
 from headrace.wire.amqp.reply_codes import ChannelClosing
 from tests.support.virtual_hosts import (
@@ -198,3 +198,25 @@ def test_a_key_that_says_nothing_keeps_nothing_of_its_own() -> None:
     assert host.router._kept == {}
     unbind(host, to_queue("amq.fanout", "q"))
     assert host.router.route("amq.fanout", "1") == ()
+
+
+def test_each_of_many_keys_may_match_a_topics_pattern() -> None:
+    host = virtual_host()
+    queue(host, "q")
+    bind(host, to_queue("amq.topic", "q", "c"))
+    assert host.router.route("amq.topic", "a", no_headers, ["b", "c"]) == ("q",)
+
+
+def test_an_alternate_that_is_no_text_is_none() -> None:
+    host = virtual_host()
+    host.add_exchange(Exchange("e", ExchangeType.DIRECT, arguments={"alternate-exchange": {}}))
+    assert host.router.route("e", "k") == ()
+
+
+def test_what_is_stored_in_a_topic_does_not_go_to_the_alternate_exchange() -> None:
+    host = virtual_host()
+    queue(host, "rest")
+    bind(host, to_queue("amq.fanout", "rest"))
+    both = {"alternate-exchange": "amq.fanout", "x-headrace-topic": "t"}
+    host.add_exchange(Exchange("e", ExchangeType.DIRECT, arguments=both))
+    assert host.router.route("e", "k") == ("\nt",)

@@ -107,3 +107,23 @@ def test_a_route_that_was_looked_up_before_a_binding_came_back_is_looked_up_agai
     assert host.router.route("amq.direct", "k") == ()
     restore(host, [BindingRecord("amq.direct", "queue", "q", "k", {})])
     assert host.router.route("amq.direct", "k") == ("q",)
+
+
+def test_an_end_of_the_other_kind_with_the_same_name_is_not_the_end() -> None:
+    host = virtual_host()
+    queue(host, "q", durable=True)
+    lost: list[Record] = [
+        BindingRecord("amq.direct", "queue", "amq.fanout", "k", {}),
+        BindingRecord("amq.direct", "exchange", "q", "k", {}),
+    ]
+    assert restore(host, lost) == lost
+
+
+def test_a_binding_is_as_durable_as_its_end_and_not_as_what_else_has_that_name() -> None:
+    host = virtual_host()
+    for name, durable in (("a", True), ("b", False)):
+        queue(host, name, durable=durable)
+        exchange(host, name, durable=not durable)
+        bind(host, to_queue("amq.direct", name), to_exchange("amq.direct", name))
+    ends = [record[1:3] for record in durable_records(host) if isinstance(record, BindingRecord)]
+    assert ends == [("queue", "a"), ("exchange", "b")]

@@ -18,7 +18,7 @@ from headrace.coordination.queues.model.stored_records import (
     record_name,
 )
 from headrace.model.errors import Malformed
-from headrace.wire.amqp.field_table import FieldTable, Int8, Long
+from headrace.wire.amqp.field_table import FieldTable, Int8, Long, encode_table
 
 NAMES = st.binary(max_size=20).map(lambda name: name.decode("utf-8", "surrogateescape"))
 ARGUMENTS = st.dictionaries(
@@ -92,4 +92,12 @@ def test_bindings_that_differ_in_anything_have_names_of_their_own() -> None:
 )
 def test_what_is_no_record_is_malformed(content: bytes) -> None:
     with pytest.raises(Malformed):
+        decode_record(content)
+
+
+@pytest.mark.parametrize("vhost", [5, None])
+def test_a_vhost_that_is_no_text_is_malformed(vhost: int | None) -> None:
+    fields = encode_table({"vhost": vhost, "kind": "queue", "name": "q", "auto_delete": False})
+    content = struct.pack(">I", len(fields)) + fields + encode_table({})
+    with pytest.raises(Malformed, match=f"in vhost {vhost}"):
         decode_record(content)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.coordination.queues.messages.nothing_settled import NothingSettled
 from headrace.log.retention import apply_retention
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.wire.amqp.properties import Properties
@@ -99,3 +100,9 @@ def test_a_log_that_fails_refuses_publishes_and_nobody_waits_for_it() -> None:
         here.publish("a")
     here.run()
     assert reader.bodies == []
+
+
+def test_a_stream_hands_nothing_out_but_to_its_readers_and_nothing_of_it_expires() -> None:
+    store = NothingSettled()
+    assert [*store.read(0, 10)] == [(), ()]
+    assert store.expires_at(0) is None

@@ -1,6 +1,7 @@
 """What exchanges store in a topic: batches, who is told, and what a topic does not take."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -12,7 +13,7 @@ from headrace.coordination.queues.messages.topic_writer import TopicWriter
 from headrace.log.log import ReadResult
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError, Malformed
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
-from headrace.record.batch import Record, records
+from headrace.record.batch import Record, iterate, records
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.field_table import ByteArray, Decimal, Timestamp
 from headrace.wire.amqp.header_texts import header_texts, value_bytes
@@ -114,6 +115,19 @@ def test_a_batch_takes_as_many_records_as_fit_and_the_writer_is_told_of_once(
     data = topic.partitions[0].read(Offset(0), 1 << 20)
     assert isinstance(data, ReadResult)
     assert (traffic.records_in, traffic.bytes_in) == (7, len(data.data))
+
+
+def test_what_a_turn_publishes_becomes_batches_of_a_few_mebibytes_at_most() -> None:
+    topic = Topic(1, segment_bytes=1 << 26, max_message_bytes=1 << 26)
+    topic.append(*(message(bytes(1 << 19)) for _ in range(12)))
+    topic.world.settle()
+    found = topic.partitions[0].read(Offset(0), 1 << 24)
+    assert isinstance(found, ReadResult)
+    starts = [at for at, _ in iterate(found.data)]
+    sizes = [end - at for at, end in pairwise([*starts, len(found.data)])]
+    assert topic.told == [True]
+    assert sum(sizes) > 6 << 20
+    assert max(sizes) <= 2 << 20
 
 
 def test_one_batch_that_is_lost_is_told_though_a_later_one_is_kept() -> None:
