@@ -15,27 +15,10 @@ from headrace.spark.checkpoint import POSITIONS_CHARACTERS_MAX, PlannedBatch, pl
 from headrace.spark.decisions import Decision, DecisionLog, LastDecision
 from headrace.spark.errors import SinkError
 from headrace.spark.sink_driver import LEFT_MS_MIN, SinkDriver
-from headrace.spark.sink_options import SinkOptions, parse_sink_options
-from headrace.spark.sink_task import RunToken, SinkMessage
+from headrace.spark.sink_task import SinkMessage
+from tests.support.sink_parts import DRIVER, ONE, TOKEN, run, sink
 
-DRIVER, ONE = Writer("p.sink.driver", 1, 0), Writer("p.sink.task-a-1", 2, 0)
-TOKEN = RunToken("w", DRIVER, "batch", 4)
 NOW_MS = 1_800_000_000_000
-
-
-def sink(**options: str) -> SinkOptions:
-    named = {"kafka.bootstrap.servers": "h:1", "pipeline": "p"}
-    options = {name.replace("__", "."): value for name, value in options.items()}
-    return parse_sink_options(named | options, streaming=False)
-
-
-def run(work: Any) -> Any:
-    """Run a coroutine that waits for nothing."""
-    try:
-        work.send(None)
-    except StopIteration as done:
-        return done.value
-    raise AssertionError("it waits for something")
 
 
 def decided(batch: int, *writers: Writer, digest: str = "") -> Decision:

@@ -13,27 +13,9 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.spark import sink_task
 from headrace.spark.errors import SinkError
-from headrace.spark.sink_options import SinkOptions, parse_sink_options
-from headrace.spark.sink_task import RunToken, SinkMessage, client_of, write_rows
-
-DRIVER, ONE = Writer("p.sink.driver", 1, 0), Writer("p.sink.task-a-1", 2, 0)
-TOKEN = RunToken("w", DRIVER, "batch", 4)
-
-
-def sink(**options: str) -> SinkOptions:
-    named = {"kafka.bootstrap.servers": "h:1", "pipeline": "p"}
-    options = {name.replace("__", "."): value for name, value in options.items()}
-    return parse_sink_options(named | options, streaming=False)
-
-
-def run(work: Any) -> Any:
-    """Run a coroutine that waits for nothing."""
-    try:
-        work.send(None)
-    except StopIteration as done:
-        return done.value
-    raise AssertionError("it waits for something")
-
+from headrace.spark.sink_options import SinkOptions
+from headrace.spark.sink_task import SinkMessage, client_of, write_rows
+from tests.support.sink_parts import ONE, TOKEN, run, sink
 
 # --- tasks ----------------------------------------------------------------------------------------
 

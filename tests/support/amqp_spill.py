@@ -1,7 +1,10 @@
 """Queues in memory whose messages go to a simulated disk, on a clock that a test moves."""
 
+import logging
 from collections.abc import Callable
 from typing import TypeVar
+
+import pytest
 
 from headrace.coordination.queues.engine.consumers import Consumer
 from headrace.coordination.queues.engine.deliveries import Delivery
@@ -15,7 +18,7 @@ from headrace.coordination.queues.engine.unacked import ChannelUnacked
 from headrace.coordination.queues.messages.memory_messages import MemoryMessages
 from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.coordination.queues.messages.message_run import MESSAGE_BYTES
-from headrace.coordination.queues.messages.spill import Spill
+from headrace.coordination.queues.messages.spill import LOW_SHARE, SPILL_SHARE, Spill
 from headrace.coordination.queues.messages.spill_files import FILE_BYTES, SpillFiles
 from headrace.coordination.queues.model.declarations import Queue
 from headrace.coordination.queues.queue_settings import Published, QueueSettings
@@ -34,6 +37,15 @@ EXTENT = 6400
 BODY = 800
 ONE = BODY + MESSAGE_BYTES + len(make_header(BODY, Properties()))
 """What a message takes in memory."""
+MARK = 100 * ONE
+"""At which publishers are stopped, of most tests."""
+AT = int(SPILL_SHARE * MARK)
+LOW = int(LOW_SHARE * MARK)
+
+
+def logged(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[str]:
+    """The lines of at least a level."""
+    return [record.getMessage() for record in caplog.records if record.levelno >= level]
 
 
 def message_of(number: int, size: int = BODY) -> Message:
@@ -213,3 +225,11 @@ class SpillRoom:
         while (delivery := self.get(queue, no_ack=True)) is not None:
             numbers.append(number_of(delivery[2]))
         return numbers
+
+
+def flipped(room: SpillRoom) -> None:
+    """Damage each file."""
+    for name in room.names:
+        size = room.disk.stat(f"{DATA}/{name}").size  # type: ignore[union-attr]
+        for position in range(200, size, 500):
+            room.disk.flip(f"{DATA}/{name}", position)

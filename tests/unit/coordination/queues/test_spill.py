@@ -6,16 +6,11 @@ from headrace.coordination.queues.engine.hosted_queue import Getter
 from headrace.coordination.queues.messages.spill import (
     LOW_SHARE,
     RETRY_SECONDS,
-    SPILL_SHARE,
 )
 from headrace.coordination.queues.messages.spill_order import LOOK_QUEUES
 from headrace.coordination.queues.queue_settings import Overflow, Published
 from tests.support.amqp_queues import settings
-from tests.support.amqp_spill import EXTENT, ONE, SpillRoom, message_of, number_of
-
-MARK = 100 * ONE
-AT = int(SPILL_SHARE * MARK)
-LOW = int(LOW_SHARE * MARK)
+from tests.support.amqp_spill import AT, EXTENT, LOW, MARK, ONE, SpillRoom, message_of, number_of
 
 
 def test_from_three_quarters_of_the_mark_on_messages_are_written_down_to_the_low_one() -> None:

@@ -12,7 +12,6 @@ from headrace.coordination.queues.messages.extent import EXTENT_BYTES, OBJECT_BY
 from headrace.coordination.queues.messages.memory_messages import MemoryFull
 from headrace.coordination.queues.messages.spill import (
     KEPT_SHARE,
-    LOW_SHARE,
     RETRY_SECONDS,
     SPILL_SHARE,
 )
@@ -20,17 +19,7 @@ from headrace.coordination.queues.queue_settings import Published
 from headrace.model.errors import HeadraceError
 from headrace.testing.disk import SimDisk
 from tests.support.amqp_queues import settings
-from tests.support.amqp_spill import DATA, EXTENT, ONE, SpillRoom, message_of
-
-MARK = 100 * ONE
-AT = int(SPILL_SHARE * MARK)
-LOW = int(LOW_SHARE * MARK)
-
-
-def logged(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[str]:
-    """The lines of at least a level."""
-    return [record.getMessage() for record in caplog.records if record.levelno >= level]
-
+from tests.support.amqp_spill import DATA, EXTENT, MARK, ONE, SpillRoom, flipped, logged, message_of
 
 # When, and what
 
@@ -103,14 +92,6 @@ def test_what_could_not_be_written_is_handed_out_all_the_same() -> None:
     room.clock.advance(RETRY_SECONDS)
     room.settle()
     assert room.names == []
-
-
-def flipped(room: SpillRoom) -> None:
-    """Damage each file."""
-    for name in room.names:
-        size = room.disk.stat(f"{DATA}/{name}").size  # type: ignore[union-attr]
-        for position in range(200, size, 500):
-            room.disk.flip(f"{DATA}/{name}", position)
 
 
 def test_a_queue_whose_messages_cannot_be_read_back_says_so_and_others_go_on(

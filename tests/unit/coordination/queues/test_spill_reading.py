@@ -1,27 +1,14 @@
 """What is read back of queues in memory that are on disk, when, and what becomes of the rest."""
 
-import logging
-
 import pytest
 
 from headrace.coordination.queues.engine.hosted_queue import HostedQueue
 from headrace.coordination.queues.messages.extent import Extent
 from headrace.coordination.queues.messages.spill import (
     KEPT_SHARE,
-    LOW_SHARE,
-    SPILL_SHARE,
 )
 from headrace.coordination.queues.messages.spill_files import HaveContent
-from tests.support.amqp_spill import DATA, ONE, SpillRoom, number_of
-
-MARK = 100 * ONE
-AT = int(SPILL_SHARE * MARK)
-LOW = int(LOW_SHARE * MARK)
-
-
-def logged(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[str]:
-    """The lines of at least a level."""
-    return [record.getMessage() for record in caplog.records if record.levelno >= level]
+from tests.support.amqp_spill import MARK, ONE, SpillRoom, flipped, logged, number_of
 
 
 def on_disk_with_room() -> tuple[SpillRoom, HostedQueue]:
@@ -40,14 +27,6 @@ def at_hand(room: SpillRoom, queue: HostedQueue) -> list[Extent]:
     older = room.store(queue)._older
     extents = [] if older is None else older._extents
     return [extent for extent in extents if extent.file is not None and extent.is_at_hand]
-
-
-def flipped(room: SpillRoom) -> None:
-    """Damage each file."""
-    for name in room.names:
-        size = room.disk.stat(f"{DATA}/{name}").size  # type: ignore[union-attr]
-        for position in range(200, size, 500):
-            room.disk.flip(f"{DATA}/{name}", position)
 
 
 def short_of_memory(room: SpillRoom) -> None:

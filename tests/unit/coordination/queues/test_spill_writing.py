@@ -1,25 +1,11 @@
 """What of queues in memory is written to disk, when, and what is not."""
 
-import logging
-
-import pytest
-
 from headrace.coordination.queues.messages.extent import EXTENT_BYTES
 from headrace.coordination.queues.messages.spill import (
     LOW_SHARE,
     RETRY_SECONDS,
-    SPILL_SHARE,
 )
-from tests.support.amqp_spill import ONE, SpillRoom
-
-MARK = 100 * ONE
-AT = int(SPILL_SHARE * MARK)
-LOW = int(LOW_SHARE * MARK)
-
-
-def logged(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[str]:
-    """The lines of at least a level."""
-    return [record.getMessage() for record in caplog.records if record.levelno >= level]
+from tests.support.amqp_spill import AT, MARK, ONE, SpillRoom
 
 
 def test_it_is_written_until_the_low_mark_however_many_writes_that_takes() -> None:
