@@ -121,11 +121,20 @@ def test_arguments_that_the_bundled_java_lacks_are_left_out(tmp_path: Path) -> N
 
 def test_columns_of_a_schema_are_ours_in_name_and_type() -> None:
     chosen = StructType([StructField("value", BinaryType()), StructField("offset", LongType())])
-    assert chosen_columns(chosen) == ("value", "offset")
-    assert chosen_columns(row_schema(("timestamp", "headers"))) == ("timestamp", "headers")
+    assert chosen_columns(chosen) == (("value", "offset"), frozenset())
+    names = ("timestamp", "headers")
+    assert chosen_columns(row_schema(names)) == (names, frozenset({"timestamp"}))
     for wrong in (StructField("value", StringType()), StructField("other", LongType())):
         with pytest.raises(OptionError, match=f"schema: {wrong.name} .* is none of"):
             chosen_columns(StructType([StructField("offset", LongType()), wrong]))
+
+
+def test_a_column_that_may_be_null_is_not_promised_otherwise() -> None:
+    for name in ("key", "value", "headers", "amqp"):
+        (column,) = row_schema((name,))
+        promised = StructField(name, column.dataType, nullable=False)
+        with pytest.raises(OptionError, match=f"schema: {name} may be null, and is to be NOT NULL"):
+            chosen_columns(StructType([promised]))
 
 
 def written(**columns: Any) -> StructType:

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from headrace.arrow.columns import COLUMNS, schema
+from headrace.arrow.columns import COLUMNS, NEVER_NULL, schema
 from headrace.record.batch import Codec, Record
 from headrace.spark.columns import row_schema
 from tests.spark.kit import TIME_MS, Topics, values_of
@@ -23,7 +23,36 @@ def read(spark: SparkSession, topics: Topics, **options: Any) -> DataFrame:
 
 def test_arrow_and_spark_schemas_are_the_same() -> None:
     columns = (*COLUMNS, "headers", "amqp")
-    assert to_arrow_schema(row_schema(columns), timezone="UTC") == schema(columns)
+    spark_schema = to_arrow_schema(row_schema(columns), timezone="UTC")
+    assert spark_schema == schema(columns, required=NEVER_NULL)
+    assert spark_schema != schema(columns)
+
+
+def test_only_what_a_record_may_lack_is_nullable(spark: SparkSession, topics: Topics) -> None:
+    topic = topics.create()
+    topics.append(topic, 0, [Record(0, TIME_MS, None, None)])
+    frame = read(spark, topics, subscribe=topic, includeHeaders="true", includeAmqp="true")
+    nullable = [column.name for column in frame.schema if column.nullable]
+    assert nullable == ["key", "value", "headers", "amqp"]
+    (row,) = frame.collect()
+    assert [row[name] for name in nullable] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    "columns",
+    ["value binary, offset bigint", "value binary, offset bigint NOT NULL"],
+)
+def test_a_schema_that_is_given_says_what_may_be_null(
+    spark: SparkSession, topics: Topics, columns: str
+) -> None:
+    topic = topics.create()
+    topics.number(topic, 0, 0, 3)
+    reader = spark.read.format("headrace").schema(columns).option("subscribe", topic)
+    frame = reader.option("kafka.bootstrap.servers", topics.bootstrap).load()
+    assert frame.schema["offset"].nullable == ("NOT NULL" not in columns)
+    assert [(int(row["value"]), row["offset"]) for row in frame.orderBy("offset").collect()] == [
+        (0, 0), (1, 1), (2, 2),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("codec", list(Codec))

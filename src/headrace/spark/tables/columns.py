@@ -1,5 +1,7 @@
 """Whether rows of one schema belong into a table of another."""
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
 _SMALL = {
@@ -21,6 +23,11 @@ def fits(rows: pa.DataType, column: pa.DataType) -> bool:
     if is_list(rows):
         return is_list(column)
     return pa.types.is_nested(rows) and bool(rows.id == column.id)
+
+
+def nullable(columns: Iterable[pa.Field]) -> pa.Schema:
+    """Return the schema of a new table: each column takes nulls, as a later query may have some."""
+    return pa.schema([column.with_nullable(True) for column in columns])
 
 
 def is_list(kind: pa.DataType) -> bool:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.spark.errors import SourceError
-from headrace.spark.tables.columns import fits
+from headrace.spark.tables.columns import fits, nullable
 from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile
 from headrace.spark.tables.marker import UNKNOWN_DIGEST, Marker
@@ -201,10 +201,7 @@ class Delta(Table):
         try:
             DeltaTable.create(
                 str(self.location),
-                # Nulls may come later, though what made the table knew of none.
-                schema=Schema.from_arrow(
-                    pa.schema([column.with_nullable(True) for column in schema])
-                ),
+                schema=Schema.from_arrow(nullable(schema)),
                 mode="ignore",
                 partition_by=[field.name for field in self.options.partition_by],
                 configuration=configuration,

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from headrace.spark.errors import OptionError, SourceError
 from headrace.spark.tables.attempts import OWN_DIRECTORY, Attempt, forget, locked
-from headrace.spark.tables.columns import fits
+from headrace.spark.tables.columns import fits, nullable
 from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile
 from headrace.spark.tables.marker import Marker
@@ -221,7 +221,10 @@ class Iceberg(Table):
         try:
             with (
                 self._catalog.create_table_transaction(
-                    name, schema, partition_spec=UNPARTITIONED_PARTITION_SPEC, properties=properties
+                    name,
+                    nullable(schema),
+                    partition_spec=UNPARTITIONED_PARTITION_SPEC,
+                    properties=properties,
                 ) as transaction,
                 transaction.update_spec() as spec,
             ):

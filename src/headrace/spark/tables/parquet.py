@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.spark.tables.attempts import OWN_DIRECTORY, Attempt, forget, locked
+from headrace.spark.tables.columns import nullable
 from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile
 from headrace.spark.tables.marker import Marker
@@ -69,7 +70,7 @@ class ParquetDirectory(Table):
         partitions = {field.name for field in fields}
         return Layout(
             location=self.location,
-            schema=pa.schema([column for column in schema if column.name not in partitions]),
+            schema=nullable([column for column in schema if column.name not in partitions]),
             partition_by=fields,
             sort_by=self.options.sort_by,
             compression=self.options.compression,
@@ -172,7 +173,7 @@ class ParquetDirectory(Table):
     def _rewritten(self, paths: Sequence[str], attempt: Attempt) -> Sequence[WrittenFile]:
         layout = Layout(
             location=self.location,
-            schema=pq.read_schema(self.location / paths[0]),
+            schema=nullable(pq.read_schema(self.location / paths[0])),
             sort_by=self.options.sort_by,
             compression=self.options.compression,
             file_bytes=self.options.file_bytes,
