@@ -24,7 +24,9 @@ from bench.spark_process import SparkProcess
 from bench.spark_tables import KINDS, SPARK_PARQUET
 from bench.subjects import OURS, Broker, Kafka, Subject, in_turn
 from headrace.client.admin import create_topic
+from headrace.client.offsets import LATEST, list_offsets
 from headrace.client.sync import connect, run
+from headrace.model.nouns import TopicPartition
 
 CONNECTOR = Subject("connector", Kafka, None)
 ROUNDS_MAX = 9
@@ -52,7 +54,9 @@ class Side:
         """Make a topic."""
         with connect(self.broker.bootstrap, client_id="bench") as client:
             run(create_topic(client, name, partitions=spark_scan.CORES))
-            run(client.leaders([name]))
+            # Kafka names leaders that do not lead yet: asked for offsets until they answer.
+            places = [TopicPartition(name, place) for place in range(spark_scan.CORES)]
+            run(list_offsets(client, dict.fromkeys(places, LATEST)))
         return name
 
 

@@ -17,7 +17,16 @@ where it ends, `low` where what a match may refer to begins).
 import numpy as np
 from numba import njit
 
-from headrace.kernels.memory import address_of, load_8, load_16, load_64, move, move_16, move_64
+from headrace.kernels.memory import (
+    STRIDE,
+    address_of,
+    load_8,
+    load_16,
+    load_64,
+    move,
+    move_16,
+    move_32,
+)
 
 MORE = 15  # in a token: the length goes on in the bytes that follow
 LITERALS_SHORT, MATCH_SHORT = 14, 64
@@ -64,7 +73,10 @@ def _short_sequence(at, to, low, tables):
     if length > MATCH_SHORT or distance < length or back < low:
         return False, at, to
     move_16(to, at + 1)
-    move_64(into, back)
+    # Nearly all are no longer than that, and what is stored in vain delays who reads it next.
+    move_32(into, back)
+    if length > STRIDE:
+        move_32(into + STRIDE, back + STRIDE)
     # Past the literals, and one byte more where the lower half is full: then it carries.
     return True, at + ((token + 1) >> 4) + 3, into + length
 

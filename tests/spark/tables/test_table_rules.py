@@ -115,7 +115,7 @@ def test_rows_that_may_be_null_are_refused_where_the_table_takes_none(tmp_path: 
 def test_a_table_that_is_made_for_rows_without_nulls_takes_them_later(
     tmp_path: Path, kind: str
 ) -> None:
-    run = Run(tmp_path, kind)
+    run = Run(tmp_path, kind, mergeEvery=2)  # files of both go into one
     schema = pa.schema([pa.field("offset", pa.int64(), False)])
     write(run, 0, pa.record_batch([pa.array([1])], schema))
     write(run, 1, pa.record_batch([pa.array([None], pa.int64())], names=["offset"]))

@@ -173,7 +173,7 @@ class ParquetDirectory(Table):
     def _rewritten(self, paths: Sequence[str], attempt: Attempt) -> Sequence[WrittenFile]:
         layout = Layout(
             location=self.location,
-            schema=nullable(pq.read_schema(self.location / paths[0])),
+            schema=pq.read_schema(self.location / paths[0]),
             sort_by=self.options.sort_by,
             compression=self.options.compression,
             file_bytes=self.options.file_bytes,
