@@ -37,7 +37,7 @@ class Columns(NamedTuple):
     """Columns of a row, in their order."""
 
     names: tuple[str, ...]
-    required: frozenset[str] = frozenset()
+    required: frozenset[str]
     """Those that the row's schema says are never null."""
 
 
