@@ -36,12 +36,13 @@ test-orders: setup-dev ## All tests in file order, reversed and in three random 
 	test -z "$$failed" || { echo "failed with:$$failed"; exit 1; }
 
 .PHONY: lint
-lint: setup-dev ## ruff, mypy --strict, import rules, sizes
+lint: setup-dev ## ruff, mypy --strict, import rules, sizes, language
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
 	@$(PY) tools/tidy.py
+	@$(PY) tools/language.py
 
 .PHONY: fmt
 fmt: setup-dev ## Format the code
