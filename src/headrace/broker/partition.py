@@ -106,9 +106,9 @@ class Partition(Watched):
 
     @property
     def last_stable_offset(self) -> Offset:
-        """No transaction is undecided below it; never beyond the high watermark."""
-        log = self.log
-        return log.producers.last_stable_offset(log.high_watermark)
+        """No readable transaction is undecided below it; from the log's start to the high
+        watermark."""
+        return self.log.last_stable_offset(self.log.high_watermark)
 
     def readable_end(self, read_committed: bool) -> Offset:
         """Return the exclusive end of what a client with this isolation may see."""

@@ -138,8 +138,8 @@ class Log:
     # --- offsets -----------------------------------------------------------------------------
 
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
-        """Return where readers of committed data end."""
-        return self.producers.last_stable_offset(high_watermark)
+        """Return where committed data ends: at the log's start where a transaction began below."""
+        return max(self.start_offset, self.producers.last_stable_offset(high_watermark))
 
     def first_unstable_offset(self) -> Offset | None:
         """Return the first offset of the oldest open transaction."""

@@ -160,7 +160,7 @@ class ReadBounds:
         said = slot.said
         if said is not None and said[1] > end:
             return None  # a log that is loaded, not led yet: what was said before holds
-        now = log.start_offset, end, log.last_stable_offset(end)
+        now = log.start_offset, end, min(end, log.last_stable_offset(end))
         if now == said:
             return None
         self._say(slot, now)
