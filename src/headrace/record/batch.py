@@ -31,6 +31,7 @@ from headrace.record.batch_layout import (
     MAX_TIMESTAMP_AT,
     OVERHEAD_BYTES,
 )
+from headrace.record.compressed_frame import check_frame
 from headrace.record.compression import (
     DECOMPRESSED_BYTES_MAX,
     Codec,
@@ -160,10 +161,10 @@ def crc_ok(view: Bytes, header: BatchHeader) -> bool:
 def check_produced(view: memoryview, produce_version: int = 13) -> BatchHeader:
     """Check what a client wants appended: exactly one sound batch of its own making.
 
-    Raises ApiError as Kafka 4.3 answers (ProduceRequest.validateRecords, UnifiedLog.append,
-    LogValidator.validateBatch): CORRUPT_MESSAGE for a length or checksum that is wrong,
-    UNSUPPORTED_COMPRESSION_TYPE for zstd before Produce v7 and for codecs unknown, otherwise
-    INVALID_RECORD. The topic's limits and the producer's sequence are for others to check.
+    Raises ApiError as Kafka 4.3 answers (ProduceRequest.validateRecords, LogValidator):
+    CORRUPT_MESSAGE for a wrong length or checksum, UNSUPPORTED_COMPRESSION_TYPE for zstd before
+    Produce v7 and for unknown codecs, otherwise INVALID_RECORD, also for compressed bytes that
+    consumers cannot read. The topic's limits and the producer's sequence are checked elsewhere.
     """
     try:
         header: BatchHeader = _new(BatchHeader, _unpack(view, 0))
@@ -184,6 +185,8 @@ def check_produced(view: memoryview, produce_version: int = 13) -> BatchHeader:
         or (sequence < 0 if producer >= 0 else attributes & TRANSACTIONAL)
     ):
         _refuse_content(header, produce_version)
+    if codec:
+        check_frame(codec, view)
     return header
 
 
