@@ -97,6 +97,12 @@ class LeaderTerm(Watched):
         """Whether the committed ISR is smaller than that."""
         return len(self._isr.in_sync) < self.in_sync_needed
 
+    @property
+    def leads_alone(self) -> bool:
+        """Whether the high watermark waits for the own log only, and may move."""
+        isr = self._isr
+        return len(isr.maximal) == 1 and not self.too_few_in_sync and self._may_commit()
+
     def committed_end(self) -> Offset:
         """Return how far the high watermark may go now; 0 where it is to stand still.
 

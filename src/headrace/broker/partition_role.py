@@ -16,6 +16,7 @@ from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.invariant import invariant
 from headrace.model.nouns import NO_EPOCH, BrokerId, LeaderEpoch, Offset
+from headrace.ports.callbacks import Done
 
 if TYPE_CHECKING:
     from headrace.broker.follower import Follower
@@ -207,6 +208,29 @@ class PartitionRole:
         """Have what is not flushed yet made durable, where the high watermark waits for it."""
         if self.flushes_on_ack and self.log.flushed_offset < self.log.end_offset:
             self._flush_soon(self.log)
+
+    @property
+    def awaits_own_flush(self) -> bool:
+        """Whether only this broker's flush keeps the high watermark from the log's end.
+
+        Then a producer with acks=0 or 1 may have an answer for records that are not readable yet.
+        """
+        log, term = self.log, self.term
+        if not self.flushes_on_ack or log.high_watermark >= log.end_offset:
+            return False
+        return self._alone or (term is not None and term.leads_alone)
+
+    def when_flushed(self, done: Done[ApiError | None]) -> None:
+        """Flush at once, where readers wait for no more than that; then `done(None)`.
+
+        For requests that ask where the log ends: a client that has the answer to its acks=1 counts
+        on it. `done` is told what `CommitWaiters.when_committed` says.
+        """
+        if not self.awaits_own_flush:
+            done(None)
+            return
+        self.waiters.when_committed(self.log.end_offset, done)
+        self.flush()
 
     def advance(self, upto: Offset) -> None:
         """Move the high watermark up to `upto`, for a role; readers of the files are told first."""

@@ -20,10 +20,18 @@ class Ends:
         self.high_watermark = 9
         self.log_start_offset = 5
         self.log = SimpleNamespace(offset_for_time=self.search)
+        self.role = SimpleNamespace(when_flushed=self.flush)
+        self.flushing: int | ApiError | None = None
+        """Where the flush has the log end, or why it failed; None: nothing waits for it."""
 
     def search(self, since_ms: int) -> object:
         self.asked.append(since_ms)
         return self.found
+
+    def flush(self, done: Any) -> None:
+        if isinstance(self.flushing, int):
+            self.high_watermark = self.flushing
+        done(self.flushing if isinstance(self.flushing, ApiError) else None)
 
     def run(self, work: Any, done: Any) -> None:
         done(work())
@@ -41,6 +49,14 @@ def test_a_group_begins_at_either_end_without_a_search(strategy: str, start: int
     ends = Ends()
     assert ends.start(strategy) == start
     assert ends.asked == []
+
+
+def test_latest_is_behind_records_acknowledged_before_their_flush() -> None:
+    ends = Ends()
+    ends.flushing = 12
+    assert ends.start("latest") == 12
+    ends.flushing = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+    assert ends.start("latest") is ends.flushing
 
 
 @pytest.mark.parametrize(

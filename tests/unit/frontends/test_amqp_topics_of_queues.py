@@ -80,7 +80,9 @@ class Room:
             high_watermark=HIGH_WATERMARK,
             readable_end=lambda committed: READABLE if committed else HIGH_WATERMARK,
             log=SimpleNamespace(start_offset=START),
+            role=SimpleNamespace(when_flushed=self._flush),
         )
+        self.flushed_to = HIGH_WATERMARK
         self.checkpoints: list[Callable[[None], None]] = []
         self.log = log
         broker: Any = SimpleNamespace(
@@ -98,6 +100,10 @@ class Room:
         definitions.put_user("reader", UserDefinition(grants={"/": Grant("", "", "q")}))
         definitions.put_user("writer", UserDefinition(grants={"/": Grant("q", "q", "")}))
         self.of_queues = TopicsOfQueues(broker, durable_queues, hosts, admission_of(definitions))
+
+    def _flush(self, done: Callable[[None], None]) -> None:
+        self.log.high_watermark = self.flushed_to
+        done(None)
 
     def _purge_below(self, priority: int, below: int) -> Purged:
         self.purges.append((priority, below))
@@ -176,6 +182,14 @@ def test_offsets_that_are_not_there_cannot_be_purged(before: int) -> None:
         play(room.of_queues.purge(TOPIC, 0, before))
     assert refusal.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
     assert room.purges == []
+
+
+def test_a_purge_waits_for_the_flush_of_acknowledged_records() -> None:
+    room = Room()
+    room.know(20, 20, 20)
+    room.flushed_to = HIGH_WATERMARK + 1
+    play(room.of_queues.purge(TOPIC, 0, HIGH_WATERMARK + 1))
+    assert room.purges == [(0, READABLE)]
 
 
 @pytest.mark.parametrize(

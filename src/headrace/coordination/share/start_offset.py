@@ -35,7 +35,8 @@ def find_start(
         done(partition.log_start_offset)
         return
     if not strategy.startswith(BY_DURATION):
-        done(partition.high_watermark)
+        # Behind what is acknowledged with acks=1 already, though it is not readable yet.
+        partition.role.when_flushed(lambda error: done(error or partition.high_watermark))
         return
     try:
         since = now_ms - duration_ms(strategy.removeprefix(BY_DURATION))

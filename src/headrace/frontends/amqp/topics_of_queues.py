@@ -88,6 +88,8 @@ class TopicsOfQueues:
             raise _no_queue(topic)
         host, queue = found
         log = self._broker.partition(topic, partition)
+        if not TO_END < before <= log.high_watermark:
+            await called_back(log.role.when_flushed)
         if isinstance(queue, StreamQueue):
             start = log.delete_records(before)
             await called_back(self._broker.checkpoint)

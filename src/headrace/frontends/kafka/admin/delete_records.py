@@ -9,6 +9,7 @@ queue.purge up to the offset, and asked for as such, or as DELETE of the topic. 
 import asyncio
 from typing import TYPE_CHECKING
 
+from headrace.broker.partition import TO_HIGH_WATERMARK
 from headrace.frontends.kafka.connection.authorisation import (
     DELETE_TOPIC,
     authorization_failed,
@@ -48,10 +49,13 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
                     outcome[key] = await _purged(context, key, asked.offset, until)
                     continue
                 partition = context.broker.partition(*key)
+                await _flushed(context, partition, asked.offset, until)
                 outcome[key] = partition.delete_records(asked.offset), ErrorCode.NONE
                 cut[key] = partition
             except ApiError as error:
                 outcome[key] = NO_OFFSET, error.code
+            except TimeoutError:
+                outcome[key] = NO_OFFSET, ErrorCode.REQUEST_TIMED_OUT
     if cut:
         try:
             await asyncio.wait_for(called_back(context.broker.checkpoint), seconds)
@@ -76,6 +80,20 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         for topic in request.topics
     )
     return make(None, topics=topics)
+
+
+async def _flushed(
+    context: RequestContext, partition: "Partition", before: int, until: float
+) -> None:
+    """Wait for what is acknowledged with acks=1 and not readable yet, where it is to go, too.
+
+    ApiError, TimeoutError.
+    """
+    if TO_HIGH_WATERMARK < before <= partition.high_watermark:
+        return
+    await asyncio.wait_for(
+        called_back(partition.role.when_flushed), until - context.broker.clock.monotonic()
+    )
 
 
 def _forbidden(context: RequestContext, names: set[str]) -> frozenset[str]:

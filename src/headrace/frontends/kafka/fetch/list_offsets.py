@@ -5,11 +5,13 @@
   nothing: offset -1.
 * A time is answered with the first record not older; one that this reader may not see yet counts as
   none. Times are looked up on a thread: they may need the disk.
+* Records that were acknowledged with acks=1 become readable with the next flush. Where only the own
+  flush is missing the answer waits for it, so that the end has what the client knows to be written.
 * OFFSET_NOT_AVAILABLE where that needs an end that a new leader does not know yet (KIP-207); before
   v5 LEADER_NOT_AVAILABLE. For a follower the end is the log's, which is known always.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.frontends.kafka.connection.authorisation import DESCRIBE_TOPIC, require
 from headrace.frontends.kafka.connection.between_brokers import may_be_replica
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 READ_COMMITTED = 1
 _NOT_AVAILABLE_SINCE = 5
+_STARTS = (wire.EARLIEST, wire.EARLIEST_LOCAL)
 _SINCE = {
     wire.MAX_TIMESTAMP: 7,
     wire.EARLIEST_LOCAL: 8,
@@ -39,8 +42,17 @@ _SINCE = {
     wire.EARLIEST_PENDING_UPLOAD: 11,
 }
 _Found = tuple[int, int, LeaderEpoch] | None
-_Lookup = tuple[int, int, "Partition", int]
-"""Where the answer belongs (topic, place), and what to look for in which partition."""
+FLUSH_SECONDS_MAX = 5.0
+"""A disk that takes longer has the end told as it is known."""
+
+
+class _Lookup(NamedTuple):
+    """Where an answer that is not known yet belongs, and what to look for in which partition."""
+
+    topic: int
+    at: int
+    partition: "Partition"
+    asked: PartitionRequest
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
@@ -62,18 +74,20 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
                 partition.check_epoch(asked.current_leader_epoch)
                 if for_replica and asked.timestamp == wire.LATEST:
                     answer = _end_for_replica(partition, asked)
+                elif asked.timestamp not in _STARTS and partition.role.awaits_own_flush:
+                    answer = None
                 else:
                     answer = _end_of_log(version, partition, asked, committed)
             except ApiError as error:
                 context.broker.metrics.api(ApiKey.LIST_OFFSETS).failed(error.code)
                 answer = _refusal(version, asked.partition, error.code)
             if answer is None:
-                lookups.append((len(answers) - 1, len(answers[-1]), partition, asked.timestamp))
+                lookups.append(_Lookup(len(answers) - 1, len(answers[-1]), partition, asked))
                 answer = PartitionResponse(asked.partition)
             answers[-1].append(answer)
     if not lookups:
         return _encode(version, request, answers)
-    return _look_up(context, request, answers, lookups, committed)
+    return _Postponed(context, request, answers, lookups, committed).begin()
 
 
 def _refusal(version: int, index: int, code: ErrorCode) -> PartitionResponse:
@@ -101,7 +115,7 @@ def _end_of_log(
         partition.check_end_known()
         end = partition.readable_end(committed)
         return PartitionResponse(index, 0, -1, end, partition.leader_epoch)
-    if timestamp in (wire.EARLIEST, wire.EARLIEST_LOCAL):
+    if timestamp in _STARTS:
         start = partition.log.start_offset
         return PartitionResponse(index, 0, -1, start, _epoch_of_start(partition))
     if timestamp in (wire.LATEST_TIERED, wire.EARLIEST_PENDING_UPLOAD):
@@ -119,46 +133,107 @@ def _epoch_of_start(partition: "Partition") -> int:
     return -1
 
 
-def _look_up(
-    context: RequestContext,
-    request: ListOffsetsRequest,
-    answers: list[list[PartitionResponse]],
-    lookups: list[_Lookup],
-    committed: bool,
-) -> Pending:
-    version = context.version
-    pending = Pending()
+class _Postponed:
+    """A request some of whose partitions wait for their flush, for the disk, or for both."""
 
-    def work() -> "list[_Found | ApiError]":
-        found: list[_Found | ApiError] = []
-        for _, _, partition, timestamp in lookups:
-            log = partition.log
-            try:
-                if timestamp == wire.MAX_TIMESTAMP:
-                    found.append(log.max_timestamp_offset())
-                else:
-                    found.append(log.offset_for_time(timestamp))
-            except ApiError as error:
-                found.append(error)
-        return found
+    def __init__(
+        self,
+        context: RequestContext,
+        request: ListOffsetsRequest,
+        answers: list[list[PartitionResponse]],
+        lookups: list[_Lookup],
+        committed: bool,
+    ) -> None:
+        self._broker = context.broker
+        self._deadlines = context.shared.deadlines
+        self._version = context.version
+        self._request = request
+        self._answers = answers
+        self._lookups = lookups
+        self._committed = committed
+        self._flushing = 0
+        self._looking = False
+        self._pending = Pending()
 
-    def done(outcome: "list[_Found | ApiError] | BaseException") -> None:
-        if isinstance(outcome, BaseException):
-            # The segment went while it was read: retention, or the topic's deletion.
-            outcome = [ApiError(ErrorCode.KAFKA_STORAGE_ERROR)] * len(lookups)
-        for (topic, at, partition, _), found in zip(lookups, outcome, strict=True):
-            index = answers[topic][at].partition
-            if isinstance(found, ApiError):
-                answers[topic][at] = PartitionResponse(index, found.code)
-            elif found is not None and found[1] < partition.readable_end(committed):
-                answers[topic][at] = PartitionResponse(index, 0, *found)
-            elif not partition.role.knows_end:
-                code = ErrorCode.OFFSET_NOT_AVAILABLE
-                answers[topic][at] = _refusal(version, index, code)
-        pending.resolve(_encode(version, request, answers))
+    def begin(self) -> Pending:
+        """Wait for the flushes, each partition's once; then look up."""
+        partitions = {lookup.partition: None for lookup in self._lookups}
+        awaited = [partition for partition in partitions if partition.role.awaits_own_flush]
+        self._flushing = len(awaited)
+        for partition in awaited:
+            partition.role.when_flushed(self._flushed)
+        if not awaited:
+            self._look_up()
+        elif not self._pending.done:
+            self._deadlines.add(self._pending, FLUSH_SECONDS_MAX, self._look_up)
+        return self._pending
 
-    context.broker.disk.run(work, done)
-    return pending
+    def _flushed(self, _: ApiError | None) -> None:
+        # An error is told again by the partition itself, when it is asked where it ends.
+        self._flushing -= 1
+        if self._flushing == 0:
+            self._look_up()
+
+    def _look_up(self) -> None:
+        if self._looking or self._pending.done:
+            return
+        self._looking = True
+        searches = [lookup for lookup in self._lookups if not self._answer_end(lookup)]
+        if not searches:
+            self._resolve()
+            return
+
+        def work() -> "list[_Found | ApiError]":
+            return [_search(lookup.partition, lookup.asked.timestamp) for lookup in searches]
+
+        def done(outcome: "list[_Found | ApiError] | BaseException") -> None:
+            if isinstance(outcome, BaseException):
+                # The segment went while it was read: retention, or the topic's deletion.
+                outcome = [ApiError(ErrorCode.KAFKA_STORAGE_ERROR)] * len(searches)
+            for lookup, found in zip(searches, outcome, strict=True):
+                self._answer_search(lookup, found)
+            self._resolve()
+
+        self._broker.disk.run(work, done)
+
+    def _answer_end(self, lookup: _Lookup) -> bool:
+        """Answer one that needs no search; whether it was."""
+        partition, asked = lookup.partition, lookup.asked
+        try:
+            if partition.refusal is not None:
+                raise ApiError(partition.refusal)
+            answer = _end_of_log(self._version, partition, asked, self._committed)
+        except ApiError as error:
+            self._broker.metrics.api(ApiKey.LIST_OFFSETS).failed(error.code)
+            answer = _refusal(self._version, asked.partition, error.code)
+        if answer is None:
+            return False
+        self._answers[lookup.topic][lookup.at] = answer
+        return True
+
+    def _answer_search(self, lookup: _Lookup, found: "_Found | ApiError") -> None:
+        partition, index = lookup.partition, lookup.asked.partition
+        answers = self._answers[lookup.topic]
+        if isinstance(found, ApiError):
+            answers[lookup.at] = PartitionResponse(index, found.code)
+        elif found is not None and found[1] < partition.readable_end(self._committed):
+            answers[lookup.at] = PartitionResponse(index, 0, *found)
+        elif not partition.role.knows_end:
+            code = ErrorCode.OFFSET_NOT_AVAILABLE
+            answers[lookup.at] = _refusal(self._version, index, code)
+
+    def _resolve(self) -> None:
+        self._pending.resolve(_encode(self._version, self._request, self._answers))
+
+
+def _search(partition: "Partition", timestamp: int) -> "_Found | ApiError":
+    """Look a time up. Blocking."""
+    try:
+        if timestamp == wire.MAX_TIMESTAMP:
+            return partition.log.max_timestamp_offset()
+        return partition.log.offset_for_time(timestamp)
+    except ApiError as error:
+        return error
 
 
 def _encode(
