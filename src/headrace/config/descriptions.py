@@ -19,7 +19,12 @@ from headrace.config.definitions import (
     used_definition,
 )
 from headrace.config.keys.unused import unused_definition
-from headrace.config.topic_settings import parse_topic_config, parse_topic_configs, topic_default
+from headrace.config.topic_settings import (
+    parse_topic_config,
+    parse_topic_configs,
+    sound_topic_configs,
+    topic_default,
+)
 from headrace.config.value_types import Definition, Kind, Mode, Value, text_of
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 
@@ -148,9 +153,8 @@ class DynamicConfig(NamedTuple):
     def describe_topic(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
         """Return all keys of a topic with its `overrides`, by name."""
         effective = self.effective()
-        return [
-            self._topic_entry(definition, overrides, effective) for definition in TOPIC.values()
-        ]
+        sound, _ = sound_topic_configs(overrides)
+        return [self._topic_entry(definition, sound, effective) for definition in TOPIC.values()]
 
     def _topic_entry(
         self, definition: Definition, overrides: Mapping[str, str], effective: BrokerConfig

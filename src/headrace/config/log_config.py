@@ -36,7 +36,9 @@ class LogConfig:
         "delete: old segments go by time and size. compact: the newest record of each key is kept.",
     )
     compression_gzip_level: int = topic_key(
-        "compression.gzip.level", "Level of gzip where compression.type has the broker compress."
+        "compression.gzip.level",
+        "Level of gzip where compression.type has the broker compress: 1 to 9, or -1 for gzip's own"
+        " choice; not 0.",
     )
     compression_lz4_level: int = topic_key(
         "compression.lz4.level",

@@ -45,6 +45,23 @@ def parse_topic_configs(overrides: Mapping[str, str]) -> dict[str, Value]:
     return values
 
 
+def sound_topic_configs(overrides: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return those of a topic's stored settings that can be followed, and what is wrong, by line.
+
+    Another tool, or an earlier version, may have stored what is refused now: the others hold.
+    """
+    sound: dict[str, str] = {}
+    problems: list[str] = []
+    for name, text in overrides.items():
+        try:
+            parse_topic_configs({**sound, name: text})
+        except ConfigError as error:
+            problems.append(str(error))
+        else:
+            sound[name] = text
+    return sound, problems
+
+
 def topic_default(broker: BrokerConfig, name: str) -> Value:
     """Return what topic key `name` is where the topic does not say.
 

@@ -42,6 +42,7 @@ class Options(TypedDict, total=False):
     between: tuple[float, float]
     words: tuple[str, ...]
     form: tuple[str, str]
+    check: Callable[[str], object]
     mode: Mode
     synonym: str
     ours: bool
@@ -67,6 +68,8 @@ class Definition:
     """The words allowed, or those a list may have; none: any."""
     form: tuple[str, str] = ("", "")
     """A regular expression that the whole text matches, and the same in words; empty: any."""
+    check: Callable[[str], object] | None = None
+    """Refuses a text by a ValueError, where a regular expression cannot tell."""
     mode: Mode = Mode.READ_ONLY
     synonym: str | None = None
     """The broker's key that is a topic key's default; None for a broker's own key."""
@@ -101,6 +104,8 @@ class Definition:
         pattern, words = self.form
         if pattern and not re.fullmatch(pattern, text, re.ASCII):
             raise ValueError(f"must be {words}")
+        if self.check is not None:
+            self.check(text)
         value = _PARSE[self.kind](text)
         problem = self._problem(value)
         if problem:

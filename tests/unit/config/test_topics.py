@@ -4,9 +4,15 @@ import pytest
 
 from headrace.config.broker import load
 from headrace.config.definitions import TOPIC
+from headrace.config.descriptions import DynamicConfig
 from headrace.config.keys.topic import OF_REPLICAS
 from headrace.config.log_config import LogConfig
-from headrace.config.topic_settings import parse_topic_config, parse_topic_configs, topic_log_config
+from headrace.config.topic_settings import (
+    parse_topic_config,
+    parse_topic_configs,
+    sound_topic_configs,
+    topic_log_config,
+)
 from headrace.model.errors import ConfigError
 
 
@@ -52,6 +58,8 @@ def test_every_setting_in_use_arrives_in_the_log() -> None:
         ("retention.ms", "soon", "whole number"),
         ("retention.ms", "-2", "at least -1"),
         ("segment.bytes", "13", "at least 14"),
+        ("compression.gzip.level", "0", "1 to 9, or -1"),
+        ("compression.gzip.level", "-00", "1 to 9, or -1"),
         ("remote.storage.enable", "true", "one of false"),
         ("log.retention.ms", "1", "did you mean retention.ms?"),
         ("retention.msec", "1", "did you mean retention.ms?"),
@@ -77,3 +85,22 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 def test_lags_must_agree() -> None:
     with pytest.raises(ConfigError, match="more than max"):
         parse_topic_configs({"min.compaction.lag.ms": "2", "max.compaction.lag.ms": "1"})
+
+
+def test_stored_settings_that_are_refused_now_leave_the_others_in_force() -> None:
+    stored = {
+        "retention.ms": "-1",
+        "compression.gzip.level": "0",
+        "min.compaction.lag.ms": "2",
+        "max.compaction.lag.ms": "1",
+        "segment.ms": "5",
+    }
+    sound, problems = sound_topic_configs(stored)
+    assert sound == {"retention.ms": "-1", "min.compaction.lag.ms": "2", "segment.ms": "5"}
+    assert [problem.partition("=")[0] for problem in problems] == [
+        "compression.gzip.level",
+        "min.compaction.lag.ms",
+    ]
+    shown = {entry.name: entry for entry in DynamicConfig(load()[0]).describe_topic(stored)}
+    assert shown["retention.ms"].value == "-1"
+    assert shown["compression.gzip.level"].value == "-1"

@@ -27,7 +27,7 @@ from headrace.config.descriptions import (
 )
 from headrace.config.listeners import AMQP_PORTS
 from headrace.config.log_config import LogConfig
-from headrace.config.topic_settings import topic_log_config
+from headrace.config.topic_settings import sound_topic_configs, topic_log_config
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.nouns import INTERNAL_TOPICS, TopicPartition
 from headrace.model.secret import Secret
@@ -194,10 +194,11 @@ class Settings:
     def _parse(self, name: str, overrides: Mapping[str, str]) -> LogConfig:
         try:
             return topic_log_config(self._broker.config, overrides)
-        except ConfigError as error:
-            # Written by somebody else's tool: better the defaults than no topic at all.
-            _logger.error("topic %s: settings ignored: %s", name, str(error).replace("\n", "; "))
-            return topic_log_config(self._broker.config, {})
+        except ConfigError:
+            # Better without these than without the topic, or without its other settings.
+            sound, problems = sound_topic_configs(overrides)
+            _logger.error("topic %s: settings ignored: %s", name, "; ".join(problems))
+            return topic_log_config(self._broker.config, sound)
 
     def describe_topic(self, name: str) -> list[ConfigEntry]:
         """Return all settings of a topic; ApiError UNKNOWN_TOPIC_OR_PARTITION."""

@@ -12,6 +12,7 @@ class AmqpKeys(Keys):
         "4.0.5",
         "The version of RabbitMQ that clients of AMQP are told. Some choose by it what they ask"
         " for: kombu, and so Celery, asks for prefetch limits of whole channels below 4.0.",
+        form=(r"\d+\.\d+\.\d+([-+.]\S*)?", "MAJOR.MINOR.PATCH"),
     )
     amqp_channel_max = key(
         Kind.INT,

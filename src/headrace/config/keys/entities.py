@@ -6,6 +6,7 @@ broker's key `group.NAME` for one group: where the broker has that key, it is th
 
 import re
 
+from headrace.config.durations import check_offset_reset
 from headrace.config.keys.groups import GroupKeys
 from headrace.config.keys.share import ShareKeys
 from headrace.config.value_types import Definition, Kind, Value
@@ -50,6 +51,7 @@ _GROUP_KEYS: tuple[Definition, ...] = (
         Kind.STRING,
         "latest",
         "Where a share group begins a partition: latest, earliest, or by_duration:PnDTnHnMn.nS.",
+        check=check_offset_reset,
     ),
     Definition(
         "share.isolation.level",
@@ -64,28 +66,37 @@ _GROUP_KEYS: tuple[Definition, ...] = (
         True,
         "Whether a member may keep a record longer by renewing its lock.",
     ),
+    # Bounds are Kafka's: the broker's keys for them have no effect here.
     Definition(
-        "streams.session.timeout.ms", Kind.INT, 45_000, f"{_SESSION} (streams groups).", at_least=1
+        "streams.session.timeout.ms",
+        Kind.INT,
+        45_000,
+        f"{_SESSION} (streams groups).",
+        between=(45_000, 60_000),
     ),
     Definition(
         "streams.heartbeat.interval.ms",
         Kind.INT,
         5000,
         f"{_HEARTBEAT} (streams groups).",
-        at_least=1,
+        between=(5000, 15_000),
     ),
     Definition(
         "streams.assignment.interval.ms",
         Kind.INT,
         1000,
         f"{_ASSIGNMENT} (streams groups).",
-        at_least=0,
+        between=(0, 15_000),
     ),
     Definition(
         "streams.assignor.offload.enable", Kind.BOOLEAN, True, f"{_OFFLOAD} (streams groups)."
     ),
     Definition(
-        "streams.num.standby.replicas", Kind.INT, 0, "Standby replicas of each task.", at_least=0
+        "streams.num.standby.replicas",
+        Kind.INT,
+        0,
+        "Standby replicas of each task.",
+        between=(0, 2),
     ),
     Definition(
         "streams.initial.rebalance.delay.ms",

@@ -8,6 +8,12 @@ _DYNAMIC = Mode.CLUSTER_WIDE
 _HOUR_MS = 3_600_000
 
 
+def _check_gzip_level(text: str) -> None:
+    """Refuse 0, which would not compress, as Kafka does. ValueError."""
+    if text.strip("+-0") == "" and "0" in text:
+        raise ValueError("must be 1 to 9, or -1")
+
+
 class LogKeys(RetentionKeys):
     """Logs and the defaults of topics; what shortens logs is inherited."""
 
@@ -177,8 +183,10 @@ class LogKeys(RetentionKeys):
     compression_gzip_level = key(
         Kind.INT,
         -1,
-        "Level of gzip where compression.type has the broker compress.",
+        "Level of gzip where compression.type has the broker compress: 1 to 9, or -1 for gzip's"
+        " own choice; not 0.",
         between=(-1, 9),
+        check=_check_gzip_level,
         mode=_DYNAMIC,
     )
     compression_lz4_level = key(

@@ -1,8 +1,8 @@
 """Where a share group begins a partition it has no state of: share.auto.offset.reset."""
 
-import re
 from typing import TYPE_CHECKING
 
+from headrace.config.durations import BY_DURATION, EARLIEST, duration_ms
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.callbacks import Done
 
@@ -10,21 +10,6 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.model.nouns import LeaderEpoch, Offset
     from headrace.ports.disk import Disk
-
-LATEST, EARLIEST, BY_DURATION = "latest", "earliest", "by_duration:"
-_DURATION = re.compile(
-    r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,](\d{1,9}))?S)?)?", re.IGNORECASE
-)
-
-
-def duration_ms(text: str) -> int:
-    """Parse an ISO 8601 duration, PnDTnHnMn.nS, to milliseconds; ValueError."""
-    match = _DURATION.fullmatch(text)
-    if match is None or text[-1:].upper() in {"P", "T"}:
-        raise ValueError(f"{text!r} is no duration of the form PnDTnHnMn.nS")
-    days, hours, minutes, seconds, fraction = match.groups(default="0")
-    whole = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
-    return whole * 1000 + int(fraction.ljust(9, "0")) // 1_000_000
 
 
 def find_start(
