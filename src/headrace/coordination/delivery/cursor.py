@@ -21,6 +21,7 @@ from typing import Unpack
 from headrace.coordination.delivery.changes import NO_BOUND, Changes
 from headrace.coordination.delivery.cursor_state import CursorState
 from headrace.coordination.delivery.leases import Lease, Leases
+from headrace.coordination.delivery.limits import last_together, state_after
 from headrace.coordination.delivery.offset_runs import Run
 from headrace.coordination.delivery.recent_runs import LISTED_MAX
 from headrace.coordination.delivery.record_runs import (
@@ -124,6 +125,14 @@ class Cursor:
         return sum(lease.left for lease in self._leases.of(holder))
 
     # Handing out
+
+    def last_together(self, first: int, last: int, *, others: bool) -> int | None:
+        """Return the last offset that may be acquired together within `first` and `last`, with
+        `others` acquired before; None: all. What is near its delivery limit is to be spared."""
+        if self.deliveries_max is None or first >= self.end:
+            return None
+        runs = self._runs.between(max(first, self.start), min(last, self.end - 1))
+        return last_together(runs, self.deliveries_max, others=others)
 
     def acquire(
         self,
@@ -361,7 +370,7 @@ class Cursor:
         if outcome is Outcome.RETURN:
             self._runs.assign(first, last, Slot(RecordState.AVAILABLE, slot.tries - 1))
             return StateBatch(first, last, RecordState.AVAILABLE, slot.tries - 1)
-        state = self._state_after(slot, outcome)
+        state = state_after(slot, outcome, self.deliveries_max, dead_letters=self.dead_letters)
         if isinstance(state, Cause):
             return self._bury(run, state)
         if state in SETTLED:
@@ -370,18 +379,6 @@ class Cursor:
         else:
             self._runs.assign(first, last, Slot(state, slot.tries, None, ready_at))
         return self._changes.note(first, last, state, slot.tries)
-
-    def _state_after(self, slot: Slot, outcome: Outcome) -> RecordState | Cause:
-        """Return what records become; a Cause: they are given up, and not gone yet."""
-        if outcome is Outcome.ACCEPT:
-            return RecordState.ACKNOWLEDGED
-        is_dead = slot.lease is not None and slot.lease.holder is DEAD_LETTERS
-        spent = self.deliveries_max is not None and slot.tries >= self.deliveries_max
-        if outcome is Outcome.RELEASE and (is_dead or not spent):
-            return RecordState.AVAILABLE
-        if is_dead or not self.dead_letters:
-            return RecordState.ARCHIVED
-        return Cause.REJECTED if outcome is Outcome.REJECT else Cause.TRIES_SPENT
 
     def _bury(self, run: Run[Slot], cause: Cause) -> StateBatch:
         """Have what is out with nobody be out with DEAD_LETTERS."""

@@ -80,6 +80,8 @@ class PartitionDelivery(Watched):
         self._failed = failed
         self._store: CursorStore | None = None
         """Only while it drives the cursor."""
+        self._spared = False
+        """Whether the last records handed out go alone, so that no others may follow them."""
         self._record_bytes = 256.0
         """Of a record, by what was read last."""
 
@@ -150,6 +152,7 @@ class PartitionDelivery(Watched):
             return taken
         span: list[Stretch] = []
         left = asked.records_max
+        self._spared = False
         data = read.data
         aborted: Sequence[AbortedTransaction] = ()
         if look.read_committed and len(data):
@@ -164,7 +167,7 @@ class PartitionDelivery(Watched):
                 self._take_span(taken, data, span, asked)
                 span = []
                 left = asked.records_max - _count(taken.acquired)
-            if left <= 0:
+            if left <= 0 or self._spared:
                 break
             if not stretch.wanted and stretch.first <= self.cursor.end:
                 self.cursor.archive(stretch.first, stretch.last, keep=False)
@@ -192,9 +195,13 @@ class PartitionDelivery(Watched):
                     last, next((stretch.last for stretch in span if stretch.last >= edge), last)
                 )
                 last = min(last, edge) if asked.exactly else last
+        now = self._clock.monotonic()
+        if cursor.next_offset(now) < cursor.end:
+            upto = cursor.last_together(span[0].first, last, others=bool(taken.acquired))
+            if upto is not None:
+                last, self._spared = upto, True
         if last < span[0].first or left <= 0:
             return
-        now = self._clock.monotonic()
         acquired = cursor.acquire(
             span[0].first,
             last,

@@ -1,0 +1,57 @@
+"""What a delivery limit makes of records: given up after their last try, and spared before it.
+
+A record that ends its consumer takes along what was delivered with it. So of records that came back
+often fewer go out together, and each goes alone for its last try, as in Kafka 4.3.1
+(SharePartition.throttleRecordsDeliveryLimit, acquireSubsetBatchRecords). With a limit of 5:
+
+    deliveries so far   1, 2   3      4
+    go out together     all    half   one
+"""
+
+from collections.abc import Iterable
+
+from headrace.coordination.delivery.offset_runs import Run
+from headrace.coordination.delivery.record_runs import DEAD_LETTERS, Slot, is_available
+from headrace.coordination.delivery.record_states import Cause, Outcome, RecordState
+
+_SPARED_FROM_MIN = 2
+
+
+def state_after(
+    slot: Slot, outcome: Outcome, deliveries_max: int | None, *, dead_letters: bool
+) -> RecordState | Cause:
+    """Return what records become; a Cause: they are given up, and not gone yet."""
+    if outcome is Outcome.ACCEPT:
+        return RecordState.ACKNOWLEDGED
+    is_dead = slot.lease is not None and slot.lease.holder is DEAD_LETTERS
+    spent = deliveries_max is not None and slot.tries >= deliveries_max
+    if outcome is Outcome.RELEASE and (is_dead or not spent):
+        return RecordState.AVAILABLE
+    if is_dead or not dead_letters:
+        return RecordState.ARCHIVED
+    return Cause.REJECTED if outcome is Outcome.REJECT else Cause.TRIES_SPENT
+
+
+def most_together(records: int, tries: int, deliveries_max: int) -> int | None:
+    """Return how many of `records` go out together that were out `tries` times; None: any."""
+    spared_from = max(_SPARED_FROM_MIN, (deliveries_max + 1) // 2)
+    if tries < spared_from:
+        return None
+    if tries == deliveries_max - 1:
+        return 1
+    return max(1, records >> (tries - spared_from + 1))
+
+
+def last_together(runs: Iterable[Run[Slot]], deliveries_max: int, *, others: bool) -> int | None:
+    """Return the last offset that goes out together with the first of `runs`; None: all do.
+
+    Records that are spared go with no others: `others` tells that some are taken already.
+    """
+    for run in runs:
+        if not is_available(run.value) or run.value.ready_at is not None:
+            continue
+        most = most_together(run.last - run.first + 1, run.value.tries, deliveries_max)
+        if most is not None:
+            return run.first - 1 if others else run.first + most - 1
+        others = True
+    return None
