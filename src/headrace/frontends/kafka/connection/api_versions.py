@@ -2,6 +2,8 @@
 
 * A version nobody knows is answered in v0 with UNSUPPORTED_VERSION and all that is served
   (KIP-511).
+* From v3 on a client names its software and the version; names outside of KIP-511's pattern are
+  answered with INVALID_REQUEST and no APIs, since they go into logs and metrics.
 * Produce is advertised from 0 though served from 3: librdkafka's compression hangs on it
   (KAFKA-18659).
 * What brokers ask each other is advertised on the listeners for brokers only.
@@ -12,6 +14,7 @@
 * Features are those of `FEATURES`, all of them finalized: clients use a newer protocol only then.
 """
 
+import re
 from collections.abc import Iterable
 
 from headrace.frontends.kafka.connection.api import Api
@@ -20,6 +23,7 @@ from headrace.frontends.kafka.connection.registry import PEER_APIS
 from headrace.model.errors import ErrorCode
 from headrace.wire.kafka.api import ADVERTISED_FROM, UNSTABLE_FROM, ApiKey
 from headrace.wire.kafka.hot.api_versions import (
+    FLEXIBLE_FROM,
     ApiRange,
     ApiVersionsResponse,
     FinalizedFeature,
@@ -38,6 +42,9 @@ _FEATURES_EPOCH = 0
 """They do not change while a broker runs."""
 _SUPPORTED = [SupportedFeature(name, 0, level) for name, level in FEATURES.items()]
 _FINALIZED = [FinalizedFeature(name, level, level) for name, level in FEATURES.items()]
+
+_is_valid = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?").fullmatch
+"""Whether a client's software may be named so (KIP-511)."""
 
 _OF_TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 
@@ -64,7 +71,10 @@ def unsupported(apis: Iterable[Api]) -> bytes:
 def handle(context: RequestContext, body: memoryview) -> Answer:
     """Answer one ApiVersions request."""
     request = decode_request(context.version, body)
-    if request.client_software_name:
+    if context.version >= FLEXIBLE_FROM:
+        if not all(map(_is_valid, request)):
+            context.broker.metrics.api(ApiKey.API_VERSIONS).failed(ErrorCode.INVALID_REQUEST)
+            return encode_response(context.version, ApiVersionsResponse(ErrorCode.INVALID_REQUEST))
         context.client_software = request
     apis = context.shared.apis
     if context.identity.listener in (context.shared.broker_listeners or ()):
