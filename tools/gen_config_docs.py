@@ -115,7 +115,8 @@ def main() -> int:
 def render() -> str:
     """The whole document."""
     ours = [definition for definition in BROKER.values() if definition.ours]
-    kafkas = [definition for definition in BROKER.values() if not definition.ours]
+    kafkas = [row for row in BROKER.values() if row.in_use and not row.ours]
+    unused = UNUSED | {row.name for row in BROKER.values() if not row.in_use}
     used = [definition for definition in TOPIC.values() if definition.in_use]
     accepted = [definition for definition in TOPIC.values() if not definition.in_use]
     return "\n".join(
@@ -141,7 +142,7 @@ def render() -> str:
             "\n## Known and not used\n",
             "Keys of Kafka 3.9 and 4.3 that have no effect here, so far or at all; using one is"
             " warned of. Those that Kafka alters at run time can be altered here, and shown.\n",
-            f"{_names(sorted(UNUSED))}; and all that begin with {_names(UNUSED_PREFIXES)}.\n",
+            f"{_names(sorted(unused))}; and all that begin with {_names(UNUSED_PREFIXES)}.\n",
         ]
     )
 

@@ -46,6 +46,9 @@ class Source(Enum):
     FLAG = "flag"
 
 
+_UNUSED = "{}: a key of Kafka's that Headrace does not use; it has no effect"
+
+
 class BrokerConfig(BrokerKeys):
     """All settings of one broker, checked. Treat as immutable; `updated` makes another."""
 
@@ -122,13 +125,13 @@ def load(
             try:
                 values[name] = definition.parse(text)
                 sources[name] = source
+                if not definition.in_use:
+                    warnings.append(_UNUSED.format(name))
             except ValueError as error:
                 shown = "…" if definition.sensitive else text
                 problems.append(problem_line(name, shown, str(error)))
         elif known_but_unused(name):
-            warnings.append(
-                f"{name}: a key of Kafka's that Headrace does not use; it has no effect"
-            )
+            warnings.append(_UNUSED.format(name))
         else:
             problems.append(_unknown(name))
     if Source.DEFAULT not in (sources[INTER_BROKER], sources[INTER_BROKER_PROTOCOL]):

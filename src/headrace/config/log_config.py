@@ -94,9 +94,6 @@ class LogConfig:
     min_insync_replicas: int = topic_key(
         "min.insync.replicas", "acks=all is refused while fewer replicas than this are in sync."
     )
-    preallocate: bool = topic_key(
-        "log.preallocate", "Reserve a segment's full size on disk when it is made."
-    )
     retention_bytes: int = topic_key(
         "log.retention.bytes",
         "Oldest segments go while a partition holds more than this without them; -1: no bound.",

@@ -96,7 +96,7 @@ class Log:
         self.segments = Segments(context.disk, context.random, directory)
         self.epochs = LeaderEpochs()
         """Which epoch began where. Changed through `assign_epoch` only."""
-        self.producers = ProducerStates()
+        self.producers = ProducerStates(context.producers_max)
         self.unflushed = Unflushed()
         """What waits for the next flush besides the active segment."""
         self.small_files = SmallFiles(context.disk, directory, self.unflushed)

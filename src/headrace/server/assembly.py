@@ -141,13 +141,7 @@ class Server:
                     path,
                     broker_id=broker_id,
                     cluster_id=cluster_id,
-                    periods=Periods(
-                        config.replica_high_watermark_checkpoint_interval_ms,
-                        config.log_retention_check_interval_ms,
-                        config.producer_id_expiration_ms,
-                        config.log_scrub_bytes_per_second,
-                        config.log_scrub_interval_ms,
-                    ),
+                    periods=Periods.of(config),
                     strategy=self._timed_flush,
                 )
             except OSError as problem:
@@ -219,6 +213,8 @@ class Server:
 
     def _take_limits(self, config: BrokerConfig) -> None:
         self.table.limits = Limits(config, config.connection_limits)
+        for directory in self.directories:
+            directory.reconfigure(Periods.of(config))
 
     async def _load(self) -> None:
         store = self._store = self._store or self.world.open_store(self._session)

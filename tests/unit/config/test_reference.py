@@ -47,6 +47,7 @@ def test_keys_without_an_effect_are_taken_within_kafkas_bounds(tool: dict[str, A
     assert [(row.name, row.kind.name, row.default, row.must_be) for row in rows] == [
         ("local.retention.bytes", "LONG", -2, "at least -2"),
         ("local.retention.ms", "LONG", -2, "at least -2"),
+        ("preallocate", "BOOLEAN", False, ""),
         ("remote.log.copy.disable", "BOOLEAN", False, ""),
         ("remote.log.delete.on.disable", "BOOLEAN", False, ""),
         ("remote.storage.enable", "BOOLEAN", False, "one of false"),

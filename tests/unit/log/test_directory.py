@@ -249,7 +249,7 @@ def test_a_torn_snapshot_is_thrown_away_and_built_again() -> None:
 
 
 def test_producers_silent_for_long_are_forgotten() -> None:
-    world = World(periods=Periods(producer_id_expiration_ms=1000, retention_check_ms=500))
+    world = World(periods=Periods(producer_id_expiration_ms=1000, producer_expiry_check_ms=500))
     append(world.log(), b"a", producer=(3, 0, 0), timestamp=NOW_MS)
     world.directory.start()
     world.clock.advance(0.6)

@@ -10,7 +10,12 @@ from headrace.log.retention import apply_retention
 from headrace.model.nouns import TopicPartition
 from tests.support.log import NOW_MS, PLACE, World, append, append_marker, held_from
 
-PERIODS = Periods(checkpoint_ms=5_000, retention_check_ms=7_000, producer_id_expiration_ms=60_000)
+PERIODS = Periods(
+    checkpoint_ms=5_000,
+    retention_check_ms=7_000,
+    producer_id_expiration_ms=60_000,
+    producer_expiry_check_ms=7_000,
+)
 
 
 def started(config: LogConfig | None = None, periods: Periods = PERIODS) -> tuple[World, Log]:

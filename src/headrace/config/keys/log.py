@@ -111,7 +111,11 @@ class LogKeys(RetentionKeys):
         mode=_DYNAMIC,
     )
     log_preallocate = key(
-        Kind.BOOLEAN, False, "Reserve a segment's full size on disk when it is made.", mode=_DYNAMIC
+        Kind.BOOLEAN,
+        False,
+        "Reserves a segment's full size on disk when it is made; not here.",
+        mode=_DYNAMIC,
+        in_use=False,
     )
     log_open_files_max = key(
         Kind.INT,
@@ -146,13 +150,25 @@ class LogKeys(RetentionKeys):
         at_least=1,
     )
     log_flush_offset_checkpoint_interval_ms = key(
-        Kind.INT, 60_000, "How often the recovery points are written down.", at_least=1
+        Kind.INT,
+        60_000,
+        "How often the recovery points are written down at the latest; they are with the high"
+        " watermarks.",
+        at_least=1,
     )
     log_flush_start_offset_checkpoint_interval_ms = key(
-        Kind.INT, 60_000, "How often the log start offsets are written down.", at_least=1
+        Kind.INT,
+        60_000,
+        "How often the log start offsets are written down at the latest; they are with the high"
+        " watermarks, and when a client moves one.",
+        at_least=1,
     )
     replica_high_watermark_checkpoint_interval_ms = key(
-        Kind.LONG, 5000, "How often the high watermarks are written down.", at_least=1
+        Kind.LONG,
+        5000,
+        "How often the high watermarks are written down, recovery points and log start offsets with"
+        " them.",
+        at_least=1,
     )
     log_flush_on_ack = key(
         Kind.BOOLEAN,
@@ -252,7 +268,7 @@ class LogKeys(RetentionKeys):
         mode=_DYNAMIC,
     )
     producer_id_expiration_check_interval_ms = key(
-        Kind.INT, 600_000, "How often forgotten producers are looked for.", at_least=1
+        Kind.INT, 600_000, "How often producers to be forgotten are looked for.", at_least=1
     )
     record_batch_inflated_bytes_max = key(
         Kind.INT,
@@ -264,8 +280,8 @@ class LogKeys(RetentionKeys):
     producers_per_partition_max = key(
         Kind.INT,
         100_000,
-        "Idempotent producers a partition remembers; the one that wrote least recently is"
-        " forgotten for a new one.",
+        "Idempotent producers a partition remembers; those that wrote least recently are forgotten"
+        " for a new one, a sixteenth at a time. One with an open transaction is not.",
         at_least=1,
         ours=True,
     )

@@ -31,6 +31,22 @@ class RetentionKeys(Keys):
         at_least=-1,
         mode=_DYNAMIC,
     )
+    log_local_retention_bytes = key(
+        Kind.LONG,
+        -2,
+        "Size kept locally with tiered storage, which there is none of here.",
+        at_least=-2,
+        mode=_DYNAMIC,
+        in_use=False,
+    )
+    log_local_retention_ms = key(
+        Kind.LONG,
+        -2,
+        "Time kept locally with tiered storage, which there is none of here.",
+        at_least=-2,
+        mode=_DYNAMIC,
+        in_use=False,
+    )
     log_retention_check_interval_ms = key(
         Kind.LONG, 300_000, "How often retention is applied.", at_least=1
     )

@@ -32,6 +32,7 @@ WITHOUT_EFFECT: tuple[Definition, ...] = (
         -2,
         "Size kept locally with tiered storage, which there is none of here.",
         at_least=-2,
+        synonym="log.local.retention.bytes",
         in_use=False,
     ),
     Definition(
@@ -40,6 +41,15 @@ WITHOUT_EFFECT: tuple[Definition, ...] = (
         -2,
         "Time kept locally with tiered storage, which there is none of here.",
         at_least=-2,
+        synonym="log.local.retention.ms",
+        in_use=False,
+    ),
+    Definition(
+        "preallocate",
+        Kind.BOOLEAN,
+        False,
+        "Reserves a segment's full size on disk when it is made; not here.",
+        synonym="log.preallocate",
         in_use=False,
     ),
     Definition(

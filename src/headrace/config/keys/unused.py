@@ -64,7 +64,7 @@ _LOG = """
 cordoned.log.dirs
 delete.records.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
 log.cleaner.threads log.dir.failure.timeout.ms
-log.initial.task.delay.ms log.local.retention.bytes log.local.retention.ms
+log.initial.task.delay.ms
 log.message.downconversion.enable log.message.format.version
 log.message.timestamp.difference.max.ms producer.purgatory.purge.interval.requests
 remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
@@ -129,7 +129,7 @@ ssl.secure.random.implementation ssl.trustmanager.algorithm
 
 _CLUSTER_WIDE = """
 background.threads follower.fetch.last.tiered.offset.enable log.cleaner.threads
-log.local.retention.bytes log.local.retention.ms metric.reporters
+metric.reporters
 num.io.threads num.network.threads
 remote.fetch.max.wait.ms
 remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes

@@ -42,7 +42,7 @@ class DirectoryParts:
         self.clock = clock
         self.random = random
         self.periods = periods
-        self.context = LogDirContext(disk, random, events)
+        self.context = LogDirContext(disk, random, events, producers_max=periods.producers_max)
         self.checkpoints = Checkpoints(self.context, path)
         self.at_rest = AtRest(self.context, path)
         self.bounds = ReadBounds(self.context, path)

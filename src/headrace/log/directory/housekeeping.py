@@ -41,6 +41,7 @@ class Housekeeping:
         """Begin the periodic duties."""
         self._every("checkpoint", self._directory.periods.checkpoint_ms, self._checkpoint)
         self._every("retention", self._directory.periods.retention_check_ms, self.retain_soon)
+        self._every("expiry", self._directory.periods.producer_expiry_check_ms, self._expire_soon)
 
     def stop(self) -> None:
         """End them; removals that wait are left to the next start."""
@@ -63,20 +64,23 @@ class Housekeeping:
     # --- retention ---------------------------------------------------------------------------
 
     def retain_all(self) -> None:
-        """Apply retention and producer expiry to every log, in one go."""
+        """Apply retention to every log, in one go."""
         for log in list(self._directory.logs.values()):
             self._retain(log)
 
     def retain_soon(self) -> None:
-        """Apply retention and producer expiry to a slice of the logs in each turn of the loop."""
+        """Apply retention to a slice of the logs in each turn of the loop."""
+        self._in_slices("slice", self._retain)
+
+    def _in_slices(self, name: str, duty: Callable[[Log], None]) -> None:
         waiting = list(self._directory.logs.values())
 
         def next_slice() -> None:
             for log in waiting[:_SLICE_LOGS]:
-                self._retain(log)
+                duty(log)
             del waiting[:_SLICE_LOGS]
             if waiting and not self._directory.fenced:
-                self._timers["slice"] = self._directory.clock.call_later(0, next_slice)
+                self._timers[name] = self._directory.clock.call_later(0, next_slice)
 
         next_slice()
 
@@ -85,13 +89,23 @@ class Housekeeping:
         if log.closed or log.cutting or directory.fenced:
             return
         now_ms = directory.clock.wall_ms()
-        log.producers.expire(now_ms, directory.periods.producer_id_expiration_ms)
         try:
             retention.apply_retention(log, now_ms)
         except StorageError:
             return  # the directory is fenced, and has said so
         if log.context.holds.first(log.topic_partition) is not None:
             self._thinning.thin(log, partial(retention.past_retention, now_ms=now_ms))
+
+    # --- producers ---------------------------------------------------------------------------
+
+    def _expire_soon(self) -> None:
+        """Forget producers that have been silent for long, of a slice of the logs in each turn."""
+        self._in_slices("expiry slice", self._expire)
+
+    def _expire(self, log: Log) -> None:
+        if not log.closed:
+            clock, periods = self._directory.clock, self._directory.periods
+            log.producers.expire(clock.wall_ms(), periods.producer_id_expiration_ms)
 
     # --- removals ----------------------------------------------------------------------------
 

@@ -61,6 +61,8 @@ class LogDirContext(Generic[LogT]):
     disk: Disk
     random: Random
     events: LogDirectoryEvents[LogT]
+    producers_max: int | None = None
+    """Producers that each log remembers at most; None: any number."""
     holds: Holds = field(default_factory=Holds)
     """Who still wants which records: asked before any go."""
     failure: StorageError | None = None

@@ -69,6 +69,7 @@ class LogDirectory:
         parts = DirectoryParts(
             disk, clock, random, path, periods=periods, strategy=strategy, events=self
         )
+        self._parts = parts
         self.path = path
         self.disk = disk
         self.clock = clock
@@ -324,6 +325,10 @@ class LogDirectory:
         running = self._truncations.running or self.futures.running
         files = self.checkpoints.writing or self.at_rest.writing or self.gaps.writing
         return bool(files or running)
+
+    def reconfigure(self, periods: Periods) -> None:
+        """Follow other periods, each from its duty's next turn on."""
+        self._parts.periods = periods
 
     def apply_retention(self) -> None:
         """Apply retention to every log, now."""

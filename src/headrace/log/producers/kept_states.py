@@ -5,6 +5,7 @@ What `ProducerStates` decides by and takes in, and how that is written and read 
 """
 
 from collections.abc import Callable
+from heapq import nsmallest
 from typing import Any, NamedTuple
 
 from headrace.log.producers.producer_snapshot import SnapshotEntry, read_snapshot, write_snapshot
@@ -12,6 +13,7 @@ from headrace.record.batch import BatchHeader
 
 BATCHES_KEPT = 5
 SEQUENCE_MASK = 0x7FFF_FFFF
+_FORGOTTEN_PART = 16
 NONE = -1
 
 
@@ -31,6 +33,7 @@ class Producer:
         "coordinator_epoch",
         "epoch",
         "heard_ms",
+        "marker_offset",
         "timestamp",
         "txn_first_offset",
     )
@@ -44,14 +47,24 @@ class Producer:
         self.heard_ms = NONE
         self.coordinator_epoch = NONE
         self.txn_first_offset = NONE
+        self.marker_offset = NONE
+        """Where its last marker lies, as far as this process has seen it."""
+
+    @property
+    def last_written(self) -> int:
+        """The offset of what was written last for it; -1: not known."""
+        last = self.batches[-1].last_offset if self.batches else NONE
+        return max(last, self.marker_offset)
 
 
 class KeptProducers:
     """All producers of one partition. The three containers stay the same objects."""
 
-    __slots__ = ("decided", "ongoing", "producers")
+    __slots__ = ("_most", "decided", "ongoing", "producers")
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
+        """`most`: as of `ProducerStates`."""
+        self._most = most
         self.producers: dict[int, Producer] = {}
         self.ongoing: dict[int, int] = {}
         """First offsets of open transactions, by producer id."""
@@ -63,6 +76,22 @@ class KeptProducers:
         self.producers.clear()
         self.ongoing.clear()
         self.decided.clear()
+
+    def make_room(self) -> None:
+        """Forget producers that wrote least recently, so that one more is within `most`.
+
+        A sixteenth of them at once: the search looks at all. An open transaction's producer stays.
+        """
+        if self._most is None or len(self.producers) < self._most:
+            return
+        beyond = len(self.producers) - self._most + 1
+        idle = (
+            (producer.last_written, producer_id)
+            for producer_id, producer in self.producers.items()
+            if producer.txn_first_offset < 0
+        )
+        for _, producer_id in nsmallest(max(beyond, self._most // _FORGOTTEN_PART), idle):
+            del self.producers[producer_id]
 
     def snapshot(self) -> bytes:
         """Return the bytes of a `.snapshot`: the last batch of each producer, as Kafka keeps it."""

@@ -55,11 +55,13 @@ class Duplicate(NamedTuple):
 class ProducerStates:
     """All producers of one partition."""
 
-    __slots__ = ("_decided", "_ongoing", "_producers", "kept")
+    __slots__ = ("_decided", "_most", "_ongoing", "_producers", "kept")
 
-    def __init__(self) -> None:
-        self.kept = KeptProducers()
+    def __init__(self, most: int | None = None) -> None:
+        """`most`: producers remembered; those that wrote least recently make room for new ones."""
+        self.kept = KeptProducers(most)
         """What is remembered, to be written and read again."""
+        self._most = most
         self._producers = self.kept.producers
         self._ongoing = self.kept.ongoing
         self._decided = self.kept.decided
@@ -212,6 +214,7 @@ class ProducerStates:
         A marker without an open transaction (empty, or a repeated one) only moves the epochs on.
         """
         producer = self._of_epoch(header.producer_id, header.producer_epoch)
+        producer.marker_offset = offset
         producer.timestamp = header.max_timestamp
         producer.coordinator_epoch = max(producer.coordinator_epoch, marker.coordinator_epoch)
         first = producer.txn_first_offset
@@ -263,6 +266,8 @@ class ProducerStates:
     def _of_epoch(self, producer_id: int, epoch: int) -> Producer:
         producer = self._producers.get(producer_id)
         if producer is None:
+            if self._most is not None and len(self._producers) >= self._most:
+                self.kept.make_room()
             producer = self._producers[producer_id] = Producer(epoch)
         elif producer.epoch != epoch:
             producer.epoch = epoch

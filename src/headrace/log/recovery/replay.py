@@ -36,7 +36,7 @@ def read_producers(log: Log, end: Offset, known: Known) -> tuple[ProducerStates,
     From the newest sound snapshot and what follows it. Snapshots beyond `end` and unreadable ones
     are removed. `.txnindex` files are left as they are.
     """
-    producers = ProducerStates()
+    producers = ProducerStates(log.context.producers_max)
     snapshot = _newest_snapshot(log, producers, end, known)
     at = snapshot
     if at is None:
