@@ -7,6 +7,7 @@ and a topic's own. Orders and sources are Kafka 4.3's (ConfigHelper, DynamicBrok
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
+from itertools import dropwhile
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -29,8 +30,6 @@ from headrace.config.value_types import Definition, Kind, Mode, Value, text_of
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 
 _IDS = ("broker.id", "node.id")
-_ALONE = ("log.roll.ms", "log.roll.jitter.ms", "log.flush.interval.ms")
-"""Topics' defaults of which Kafka 4.3.1 does not show the coarser keys behind them."""
 _SET_FOR_ALL = "min.insync.replicas"
 
 
@@ -161,10 +160,6 @@ class DynamicConfig(NamedTuple):
     ) -> ConfigEntry:
         name = definition.name
         synonyms = [] if definition.synonym is None else self.synonyms(definition.synonym)
-        if definition.synonym in _ALONE:
-            synonyms = [
-                synonym for synonym in synonyms if synonym.name not in COARSER[definition.synonym]
-            ]
         value = text_of(topic_default(effective, name))
         if name in overrides:
             value = text_of(parse_topic_config(name, overrides[name]))
@@ -210,7 +205,10 @@ class DynamicConfig(NamedTuple):
         return {_SET_FOR_ALL: str(self.static.min_insync_replicas), **self.shared}
 
     def synonyms(self, name: str) -> list[Synonym]:
-        """Return where the broker's key `name` has values from, strongest first, defaults last."""
+        """Return where the broker's key `name` has values from, strongest first, defaults last.
+
+        Coarser keys only behind a value of its own, as Kafka has it (ConfigHelper).
+        """
         found: list[Synonym] = []
         names = (name, *COARSER.get(name, ()))
         for key in names:
@@ -223,7 +221,7 @@ class DynamicConfig(NamedTuple):
             default = text_of(BROKER[key].default)
             if default is not None:
                 found.append(Synonym(key, default, ConfigSource.DEFAULT))
-        return found
+        return [*dropwhile(lambda synonym: synonym.name != name, found)]
 
 
 def check_topic_config(config: Mapping[str, str | None]) -> dict[str, str]:

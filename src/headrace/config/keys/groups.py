@@ -107,6 +107,7 @@ class GroupKeys(Keys):
         "At least so long between two assignments of one consumer group; the first is made at"
         " once.",
         at_least=0,
+        mode=Mode.CLUSTER_WIDE,
     )
     group_consumer_min_assignment_interval_ms = key(
         Kind.INT, 0, "The shortest assignment interval a consumer group may be given.", at_least=0

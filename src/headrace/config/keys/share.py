@@ -1,7 +1,7 @@
 """Keys of share groups and of the state they keep (KIP-932). Names and defaults are Kafka 4.3's."""
 
 from headrace.config.keys.row import Keys, key
-from headrace.config.value_types import Kind
+from headrace.config.value_types import Kind, Mode
 
 
 class ShareKeys(Keys):
@@ -34,6 +34,7 @@ class ShareKeys(Keys):
         1000,
         "At least so long between two assignments of one share group; the first is made at once.",
         at_least=0,
+        mode=Mode.CLUSTER_WIDE,
     )
     group_share_min_assignment_interval_ms = key(
         Kind.INT, 0, "The shortest assignment interval a share group may be given.", at_least=0
