@@ -13,12 +13,13 @@ from headrace.config.definitions import (
     nearest_broker_key,
     nearest_topic_key,
 )
+from headrace.config.descriptions import DynamicConfig, check_broker_config
 from headrace.config.entity_settings import EntityConfigs, check_group_config, group_configs
 from headrace.config.keys.entities import match_patterns
 from headrace.config.keys.row import stand_in
 from headrace.config.listeners import parse_listeners
 from headrace.config.value_types import Kind
-from headrace.model.errors import ConfigError
+from headrace.model.errors import ApiError, ConfigError
 
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 
@@ -150,3 +151,17 @@ def test_a_listeners_port_is_65535_at_most() -> None:
     assert listener.port == 65_535
     with pytest.raises(ValueError, match="at most 65535"):
         parse_listeners(["A://h:65536"], {"A": "PLAINTEXT"})
+
+
+@pytest.mark.parametrize("kind", ["consumer", "share"])
+def test_groups_assignment_intervals_are_altered_at_run_time_within_their_bounds(kind: str) -> None:
+    name = f"group.{kind}.assignment.interval.ms"
+    static, _ = load()
+    assert check_broker_config({name: "2000"}, static, shared=True) == {name: "2000"}
+    altered = DynamicConfig(static, shared={name: "2000"})
+    (entry,) = [entry for entry in altered.describe_broker() if entry.name == name]
+    assert (entry.value, entry.read_only) == ("2000", False)
+    default = group_configs().default(f"{kind}.assignment.interval.ms", altered.effective())
+    assert default == 2000
+    with pytest.raises(ApiError, match="INVALID_REQUEST"):
+        check_broker_config({name: "15001"}, static, shared=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.log import retention
 from headrace.log.directory.directory_parts import DirectoryParts
+from headrace.log.directory.periods import Periods
 from headrace.log.directory.thinning import Thinning
 from headrace.log.log import Log
 from headrace.model.errors import StorageError
@@ -42,6 +43,10 @@ class Housekeeping:
         self._every("checkpoint", self._directory.periods.checkpoint_ms, self._checkpoint)
         self._every("retention", self._directory.periods.retention_check_ms, self.retain_soon)
         self._every("expiry", self._directory.periods.producer_expiry_check_ms, self._expire_soon)
+
+    def reconfigure(self, periods: Periods) -> None:
+        """Follow other periods from the next duty on; how often duties are done stays."""
+        self._directory.periods = periods
 
     def stop(self) -> None:
         """End them; removals that wait are left to the next start."""

@@ -69,7 +69,6 @@ class LogDirectory:
         parts = DirectoryParts(
             disk, clock, random, path, periods=periods, strategy=strategy, events=self
         )
-        self._parts = parts
         self.path = path
         self.disk = disk
         self.clock = clock
@@ -327,8 +326,8 @@ class LogDirectory:
         return bool(files or running)
 
     def reconfigure(self, periods: Periods) -> None:
-        """Follow other periods, each from its duty's next turn on."""
-        self._parts.periods = periods
+        """Follow other periods from the next duty on; how often duties are done stays."""
+        self._housekeeping.reconfigure(periods)
 
     def apply_retention(self) -> None:
         """Apply retention to every log, now."""
