@@ -18,7 +18,7 @@ from headrace.client.client import (
 )
 from headrace.client.handshake import InitProducerCall
 from headrace.client.partitioner import StickyPartitioner
-from headrace.client.transport import ClientError, Link, Reply
+from headrace.client.transport import ClientError, Link, Refused, Reply
 from headrace.client.value_batches import bytes_beside
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
@@ -381,7 +381,10 @@ class Producer:
 
     async def _recover(self, error: ApiError | ClientError) -> None:
         """Read what is left to read, forget what was known of the cluster; raise what lasts."""
-        passing = isinstance(error, ClientError) or error.code in RETRIABLE
+        # A refused password or certificate does not pass: no broker is waited for.
+        passing = not isinstance(error, Refused)
+        if isinstance(error, ApiError):
+            passing = error.code in RETRIABLE
         while self._requests:
             try:
                 await self._settle(self._requests.popleft())
@@ -397,4 +400,5 @@ class Producer:
             raise error
         if oldest is None and isinstance(error, ClientError) and not self.client.patient:
             raise error
+        self.client.on_retry(error)
         self.client.known = None

@@ -1,7 +1,9 @@
 """Shipping a growing file: where it goes on, when the place is noted, and what ends it."""
 
 import json
+import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,10 +13,11 @@ import pytest
 
 from headrace.cli.records import follow
 from headrace.cli.records.follow import Shipper, ship
-from headrace.cli.records.sending import Records
+from headrace.cli.records.sending import Records, Sender
 from headrace.cli.records.tail import Mark
 from headrace.cli.shared.broker_options import BrokerOptions
-from headrace.cli.shared.failure import EXIT_FAILED, CommandError
+from headrace.cli.shared.failure import EXIT_FAILED, EXIT_UNREACHABLE, CommandError
+from headrace.client.blocking import BlockingTransport
 from headrace.client.transport import ConnectionLost
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.testing import BrokerThread
@@ -89,7 +92,7 @@ def test_what_is_added_is_sent_and_the_place_behind_it_is_noted(place: Place, tu
     assert (noted["version"], noted["position"]) == (1, 14)
     assert (noted["device"], noted["inode"]) == (status.st_dev, status.st_ino)
     assert slept == [follow.POLL_SECONDS] * 3
-    assert shipper._client.retry_seconds == 0.0, "who is to stop waits for nobody"
+    assert shipper._client.retry_seconds == 0.0, "a stopping shipper waits for no broker"
 
 
 def test_a_new_start_goes_on_behind_what_was_acknowledged(place: Place, turns: Turns) -> None:
@@ -124,7 +127,7 @@ def test_which_file_was_begun_is_noted_before_anything_is_sent(place: Place) -> 
     shipper._turn()
     assert not place.state.exists(), "the file is known, and 8 bytes are too few to be noted"
     shipper._save()
-    assert place.noted()["position"] == 8
+    assert (place.noted()["position"], shipper.shipped, shipper.unacknowledged) == (8, 2, 0)
     assert shipper._unsaved == 0
     shipper._tail.close()
     shipper._client.close()
@@ -288,3 +291,110 @@ def test_a_file_that_is_not_there_yet_is_waited_for_and_that_is_said_once(
     said = capsys.readouterr().err
     assert said.count(f"{place.file}: is not there yet; waiting for it\n") == 1
     assert place.stored() == ["one"]
+
+
+def test_unsent_lines_keep_the_position_at_a_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+    file, state = tmp_path / "a.log", tmp_path / "state"
+    file.write_text("one\ntwo\n")
+    sleep = BlockingTransport.sleep
+
+    async def stop(transport: BlockingTransport, seconds: float) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        await sleep(transport, 0.0)
+
+    monkeypatch.setattr(BlockingTransport, "sleep", stop)
+    cluster = BrokerOptions(bootstrap=address)
+    assert ship(cluster, "t", file, state, Records(), from_end=False) == EXIT_UNREACHABLE
+    assert json.loads(state.read_text())["position"] == 0
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 3, said
+    begun, refused, ended = said
+    assert begun == f"{file}: shipping from byte 0 on to topic t at {address}"
+    assert refused == f"cannot connect to {address}: connection refused; trying again until it answers"
+    assert ended == f"{file}: 0 lines shipped, 2 not shipped; the next start begins with them"
+
+
+def test_lines_the_producer_did_not_accept_are_not_stored_with_those_before(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.write("one\n")
+    shipper = place.shipper()
+    shipper._turn()
+    place.write("two\nthree\n")
+
+    async def lost(lines: list[bytes]) -> None:
+        shipper.stop()
+        raise ConnectionLost("lost")
+
+    monkeypatch.setattr(shipper._sender, "send", lost)
+    shipper.run()
+    assert place.stored() == ["one"]
+    assert place.noted()["position"] == 4
+    assert (shipper.shipped, shipper.unacknowledged) == (1, 2)
+    assert shipper.summary().endswith("1 line shipped, 2 not shipped; the next start begins with them")
+
+
+def test_the_first_lines_of_a_file_that_appears_are_not_stored_unacknowledged(
+    place: Place,
+) -> None:
+    shipper = place.shipper()
+    place.write("one\n")
+    shipper._turn()
+    shipper._tail.lines = lambda: []  # type: ignore[method-assign, misc, assignment]
+    shipper._save = lambda: None  # type: ignore[method-assign]
+    shipper._turn()
+    assert place.noted()["position"] == 0
+    shipper._tail.close()
+    shipper._client.close()
+
+
+def test_a_stop_waits_no_longer_than_stop_seconds_for_acknowledgements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(follow, "STOP_SECONDS", 0.05)
+    file, state = tmp_path / "a.log", tmp_path / "state"
+    file.write_text("one\n")
+    alarm = signal.getsignal(signal.SIGALRM)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        cluster = BrokerOptions(bootstrap=f"127.0.0.1:{silent.getsockname()[1]}")
+        stop = threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT])
+        stop.start()
+        began = time.monotonic()
+        code = ship(cluster, "t", file, state, Records(), from_end=False)
+        assert time.monotonic() - began < 3
+        stop.join()
+    assert code == EXIT_UNREACHABLE
+    assert json.loads(state.read_text())["position"] == 0
+    assert "0 lines shipped, 1 not shipped" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGALRM) is alarm
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
+def test_an_error_that_ends_shipping_is_followed_by_the_summary(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.write("one\ntwo\n")
+
+    async def refused(*_: object) -> None:
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    monkeypatch.setattr(Sender, "send", refused)
+    code = ship(place.cluster, "t", place.file, None, Records(), from_end=False)
+    assert code == EXIT_FAILED
+    error, summary = capsys.readouterr().err.splitlines()[-2:]
+    assert error.startswith("headrace: ")
+    assert "0 lines shipped, 2 not shipped" in summary
+
+
+def test_unread_whole_lines_are_counted_as_not_shipped(place: Place) -> None:
+    place.write("one\ntwo\nthr")
+    shipper = place.shipper()
+    shipper.stop()
+    shipper.run()
+    assert shipper.unacknowledged == 0
+    assert shipper.summary().endswith(": 0 lines shipped, 2 not shipped; the next start begins with them")

@@ -168,8 +168,11 @@ class Reader:
     def _commit(self, printed: Mapping[TopicPartition, int]) -> None:
         self._committed_at = time.monotonic()
         offsets = {partition: Committed(offset) for partition, offset in printed.items()}
-        if self.member is not None and offsets:
-            run(self.member.commit(offsets))
+        if self.member is not None and offsets and not run(self.member.commit(offsets)):
+            note(
+                f"group {self.member.group} has rebalanced: offsets printed since the last commit"
+                " are not committed, and are read again"
+            )
 
     def close(self, printed: Mapping[TopicPartition, int]) -> None:
         """Leave the offsets of what was printed, and the group; waits for no broker that is gone.

@@ -1,8 +1,8 @@
 """`headrace produce --follow FILE`: ships a growing file, each line at least once.
 
-The place reached is noted beside the file (or at `--state`) after its records are acknowledged, so
-a new start goes on there: what was acknowledged but not yet noted is sent again, nothing is left
-out. Brokers that go away are waited for.
+The position is stored next to the file (or at `--state`). It never passes a line whose record is not
+acknowledged: a restart sends lines again that were acknowledged after the position was stored, and
+leaves none out. Unreachable brokers are waited for.
 """
 
 import contextlib
@@ -15,19 +15,28 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
+from headrace.cli.records.consume_outage import Outage
 from headrace.cli.records.sending import Records, Sender
 from headrace.cli.records.tail import Mark, Tail
 from headrace.cli.shared.broker_options import BrokerOptions
-from headrace.cli.shared.failure import EXIT_FAILED, CommandError
-from headrace.cli.shared.output import note
+from headrace.cli.shared.failure import (
+    EXIT_FAILED,
+    EXIT_UNREACHABLE,
+    CommandError,
+    error_json,
+    line_of,
+)
+from headrace.cli.shared.output import counted, note, note_error
 from headrace.client.producer import Producer
 from headrace.client.sync import run
 from headrace.client.transport import ClientError
-from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 
 POLL_SECONDS = 0.2
 SAVE_BYTES = 4 << 20
-"""The place is noted at the latest after so many bytes."""
+"""The position is stored at the latest after so many bytes."""
+STOP_SECONDS = 5.0
+"""How long after a signal acknowledgements are awaited."""
 _STATE_VERSION = 1
 _START_AGAIN = frozenset(
     {
@@ -37,7 +46,14 @@ _START_AGAIN = frozenset(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     }
 )
-"""The broker has forgotten this producer: a new one takes over from the place noted last."""
+"""The broker has forgotten this producer: a new one takes over at the stored position."""
+
+
+class _Overdue(BaseException):
+    """Acknowledgements did not come within STOP_SECONDS of a signal.
+
+    No Exception: it passes through the client, which would retry.
+    """
 
 
 def ship(
@@ -48,13 +64,25 @@ def ship(
     records: Records,
     *,
     from_end: bool,
-) -> None:
-    """Ship `file` until SIGTERM or Ctrl-C. CommandError where another process does so already."""
+) -> int:
+    """Ship `file` until SIGTERM or Ctrl-C; returns the exit code, 0 where no line is left behind.
+
+    CommandError where another process ships with the same position.
+    """
     place = state or file.with_name(f"{file.name}.{topic}.headrace")
     with _locked(place):
         shipper = Shipper(cluster, topic, file, place, records, from_end=from_end)
-        with _stopped_by_signals(shipper):
-            shipper.run()
+        try:
+            with _stopped_by_signals(shipper):
+                shipper.run()
+        except HeadraceError as error:
+            text, code = line_of(error)
+            note_error(text, error_json(error))
+            return code
+        finally:
+            # The last line, also after an error.
+            note(shipper.summary())
+        return EXIT_UNREACHABLE if shipper.unacknowledged else 0
 
 
 class Shipper:
@@ -71,68 +99,116 @@ class Shipper:
         from_end: bool,
     ) -> None:
         self.stopping = False
+        self.shipped = 0
+        """Lines before the stored position, of this run."""
+        self.unacknowledged = 0
+        """Lines read behind the stored position."""
+        self._unread = 0
         self._topic = topic
         self._file = file
         self._waiting = False
-        """Whether it was said that the file is not there yet."""
+        """Whether it was said that the file does not exist yet."""
         self._records = records
         self._place = place
         self._client = cluster.client(patient=True, retry_seconds=float("inf"))
+        self._outage = Outage(self._client)
+        self._outage.await_brokers(float("inf"))
         self._saved = _load(place)
         self._tail = Tail(file, self._saved, from_end=from_end, warn=note)
+        self._sent: Mark | None = None
+        """Behind the last line that the producer has accepted; None: none since the last rewind."""
+        self._sent_lines = 0
+        """Lines between the stored position and `_sent`."""
         self._producer = records.producer(self._client)
         self._sender = Sender(self._producer, topic, records.parser(), records.partition)
         self._unsaved = 0
 
     def stop(self) -> None:
-        """Finish what is under way, and no longer wait for brokers that are gone."""
+        """Finish what is under way, and no longer wait for unreachable brokers."""
         self.stopping = True
         self._client.retry_seconds = 0.0
+        self._client.outage_seconds = 0.0
 
     def run(self) -> None:
         """Ship until told to stop."""
+        self._announce()
         try:
-            while not self.stopping:
-                try:
-                    self._turn()
-                except ApiError as error:
-                    if error.code not in _START_AGAIN:
-                        raise
-                    note(f"the broker has forgotten this producer ({error.code.name}); again")
-                    self._start_again()
-                except ClientError:
-                    if not self.stopping:
-                        raise
+            self._ship()
             with contextlib.suppress(ClientError):
                 self._save()
+        except _Overdue:
+            pass
         finally:
+            self._unread = self._tail.lines_left()
             self._tail.close()
             self._client.close()
 
+    def summary(self) -> str:
+        """Return how many lines were shipped, and how many were not."""
+        left = self.unacknowledged + self._unread
+        text = f"{self._file}: {counted(self.shipped, 'line')} shipped, {left} not shipped"
+        return f"{text}; the next start begins with them" if left else text
+
+    def _announce(self) -> None:
+        mark = self._tail.mark()
+        brokers = ",".join(map(str, self._client.bootstrap))
+        note(
+            f"{self._file}: shipping from byte {mark.position if mark else 0} on to topic"
+            f" {self._topic} at {brokers}"
+        )
+
+    def _ship(self) -> None:
+        while not self.stopping:
+            try:
+                self._turn()
+            except ApiError as error:
+                if error.code not in _START_AGAIN:
+                    raise
+                note(f"the broker has forgotten this producer ({error.code.name}); again")
+                self._start_again()
+            except ClientError:
+                if not self.stopping:
+                    raise
+
     def _turn(self) -> None:
-        if self._tail.mark() is None and not self._waiting:
-            self._waiting = True
-            note(f"{self._file}: is not there yet; waiting for it")
+        if not self._tail.open():
+            if not self._waiting:
+                self._waiting = True
+                note(f"{self._file}: is not there yet; waiting for it")
+            time.sleep(POLL_SECONDS)
+            return
         if self._saved is None:
             # Which file was begun must be known even if it is renamed before its first record
             # is acknowledged.
             self._note(self._tail.mark())
         lines = self._tail.lines()
+        self.unacknowledged += len(lines)
+        if lines:
+            run(self._sender.send(lines))
+        self._sent = self._tail.mark()
+        self._sent_lines += len(lines)
         if not lines:
             self._save()
             time.sleep(POLL_SECONDS)
             return
-        run(self._sender.send(lines))
         run(self._producer.dispatch())
         self._unsaved += sum(map(len, lines)) + len(lines)
         if self._unsaved >= SAVE_BYTES:
             self._save()
 
     def _save(self) -> None:
-        """Have everything acknowledged, then note the place."""
+        """Have all records acknowledged, then store the position behind them.
+
+        Lines that the producer has not accepted, because `send` failed, are not acknowledged: they
+        lie behind `_sent`.
+        """
         run(self._producer.flush())
-        self._note(self._tail.mark())
-        self._unsaved = 0
+        if self._sent_lines:
+            self._outage.brokers_answer()
+        self._note(self._sent)
+        self.shipped += self._sent_lines
+        self.unacknowledged -= self._sent_lines
+        self._sent_lines = self._unsaved = 0
 
     def _note(self, mark: Mark | None) -> None:
         if mark is not None and mark != self._saved:
@@ -145,11 +221,12 @@ class Shipper:
         )
         self._sender.producer = self._producer
         self._tail.rewind(self._saved)
-        self._unsaved = 0
+        self._sent = None
+        self.unacknowledged = self._sent_lines = self._unsaved = 0
 
 
 def _load(place: Path) -> Mark | None:
-    """Return the place noted; None at the first start. CommandError where the note is damaged."""
+    """Return the stored position; None at the first start. CommandError where it is damaged."""
     try:
         state = json.loads(place.read_text("utf-8"))
         if state["version"] != _STATE_VERSION:
@@ -172,7 +249,7 @@ def _load(place: Path) -> Mark | None:
 
 
 def _store(place: Path, mark: Mark) -> None:
-    """Note a place, whole or not at all, also through a power cut."""
+    """Store a position, whole or not at all, also through a power cut."""
     temporary = place.with_name(place.name + ".tmp")
     with temporary.open("w", encoding="utf-8") as file:
         json.dump({"version": _STATE_VERSION, **mark._asdict()}, file)
@@ -194,16 +271,25 @@ def _locked(place: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stopped_by_signals(shipper: Shipper) -> Iterator[None]:
-    """End the work after the next acknowledgement on SIGTERM and Ctrl-C, a second one at once."""
+    """End the work after the next acknowledgement on SIGTERM and Ctrl-C, a second one at once.
+
+    A broker that does not answer within STOP_SECONDS is no longer waited for.
+    """
 
     def stop(number: int, frame: FrameType | None) -> None:
         if shipper.stopping:
             raise KeyboardInterrupt
         shipper.stop()
+        signal.setitimer(signal.ITIMER_REAL, STOP_SECONDS)
+
+    def overdue(number: int, frame: FrameType | None) -> None:
+        raise _Overdue
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    before[signal.SIGALRM] = signal.signal(signal.SIGALRM, overdue)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)

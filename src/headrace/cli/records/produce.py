@@ -53,7 +53,7 @@ def produce(
     topic_flag: Annotated[str | None, Parameter(name="--topic", show=False)] = None,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
-) -> None:
+) -> int:
     """Send lines to a topic, each a record."""
     if topic_flag is not None:
         files = files if topic is None else (Path(topic), *files)
@@ -66,8 +66,7 @@ def produce(
             raise UsageError("--follow: takes no other files")
         from headrace.cli.records.follow import ship
 
-        ship(cluster, topic, follow.file, follow.state, records, from_end=follow.from_end)
-        return
+        return ship(cluster, topic, follow.file, follow.state, records, from_end=follow.from_end)
     with cluster.client() as client:
         producer = records.producer(client)
         began = time.monotonic()
@@ -85,6 +84,7 @@ def produce(
             note(f"acknowledged: {counted(producer.acknowledged, 'record')}{_places(producer)}")
             raise
     _report(producer, topic, time.monotonic() - began, json=json)
+    return 0
 
 
 async def _tombstone(

@@ -17,6 +17,7 @@ from typing import NamedTuple
 HEAD_BYTES = 256
 LINE_BYTES_MAX = 1_000_000
 """A longer line fits no record of default size: it is passed over, and said so."""
+_COUNTED_BYTES = 4 << 20
 QUIET_SECONDS = 1.0
 """A renamed file is left when nothing was added for this long: writers reopen late."""
 
@@ -49,6 +50,10 @@ class Tail:
         elif self._open(path, 0) and from_end:
             self._position = os.fstat(self._descriptor).st_size
 
+    def open(self) -> bool:
+        """Open the file at its beginning unless one is open; tell whether one is."""
+        return self._descriptor >= 0 or self._open(self.path, 0)
+
     def close(self) -> None:
         """Close the file."""
         if self._descriptor >= 0:
@@ -74,7 +79,7 @@ class Tail:
 
     def lines(self, bytes_max: int = 1 << 20) -> list[bytes]:
         """Return the next whole lines without their ends; none where there are none yet."""
-        if self._descriptor < 0 and not self._open(self.path, 0):
+        if not self.open():
             return []
         size, head = min(HEAD_BYTES, self._position), self._head_now
         if os.fstat(self._descriptor).st_size < self._position or (
@@ -86,6 +91,14 @@ class Tail:
             self._grew = time.monotonic()
             return found
         return self._leave_if_rotated()
+
+    def lines_left(self) -> int:
+        """Return how many whole lines of the open file were not handed out; 0 without a file."""
+        count, at = 0, self._position
+        while self._descriptor >= 0 and (data := os.pread(self._descriptor, _COUNTED_BYTES, at)):
+            count += data.count(b"\n")
+            at += len(data)
+        return count
 
     def _open(self, path: Path, position: int) -> bool:
         try:
