@@ -315,7 +315,9 @@ def test_unsent_lines_keep_the_position_at_a_stop(
     assert len(said) == 3, said
     begun, refused, ended = said
     assert begun == f"{file}: shipping from byte 0 on to topic t at {address}"
-    assert refused == f"cannot connect to {address}: connection refused; trying again until it answers"
+    assert (
+        refused == f"cannot connect to {address}: connection refused; trying again until it answers"
+    )
     assert ended == f"{file}: 0 lines shipped, 2 not shipped; the next start begins with them"
 
 
@@ -336,7 +338,9 @@ def test_lines_the_producer_did_not_accept_are_not_stored_with_those_before(
     assert place.stored() == ["one"]
     assert place.noted()["position"] == 4
     assert (shipper.shipped, shipper.unacknowledged) == (1, 2)
-    assert shipper.summary().endswith("1 line shipped, 2 not shipped; the next start begins with them")
+    assert shipper.summary().endswith(
+        "1 line shipped, 2 not shipped; the next start begins with them"
+    )
 
 
 def test_the_first_lines_of_a_file_that_appears_are_not_stored_unacknowledged(
@@ -397,4 +401,6 @@ def test_unread_whole_lines_are_counted_as_not_shipped(place: Place) -> None:
     shipper.stop()
     shipper.run()
     assert shipper.unacknowledged == 0
-    assert shipper.summary().endswith(": 0 lines shipped, 2 not shipped; the next start begins with them")
+    assert shipper.summary().endswith(
+        ": 0 lines shipped, 2 not shipped; the next start begins with them"
+    )
