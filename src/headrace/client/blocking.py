@@ -15,10 +15,10 @@ from headrace.client.transport import (
     RESPONSE_BYTES_MAX,
     Address,
     Buffer,
-    CannotConnect,
     ClientError,
     ConnectionLost,
     TimedOut,
+    Unanswered,
     cannot_connect,
     connection_lost,
 )
@@ -186,5 +186,5 @@ def open_socket(address: Address, seconds: float, tls: "SSLContext | None" = Non
         if connection is not None:
             connection.close()
         if isinstance(error, TimeoutError):
-            raise CannotConnect(f"cannot connect to {address}: no answer") from None
+            raise Unanswered(f"cannot connect to {address}: no answer") from None
         raise cannot_connect(address, error) from None

@@ -19,6 +19,7 @@ from headrace.client.transport import (
     Refused,
     TimedOut,
     Transport,
+    Unanswered,
 )
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.wire.kafka.frame import parse_response
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONNECT_SECONDS = 10.0
+"""How long a new connection may take, until the broker knows its versions and user."""
+NEXT_ADDRESS_SECONDS = 2.0
+"""How long one of several addresses is waited for before the next is tried."""
 BACKOFF_SECONDS_MIN = 0.05
 BACKOFF_SECONDS_MAX = 1.0
 _SESSION_USED = 0.85
@@ -72,6 +76,8 @@ class Client:
         self._coordinators: dict[tuple[int, str], Address] = {}
         self._over: dict[Address, float] = {}
         """When the sessions end that brokers have set an end to (KIP-368)."""
+        self._silent: set[Address] = set()
+        """Addresses that did not answer in time when a connection was last tried."""
 
     def __enter__(self) -> Self:
         return self
@@ -85,8 +91,11 @@ class Client:
             link.close()
         self._links.clear()
 
-    async def link_to(self, address: Address) -> Link:
-        """Return a connection to `address`, made where there is none, its API versions known."""
+    async def link_to(self, address: Address, seconds: float = CONNECT_SECONDS) -> Link:
+        """Return a connection to `address`, made where there is none, its API versions known.
+
+        `seconds`: how long each step of making it may take.
+        """
         if address.local_path is not None and self.bootstrap[0].local_path is not None:
             address = self.bootstrap[0]  # the same socket, which it may see under another path
         link = self._links.get(address)
@@ -94,17 +103,22 @@ class Client:
             if self.transport.now() < self._over.get(address, float("inf")):
                 return link
             link.retire()  # the broker would end it: a new connection authenticates anew
-        link = await self.connect(address)
+        link = await self.connect(address, seconds)
         self._links[address] = link
         return link
 
-    async def connect(self, address: Address) -> Link:
-        """Make a new connection to `address`, its API versions known and who we are, too."""
-        link = await self.transport.connect(address, CONNECT_SECONDS)
+    async def connect(self, address: Address, seconds: float = CONNECT_SECONDS) -> Link:
+        """Make a new connection to `address`, its API versions known and this client authenticated.
+
+        A broker that accepts connections and does not answer, a paused one, is given up after
+        `seconds`, not after the time that a request may take. TimedOut.
+        """
+        link = await self.transport.connect(address, seconds)
+        seconds = min(seconds, self.request_timeout_seconds)
         try:
-            link.versions = await self.ask(link, VersionsCall())
+            link.versions = await self.ask(link, VersionsCall(), seconds=seconds)
             if self.credentials is not None and address.local_path is None:
-                await self._authenticate(link, self.credentials)
+                await self._authenticate(link, self.credentials, seconds)
         except ConnectionLost as error:
             link.close()
             raise ConnectionLost(f"{error} (is this a Kafka listener without TLS?)") from None
@@ -113,16 +127,22 @@ class Client:
             raise
         return link
 
-    async def _authenticate(self, link: Link, credentials: "Credentials") -> None:
+    async def _authenticate(self, link: Link, credentials: "Credentials", seconds: float) -> None:
         from headrace.client.security import authenticate
 
-        lifetime_ms = await authenticate(credentials, lambda call: self.ask(link, call))
+        lifetime_ms = await authenticate(
+            credentials, lambda call: self.ask(link, call, seconds=seconds)
+        )
         self._over.pop(link.address, None)
         if lifetime_ms:
             self._over[link.address] = self.transport.now() + _SESSION_USED * lifetime_ms / 1000
 
     async def any_link(self) -> Link:
-        """Return a connection to any broker: an open one, else the first that answers."""
+        """Return a connection to any broker: an open one, else the first that answers.
+
+        Each of several addresses is first given NEXT_ADDRESS_SECONDS, those last that did not
+        answer before. Only where none answers, silent ones are tried once more for longer.
+        """
         for link in self._links.values():
             if not link.closed:
                 return await self.link_to(link.address)
@@ -131,23 +151,44 @@ class Client:
             addresses += [
                 address for address in self.known.brokers.values() if address not in addresses
             ]
+        addresses.sort(key=self._silent.__contains__)
+        tries = [(address, NEXT_ADDRESS_SECONDS) for address in addresses]
+        if len(addresses) <= 1:
+            tries = [(address, CONNECT_SECONDS) for address in addresses]
         failure: ClientError | None = None
-        for address in addresses:
+        for address, seconds in tries:
             try:
-                return await self.link_to(address)
+                link = await self.link_to(address, seconds)
             except ClientError as error:
                 failure = failure or error
+                if isinstance(error, Unanswered | TimedOut):
+                    self._silent.add(address)
+                    if seconds < CONNECT_SECONDS:
+                        tries.append((address, CONNECT_SECONDS))
+                continue
+            self._silent.discard(address)
+            return link
         raise failure or CannotConnect("no broker's address is known")
 
-    async def ask(self, link: Link, call: Call[T], *, wait_seconds: float = 0.0) -> T:
+    async def ask(
+        self,
+        link: Link,
+        call: Call[T],
+        *,
+        wait_seconds: float = 0.0,
+        seconds: float | None = None,
+    ) -> T:
         """Send `call` and wait for its answer; `wait_seconds`: the broker's own waiting time.
+
+        `seconds`: how long to wait in place of `request_timeout_seconds`.
 
         ApiError UNSUPPORTED_VERSION where the two sides share no version.
         """
         version = common_version(link.versions, call)
         frame = call.encode(version, link.next_correlation_id(), self.client_id)
         reply = link.send(frame)
-        response = await reply.wait(self.request_timeout_seconds + wait_seconds)
+        timeout = self.request_timeout_seconds if seconds is None else seconds
+        response = await reply.wait(timeout + wait_seconds)
         _, body = parse_response(response, call.key, version)
         return call.decode(version, response[body:])
 

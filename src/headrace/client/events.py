@@ -11,10 +11,10 @@ from headrace.client.transport import (
     RESPONSE_BYTES_MAX,
     Address,
     Buffer,
-    CannotConnect,
     ClientError,
     ConnectionLost,
     TimedOut,
+    Unanswered,
     cannot_connect,
     connection_lost,
 )
@@ -203,7 +203,7 @@ class EventTransport:
             async with asyncio.timeout(seconds):
                 return await self._connect(lambda: EventLink(address), *address)
         except TimeoutError:
-            raise CannotConnect(f"cannot connect to {address}: no answer") from None
+            raise Unanswered(f"cannot connect to {address}: no answer") from None
         except OSError as error:
             raise cannot_connect(address, error) from None
 

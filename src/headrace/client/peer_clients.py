@@ -8,7 +8,7 @@ after a while, and told by one line a minute.
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.client.client import Client
+from headrace.client.client import CONNECT_SECONDS, Client
 from headrace.client.security import AuthenticationFailed
 from headrace.client.transport import Address, ClientError, Link, Transport, Untrusted
 
@@ -76,12 +76,12 @@ class PeerClient(Client):
 
     refusals: Refusals
 
-    async def connect(self, address: Address) -> Link:
+    async def connect(self, address: Address, seconds: float = CONNECT_SECONDS) -> Link:
         """Make a new connection, unless the peer has refused one only now."""
         now = self.transport.now
         self.refusals.check(address, now())
         try:
-            link = await super().connect(address)
+            link = await super().connect(address, seconds)
         except (AuthenticationFailed, Untrusted) as error:
             self.refusals.refused(address, error, now())
             raise

@@ -15,7 +15,7 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from headrace.client.blocking import BlockingTransport, open_socket
-from headrace.client.client import Client, common_version
+from headrace.client.client import CONNECT_SECONDS, Client, common_version
 from headrace.client.fetch import FetchCall, Fetched, Wanted, fetch_call, read_fetched
 from headrace.client.handshake import VersionsCall
 from headrace.client.transport import (
@@ -97,12 +97,13 @@ class FetchConnection:
         tls: "SSLContext | None" = None,
         credentials: "Credentials | None" = None,
     ) -> None:
-        """Connect; `tls` and `credentials` as in `connect`."""
+        """Connect, each step within CONNECT_SECONDS; `tls` and `credentials` as in `connect`."""
         self.address = address
         self.client_id = client_id
         self.timeout_seconds = timeout_seconds
         self.versions: dict[int, tuple[int, int]] = {}
-        self._socket = open_socket(address, timeout_seconds, tls)
+        self._connect_seconds = min(timeout_seconds, CONNECT_SECONDS)
+        self._socket = open_socket(address, self._connect_seconds, tls)
         self._buffer = bytearray(_BUFFER_BYTES_MIN)
         self._correlation_id = 0
         self._asked: deque[tuple[FetchCall, int, float, Sequence[Wanted]]] = deque()
@@ -199,7 +200,7 @@ class FetchConnection:
     def _shake_hands(self) -> None:
         call = VersionsCall()
         self._send(b"".join(call.encode(0, self.next_correlation_id(), self.client_id)))
-        frame = self._receive(self.timeout_seconds)
+        frame = self._receive(self._connect_seconds)
         self.versions = call.decode(0, frame[parse_response(frame, call.key, 0)[1] :])
 
     def _authenticate(self, credentials: "Credentials") -> None:
@@ -208,7 +209,7 @@ class FetchConnection:
         async def ask(call: "Call[Any]") -> object:
             version = common_version(self.versions, call)
             self._send(b"".join(call.encode(version, self.next_correlation_id(), self.client_id)))
-            frame = self._receive(self.timeout_seconds)
+            frame = self._receive(self._connect_seconds)
             return call.decode(version, frame[parse_response(frame, call.key, version)[1] :])
 
         run(authenticate(credentials, ask))

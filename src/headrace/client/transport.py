@@ -42,6 +42,10 @@ class CannotConnect(ClientError):
     """Nobody answers at the address."""
 
 
+class Unanswered(CannotConnect):
+    """The address did not answer a connection attempt in time."""
+
+
 class Refused(ClientError):
     """One side does not believe who the other says it is: trying again is of no use."""
 

@@ -223,3 +223,13 @@ def test_a_request_that_cannot_be_sent_is_told_as_the_end_of_the_connection(pair
     with pytest.raises(ConnectionLost, match=r"127\.0\.0\.1:9: connection lost: "):
         connection.send([WANTED])
     assert connection.closed
+
+
+def test_a_silent_broker_is_given_up_after_the_time_to_connect(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sync, "CONNECT_SECONDS", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = Address(*silent.getsockname())
+        with pytest.raises(TimedOut):
+            FetchConnection(address, timeout_seconds=60)

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,8 @@ from headrace.client.calls import ColdCall
 from headrace.client.client import (
     BACKOFF_SECONDS_MAX,
     BACKOFF_SECONDS_MIN,
+    CONNECT_SECONDS,
+    NEXT_ADDRESS_SECONDS,
     Client,
     common_version,
 )
@@ -21,10 +24,12 @@ from headrace.client.transport import (
     ConnectionLost,
     Link,
     TimedOut,
+    Unanswered,
     parse_bootstrap,
 )
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.wire.kafka.api import ApiKey
+from tests.support.hand_cluster import HandCluster
 from tests.support.hand_transport import HandTransport
 
 LEADERLESS = ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
@@ -159,6 +164,90 @@ def test_brokers_heard_of_are_tried_too_after_those_named_first_and_each_once() 
     with pytest.raises(CannotConnect, match="h:1"):
         run(client.any_link())
     assert transport.tried == [1, 2, 3, 4]
+
+
+class _SilentLink:
+    """A connection whose broker never answers: a paused virtual machine."""
+
+    closed = False
+
+    def __init__(self, transport: "_Silent", address: Address) -> None:
+        self.versions: dict[int, tuple[int, int]] = {}
+        self._transport = transport
+        self.address = address
+
+    def next_correlation_id(self) -> int:
+        return 1
+
+    def send(self, frame: object, *, answered: bool = True) -> "_SilentLink":
+        return self
+
+    async def wait(self, seconds: float) -> memoryview:
+        self._transport.seconds += seconds
+        raise TimedOut(f"{self.address}: no answer in time")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class _Silent(HandCluster):
+    """A cluster in which the brokers at some ports accept connections and never answer."""
+
+    silent: frozenset[int] = frozenset()
+    unanswered_ports: frozenset[int] = frozenset()
+
+    async def connect(self, address: Address, seconds: float) -> Any:
+        if address.port in self.unanswered_ports:
+            self.seconds += seconds
+            raise Unanswered(str(address))
+        if address.port in self.silent:
+            return _SilentLink(self, address)
+        return await super().connect(address, seconds)
+
+
+@pytest.mark.parametrize("kind", ["silent", "unanswered_ports"])
+def test_the_next_address_is_tried_after_a_short_wait(kind: str) -> None:
+    cluster = _Silent()
+    setattr(cluster, kind, frozenset({1}))
+    began = cluster.seconds
+    client = Client(cluster, [Address("h", 1), Address("h", 0)], request_timeout_seconds=15)
+    run(client.metadata())
+    assert cluster.seconds - began == NEXT_ADDRESS_SECONDS
+    assert cluster.slept == []
+    client.close()
+    run(client.metadata())
+    assert cluster.seconds - began == NEXT_ADDRESS_SECONDS, "the silent address is tried last"
+
+
+def test_an_address_that_answers_again_takes_its_place_again() -> None:
+    cluster = _Silent()
+    cluster.silent = frozenset({0, 1})
+    client = Client(cluster, [Address("h", 1), Address("h", 0)], retry_seconds=0)
+    with pytest.raises(TimedOut):
+        run(client.metadata())
+    cluster.silent = frozenset()
+    assert run(client.any_link()).address.port == 1
+    assert client._silent == {Address("h", 0)}
+
+
+def test_silent_addresses_get_the_whole_time_only_when_no_other_answers() -> None:
+    cluster = _Silent()
+    cluster.silent = frozenset({0, 1})
+    began = cluster.seconds
+    client = Client(cluster, [Address("h", 1), Address("h", 0)], retry_seconds=0)
+    with pytest.raises(TimedOut, match="h:1"):
+        run(client.metadata())
+    assert cluster.seconds - began == 2 * (NEXT_ADDRESS_SECONDS + CONNECT_SECONDS)
+
+
+def test_one_silent_address_is_given_up_after_the_time_to_connect() -> None:
+    cluster = _Silent()
+    cluster.silent = frozenset({1})
+    began = cluster.seconds
+    client = Client(cluster, [Address("h", 1)], request_timeout_seconds=30, retry_seconds=0)
+    with pytest.raises(TimedOut):
+        run(client.metadata())
+    assert cluster.seconds - began == CONNECT_SECONDS
 
 
 def test_an_outage_has_its_own_time_and_errors_theirs_behind_it() -> None:

@@ -1,8 +1,8 @@
 """`headrace produce --follow FILE`: ships a growing file, each line at least once.
 
-The position is stored next to the file (or at `--state`). It never passes a line whose record is not
-acknowledged: a restart sends lines again that were acknowledged after the position was stored, and
-leaves none out. Unreachable brokers are waited for.
+The position is stored next to the file (or at `--state`). It never passes a line whose record is
+not acknowledged: a restart sends lines again that were acknowledged after the position was stored,
+and leaves none out. Unreachable brokers are waited for.
 """
 
 import contextlib
