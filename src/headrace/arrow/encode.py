@@ -48,7 +48,8 @@ class RowEncoder:
         """`partitions`: how many a topic has. `batch_bytes`: of a batch before it is compressed;
         only a record that is larger by itself makes a larger one."""
         self._partitions = partitions
-        self._batch_bytes = batch_bytes
+        self.batch_bytes = batch_bytes
+        """May be lowered between two calls of `encode`."""
         self._codec = codec
         self._encode, self._divide = records_encoder()
         self._out = np.empty(batch_bytes, np.uint8)
@@ -117,7 +118,7 @@ class RowEncoder:
         state = np.zeros(ENCODE_SLOTS, np.int64)
         state[EncodeSlot.NEXT] = begin
         while state[EncodeSlot.NEXT] < end:
-            outcome = self._encode(state, order, end, self._out, self._batch_bytes, *buffers)
+            outcome = self._encode(state, order, end, self._out, self.batch_bytes, *buffers)
             if outcome == Encoded.TOO_LARGE:
                 self._out = np.empty(int(state[EncodeSlot.NEEDED]), np.uint8)
                 continue

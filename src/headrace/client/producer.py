@@ -7,7 +7,7 @@ order; when one fails, those behind it wait for their answers and are sent again
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from headrace.client.calls import RETRIABLE, HotCall, error_code
 from headrace.client.client import (
@@ -18,6 +18,7 @@ from headrace.client.client import (
 )
 from headrace.client.handshake import InitProducerCall
 from headrace.client.partitioner import StickyPartitioner
+from headrace.client.producer_batch import TOO_LARGE, Batch
 from headrace.client.transport import ClientError, Link, Refused, Reply
 from headrace.client.value_batches import bytes_beside
 from headrace.model.errors import ApiError, ErrorCode
@@ -42,27 +43,6 @@ _OUT_OF_ORDER = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNK
 
 
 @dataclass(slots=True)
-class _Batch:
-    """Records of one partition that travel together."""
-
-    partition: TopicPartition
-    records: list[Record] = field(default_factory=list)
-    size: int = 0
-    keyed: bool = False
-    sequence: int = -1
-    encoded: EncodedRecords | None = None
-    """In place of `records`: what was encoded elsewhere."""
-    data: bytes = b""
-    first_sent: float = 0.0
-    in_flight: bool = False
-    done: bool = False
-
-    @property
-    def count(self) -> int:
-        return len(self.records) if self.encoded is None else self.encoded.record_count
-
-
-@dataclass(slots=True)
 class _Request:
     """A request whose answer has not been read."""
 
@@ -70,7 +50,7 @@ class _Request:
     version: int
     call: HotCall[codec.ProduceRequest, codec.ProduceResponse]
     reply: Reply
-    batches: list[_Batch]
+    batches: list[Batch]
 
 
 class Producer:
@@ -91,6 +71,7 @@ class Producer:
         self.acks = acks
         self.compression = compression
         self.batch_bytes = batch_bytes
+        """Of a batch; lowered where a topic refuses a batch as too large."""
         self.create_topics = create_topics
         self.idempotent = acks == -1 if idempotent is None else idempotent
         self.acknowledged = 0
@@ -106,8 +87,8 @@ class Producer:
         self._sequences: dict[TopicPartition, int] = {}
         self._counts: dict[str, int] = {}
         self._partitioners: dict[str, StickyPartitioner] = {}
-        self._open: dict[TopicPartition, _Batch] = {}
-        self._queues: dict[TopicPartition, deque[_Batch]] = {}
+        self._open: dict[TopicPartition, Batch] = {}
+        self._queues: dict[TopicPartition, deque[Batch]] = {}
         self._requests: deque[_Request] = deque()
         self._queued = 0
 
@@ -142,7 +123,7 @@ class Producer:
             self._seal(batch)
             batch = None
         if batch is None:
-            batch = self._open[where] = _Batch(where)
+            batch = self._open[where] = Batch(where)
         batch.records.append(Record(0, timestamp, key, value, headers))
         batch.size += size
         batch.keyed = batch.keyed or key is not None
@@ -185,7 +166,7 @@ class Producer:
         if where in self._open:
             self._seal(self._open[where])
         size = size or len(encoded.payload)
-        self._seal(_Batch(where, size=size, keyed=keyed, encoded=encoded))
+        self._seal(Batch(where, size=size, keyed=keyed, encoded=encoded))
         await self._advance(BUFFERED_BATCHES_MAX)
 
     async def dispatch(self) -> None:
@@ -199,7 +180,7 @@ class Producer:
         await self.dispatch()
         await self._advance(0)
 
-    def _seal(self, batch: _Batch) -> None:
+    def _seal(self, batch: Batch) -> None:
         """Close a batch and put it in its partition's queue."""
         self._open.pop(batch.partition, None)
         if not batch.keyed:
@@ -237,8 +218,8 @@ class Producer:
             for leader, batches in by_leader.items():
                 await self._send(await self.client.broker(leader), batches)
 
-    async def _next_batches(self) -> dict[int, list[_Batch]]:
-        ready: list[_Batch] = []
+    async def _next_batches(self) -> dict[int, list[Batch]]:
+        ready: list[Batch] = []
         for queue in self._queues.values():
             for batch in queue:
                 if not batch.in_flight:
@@ -250,12 +231,12 @@ class Producer:
         topics = {batch.partition.topic for batch in ready}
         if known is None or not topics <= known.topics.keys():
             known = await self.client.metadata(sorted(topics))
-        by_leader: dict[int, list[_Batch]] = {}
+        by_leader: dict[int, list[Batch]] = {}
         for batch in ready:
             by_leader.setdefault(known.leader(*batch.partition), []).append(batch)
         return by_leader
 
-    async def _send(self, link: Link, batches: list[_Batch]) -> None:
+    async def _send(self, link: Link, batches: list[Batch]) -> None:
         topics: dict[str, list[codec.PartitionData]] = {}
         for batch in batches:
             self._encode(batch)
@@ -296,7 +277,7 @@ class Producer:
             return
         self._requests.append(_Request(link, version, call, reply, batches))
 
-    def _encode(self, batch: _Batch) -> None:
+    def _encode(self, batch: Batch) -> None:
         """Give a batch its sequence and its bytes, once: a repetition must be the same bytes."""
         if batch.data:
             return
@@ -351,20 +332,35 @@ class Producer:
                 self._delivered(batch, offset)
                 continue
             batch.in_flight = False
+            if code in TOO_LARGE and batch.count > 1:
+                self._halve(batch)
+                continue
             # Behind a batch that failed, a gap in the sequence is only its consequence.
             if failure is None or failure.code in RETRIABLE:
                 failure = self._failure(batch, code, text)
         if failure is not None:
             raise failure
 
-    def _failure(self, batch: _Batch, code: ErrorCode, text: str) -> ApiError:
+    def _failure(self, batch: Batch, code: ErrorCode, text: str) -> ApiError:
         is_first = self._queues[batch.partition][0] is batch
         if code in _OUT_OF_ORDER and not is_first:
             code = ErrorCode.NETWORK_EXCEPTION
+        if code in TOO_LARGE:
+            text = "; ".join(filter(None, (batch.only_record(), text)))
         detail = f" ({text})" if text else ""
         return ApiError(code, f"{batch.partition}: not stored{detail}")
 
-    def _delivered(self, batch: _Batch, offset: int) -> None:
+    def _halve(self, batch: Batch) -> None:
+        """Put two halves in the place of a batch that is too large; smaller ones follow."""
+        queue = self._queues[batch.partition]
+        at = queue.index(batch)
+        del queue[at]
+        for half in reversed(batch.halves()):
+            queue.insert(at, half)
+        self._queued += 1
+        self.batch_bytes = min(self.batch_bytes, max(batch.size // 2, 1))
+
+    def _delivered(self, batch: Batch, offset: int) -> None:
         """Take an acknowledged batch out of its queue and count its records."""
         batch.done = True
         queue = self._queues[batch.partition]

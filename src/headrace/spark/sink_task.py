@@ -147,7 +147,7 @@ class _Task:
         self._options = options
         self._token = token
         self._added: set[TopicPartition] = set()
-        self.producer = Producer(client, compression=options.codec)
+        self.producer = Producer(client, compression=options.codec, batch_bytes=options.batch_bytes)
         self.writer: Writer | None = None
         self.rows = 0
         self._encoder = RowEncoder(
@@ -158,6 +158,7 @@ class _Task:
 
     def write(self, rows: pa.Table) -> None:
         """Send these rows; returns before all are acknowledged."""
+        self._encoder.batch_bytes = self.producer.batch_bytes
         encoded = list(self._encoder.encode(rows, self._options.topic))
         if self._token is not None:
             self._add({partition for partition, _ in encoded} - self._added)

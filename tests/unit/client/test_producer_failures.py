@@ -86,11 +86,11 @@ def test_who_leads_is_asked_for_anew_after_a_failure_and_only_then() -> None:
 def test_what_will_not_pass_is_raised_at_once_with_partition_and_reason(text: str | None) -> None:
     cluster = HandCluster()
     producer = producer_of(cluster)
-    cluster.answers = [refused(ErrorCode.MESSAGE_TOO_LARGE, text)]
+    cluster.answers = [refused(ErrorCode.INVALID_RECORD, text)]
     send(producer)
     with pytest.raises(ApiError) as raised:
         run(producer.flush())
-    assert raised.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert raised.value.code is ErrorCode.INVALID_RECORD
     reason = " (the reason)" if text else ""
     assert str(raised.value).endswith(f"t-0: not stored{reason}")
     assert cluster.slept == []

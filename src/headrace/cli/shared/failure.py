@@ -44,7 +44,7 @@ _ADVICE = {
     " the controller's machine",
     ErrorCode.TOPIC_ALREADY_EXISTS: "use --if-not-exists to accept that",
     ErrorCode.NON_EMPTY_GROUP: "the group has members; stop them first",
-    ErrorCode.MESSAGE_TOO_LARGE: "raise the topic's max.message.bytes or send less",
+    ErrorCode.MESSAGE_TOO_LARGE: "raise the topic's max.message.bytes or send a smaller record",
     ErrorCode.NOT_ENOUGH_REPLICAS: "fewer replicas are in sync than min.insync.replicas asks for",
     ErrorCode.KAFKA_STORAGE_ERROR: "the records are damaged or the broker's disk failed: its own"
     " log says which. To read on behind damaged ones: headrace consume -p PARTITION -o OFFSET",
