@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from headrace.cli.main import run as command
 from headrace.net import handshakes
 from headrace.testing import BrokerThread
+from headrace.wire.first_bytes import TLS_ALERT
 from tests.support.certificates import OPEN, Authority, Certificate
 from tests.support.sasl_kit import PASSWORD, PLAIN_USERS, USER, add_scram_users
 
@@ -248,10 +249,11 @@ def test_plain_text_to_a_tls_port_is_closed_with_one_line(
     with socket.create_connection(("127.0.0.1", broker.port)) as plain:
         plain.settimeout(SECONDS)
         plain.sendall(b"\0\0\0\x0a\0\x12\0\0\0\0\0\1\xff\xff")
+        assert plain.recv(99) == TLS_ALERT
         assert plain.recv(1) == b""
     lines = [one.message for one in caplog.records if one.levelno >= logging.WARNING]
     assert len(lines) == 1
-    assert "does not speak TLS" in lines[0]
+    assert "set security.protocol=SSL there" in lines[0]
     still_serves(broker, authority)
 
 
@@ -265,7 +267,7 @@ def test_tls_to_a_plain_port_is_closed_with_one_line(
         context_of(authority).wrap_socket(plain, server_hostname="localhost")
     lines = [one.message for one in caplog.records if one.levelno >= logging.WARNING]
     assert len(lines) == 1
-    assert "its client speaks TLS" in lines[0]
+    assert "this is a TLS client at a Kafka listener without TLS; SSL listens on" in lines[0]
 
 
 def test_half_a_handshake_and_silence_hurts_nobody_and_ends(

@@ -21,6 +21,7 @@ from headrace.client.transport import (
     Unanswered,
     cannot_connect,
     connection_lost,
+    unreadable_answer,
 )
 
 if TYPE_CHECKING:
@@ -95,9 +96,11 @@ class BlockingLink:
         """Read the next answer and give it to whom it belongs."""
         if self._socket is None or not self._waiting:
             raise ConnectionLost(f"{self._address}: connection lost")
-        (size,) = _LENGTH.unpack(self._read(4, deadline))
+        head = self._read(4, deadline)
+        (size,) = _LENGTH.unpack(head)
         if not 4 <= size <= RESPONSE_BYTES_MAX:
-            raise self._lost(f"an answer of {size} bytes announced")
+            self.close()
+            raise unreadable_answer(self._address, head)
         frame = self._read(size, deadline)
         self._waiting.popleft().arrived(memoryview(frame))
         if self._retiring:

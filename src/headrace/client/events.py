@@ -17,6 +17,7 @@ from headrace.client.transport import (
     Unanswered,
     cannot_connect,
     connection_lost,
+    unreadable_answer,
 )
 
 _LENGTH = struct.Struct(">i")
@@ -125,7 +126,8 @@ class EventLink(asyncio.BufferedProtocol):
         while self._filled - at >= _LENGTH_BYTES:
             (size,) = _LENGTH.unpack_from(scratch, at)
             if not _LENGTH_BYTES <= size <= RESPONSE_BYTES_MAX or not self._waiting:
-                self._give_up(f"connection ended: an answer of {size} bytes announced")
+                first = bytes(scratch[at : at + _LENGTH_BYTES])
+                self._end(unreadable_answer(self._address, first))
                 return
             begin, end = at + _LENGTH_BYTES, at + _LENGTH_BYTES + size
             if end > self._filled:

@@ -25,6 +25,7 @@ from headrace.client.transport import (
     TimedOut,
     connection_lost,
     parse_bootstrap,
+    unreadable_answer,
 )
 from headrace.model.invariant import InvariantError
 from headrace.wire.kafka.frame import parse_response
@@ -227,7 +228,8 @@ class FetchConnection:
         self._fill(memoryview(self._buffer)[:4], deadline)
         (size,) = _LENGTH.unpack_from(self._buffer)
         if not 4 <= size <= RESPONSE_BYTES_MAX:
-            raise self._lost(f"an answer of {size} bytes announced")
+            self.close()
+            raise unreadable_answer(self.address, bytes(self._buffer[:4]))
         if size > len(self._buffer):
             # Views of the old buffer may still be held: it stays as it is, a larger one follows.
             self._buffer = bytearray(max(size, min(2 * len(self._buffer), RESPONSE_BYTES_MAX)))

@@ -50,6 +50,10 @@ class Refused(ClientError):
     """One side does not believe who the other says it is: trying again is of no use."""
 
 
+class OtherProtocol(Refused):
+    """The listener speaks another protocol than Kafka's."""
+
+
 class Untrusted(CannotConnect):
     """There is no TLS connection: one end does not believe the other, or they do not understand
     each other."""
@@ -91,6 +95,20 @@ def connection_lost(address: Address, error: object) -> "ConnectionLost | Certif
     return _certificate_refused(address, error) or ConnectionLost(
         f"{address}: connection lost: {error or 'closed by the broker'}"
     )
+
+
+def unreadable_answer(address: Address, first: bytes) -> "ConnectionLost | OtherProtocol":
+    """Return why a connection ends whose broker's answer begins with these bytes, its length."""
+    from headrace.wire.first_bytes import TLS, server_protocol
+
+    row = server_protocol(first)
+    if row is None:
+        size = int.from_bytes(first[:4], "big", signed=True)
+        return ConnectionLost(f"{address}: connection lost: an answer of {size} bytes announced")
+    if row is TLS:
+        advice = "set security.protocol to SSL or SASL_SSL in the client's settings"
+        return OtherProtocol(f"{address}: this listener speaks TLS; {advice}")
+    return OtherProtocol(f"{address}: this is {row.client} listener, not Kafka's; check the port")
 
 
 def _certificate_refused(address: Address, error: object) -> CertificateRefused | None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from headrace.net.answering import Turns
 from headrace.net.buffers import BufferPool
+from headrace.net.foreign_clients import ForeignClients
 from headrace.ports.clock import Timer
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ class Admission(Turns, Protocol[C]):
 
     scratch: memoryview
     pool: BufferPool
+    foreign: ForeignClients
+    """Recognises clients that came to a listener of another protocol."""
     blocked: int
     """How often a connection's requests were held back."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from headrace.model.invariant import InvariantError
 from headrace.net.answering import Answers
+from headrace.net.foreign_clients import ForeignClient
 from headrace.net.inbox import Inbox
 from headrace.net.limits import AUTHENTICATION_FRAME_BYTES_MAX
 from headrace.net.pending import Pending
@@ -16,6 +17,7 @@ from headrace.net.requests import handle_requests, need_of_request
 from headrace.net.session import CloseConnection, Session
 from headrace.net.stream import Stream, StreamSession
 from headrace.security.identity import ANONYMOUS, Principal
+from headrace.wire.first_bytes import FIRST_BYTES
 
 if TYPE_CHECKING:
     from headrace.net.admission import Admission
@@ -57,6 +59,8 @@ class Connection(BufferedProtocol):
         """Whether the next frame is taken once nothing waits any more."""
         self._queued = False
         """Whether it waits to be let in."""
+        self._begun = False
+        """Whether its first bytes were looked at."""
         self.muted = False
         self._muted_until = 0.0
         self._needs_memory = False
@@ -209,6 +213,9 @@ class Connection(BufferedProtocol):
         reached = 0
         answers.in_pass = True
         try:
+            if not self._begun and self._inbox.filled >= FIRST_BYTES:
+                self._begun = True
+                self._table.foreign.check(self.listener, bytes(self._inbox.view[:FIRST_BYTES]))
             if stream is None:
                 inbox, limits = self._inbox, self._table.limits
                 reached = handle_requests(self, session, inbox.view, inbox.filled, limits)  # type: ignore[arg-type]  # no stream
@@ -219,6 +226,9 @@ class Connection(BufferedProtocol):
         except InvariantError as broken:
             self._table.fatal(broken)
             return
+        except ForeignClient as error:
+            problem = error
+            answers.out.append(error.answer)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends one connection
             problem = error
         try:

@@ -13,6 +13,7 @@ from headrace.net.limits import HANDSHAKES_LOGGED_PER_SECOND, RECEIVE_BYTES, Lim
 from headrace.net.table import Arriving
 
 if TYPE_CHECKING:
+    from headrace.net.foreign_clients import ForeignClients
     from headrace.net.places import Place
     from headrace.ports.clock import Clock, Timer
 
@@ -30,6 +31,7 @@ class Gate(Protocol):
     """Who may come in, and when. `table.ConnectionTable`."""
 
     limits: Limits
+    foreign: "ForeignClients"
 
     def queues(self, arriving: Arriving, /) -> bool:
         """Say whether it must wait for its turn: its `let_in` is called then."""

@@ -4,8 +4,6 @@ from headrace.model.errors import Malformed
 from headrace.net.buffers import BufferPool
 
 LENGTH_BYTES = 4
-_TLS_HELLO = 0x1603
-"""How a TLS handshake begins: a record of that kind, version 3 of what was SSL."""
 
 FIRST_ROOM_BYTES = (64 << 10) - LENGTH_BYTES
 """What an announcement alone gets. The frame has its whole room when that much of it has come: else
@@ -148,6 +146,4 @@ def _room(need: int, rest: int) -> int:
 
 def no_frame(size: int, frame_max: int) -> Malformed:
     """Tell why a frame of that size is not taken."""
-    if size >> 16 == _TLS_HELLO:
-        return Malformed("its client speaks TLS, and this listener does not: use one that does")
     return Malformed(f"frame of {size} bytes announced, at most {frame_max} are taken")

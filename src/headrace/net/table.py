@@ -9,6 +9,7 @@ from typing import Protocol
 from headrace.net.answering import Answers
 from headrace.net.buffers import BufferPool
 from headrace.net.connection import Connection
+from headrace.net.foreign_clients import NO_LISTENERS
 from headrace.net.limits import (
     PIECE_BYTES,
     SCRATCH_BYTES,
@@ -82,6 +83,8 @@ class ConnectionTable:
         self.piece = memoryview(bytearray(PIECE_BYTES))
         """Where what is sent of files is read to, by whoever's turn it is."""
         self.pool = BufferPool(limits.request_bytes_max)
+        self.foreign = NO_LISTENERS
+        """Recognises clients of other protocols; replaced once the listeners are known."""
         self.accepted = 0
         self.refused = 0
         self.dropped = 0

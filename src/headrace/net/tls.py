@@ -178,9 +178,8 @@ class TlsConnection(BufferedProtocol):
         """Have a thread work on the whole records that are there."""
         try:
             whole = whole_records(self._records)
-        except ValueError as error:
-            self.abort(str(error))
-            return
+        except ValueError:
+            return self._refuse_plain()
         socket = self._socket
         if not whole or socket is None:
             return
@@ -189,6 +188,13 @@ class TlsConnection(BufferedProtocol):
         self._working = True
         socket.pause_reading()
         self._handshakes.run(partial(self._work, records), self._worked)
+
+    def _refuse_plain(self) -> None:
+        """End the connection of a client that does not speak TLS; tell it in its protocol."""
+        refusal = self._handshakes.gate.foreign.without_tls(self._door.name, self._records)
+        if self._socket is not None:
+            self._socket.write(refusal.answer)
+        self.abort(str(refusal))
 
     def _work(self, records: bytes) -> Peer | None:
         """Go one step on, on a thread; None: the client's next words are needed."""

@@ -10,11 +10,11 @@ def whole_records(received: bytearray) -> int:
     """Return how many bytes the whole records at the beginning have; ValueError: no TLS."""
     at = 0
     if received and received[0] != _HANDSHAKE_RECORD and received[0] not in {0x14, 0x15, 0x17}:
-        raise ValueError("its client does not speak TLS: set security.protocol=SSL there")
+        raise ValueError("its client does not speak TLS")
     while len(received) - at >= _RECORD_HEAD_BYTES:
         size = int.from_bytes(received[at + 3 : at + 5], "big")
         if received[at + 1] != 3 or size > _RECORD_BYTES_MAX:
-            raise ValueError("its client does not speak TLS: set security.protocol=SSL there")
+            raise ValueError("its client does not speak TLS")
         if len(received) - at < _RECORD_HEAD_BYTES + size:
             break
         at += _RECORD_HEAD_BYTES + size

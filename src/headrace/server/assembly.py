@@ -33,7 +33,7 @@ from headrace.security.authorizer import Authorizer
 from headrace.security.configured import default_authorizer
 from headrace.server import identity
 from headrace.server.compaction import ProcessWorker, compaction_worker
-from headrace.server.doors import Doors
+from headrace.server.doors import METRICS, Doors
 from headrace.server.frontends import Frontends, Parts
 from headrace.server.stop_waits import FLUSH_SECONDS_MAX, SEND_SECONDS_MAX, StopWaits, until
 
@@ -312,6 +312,7 @@ class Server:
             partial(gauges.healthy, self.broker),
             partial(readiness.awaited, self.broker),
             partial(called_back, partial(self.disk.run, ProcessNumbers().text)),
+            partial(self.table.foreign.check, METRICS),
         )
         host, port = await self.http.start(*address)
         log.info("metrics at http://%s:%d/metrics", host, port)

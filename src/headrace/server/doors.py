@@ -14,11 +14,13 @@ from headrace.config.listeners import TLS_PROTOCOLS
 from headrace.log import file_names
 from headrace.model.errors import ConfigError
 from headrace.model.nouns import BrokerId
+from headrace.net.foreign_clients import ForeignClients, Spoken
 from headrace.net.listener import Address, Listener
 from headrace.net.local import LocalConnection
 from headrace.net.table import ConnectionTable
 from headrace.ports.network import Listening, ListenOptions
 from headrace.security.identity import LOCAL_LISTENER
+from headrace.wire.first_bytes import AMQP, HTTP, KAFKA
 
 if TYPE_CHECKING:
     from headrace.ports.world import World
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from headrace.server.token_keys import TokenKeys
 
 log = logging.getLogger(__name__)
+
+METRICS = "metrics.listener"
+"""In place of a listener's name, which has no dots: where HTTP is spoken."""
 
 
 class Doors:
@@ -75,7 +80,29 @@ class Doors:
                 reason = problem.strerror or str(problem)
                 raise ConfigError(f"listeners={listener}: {reason.lower()}") from problem
         self._table = table
+        table.foreign = ForeignClients(self._spoken(config))
         self._bind_local(config, world)
+
+    def _spoken(self, config: BrokerConfig) -> dict[str, Spoken]:
+        """Return what is spoken where, by the listeners' names; metrics among them."""
+        spoken = {}
+        for listener, bound in zip(config.listeners, self.listeners, strict=True):
+            where = str(listener._replace(port=bound.port)).partition("://")[2]
+            tls, protocol = listener.protocol in TLS_PROTOCOLS, listener.protocol
+            scheme = "amqps://" if tls else "amqp://"
+            spoken[listener.name] = Spoken(
+                KAFKA if listener.kafka else AMQP,
+                protocol,
+                where if listener.kafka else f"{scheme}{where}",
+                tls,
+                f"set security.protocol={protocol} there"
+                if listener.kafka
+                else "use amqps:// there",
+            )
+        if config.metrics_address is not None:
+            host, port = config.metrics_address
+            spoken[METRICS] = Spoken(HTTP, "HTTP", f"http://{host}:{port}/metrics")
+        return spoken
 
     def _bind_local(self, config: BrokerConfig, world: "World") -> None:
         """Take the socket for administration; ConfigError where one that was named cannot be."""

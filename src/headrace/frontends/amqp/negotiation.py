@@ -1,6 +1,5 @@
 """What a connection and its client tell each other and agree on before it is open."""
 
-import re
 from typing import NamedTuple
 
 from headrace.config.keys.amqp import AmqpKeys
@@ -170,6 +169,4 @@ def capability(client_properties: FieldTable, name: str) -> bool:
 
 def wrong_header(first: bytes) -> str:
     """Return why a client that begins with these bytes is not served, for our log."""
-    if re.match(rb"(GET|HEAD|POST|PUT) ", first):
-        return "a client speaks HTTP to a listener of AMQP: check the port"
     return f"a client began with {first!r} instead of AMQP 0-9-1's header"

@@ -10,8 +10,9 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
 
-from headrace.model.errors import ConfigError
+from headrace.model.errors import ConfigError, Malformed
 from headrace.observe.metrics import Metrics
+from headrace.wire.first_bytes import FIRST_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -37,15 +38,18 @@ class Endpoint:
         healthy: Callable[[], bool],
         awaited: Callable[[], Sequence[str]] = tuple,
         process: Callable[[], Awaitable[bytes]] | None = None,
+        check: Callable[[bytes], None] = lambda first: None,
     ) -> None:
         """`awaited`: what is to come before the broker is ready, a line each.
 
-        `process`: the text of what the process itself takes.
+        `process`: the text of what the process itself takes. `check`: raises Malformed where a
+        connection begins with another protocol's bytes.
         """
         self._metrics = metrics
         self._healthy = healthy
         self._awaited = awaited
         self._process = process
+        self._check = check
         self._scrape: asyncio.Task[bytes] | None = None
         self.address = ("", 0)
         """Host and port that it listens on."""
@@ -84,9 +88,12 @@ class Endpoint:
             if self._open > CONNECTIONS_MAX:
                 return
             async with asyncio.timeout(REQUEST_SECONDS_MAX):
-                head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(await self._answer(head))
+                first = await reader.readexactly(FIRST_BYTES)
+                self._check(first)
+                writer.write(await self._answer(first + await reader.readuntil(b"\r\n\r\n")))
                 await writer.drain()
+        except Malformed as error:
+            log.warning("metrics.listener: the connection is closed: %s", error)
         except TimeoutError:
             # What it has not read by now would be held for as long as it stays connected.
             writer.transport.abort()

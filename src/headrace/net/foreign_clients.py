@@ -1,0 +1,86 @@
+"""Clients at a listener that speaks another protocol: what they are told, and the log."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from headrace.model.errors import Malformed
+from headrace.ports.disk import Buffer
+from headrace.wire.first_bytes import FIRST_BYTES, TLS, TLS_ALERT, ProtocolRow, client_protocol
+
+
+class Spoken(NamedTuple):
+    """What one listener speaks, and where."""
+
+    protocol: ProtocolRow
+    name: str
+    """As `listeners` says it: PLAINTEXT, SASL_SSL, AMQPS."""
+    address: str
+    tls: bool = False
+    advice: str = ""
+    """How a client of the protocol that comes without TLS is configured for it."""
+
+
+class ForeignClient(Malformed):
+    """A client speaks another protocol than its listener; the connection ends."""
+
+    def __init__(self, text: str, answer: bytes) -> None:
+        super().__init__(text)
+        self.answer = answer
+        """What it is sent, in its own protocol."""
+
+
+class ForeignClients:
+    """The protocols of all listeners of a broker, by the listener's name."""
+
+    def __init__(self, listeners: Mapping[str, Spoken]) -> None:
+        self._listeners = listeners
+
+    def check(self, listener: str, first: bytes) -> None:
+        """Raise ForeignClient where a client begins with another protocol's bytes.
+
+        `first`: FIRST_BYTES, behind TLS where the listener has it.
+        """
+        here = self._listeners.get(listener)
+        if here is None or here.protocol.begins.match(first):
+            return
+        row = client_protocol(first)
+        if row is None:
+            return
+        where = f"{here.protocol.client} listener"
+        if row is TLS and not here.tls:
+            where += " without TLS"
+            others = [
+                spoken
+                for spoken in self._listeners.values()
+                if spoken.tls and spoken.protocol is here.protocol
+            ]
+        else:
+            others = [spoken for spoken in self._listeners.values() if spoken.protocol is row]
+        text = f"this is {row.client} client at {where}; {_places(row, others)}"
+        raise ForeignClient(text, row.refusal(text) or here.protocol.greeting)
+
+    def without_tls(self, listener: str, received: Buffer) -> ForeignClient:
+        """Return why a client that begins without TLS is refused by a listener that speaks it."""
+        here = self._listeners.get(listener)
+        row = client_protocol(bytes(received[:FIRST_BYTES]))
+        if here is None or row is None or row is TLS:
+            advice = "set security.protocol=SSL there" if here is None else here.advice
+            return ForeignClient(f"its client does not speak TLS: {advice}", TLS_ALERT)
+        if row is here.protocol:
+            text = f"this is {row.client} client without TLS at a listener that speaks {here.name}"
+            return ForeignClient(f"{text}: {here.advice}", TLS_ALERT)
+        others = [spoken for spoken in self._listeners.values() if spoken.protocol is row]
+        text = f"this is {row.client} client at {here.protocol.client} listener with TLS"
+        text = f"{text}; {_places(row, others)}"
+        return ForeignClient(text, row.refusal(text) or TLS_ALERT)
+
+
+def _places(row: ProtocolRow, spoken: list[Spoken]) -> str:
+    if not spoken:
+        return f"this broker has no listener that speaks {row.name}"
+    names = {each.name for each in spoken} if row is TLS else {row.name}
+    addresses = ", ".join(each.address for each in spoken)
+    return f"{', '.join(sorted(names))} listens on {addresses}"
+
+
+NO_LISTENERS = ForeignClients({})
