@@ -6,6 +6,7 @@ Command modules are named, not imported: each costs only those who use it.
 from cyclopts import App, Parameter
 
 from headrace import __version__
+from headrace.cli.shared.help_text import HelpText
 
 app = App(
     name="headrace",
@@ -14,6 +15,8 @@ app = App(
     " serve; then elsewhere: echo hello | headrace produce t; headrace consume t --from-beginning",
     # "default: False" and "default: ()" tell nobody anything; where a default matters it is shown.
     default_parameter=Parameter(show_default=False, negative=()),
+    help_format="plaintext",
+    help_formatter=HelpText(),
 )
 app.command(
     "headrace.cli.broker.serve:serve",

@@ -169,7 +169,7 @@ def set_(
     """Set settings at once, without a restart; those not named stay as they are.
 
     For example: headrace config set topic orders retention.ms=3600000 -d cleanup.policy; headrace
-    config set broker default log.cleaner.threads=2
+    config set broker default log.retention.ms=86400000
     """
     changes = pairs("key=value", settings)
     deleted = [key for text in delete for key in text.split(",") if key]
