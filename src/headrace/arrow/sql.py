@@ -32,6 +32,7 @@ MEMORY = "1GB"
 """What DuckDB may hold in memory."""
 _MISSING = re.compile(r"Table with name (\S+) does not exist")
 _OF_BYTES = ("key", "value", HEADERS)
+_SAMPLED = (*_OF_BYTES, "partition", "offset")
 
 
 class SqlError(HeadraceError):
@@ -138,7 +139,9 @@ class TopicSql:
         )  # fmt: skip
         dataset = self._datasets[topic] = TopicDataset(opened, as_text=as_text)
         values = [value for batch in sample for value in batch.column("value").to_pylist()]
-        inferred = infer(values, COLUMNS) if "value" in as_text else Inferred({}, [])
+        inferred = Inferred({}, []) if self._binary else infer(values, COLUMNS)
+        if inferred.types and inferred.others:
+            self._tell(_others_line(topic, inferred, sample))
         if inferred.left_out:
             self._tell(
                 f"{topic}: no column for {', '.join(inferred.left_out)}: take it as value->>'NAME'"
@@ -150,9 +153,10 @@ class TopicSql:
             for name, type_ in inferred.types.items()
         )
         own = ", ".join(map(quoted, COLUMNS))
+        value = "value" if "value" in as_text else "TRY(decode(value))"
         self._duckdb.execute(
             f"CREATE VIEW {quoted(topic)} AS SELECT {own}{', ' if fields else ''}{fields} FROM"  # noqa: S608 - names are quoted
-            f" (SELECT *, CASE WHEN json_valid(value) THEN value::JSON END AS object"
+            f" (SELECT *, CASE WHEN json_valid({value}) THEN {value}::JSON END AS object"
             f" FROM {quoted(hidden)})"
             if fields
             else f"CREATE VIEW {quoted(topic)} AS SELECT {own} FROM {quoted(hidden)}"  # noqa: S608
@@ -165,7 +169,7 @@ class TopicSql:
         batches = []
         for number in chosen:
             left = -(-self._sample // len(chosen))
-            rows = opened.read(_OF_BYTES, {number: filled[number]})
+            rows = opened.read(_SAMPLED, {number: filled[number]})
             while left > 0 and (batch := next(rows, None)) is not None:
                 batches.append(batch.slice(0, left))
                 left -= batch.num_rows
@@ -187,6 +191,21 @@ class TopicSql:
         if missing:
             return UnknownTable(missing, sorted(self._topics().values()))
         return SqlError(line)
+
+
+def _others_line(topic: str, inferred: Inferred, sample: list[pa.RecordBatch]) -> str:
+    """Return how many of the values looked at have no fields, and where the first of them is."""
+    at, count = inferred.others[0], len(inferred.others)
+    for batch in sample:
+        if at < batch.num_rows:
+            break
+        at -= batch.num_rows
+    place = f"{topic}-{batch.column('partition')[at]}@{batch.column('offset')[at]}"
+    return (
+        f"{topic}: {count:,} of {inferred.looked_at:,} values looked at"
+        f" {'is' if count == 1 else 'are'} no JSON object and null in these columns; the first is"
+        f" {place}"
+    )
 
 
 def _missing_table(error: duckdb.Error) -> str:

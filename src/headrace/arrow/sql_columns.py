@@ -2,7 +2,7 @@
 
 Names and types come from a sample of records. What does not fit its column's type later ends the
 query with an error that says how to go on: nothing is rounded or left out unsaid. Values that are
-no JSON object have null in these columns.
+no JSON object have null in these columns, and do not take them from the others.
 """
 
 import json
@@ -29,23 +29,30 @@ class Inferred(NamedTuple):
     """DuckDB's type by field, in the order the fields came. Empty where values are no objects."""
     left_out: list[str]
     """Fields that got no column."""
+    looked_at: int = 0
+    """Values that are not null."""
+    others: tuple[int, ...] = ()
+    """Where those are in the sample that are no JSON objects."""
 
 
 def infer(values: Iterable[bytes | None], taken: Sequence[str]) -> Inferred:
-    """Return the columns of a sample of values; none unless all that are not null are objects.
+    """Return the columns of a sample of values; none unless one of them is an object.
 
     `taken`: names that are the record's own. Names are compared as SQL does, whatever their case.
     """
     seen: dict[str, set[str]] = {}
-    for value in values:
+    looked_at, others = 0, []
+    for at, value in enumerate(values):
         if value is None:
             continue
+        looked_at += 1
         try:
             fields = json.loads(value)
         except ValueError:
-            return Inferred({}, [])
+            fields = None
         if not isinstance(fields, dict):
-            return Inferred({}, [])
+            others.append(at)
+            continue
         for name, content in fields.items():
             seen.setdefault(name, set()).add(_kind(content))
     types: dict[str, str] = {}
@@ -58,7 +65,7 @@ def infer(values: Iterable[bytes | None], taken: Sequence[str]) -> Inferred:
         else:
             names.add(name.lower())
             types[name] = _type(kinds)
-    return Inferred(types, left_out)
+    return Inferred(types, left_out, looked_at, tuple(others))
 
 
 def _kind(content: object) -> str:

@@ -243,5 +243,42 @@ def test_a_sample_gives_each_field_the_type_all_its_values_have() -> None:
         "G": "BOOLEAN", "h": "JSON",
     }  # fmt: skip
     assert infer(values, ("key",)).left_out == ["g", "key", 'q"']
-    assert infer([b'{"a":1}', b"[1]"], ()).types == {}
-    assert infer([b'{"a":1}', b"\xff"], ()).types == {}
+    for other in (b"[1]", b"\xff", b"{", b"text", b""):
+        found = infer([None, b'{"a":1}', other, b'{"b":1}'], ())
+        assert found.types == {"a": "BIGINT", "b": "BIGINT"}
+        assert (found.looked_at, found.others) == (3, (2,))
+    assert infer([b"text", b"[1]"], ()).types == {}
+
+
+@pytest.mark.parametrize("broken", [b'{"id":', b"text", b"[1]", b"7", b"\xff\xfe", b""])
+def test_values_that_are_no_json_object_are_null_and_told_once(
+    broker: BrokerThread, capfd: pytest.CaptureFixture[str], broken: bytes
+) -> None:
+    topic = f"broken-{broken.hex()}"
+    broker.create_topics(topic, partitions=1)
+    send(broker, topic, [(None, b'{"id":1}')])
+    with connect(broker.bootstrap) as client:
+        producer = Producer(client)
+
+        async def story() -> None:
+            for value in (broken, broken, b'{"id":2}', None):
+                await producer.send(topic, value, timestamp=1, partition=0)
+            await producer.flush()
+
+        run(story())
+    sql = f'select id from "{topic}" order by "offset"'
+    code, out, said = asked(capfd, sql, "-b", broker.bootstrap, "--json")
+    assert code == 0, said
+    assert [json.loads(line)["id"] for line in out.splitlines()] == [1, None, None, 2, None]
+    told = (
+        "2 of 4 values looked at are no JSON object and null in these columns; the first is"
+        f" {topic}-0@1"
+    )
+    assert sum(told in line for line in said) == 1
+
+
+def test_a_topic_without_json_gets_no_note_about_it(
+    broker: BrokerThread, capfd: pytest.CaptureFixture[str]
+) -> None:
+    _, _, said = asked(capfd, 'select count(*) from "a-b"', "-b", broker.bootstrap)
+    assert len(said) == 1
