@@ -15,6 +15,7 @@ from headrace.cli.records.topic_awaiting import await_topics
 from headrace.cli.shared.broker_options import BrokerOptions, Json, check_seconds, pairs
 from headrace.cli.shared.failure import UsageError
 from headrace.cli.shared.offset_positions import Place, parse_place
+from headrace.cli.shared.permission_needs import Need, needing
 from headrace.client.offsets import EARLIEST, LATEST
 
 if TYPE_CHECKING:
@@ -220,7 +221,10 @@ def consume(
     gc.set_threshold(_GC_THRESHOLD)
     # As Ctrl-C: a member's offsets are left and its partitions given back at once.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with cluster.client() as client:
+    needs = [Need("read", "topic", name) for name in names]
+    if group := options.group or options.share:
+        needs.append(Need("read", "group", group))
+    with cluster.client() as client, needing(client, needs):
         new = await_topics(client, names, wait=not options.until_end, seconds=options.seconds)
         if options.share is not None:
             from headrace.cli.records.consume_share import ShareReader, consume_share

@@ -27,6 +27,7 @@ from headrace.cli.shared.failure import (
     line_of,
 )
 from headrace.cli.shared.output import counted, note, note_error
+from headrace.cli.shared.permission_needs import Need, needing
 from headrace.client.producer import Producer
 from headrace.client.sync import run
 from headrace.client.transport import ClientError
@@ -73,7 +74,7 @@ def ship(
     with _locked(place):
         shipper = Shipper(cluster, topic, file, place, records, from_end=from_end)
         try:
-            with _stopped_by_signals(shipper):
+            with _stopped_by_signals(shipper), shipper.needing():
                 shipper.run()
         except HeadraceError as error:
             text, code = line_of(error)
@@ -142,6 +143,10 @@ class Shipper:
             self._unread = self._tail.lines_left()
             self._tail.close()
             self._client.close()
+
+    def needing(self) -> contextlib.AbstractContextManager[None]:
+        """Have a refusal name what permission is missing."""
+        return needing(self._client, [Need("write", "topic", self._topic)])
 
     def summary(self) -> str:
         """Return how many lines were shipped, and how many were not."""

@@ -15,6 +15,7 @@ from headrace.cli.records.sending import CHUNK_BYTES, Progress, Records, Sender,
 from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.failure import UsageError, error_json
 from headrace.cli.shared.output import counted, note, print_json
+from headrace.cli.shared.permission_needs import Need, needing
 from headrace.client.producer import Producer
 from headrace.client.sync import run
 from headrace.model.errors import HeadraceError
@@ -70,12 +71,15 @@ def produce(
     with cluster.client() as client:
         producer = records.producer(client)
         began = time.monotonic()
-        run(producer.partitions(topic))
+        needs = [Need("write", "topic", topic)]
+        with needing(client, needs):
+            run(producer.partitions(topic))
         try:
-            if records.tombstone:
-                run(_tombstone(producer, topic, parser, records.partition))
-            else:
-                _produce_files(producer, topic, files, parser, records.partition)
+            with needing(client, needs):
+                if records.tombstone:
+                    run(_tombstone(producer, topic, parser, records.partition))
+                else:
+                    _produce_files(producer, topic, files, parser, records.partition)
         except HeadraceError as error:
             # Which input to send again is for its owner to find out: this is where to begin.
             if json:

@@ -7,6 +7,7 @@ from headrace.cli.shared.failure import UsageError, not_found
 from headrace.cli.shared.output import note
 from headrace.client.client import Client
 from headrace.client.sync import run
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import topic_name_problem
 
 ASK_SECONDS = 0.5
@@ -50,6 +51,11 @@ def _missing(client: Client, names: Sequence[str]) -> list[str]:
     found = {name for name, topic in known.topics.items() if not topic.error_code}
     if set(names) <= found:
         return []
+    for name in names:
+        # No wait makes it visible: it is an answer, also where the topic does not exist.
+        topic = known.topics.get(name)
+        if topic and topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"topic {name}")
     # An error may be a leader that is not there yet: the topic is, then.
     everything = run(client.metadata()).topics
     return [name for name in names if name not in everything]

@@ -1,0 +1,51 @@
+"""What a command needs permission for: a refusal names it, and the ACL that allows it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from shlex import quote
+from typing import Literal, NamedTuple
+
+from headrace.client.client import Client
+from headrace.model.errors import ApiError, ErrorCode
+
+
+class Need(NamedTuple):
+    """One operation on one resource."""
+
+    operation: Literal["read", "write"]
+    resource: Literal["topic", "group"]
+    name: str
+
+
+_RESOURCES = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "topic",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "group",
+    # A producer id is given to who may write to a topic: this is what lacks (KIP-679).
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "topic",
+}
+
+
+@contextmanager
+def needing(client: Client, needs: Sequence[Need]) -> Iterator[None]:
+    """Have an ApiError for want of permission name what is missing, and how it is allowed."""
+    try:
+        yield
+    except ApiError as error:
+        kind = _RESOURCES.get(error.code)
+        of_kind = [need for need in needs if need.resource == kind]
+        if not of_kind:
+            raise
+        said = error.message or ""
+        named = [need for need in of_kind if need.name in said] or of_kind
+        raise ApiError(error.code, _sentence(client, named[0])) from None
+
+
+def _sentence(client: Client, need: Need) -> str:
+    user = client.credentials.user if client.credentials is not None else ""
+    principal = quote(f"User:{user or 'NAME'}")
+    who = f"user {user}" if user else "this client"
+    return (
+        f"{who} has no permission to {need.operation} {need.resource} {need.name}; an administrator"
+        f" gives it: headrace acl create --allow-principal {principal} --operation"
+        f" {need.operation} --{need.resource} {quote(need.name)}"
+    )
