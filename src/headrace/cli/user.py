@@ -5,6 +5,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from headrace.cli.shared.broker_options import BrokerOptions, Json
+from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
 from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError
 from headrace.cli.shared.output import note, print_json, print_line, print_table
 from headrace.cli.shared.passwords import PasswordFile, password_of
@@ -135,10 +136,11 @@ def delete(
     name: str,
     *,
     mechanism: Mechanisms = (),
+    yes: Yes = False,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
-    """Delete a user; connections that are open stay so.
+    """Delete a user; open connections stay open. It asks on a terminal.
 
     For example: headrace user delete alice; headrace user delete alice --mechanism SCRAM-SHA-256
     """
@@ -148,6 +150,7 @@ def delete(
         deleted = [each for each in wanted if each in there]
         if not deleted:
             raise CommandError(f"user {name} has no credential for {', '.join(wanted)}")
+        confirm_on_terminal(f"Delete {', '.join(deleted)} of user {name}?", yes=yes)
         for each in deleted:
             run(delete_credential(client, name, each))
     _tell("deleted", name, deleted, json=json)

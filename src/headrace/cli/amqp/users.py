@@ -7,6 +7,7 @@ from cyclopts import App, Parameter
 
 from headrace.cli.amqp.asking import Column, ask, checked_limit, limit, show, tell
 from headrace.cli.shared.broker_options import BrokerOptions, Json
+from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
 from headrace.cli.shared.failure import CommandError, UsageError
 from headrace.cli.shared.passwords import PasswordFile, password_of
 from headrace.client.amqp import ask_amqp
@@ -175,13 +176,15 @@ def import_(
 def delete(
     name: str,
     *,
+    yes: Yes = False,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
-    """Delete a user whole: password, permissions, and his connections over AMQP.
+    """Delete a user, its password, permissions and AMQP connections; it asks on a terminal.
 
     For example: headrace amqp user delete alice
     """
+    confirm_on_terminal(f"Delete user {name} with all its permissions?", yes=yes)
     ask(cluster, "user.delete", name=name)
     tell(f"deleted user {name}", {"user": name}, json=json)
 

@@ -8,6 +8,7 @@ from cyclopts import App, Parameter
 
 from headrace.cli.group.moves import delete_offsets, reset, seek
 from headrace.cli.shared.broker_options import BrokerOptions, Json
+from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
 from headrace.cli.shared.failure import UsageError, not_found
 from headrace.cli.shared.output import counted, note, print_json, print_line, print_table
 from headrace.cli.shared.several import describe_each, do_to_each
@@ -225,16 +226,18 @@ def _print_group(described: DescribedGroup, rows: list[_Row], *, members: bool) 
 def delete(
     *names: str,
     group: GroupFlag = (),
+    yes: Yes = False,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> int:
-    """Delete groups without members, and their offsets.
+    """Delete groups without members, and their offsets; it asks on a terminal.
 
     For example: headrace group delete billing
     """
     wanted = names + group
     if not wanted:
         raise UsageError("name at least one group")
+    confirm_on_terminal(f"Delete {' and '.join(wanted)} with all committed offsets?", yes=yes)
     with cluster.client() as client:
         known = [listed.group for listed in run(groups.list_groups(client))]
 

@@ -6,6 +6,7 @@ from typing import Annotated, NamedTuple
 from cyclopts import App, Parameter
 
 from headrace.cli.shared.broker_options import BrokerOptions, Json
+from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
 from headrace.cli.shared.failure import CommandError, UsageError, not_found
 from headrace.cli.shared.offset_positions import parse_place, resolve_places
 from headrace.cli.shared.output import counted, note, print_json, print_line, print_table
@@ -192,15 +193,17 @@ def reset(
 @app.command(alias="rm")
 def delete(
     *names: str,
+    yes: Yes = False,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> int:
-    """Delete share groups without members, and what they have delivered.
+    """Delete share groups without members, and their delivery state; it asks on a terminal.
 
     For example: headrace share delete workers
     """
     if not names:
         raise UsageError("name at least one share group")
+    confirm_on_terminal(f"Delete {' and '.join(names)} with all delivery state?", yes=yes)
     with cluster.client() as client:
         known = [group.group for group in _listed(client)]
 

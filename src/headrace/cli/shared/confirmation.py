@@ -12,6 +12,12 @@ Yes = Annotated[
 ]
 
 
+def confirm_on_terminal(question: str, *, yes: bool) -> None:
+    """Ask where standard input is a terminal, unless `yes`; scripts are not asked. CommandError."""
+    if sys.stdin.isatty():
+        confirm(question, yes=yes)
+
+
 def confirm(question: str, *, yes: bool) -> None:
     """Ask on the terminal, unless `yes`; CommandError where the answer is not yes.
 

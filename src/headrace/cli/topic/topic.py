@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from headrace.cli.shared.broker_options import BrokerOptions, Json, pairs
-from headrace.cli.shared.confirmation import Yes
+from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
 from headrace.cli.shared.failure import CommandError, UsageError, not_found
 from headrace.cli.shared.name_patterns import Regex, confirmed_matching, matching, some_matching
 from headrace.cli.shared.output import counted, note, print_json, print_line, print_table
@@ -344,7 +344,7 @@ def delete(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> int:
-    """Delete topics with all their records; it asks where they are chosen by -r.
+    """Delete topics with all their records; it asks on a terminal, and always with -r.
 
     Internal topics are never chosen by -r. For example: headrace topic delete orders orders-retry
     --if-exists; headrace topic delete -r 'trial-.*' --yes
@@ -354,6 +354,9 @@ def delete(
         known = run(client.metadata())
         if regex:
             wanted = confirmed_matching("Delete", wanted, _own(known), yes=yes)
+        else:
+            question = f"Delete {' and '.join(wanted)} with all records?"
+            confirm_on_terminal(question, yes=yes)
 
         def act(name: str) -> tuple[bool, str]:
             if if_exists and name not in known.topics:
