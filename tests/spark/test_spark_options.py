@@ -239,3 +239,19 @@ def test_topics_and_brokers_must_be_named() -> None:
     options = {"kafka.bootstrap.servers": "h:1", "assign": json.dumps({"t": ["0"]})}
     with pytest.raises(OptionError, match="assign: must be like"):
         parse_options(options, streaming=False)
+    options["assign"] = '{"s":[0],"t":[]}'
+    with pytest.raises(OptionError, match="assign: no partition of t is named"):
+        parse_options(options, streaming=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "takes"),
+    [
+        ("startingOffsets", "erliest", "earliest, latest or an object"),
+        ("endingOffsets", "end", "earliest, latest or an object"),
+        ("startingOffsetsByTimestamp", "now", "an object"),
+    ],
+)
+def test_offsets_that_are_refused_name_what_is_taken(name: str, value: str, takes: str) -> None:
+    with pytest.raises(OptionError, match=f"^{name}: must be like .*; it takes {takes}$"):
+        parse(False, **{name: value})

@@ -296,6 +296,13 @@ def test_a_batch_read_may_be_empty_and_may_not_end_before_it_starts(brokers: Bro
     assert batch(startingOffsets='{"t":{"0":7}}', endingOffsets='{"t":{"0":7}}') == []
     with pytest.raises(SourceError, match="t-0 is to end at 6, before it starts at 7"):
         batch(startingOffsets='{"t":{"0":7}}', endingOffsets='{"t":{"0":6}}')
+    with pytest.raises(
+        SourceError, match="endingOffsets: t-0 is to end at 101, its log ends at 100"
+    ):
+        batch(endingOffsets='{"t":{"0":101}}')
+    brokers.stable[T0] = 90  # an open transaction holds it back: that is waited for
+    assert batch(endingOffsets='{"t":{"0":100}}')[0][2] == 100
+    brokers.stable[T0] = 100
     brokers.starts[T0] = 120  # all was deleted, and more, since the end was asked for
     assert batch() == []
 

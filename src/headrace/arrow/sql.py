@@ -31,6 +31,7 @@ SAMPLE_PARTITIONS_MAX = 16
 MEMORY = "1GB"
 """What DuckDB may hold in memory."""
 _MISSING = re.compile(r"Table with name (\S+) does not exist")
+_SHOW_TABLES = re.compile(r"\s*show\s+(all\s+)?tables\s*;?\s*", re.IGNORECASE)
 _OF_BYTES = ("key", "value", HEADERS)
 _SAMPLED = (*_OF_BYTES, "partition", "offset")
 
@@ -104,10 +105,15 @@ class TopicSql:
             statements = self._duckdb.extract_statements(query)
             if len(statements) != 1:
                 raise SqlError(f"one statement at a time: there are {len(statements)}")
-            relation = self._bound(query)
+            relation = self._bound(self._tables() if _SHOW_TABLES.fullmatch(query) else query)
         except duckdb.Error as error:
             raise self._error(error, query) from None
         return Answer(relation, lambda error: self._error(error, query))
+
+    def _tables(self) -> str:
+        """Return a query for the topics: DuckDB knows only those that a query has named."""
+        names = ", ".join(f"({text(name)})" for name in sorted(self._topics().values()))
+        return f"SELECT name FROM (VALUES {names or '(NULL)'}) AS t(name) WHERE name IS NOT NULL"
 
     def _bound(self, query: str) -> Any:  # noqa: ANN401 - duckdb has no types
         """Return the query's relation; each table that DuckDB misses is added where it is a topic.

@@ -23,7 +23,7 @@ app.command(
     help="Run a broker until SIGTERM or Ctrl-C.\n\nSettings are Kafka's; flags win over HEADRACE_…"
     " variables (HEADRACE_LOG_DIRS for log.dirs), those over the file. All of them are in"
     " docs/configuration.md.\n\nFor example: headrace serve --port 9092 --data ./headrace-data"
-    " --metrics 127.0.0.1:9464; headrace serve server.properties --daemon",
+    " --metrics 127.0.0.1:9404; headrace serve server.properties --daemon",
 )
 app.command(
     "headrace.cli.broker.dev:dev",
@@ -43,7 +43,7 @@ app.command(
 )
 app.command(
     "headrace.cli.records.produce:produce",
-    help="Send lines, or a growing file, to a topic.\n\nFor example: headrace produce orders"
+    help="Send lines, or a growing file, to a topic.\n\nA line ends with LF; a CR before it is dropped.\n\nFor example: headrace produce orders"
     " orders.txt -K , -z zstd; headrace consume orders --json -e -o start | headrace produce copies"
     " -f json; headrace produce access -F /var/log/nginx/access.log",
 )

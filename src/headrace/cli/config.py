@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 from cyclopts import App, Parameter
 
-from headrace.cli.shared.broker_options import BrokerOptions, Json, pairs
+from headrace.cli.shared.broker_options import BrokerOptions, Json, setting_pairs
 from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError, not_found
 from headrace.cli.shared.output import note, print_json, print_line, print_table
 from headrace.client import admin
@@ -171,7 +171,7 @@ def set_(
     For example: headrace config set topic orders retention.ms=3600000 -d cleanup.policy; headrace
     config set broker default log.retention.ms=86400000
     """
-    changes = pairs("key=value", settings)
+    changes = setting_pairs("key=value", settings)
     deleted = [key for text in delete for key in text.split(",") if key]
     if not changes and not deleted:
         raise UsageError("nothing to set: give key=value, or -d key")

@@ -34,6 +34,7 @@ class BatchReader(DataSourceReader):
             begin = cluster.resolve(options.starting, every)
             end = cluster.resolve(options.ending, every)
             self._check_order(begin, end)
+            self._check_ends(cluster, end)
             weights = None
             if options.splitting.max_bytes is not None:
                 behind = backlog(begin, end)
@@ -61,6 +62,21 @@ class BatchReader(DataSourceReader):
                     continue  # everything between was deleted meanwhile
                 raise SourceError(
                     f"{partition} is to end at {offset}, before it starts at {begin[partition]}"
+                )
+
+    def _check_ends(self, cluster: Cluster, end: Ends) -> None:
+        """Raise SourceError where a partition is to end behind its log: a task would wait for it.
+
+        An open transaction may hold committed reads back meanwhile: that is waited for.
+        """
+        if isinstance(self._options.ending.offsets, int):
+            return
+        latest = cluster.ends(end, LATEST, read_committed=False)
+        for partition, offset in end.items():
+            if offset > latest[partition]:
+                raise SourceError(
+                    f"endingOffsets: {partition} is to end at {offset}, its log ends at"
+                    f" {latest[partition]}"
                 )
 
 

@@ -226,6 +226,10 @@ def _assigned(text: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
     for topic, numbers in sorted(parsed.items()):
         if not isinstance(numbers, list) or not all(_is_count(number) for number in numbers):
             raise OptionError(f"{wanted}, not {topic!r}: {json.dumps(numbers)}")
+        if not numbers:
+            raise OptionError(
+                f"assign: no partition of {topic} is named: leave it out, or name some"
+            )
         assigned.append((topic, tuple(sorted(set(numbers)))))
     return tuple(assigned)
 
@@ -244,7 +248,8 @@ def _by_partition(name: str, text: str, least: int) -> Partitions:
             for topic, numbers in parsed.items()
         }
     except (ValueError, AttributeError):
-        raise OptionError(f"{wanted}, not {text!r}") from None
+        words = "earliest, latest or an object" if name.endswith("Offsets") else "an object"
+        raise OptionError(f"{wanted}, not {text!r}; it takes {words}") from None
     for topic, numbers in by_topic.items():
         for partition, number in numbers.items():
             if not isinstance(number, int) or isinstance(number, bool) or number < least:

@@ -54,6 +54,7 @@ def test_a_time_in_json_is_a_number_not_below_zero(said: str, read: int | None) 
     [
         ('{"foo":"a"}', "there is no field 'foo'; known are headers, key, "),
         ('{"key":"k"}', 'no "value"; null stands for none'),
+        ('{"a":1}', "there is no field 'a'; known are "),
         ('{"value":"v","partition":"1"}', "partition: must be a number, 0 or more"),
         ('{"value":"v","partition":-2}', "partition: must be a number, 0 or more"),
         ('{"value":"v","timestamp":true}', "timestamp: must be a number, 0 or more"),

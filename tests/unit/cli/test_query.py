@@ -277,6 +277,20 @@ def test_values_that_are_no_json_object_are_null_and_told_once(
     assert sum(told in line for line in said) == 1
 
 
+@pytest.mark.parametrize("sql", ["show tables", " SHOW  ALL tables;"])
+def test_show_tables_lists_the_topics(
+    where: list[str], capfd: pytest.CaptureFixture[str], sql: str
+) -> None:
+    names = [row["name"] for row in rows_of(capfd, sql, *where)]
+    assert {"orders", "customers", "a-b", "empty"} <= set(names)
+    assert names == sorted(names)
+
+
+def test_show_tables_without_topics_is_empty(capfd: pytest.CaptureFixture[str]) -> None:
+    with BrokerThread() as broker:
+        assert rows_of(capfd, "show tables", "-b", broker.bootstrap) == []
+
+
 def test_a_topic_without_json_gets_no_note_about_it(
     broker: BrokerThread, capfd: pytest.CaptureFixture[str]
 ) -> None:

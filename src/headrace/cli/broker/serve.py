@@ -136,7 +136,7 @@ def serve(
 
     Settings are Kafka's; flags win over HEADRACE_… variables (HEADRACE_LOG_DIRS for log.dirs),
     those over the file. All of them: docs/configuration.md. For example:
-    headrace serve --port 9092 --data ./headrace-data --metrics 127.0.0.1:9464
+    headrace serve --port 9092 --data ./headrace-data --metrics 127.0.0.1:9404
     """
     return start(
         properties,

@@ -57,9 +57,9 @@ class LineParser:
             fields = json.loads(line)
             if not isinstance(fields, dict):
                 raise TypeError("not an object")
-            _check_names(fields, _RECORD_FIELDS, "")
+            _check_names(fields, _RECORD_FIELDS, advice=_SEND_IT_WHOLE)
             if "value" not in fields and "value_base64" not in fields:
-                raise ValueError('no "value"; null stands for none')
+                raise ValueError(f'no "value"; null stands for none{_SEND_IT_WHOLE}')
             given = fields.get("headers")
             if not isinstance(given, list | None):
                 raise TypeError("headers: must be a list of objects with key and value")
@@ -82,17 +82,22 @@ _RECORD_FIELDS = (
 """What `headrace consume --json` prints. A record's topic and offset are those of its source."""
 
 
-def _check_names(fields: "dict[str, Any]", known: frozenset[str], what: str) -> None:
+_SEND_IT_WHOLE = "; to send the object itself as the value, leave -f json out"
+
+
+def _check_names(
+    fields: "dict[str, Any]", known: frozenset[str], *, before: str = "", advice: str = ""
+) -> None:
     for name in fields:
         if name not in known:
             shown = ", ".join(sorted(field for field in known if not field.endswith("_base64")))
-            raise ValueError(f"{what}there is no field {name!r}; known are {shown}")
+            raise ValueError(f"{before}there is no field {name!r}; known are {shown}{advice}")
 
 
 def _header(header: object) -> Header:
     if not isinstance(header, dict):
         raise TypeError("headers: must be a list of objects with key and value")
-    _check_names(header, _HEADER_FIELDS, "headers: ")
+    _check_names(header, _HEADER_FIELDS, before="headers: ")
     name = header.get("key")
     if not isinstance(name, str):
         raise TypeError("headers: key must be a text")

@@ -210,6 +210,17 @@ def pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:
     return values
 
 
+def setting_pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:
+    """Return settings as `pairs` does, but in milliseconds where `.ms` has 1d or 1h30m. UsageError."""
+    from headrace.cli.shared.offset_positions import span_ms
+
+    settings = pairs(flag, texts)
+    for key, value in settings.items():
+        if key.endswith(".ms") and (span := span_ms(value)) is not None:
+            settings[key] = str(span)
+    return settings
+
+
 def _split_pairs(text: str) -> list[str]:
     parts: list[str] = []
     for part in text.split(","):

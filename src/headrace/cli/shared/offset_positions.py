@@ -22,8 +22,8 @@ _WORDS = {
 }
 
 
-_AGO = re.compile(r"-(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
-_AGO_MS = (86_400_000, 3_600_000, 60_000, 1_000)
+_SPAN = re.compile(r"(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
+_SPAN_MS = (86_400_000, 3_600_000, 60_000, 1_000)
 
 
 class Place(NamedTuple):
@@ -49,12 +49,20 @@ def parse_place(text: str, flag: str) -> Place:
     raise UsageError(f"{flag} {text}: must be start, end, a number, +N, -N or @time")
 
 
+def span_ms(text: str) -> int | None:
+    """Return the milliseconds of a span as 1d, 12h or 1h30m; None where it is none."""
+    span = _SPAN.fullmatch(text)
+    if span is None:
+        return None
+    return sum(
+        int(number) * ms for number, ms in zip(span.groups(), _SPAN_MS, strict=True) if number
+    )
+
+
 def _time(text: str, flag: str) -> int:
     """Return milliseconds since 1970: of a number, an ISO 8601 time (local), or as -1h30m."""
-    ago = _AGO.fullmatch(text)
-    if ago is not None:
-        parts = zip(ago.groups(), _AGO_MS, strict=True)
-        ago_ms = sum(int(number) * ms for number, ms in parts if number)
+    ago_ms = span_ms(text[1:]) if text.startswith("-") else None
+    if ago_ms is not None:
         return max(0, time.time_ns() // 1_000_000 - ago_ms)
     if text.isascii() and text.isdigit():
         return int(text)

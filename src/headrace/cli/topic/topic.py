@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.shared.broker_options import BrokerOptions, Json, pairs
+from headrace.cli.shared.broker_options import BrokerOptions, Json, setting_pairs
 from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
 from headrace.cli.shared.failure import CommandError, UsageError, not_found
 from headrace.cli.shared.name_patterns import Regex, confirmed_matching, matching, some_matching
@@ -20,6 +20,7 @@ from headrace.client.sync import run
 from headrace.log.text_files import encode_uuid
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import (
+    QUEUE_TOPIC_PREFIX,
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
     TRANSACTIONS_TOPIC,
@@ -83,7 +84,7 @@ def create(
 
     For example: headrace topic create orders -p 6 -r 3 -c retention.ms=86400000
     """
-    configs = pairs("-c", config)
+    configs = setting_pairs("-c", config)
     for flag, number in (("-p", partitions), ("-r", replicas)):
         if number is not None and number < 1:
             raise UsageError(f"{flag} {number}: must be at least 1")
@@ -151,6 +152,9 @@ def list_(
             ]
         )
         return
+    queues = sum(name.startswith(QUEUE_TOPIC_PREFIX) for name in topics)
+    if queues and not internal and not names:
+        note(f"{counted(queues, 'topic')} of AMQP's queues not listed: --internal lists them")
     if not shown:
         note("no topics; create one with: headrace topic create NAME")
         return
@@ -301,7 +305,7 @@ def alter(
     Internal topics are never chosen by -r. For example: headrace topic alter orders -p 12
     -c retention.ms=3600000 -d cleanup.policy; headrace topic alter -r 'trial-.*' -d retention.ms
     """
-    configs = pairs("-c", config)
+    configs = setting_pairs("-c", config)
     deleted = [name for text in delete_config for name in text.split(",") if name]
     if partitions is None and not configs and not deleted:
         raise UsageError("nothing to alter: give -p, -c key=value or -d key")

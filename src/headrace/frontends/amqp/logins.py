@@ -32,6 +32,7 @@ Failed = Callable[[str], float]
 _NOBODYS = Credential(b"\0" * 24, b"\0" * 32, b"\0" * 32, ITERATIONS_MIN)
 """What passwords of those are compared with who have no credential: for the work alone."""
 
+_UNKNOWN = "unknown user"
 _FAR_GUEST = "user 'guest' can only connect via localhost"
 
 
@@ -74,7 +75,7 @@ class UserLogins:
 
         def checked(outcome: bool | BaseException) -> None:
             if outcome is not True:
-                reason = "unknown user" if proof is None else "wrong password"
+                reason = _UNKNOWN if proof is None else "wrong password"
                 done(self._refused(reason, user, peer))
             elif _is_far_guest(user, peer):
                 done(self._refused(_FAR_GUEST, user, peer))
@@ -90,7 +91,7 @@ class UserLogins:
         principal = Principal(USER, user)
         kept = user in self._definitions.users or bool(self._users.of(user))
         if not kept and not self._is_super(principal):
-            return self._refused("unknown user", user, peer)
+            return self._refused(_UNKNOWN, user, peer)
         if _is_far_guest(user, peer):
             return self._refused(_FAR_GUEST, user, peer)
         return principal
@@ -110,7 +111,10 @@ class UserLogins:
 
     def _refused(self, reason: str, user: str, peer: Peer) -> LoginRefused:
         text = f"{reason}: {user[:100]!r}"
-        log.warning("%s on %s: authentication failed: %s", peer.host, peer.listener, text)
+        advice = ""
+        if user == GUEST and reason == _UNKNOWN:
+            advice = "; amqp.guest=true lets guest in from this machine"
+        log.warning("%s on %s: authentication failed: %s%s", peer.host, peer.listener, text, advice)
         return LoginRefused(text, self._failed(peer.host))
 
 
