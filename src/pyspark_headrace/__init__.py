@@ -4,7 +4,6 @@ Spark imports every `pyspark_*` package to look for sources, and one import that
 them: so only pyspark is imported here, and what is missing is said when the source is used.
 """
 
-import sys
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -33,10 +32,14 @@ class DefaultSource(DataSource):
         try:
             from headrace.spark.source import HeadraceSource
         except ImportError as error:
+            from headrace.config.installing import install_command
+
+            command = install_command("pyarrow", "numba", "numpy", "pandas")
             raise ImportError(
-                f'the headrace source needs {error.name}: pip install "headrace[spark]" for the '
-                f"Python that Spark runs ({sys.executable}), or import headrace.spark before the "
-                "session starts, or call headrace.spark.attach(spark), to run the program's own"
+                f"the headrace source needs {error.name} for the Python that Spark runs:"
+                f" {command}; or import headrace.spark before"
+                " the session starts, or call headrace.spark.attach(spark), to run the program's"
+                " own"
             ) from error
         source = HeadraceSource(self.options)
         source.listened = self.listened

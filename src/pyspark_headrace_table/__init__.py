@@ -24,9 +24,12 @@ class DefaultSource(DataSource):
         try:
             from headrace.spark.tables.sink import HeadraceTable
         except ImportError as error:
+            from headrace.config.installing import install_command
+
+            command = install_command("pyarrow", "numba", "numpy", "pandas")
             raise ImportError(
-                f'tables need {error.name}: pip install "headrace[tables]" '
-                "for the Python that Spark runs (see PYSPARK_PYTHON)"
+                f"tables need {error.name} for the Python that Spark runs (see PYSPARK_PYTHON):"
+                f" {command}"
             ) from error
         return HeadraceTable(self.options)
 

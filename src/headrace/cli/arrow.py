@@ -6,6 +6,7 @@ from cyclopts import App, Parameter
 
 from headrace.cli.shared.failure import CommandError
 from headrace.cli.shared.output import print_line
+from headrace.config.installing import install_command
 
 app = App(
     name="arrow",
@@ -23,7 +24,7 @@ def warm() -> None:
     for needed in ("pyarrow", "numpy"):
         if importlib.util.find_spec(needed) is None:
             raise CommandError(
-                f"{needed} is missing: install headrace with its extra, as pip install '.[arrow]'"
+                f"{needed} is missing: {install_command('pyarrow', 'numba', 'numpy')}"
             )
     from headrace.kernels.choose import numba_unwanted
     from headrace.kernels.compile_cache import prepare_cache, tell_compiling

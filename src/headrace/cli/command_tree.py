@@ -43,7 +43,8 @@ app.command(
 )
 app.command(
     "headrace.cli.records.produce:produce",
-    help="Send lines, or a growing file, to a topic.\n\nA line ends with LF; a CR before it is dropped.\n\nFor example: headrace produce orders"
+    help="Send lines, or a growing file, to a topic.\n\nA line ends with LF; a CR before it is"
+    " dropped.\n\nFor example: headrace produce orders"
     " orders.txt -K , -z zstd; headrace consume orders --json -e -o start | headrace produce copies"
     " -f json; headrace produce access -F /var/log/nginx/access.log",
 )

@@ -6,8 +6,8 @@
   timestamp. It moves the watermark, so the last windows close, and is counted as no line.
 * `Account` is the closing balance: what was fed must be what was written plus what was quarantined.
 
-Only pyspark and pyarrow are needed beside the base install (`pip install headrace[pipeline]`), and
-only where a DataFrame is touched: `Unreadable` and `Account` need neither.
+Only pyspark and pyarrow are needed on top of the base install (the extra `pipeline`), and only
+where a DataFrame is touched: `Unreadable` and `Account` need neither.
 """
 
 from headrace.pipeline.account import Account, Unbalanced

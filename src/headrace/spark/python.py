@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from zlib import crc32
 
+from headrace.config.installing import install_command
 from headrace.kernels.compile_cache import private_directory
 from headrace.spark.errors import SourceError
 from headrace.spark.script import write_script
@@ -34,7 +35,7 @@ def worker_python() -> str:
     """Return the path of a script that runs this Python without the zip before the package."""
     spec = importlib.util.find_spec("pyspark")  # found, not imported: that takes a while
     if spec is None or spec.origin is None:
-        raise SourceError('pyspark is missing: pip install "headrace[spark]"')
+        raise SourceError(f"pyspark is missing: {install_command('pyspark', 'pandas')}")
     carried = Path(spec.origin).parent / "python" / "lib" / "pyspark.zip"
     zips = {shlex.quote(str(path)) + ":*" for path in (carried, carried.resolve())}
     daemon = Path(__file__).with_name("worker_daemon.py")

@@ -3,6 +3,7 @@
 import os
 from typing import TYPE_CHECKING
 
+from headrace.config.installing import install_command
 from headrace.kernels.compile_cache import private_directory
 from headrace.spark.errors import SourceError
 from headrace.spark.java import Java, find_java
@@ -56,7 +57,7 @@ def builder(app_name: str = "headrace", **settings: object) -> "SparkSession.Bui
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise SourceError('pyspark is missing: pip install "headrace[spark]"') from error
+        raise SourceError(f"pyspark is missing: {install_command('pyspark', 'pandas')}") from error
     # Workers are started as `python3` unless told otherwise: another Python, without our packages.
     os.environ.setdefault("PYSPARK_PYTHON", worker_python())
     # Spark's JVM starts what plans sources with this one, on the driver's machine.

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.config.installing import install_command
 from headrace.config.jaas import PLAIN_MODULE, SCRAM_MODULE
 from headrace.config.properties import render
 from headrace.model.secret import Secret
@@ -156,7 +157,7 @@ class Guard:
             if error.name is None or error.name.partition(".")[0] != "cryptography":
                 raise
             raise ModuleNotFoundError(
-                'certificates are made by cryptography: pip install "headrace[tls]"',
+                f"certificates are made by cryptography: {install_command('cryptography')}",
                 name=error.name,
             ) from None
         now = datetime.datetime.now(datetime.UTC)

@@ -6,6 +6,7 @@ import pytest
 
 import headrace.arrow
 from headrace.cli.main import run as command
+from headrace.config.installing import install_command
 from headrace.kernels import choose, compile_cache
 
 
@@ -47,7 +48,9 @@ def test_what_is_missing_is_named_with_the_extra_that_brings_it(
 ) -> None:
     monkeypatch.setattr("headrace.cli.arrow.importlib.util.find_spec", lambda name: None)
     assert command(["arrow", "warm"]) == 1
-    assert capsys.readouterr().err.startswith("headrace: pyarrow is missing: install headrace")
+    assert capsys.readouterr().err.startswith(
+        "headrace: pyarrow is missing: " + install_command("pyarrow", "numba", "numpy")
+    )
 
 
 def test_compiling_is_said_once_where_nothing_is_kept_yet(

@@ -11,6 +11,7 @@ from headrace.arrow.sql_columns import infer
 from headrace.cli.main import run as command
 from headrace.client.producer import Producer
 from headrace.client.sync import connect, run
+from headrace.config.installing import install_command
 from headrace.record.record import Header
 from headrace.testing import BrokerThread
 
@@ -228,7 +229,7 @@ def test_the_extra_that_is_missing_is_named(
     code, _, said = asked(capfd, "select 1")
     assert (code, said) == (
         1,
-        ["headrace: duckdb is missing: install headrace with its extra, as pip install '.[query]'"],
+        ["headrace: duckdb is missing: " + install_command("duckdb", "pyarrow", "numba", "numpy")],
     )
 
 

@@ -12,6 +12,7 @@ from kazoo.protocol.states import EventType
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from headrace.config.broker import load
+from headrace.config.installing import install_command
 from headrace.ports.store import (
     BadVersion,
     Check,
@@ -227,7 +228,7 @@ from headrace.server.real_world import open_zookeeper
 open_zookeeper(load(flags={"zookeeper.connect": "h:1"})[0], "h:1", None)
 """
     (line,) = python(code).splitlines()[-1:]
-    assert line.endswith("kazoo is not installed: pip install headrace[zookeeper]")
+    assert line.endswith(f"kazoo is not installed: {install_command('kazoo')}")
 
 
 class Raced(zookeeper_store.ZooKeeperStore):

@@ -14,6 +14,7 @@ import pytest
 
 from headrace.cli.broker.secure import prepare
 from headrace.config.broker import load
+from headrace.config.installing import install_command
 from headrace.config.jaas import parse_jaas
 from headrace.config.properties import parse
 from headrace.model.errors import ConfigError
@@ -301,7 +302,8 @@ def test_without_the_library_one_sentence_names_the_extra(tmp_path: Path) -> Non
     )  # fmt: skip
     assert done.returncode == 2
     assert done.stderr == (
-        "headrace: --secure makes certificates, which needs a library: pip install headrace[tls]\n"
+        "headrace: --secure makes certificates, which needs a library: "
+        f"{install_command('cryptography')}\n"
     )
     assert not (tmp_path / "d").exists()
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.config.broker import BrokerConfig, load
+from headrace.config.installing import install_command
 from headrace.config.properties import render
 from headrace.model.errors import ConfigError
 
@@ -33,7 +34,7 @@ def prepare(text: str, flags: Mapping[str, str]) -> Prepared:
         if error.name is None or error.name.partition(".")[0] != "cryptography":
             raise
         raise ConfigError(
-            "--secure makes certificates, which needs a library: pip install headrace[tls]"
+            f"--secure makes certificates, which needs a library: {install_command('cryptography')}"
         ) from None
     os.umask(_UMASK)
     draft, _ = load(

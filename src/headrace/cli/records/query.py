@@ -10,6 +10,7 @@ from headrace.cli.records.topic_reading import DataDirectory, Level, topics_of, 
 from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.failure import CommandError, UsageError, not_found
 from headrace.cli.shared.output import counted, note, print_table
+from headrace.config.installing import install_command
 
 if TYPE_CHECKING:
     from headrace.arrow.sql_answer import Answer
@@ -52,7 +53,7 @@ def query(
     for needed in ("duckdb", "pyarrow", "numpy"):
         if importlib.util.find_spec(needed) is None:
             raise CommandError(
-                f"{needed} is missing: install headrace with its extra, as pip install '.[query]'"
+                f"{needed} is missing: {install_command('duckdb', 'pyarrow', 'numba', 'numpy')}"
             )
     from headrace.arrow.sql import TopicSql, UnknownTable
 

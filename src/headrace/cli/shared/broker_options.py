@@ -211,7 +211,7 @@ def pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:
 
 
 def setting_pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:
-    """Return settings as `pairs` does, but in milliseconds where `.ms` has 1d or 1h30m. UsageError."""
+    """Return settings as `pairs` does, spans as 1d or 1h30m in milliseconds. UsageError."""
     from headrace.cli.shared.offset_positions import span_ms
 
     settings = pairs(flag, texts)

@@ -15,6 +15,7 @@ from headrace.cli.records.topic_reading import DataDirectory, Level, topics_of
 from headrace.cli.shared.broker_options import BrokerOptions
 from headrace.cli.shared.failure import CommandError, UsageError, not_found
 from headrace.cli.shared.output import counted, note
+from headrace.config.installing import install_command
 from headrace.model.nouns import TopicPartition
 from headrace.record.record import Record
 
@@ -47,7 +48,7 @@ def export(
     for needed in ("pyarrow", "numpy"):
         if find_spec(needed) is None:
             raise CommandError(
-                f"{needed} is missing: install headrace with its extra, as pip install '.[arrow]'"
+                f"{needed} is missing: {install_command('pyarrow', 'numba', 'numpy')}"
             )
     from headrace.arrow.json_lines import COLUMNS
     from headrace.arrow.topic_files import write_file

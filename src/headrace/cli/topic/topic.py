@@ -20,8 +20,8 @@ from headrace.client.sync import run
 from headrace.log.text_files import encode_uuid
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import (
-    QUEUE_TOPIC_PREFIX,
     OFFSETS_TOPIC,
+    QUEUE_TOPIC_PREFIX,
     SHARE_STATE_TOPIC,
     TRANSACTIONS_TOPIC,
     TopicPartition,

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace.config.installing import install_command
 from headrace.spark.errors import SourceError
 from headrace.spark.tables.columns import fits, nullable
 from headrace.spark.tables.errors import Conflict, TableError, gone
@@ -32,7 +33,7 @@ try:
 
     from headrace.spark.tables.upsert import check_upsert, merge_rows
 except ImportError as error:
-    raise SourceError(f'{error.name} is missing: pip install "headrace[tables]"') from error
+    raise SourceError(f"{error.name} is missing: {install_command('deltalake')}") from error
 
 OWNER = "headrace.pipeline"
 _MARKER = "headrace"

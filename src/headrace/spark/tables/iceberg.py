@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.config.installing import install_command
 from headrace.spark.errors import OptionError, SourceError
 from headrace.spark.tables.attempts import OWN_DIRECTORY, Attempt, forget, locked
 from headrace.spark.tables.columns import fits, nullable
@@ -45,7 +46,7 @@ try:
     from pyiceberg.typedef import EMPTY_DICT
     from pyiceberg.types import DateType, TimestampType, TimestamptzType
 except ImportError as error:
-    raise SourceError(f'{error.name} is missing: pip install "headrace[tables]"') from error
+    raise SourceError(f"{error.name} is missing: {install_command('pyiceberg')}") from error
 
 OWNER = "headrace.pipeline"
 _FORMAT_VERSION_MAX = 2
