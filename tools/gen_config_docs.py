@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from headrace.config.definitions import BROKER, COARSER, TOPIC
 from headrace.config.entity_settings import group_configs
+from headrace.config.former_keys import WITHOUT_EFFECT
 from headrace.config.keys.entities import CLIENT_METRICS, GROUP
 from headrace.config.keys.unused import UNUSED, UNUSED_PREFIXES
 from headrace.config.value_types import LONG_MAX, Definition, Kind, Mode, text_of
@@ -143,6 +144,10 @@ def render() -> str:
             "Keys of Kafka 3.9 and 4.3 that have no effect here, so far or at all; using one is"
             " warned of. Those that Kafka alters at run time can be altered here, and shown.\n",
             f"{_names(sorted(unused))}; and all that begin with {_names(UNUSED_PREFIXES)}.\n",
+            "Keys that Kafka had until 2.x are taken with a warning that names what to write now:"
+            f" {_names(['host.name', 'port'])} are `listeners`,"
+            f" {_names(['advertised.host.name', 'advertised.port'])} are `advertised.listeners`;"
+            f" {_names(sorted(WITHOUT_EFFECT))} have no effect.\n",
         ]
     )
 

@@ -197,6 +197,17 @@ def set_(
         print_line(f"{resource}: {key} is at its default")
 
 
+@app.command
+def sample() -> None:
+    """Print a commented server.properties to begin with.
+
+    For example: headrace config sample > server.properties
+    """
+    from importlib.resources import files
+
+    print_line(files("headrace.config").joinpath("sample.properties").read_text("utf-8").rstrip())
+
+
 def _type(text: str) -> str:
     """Return the type that `text` names: Kafka's plural too. UsageError."""
     singular = text if text in _TYPES else text.removesuffix("s")

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from cyclopts import CycloptsError
 
 
+_ZOOKEEPER = "--zookeeper"
+_NO_ZOOKEEPER = (
+    "--zookeeper: Kafka's tools lost this flag in Kafka 3, for brokers answer now: write"
+    " --bootstrap-server HOST:PORT (-b) in its place"
+)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; ends the process with its exit code."""
     _open_closed_streams()
@@ -69,6 +76,8 @@ def _commanded(arguments: Sequence[str]) -> int:
             list(arguments), exit_on_error=False, print_error=False, result_action="return_value"
         )
     except CycloptsError as error:
+        if any(word.partition("=")[0] == _ZOOKEEPER for word in arguments):
+            return _fail(_NO_ZOOKEEPER, EXIT_USAGE)
         return _fail(_usage_line(error), EXIT_USAGE)
     return result if isinstance(result, int) else 0
 

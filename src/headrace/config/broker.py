@@ -16,6 +16,7 @@ from headrace.config.definitions import (
     nearest_broker_key,
     used_definition,
 )
+from headrace.config.former_keys import translate
 from headrace.config.keys.row import attribute, stand_in
 from headrace.config.listener_keys import ListenerValues
 from headrace.config.listeners import (
@@ -112,6 +113,7 @@ def load(
     given.update((name, (text, Source.FILE)) for name, text in parse(properties).items())
     given.update(_from_environment(environ or {}, warnings))
     given.update((name, (text, Source.FLAG)) for name, text in (flags or {}).items())
+    translate(given, warnings)
     values = {name: definition.default for name, definition in BROKER.items()}
     sources = dict.fromkeys(BROKER, Source.DEFAULT)
     problems: list[str] = []

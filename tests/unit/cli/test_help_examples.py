@@ -70,7 +70,7 @@ def commands(line: str) -> Iterator[list[str]]:
             words.append(word)
             continue
         if words[:1] == ["headrace"]:
-            yield words[1:]
+            yield words[1 : words.index(">") if ">" in words else None]
         words = []
 
 
