@@ -10,6 +10,7 @@ import pytest
 from headrace.cluster.topics.creation import NewTopic
 from headrace.frontends.kafka.admin import delete_records
 from headrace.frontends.kafka.fetch import list_offsets
+from headrace.log.flusher import fdatasync_each
 from headrace.model.errors import ErrorCode
 from headrace.net.pending import Pending
 from headrace.record.batch import Record, build, parse_header
@@ -77,6 +78,34 @@ def test_list_offsets_counts_records_acknowledged_with_acks_1(
         ]
 
     tell(tmp_path, story)
+
+
+def test_list_offsets_waits_for_the_flushes_of_all_directories(tmp_path: Path) -> None:
+    async def story(here: Room) -> None:
+        held: list[Callable[[], None]] = []
+
+        def hold(disk: Any, files: Any, done: Any) -> None:
+            held.append(lambda: fdatasync_each(disk, files, done))
+
+        later = here.broker.partition(TOPIC, 1)
+        (directory,) = [one for one in here.broker.directories if later.log in one.logs.values()]
+        await until(lambda: later.log.flushed_offset == later.log.end_offset)
+        directory.flusher.strategy = hold
+        write(here)
+        write(here, 1)
+        answer = ask(here, wire.LATEST, 0, 1)
+        await until(lambda: here.broker.partition(TOPIC, 0).high_watermark == 1 and held)
+        assert not answer.done
+        directory.flusher.strategy = fdatasync_each
+        held[0]()
+        assert await told(answer) == [(0, 1), (0, 1)]
+
+    async def in_two_directories() -> None:
+        async with room(tmp_path, SimDisk(), directories=("/a", "/b")) as here:
+            await created(here, NewTopic(TOPIC, 2))
+            await story(here)
+
+    play(in_two_directories())
 
 
 def test_the_earliest_offset_waits_for_no_flush(tmp_path: Path) -> None:

@@ -84,10 +84,22 @@ def test_the_bound_holds_in_a_log_and_after_a_restart(clean: bool) -> None:
     append(log, b"t", producer=(7, 0, 0), transactional=True)
     append_marker(log, 7, commit=True)
     append(log, b"v", producer=(8, 0, 0))
-    assert known(log.producers) == [7, 8, 1037, 1038, 1039], "a marker is a write as well"
+    assert known(log.producers) == [7, 8, 1037, 1038, 1039]
     world.flush(log)
     world.restart(clean=clean)
     assert known(world.log().producers) == [7, 8, 1037, 1038, 1039]
+    world.close()
+
+
+def test_a_transaction_marker_counts_as_a_write_of_its_producer() -> None:
+    world = World(periods=Periods(producers_max=3))
+    log = world.log()
+    append(log, b"t", producer=(1, 0, 0), transactional=True)
+    append(log, b"v", producer=(2, 0, 0))
+    append(log, b"v", producer=(3, 0, 0))
+    append_marker(log, 1, commit=True)
+    append(log, b"v", producer=(4, 0, 0))
+    assert known(log.producers) == [1, 3, 4]
     world.close()
 
 
