@@ -9,7 +9,11 @@ from headrace.observe.metrics import Metrics
 
 async def exchange(request: bytes, *, healthy: bool = True, awaited: Sequence[str] = ()) -> bytes:
     """Return all that an endpoint of its own answers to `request`."""
-    endpoint = Endpoint(Metrics(), lambda: healthy, lambda: awaited)
+
+    async def lines() -> Sequence[str]:
+        return awaited
+
+    endpoint = Endpoint(Metrics(), lambda: healthy, lines)
     host, port = await endpoint.start("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(host, port)
     try:

@@ -219,6 +219,9 @@ class ControllerPort(Protocol):
     def is_controller(self) -> bool:
         """Whether this broker is the controller, as far as it knows."""
 
+    def not_controller(self) -> ApiError | None:
+        """Return why this broker is not the controller (NOT_CONTROLLER); None where it is."""
+
     @property
     def settings(self) -> SettingsPort:
         """Settings of topics, brokers, groups and clients."""

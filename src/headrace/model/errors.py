@@ -146,6 +146,11 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133
 
 
+STORE_UNANSWERED = "ZooKeeper has not answered broker"
+"""How a broker's refusal begins while its session with the metadata store is in doubt: in
+NOT_CONTROLLER, which has no code of its own for that."""
+
+
 class HeadraceError(Exception):
     """Base of all that Headrace raises on purpose."""
 

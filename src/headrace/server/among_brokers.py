@@ -21,7 +21,7 @@ from headrace.model.nouns import BrokerId
 from headrace.ports.store import SessionEvents, Store
 from headrace.ports.world import World
 from headrace.server.replicating import Replicating
-from headrace.server.store_session import StoreSession
+from headrace.server.store_session import StoreOutage, StoreSession
 from headrace.server.ways_to_listeners import WaysToListeners
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class AmongBrokers:
         self._store = store
         catalog, config = Catalog(store), broker.config
         self.session = StoreSession(session)
+        outage = StoreOutage(broker, self.session, store, world.boot_seconds)
+        controller.known.outage = outage.text
         session.answered = broker.metrics.store_requests.add
         clients = ways.by(config.inter_broker_listener_name)
         client = _client(config, broker.broker_id, clients)

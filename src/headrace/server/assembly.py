@@ -297,10 +297,10 @@ class Server:
         address = self.config.metrics_address
         if address is None:
             return
-        from headrace.frontends.http import gauges, readiness
+        from headrace.frontends.http import gauges
         from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
         from headrace.frontends.http.exposition import ProcessNumbers
-        from headrace.server import numbers
+        from headrace.server import numbers, ready
 
         numbers.register(
             self.broker, self.coordinators, self.table, self.cleaner, self.controller,
@@ -310,7 +310,7 @@ class Server:
         self.http = HttpEndpoint(
             self.metrics,
             partial(gauges.healthy, self.broker),
-            partial(readiness.awaited, self.broker),
+            partial(ready.awaited, self.broker, self.controller, self.among_brokers),
             partial(called_back, partial(self.disk.run, ProcessNumbers().text)),
             partial(self.table.foreign.check, METRICS),
         )

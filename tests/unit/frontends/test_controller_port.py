@@ -190,7 +190,11 @@ def test_a_controller_that_is_but_its_port_is_enough(
         here.controller = port
         await question(here)
         assert port.asked
-        assert set(named.split()) <= set(port.asked) <= {*named.split(), "is_controller"}
+        assert (
+            set(named.split())
+            <= set(port.asked)
+            <= {*named.split(), "is_controller", "not_controller"}
+        )
 
     tell(
         tmp_path, story, offsets_topic_num_partitions="1",

@@ -17,6 +17,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import Endpoint, ImageDelta, TopicInfo
 from headrace.broker.producer_ids import PRODUCER_ID_BLOCK_SIZE
 from headrace.cluster.controller.auto_creation import AutoCreation, Create
+from headrace.cluster.controller.known_controller import KnownController
 from headrace.cluster.controller.late_leaders import LateLeaders, Unmade
 from headrace.cluster.controller.order_peers import NoPeers, Peers
 from headrace.cluster.controller.producer_id_blocks import ProducerIdBlocks
@@ -24,7 +25,7 @@ from headrace.cluster.controller.term import ControllerTerm, Result
 from headrace.cluster.controller.topic_requests import TopicRequests
 from headrace.cluster.controller_port import ReplicasPort, Spend, freely
 from headrace.cluster.decisions.events import Event
-from headrace.cluster.decisions.facts import ClusterFacts, with_epoch
+from headrace.cluster.decisions.facts import ClusterFacts
 from headrace.cluster.decisions.orders import Failed, Orders, OrderTaker
 from headrace.cluster.membership.applier import Applier
 from headrace.cluster.membership.doubts import OwnDoubts
@@ -80,6 +81,8 @@ class Controller:
         self._late: list[tuple[BrokerId, Orders, Failed]] = []
         self._late_leaders = LateLeaders()
         self._term: ControllerTerm | None = None
+        self.known = KnownController(broker)
+        """Which broker is the controller, by the store."""
         self._registration = OwnRegistration(broker, store)
         self._doubts = OwnDoubts(broker)
         self._topics = TopicRequests(broker, self._decided)
@@ -87,7 +90,7 @@ class Controller:
         self._unwatch: list[Callable[[], None]] = []
         self._reaction: asyncio.Task[None] | None = None
         self._again = False
-        session.lost = self._resign
+        session.lost = self._lost
         session.expired = session.reconnected = self._back
         broker.image.observers.append(self._picture_changed)
 
@@ -194,24 +197,16 @@ class Controller:
 
     async def _stand(self) -> None:
         """Become the controller where nobody is; else show clients who is."""
-        broker, catalog = self.broker, self._catalog
-        now_ms = broker.clock.wall_ms()
+        broker, catalog, now_ms = self.broker, self._catalog, self.broker.clock.wall_ms()
         if await catalog.elect(broker.broker_id, now_ms) or await catalog.resume():
             term = ControllerTerm(broker, catalog, self._peer)
             await term.begin()
             self._term = term
+            self.known.id = broker.broker_id
             if self._store.shared:
                 self._duties.elected()
             return
-        brokers, controller = await catalog.brokers(), await catalog.controller()
-        shown = list(broker.image.brokers.values())
-        if not shown:  # its orders, which tell more, may have come before
-            broker.publish(ImageDelta(brokers=brokers, controller_id=controller))
-            return
-        registered = {info.broker_id: info for info in brokers}
-        again = [with_epoch(info, registered) for info in shown]
-        if again != shown:  # who registers anew at the same address looks the same in orders
-            broker.publish(ImageDelta(brokers=again))
+        self.known.found(await catalog.brokers(), await catalog.controller())
 
     def _peer(self, broker: BrokerId, facts: ClusterFacts) -> OrderTaker | None:
         return self.applier if broker == self.broker.broker_id else self._peers(broker, facts)
@@ -222,9 +217,13 @@ class Controller:
         """Decide nothing that somebody else may be deciding by now."""
         if self._term is not None:
             _logger.warning("this broker is the controller no longer")
-            self._term = None
+            self._term = self.known.id = None
             self._catalog.resign()
             self._peers.close()
+
+    def _lost(self) -> None:
+        self._resign()
+        self.known.id = None
 
     def _back(self) -> None:
         """Look for what may have changed while the store was not heard of."""
@@ -248,6 +247,8 @@ class Controller:
                         await self._take_late()
                         await self._look()
                 except (StoreError, ConfigError) as error:  # what comes after it is looked at too
+                    if self._term is None:
+                        self.known.id = None
                     _logger.error("metadata store: %s: %s", type(error).__name__, error)
         finally:
             self._reaction = None
@@ -277,10 +278,11 @@ class Controller:
 
     def _picture_changed(self, delta: ImageDelta, structural: bool) -> None:
         if self._term is not None:
-            for topic in delta.topics:
-                stored = self._term.facts.topics.get(topic.name)
-                if stored is not None:
-                    stored.config = topic.config
+            self._term.configs_changed(delta)
+
+    def not_controller(self) -> ApiError | None:
+        """Return why this broker is not the controller; None where it is."""
+        return self.known.refusal() if self._term is None else None
 
     async def carry_out(self, event: Event) -> Result:
         """Have an event decided on, written and ordered; what was refused, and what failed.
@@ -319,7 +321,7 @@ class Controller:
 
     def _present_term(self) -> ControllerTerm:
         if self._term is None:
-            raise ApiError(ErrorCode.NOT_CONTROLLER, "this is not the controller")
+            raise self.known.refusal()
         return self._term
 
     # --- topics --------------------------------------------------------------------------------
@@ -335,8 +337,8 @@ class Controller:
         """Do as `ControllerPort` says. `validate_only`: what would be made, with an id of zeros."""
 
         async def create() -> list[TopicInfo | ApiError | Unmade]:
-            if self._term is None:
-                return [ApiError(ErrorCode.NOT_CONTROLLER) for _ in wanted]
+            if refusal := self.not_controller():
+                return [refusal] * len(wanted)
             return await self._topics.create(wanted, spend, validate_only=validate_only)
 
         deadline = asyncio.get_running_loop().time() + wait_seconds
@@ -349,8 +351,8 @@ class Controller:
         """Delete topics, each for itself: they are gone for clients, and for good, on return."""
 
         async def delete() -> dict[str, ApiError | None]:
-            if self._term is None:
-                return {name: ApiError(ErrorCode.NOT_CONTROLLER) for name in names}
+            if refusal := self.not_controller():
+                return dict.fromkeys(names, refusal)
             return await self._topics.delete(names, spend)
 
         return await self._in_turn(delete)

@@ -123,6 +123,13 @@ class ControllerTerm:
             await self._follow_up(outcome.taken, failed)
         return Result(outcome.refused, led)
 
+    def configs_changed(self, delta: ImageDelta) -> None:
+        """Take over the settings of topics that this broker's metadata image has received."""
+        for topic in delta.topics:
+            stored = self.facts.topics.get(topic.name)
+            if stored is not None:
+                stored.config = topic.config
+
     async def brokers_changed(self) -> None:
         """Look who is registered, and act on who came, went, or was away in between."""
         facts = self.facts

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from headrace.client.calls import Call
 from headrace.client.client import Client
+from headrace.client.handshake import VersionsCall
 from headrace.client.transport import Address
 from headrace.cluster.store.catalog import Catalog
 from headrace.model.errors import ApiError, ErrorCode
@@ -36,6 +37,10 @@ class ControllerChannel:
         except BaseException:
             self._address = None
             raise
+
+    async def reach(self) -> None:
+        """Check that the controller of the store answers; raises what keeps it from that."""
+        await self.ask_once(VersionsCall())
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try `attempt`, again after what may pass, NOT_CONTROLLER among it, for a while."""

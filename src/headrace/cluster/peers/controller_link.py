@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from headrace.broker.metadata_image import ImageDelta, TopicInfo
 from headrace.client.calls import Call, ColdCall, Maker, check, error_code
-from headrace.client.transport import ClientError
+from headrace.client.transport import ClientError, TimedOut
 from headrace.cluster.controller.controller import Controller
 from headrace.cluster.controller_port import Spend
 from headrace.cluster.decisions.events import IsrAsked
@@ -30,6 +30,8 @@ T = TypeVar("T")
 SHOWN_SECONDS_MAX = 10.0
 """How long is waited until this broker hears of a topic that the controller has created."""
 _CREATION_SECONDS = 30.0
+REACH_SECONDS_MAX = 2.0
+"""How long the controller has to answer when it is checked whether it can be reached."""
 _ASKED_AGAIN_SECONDS = 0.1
 """Between two questions to controllers that may have gone, while this broker stops."""
 _UNAVAILABLE = ErrorCode.LEADER_NOT_AVAILABLE
@@ -47,6 +49,16 @@ class ControllerLink:
     def close(self) -> None:
         """Ask nothing any more."""
         self._channel.close()
+
+    async def reach(self) -> None:
+        """Check that the controller answers, within `REACH_SECONDS_MAX`. ApiError, ClientError."""
+        if self._controller.is_controller:
+            return
+        try:
+            async with asyncio.timeout(REACH_SECONDS_MAX):
+                await self._channel.reach()
+        except TimeoutError:
+            raise TimedOut(f"no answer within {REACH_SECONDS_MAX:g} s") from None
 
     async def alter_partitions(
         self, asked: Sequence[AskedIsr]

@@ -36,7 +36,7 @@ class Endpoint:
         self,
         metrics: Metrics,
         healthy: Callable[[], bool],
-        awaited: Callable[[], Sequence[str]] = tuple,
+        awaited: Callable[[], Awaitable[Sequence[str]]] | None = None,
         process: Callable[[], Awaitable[bytes]] | None = None,
         check: Callable[[bytes], None] = lambda first: None,
     ) -> None:
@@ -124,7 +124,7 @@ class Endpoint:
         if target == b"/healthz":
             return (200, _TEXT, b"ok\n") if self._healthy() else (503, _TEXT, b"not healthy\n")
         if target == b"/ready":
-            awaited = self._awaited()
+            awaited = () if self._awaited is None else await self._awaited()
             text = "\n".join([f"awaited: {line}" for line in awaited] or ["ready"])
             return 503 if awaited else 200, _TEXT, f"{text}\n".encode()
         if target == b"/":

@@ -1,7 +1,7 @@
 """What clients may ask of the controller only, and of no other broker."""
 
 from headrace.frontends.kafka.connection.handler import RequestContext
-from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.errors import ApiError
 
 
 def not_controller(context: RequestContext) -> ApiError | None:
@@ -9,6 +9,4 @@ def not_controller(context: RequestContext) -> ApiError | None:
 
     Clients look for the controller anew and ask that one.
     """
-    if context.controller.is_controller:
-        return None
-    return ApiError(ErrorCode.NOT_CONTROLLER, "another broker is the controller")
+    return context.controller.not_controller()

@@ -1,0 +1,32 @@
+"""Whether a broker is ready for the restart of the next one: its replicas, and its cluster."""
+
+from typing import TYPE_CHECKING
+
+from headrace.client.transport import ClientError
+from headrace.frontends.http import readiness
+from headrace.model.errors import ApiError
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.cluster.controller.controller import Controller
+    from headrace.server.among_brokers import AmongBrokers
+
+
+async def awaited(
+    broker: "Broker", controller: "Controller", among: "AmongBrokers | None"
+) -> list[str]:
+    """Return what this broker waits for before another may be stopped; empty: it is ready.
+
+    Beside `readiness.awaited`: the session with the metadata store, and an answer of the
+    controller. `among`: None where the broker has a store of its own.
+    """
+    lines = readiness.awaited(broker)
+    if among is None:
+        return lines
+    if missing := controller.known.missing():
+        return [*missing, *lines]
+    try:
+        await among.link.reach()
+    except (ApiError, ClientError) as error:
+        return [f"broker {controller.known.id}, the controller, does not answer: {error}", *lines]
+    return lines

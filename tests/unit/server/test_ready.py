@@ -1,0 +1,99 @@
+"""Whether a broker of a cluster is ready: its session with the store, a controller that answers."""
+
+import asyncio
+
+import pytest
+
+from headrace.cluster.topics.creation import NewTopic
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import BrokerId
+from headrace.server.ready import awaited
+from headrace.testing.sim.cluster import SimCluster
+from headrace.testing.sim.ensemble import SESSION_SECONDS
+from tests.support.peer_kit import cut_off, mend, play, started
+from tests.support.sim_cluster import until
+
+ZERO, ONE, TWO = (BrokerId(number) for number in range(3))
+
+
+async def lines(cluster: SimCluster, number: int) -> list[str]:
+    """What broker `number` waits for."""
+    server = cluster.brokers[number]
+    return await awaited(server.broker, server.controller, server.among_brokers)
+
+
+async def all_lines(cluster: SimCluster) -> list[list[str]]:
+    return [await lines(cluster, number) for number in cluster.brokers]
+
+
+@pytest.mark.parametrize("noticed", [False, True], ids=["silent", "noticed"])
+def test_no_broker_is_ready_while_the_store_does_not_answer(noticed: bool) -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1, 2)
+        assert await all_lines(cluster) == [[], [], []]
+        for number, world in cluster.worlds.items():
+            if noticed:
+                cluster.ensemble.cut_off(world._sessions[0])
+                assert len(await lines(cluster, number)) == 1, "before the session is over"
+            else:
+                world.lose_touch()
+        await asyncio.sleep(SESSION_SECONDS * 3)
+        for number, found in enumerate(await all_lines(cluster)):
+            assert found[0].startswith(f"ZooKeeper has not answered broker {number} since 20")
+            assert found[0].endswith("UTC (18 s)")
+        for world in cluster.worlds.values():
+            world.regain_touch()
+        await asyncio.sleep(1)
+        assert await all_lines(cluster) == [[], [], []]
+
+    play(story)
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["the controller", "another broker"])
+def test_a_broker_cut_off_from_the_store_alone_is_not_ready(number: int) -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1, 2)
+        cluster.worlds[number].lose_touch()
+        await asyncio.sleep(SESSION_SECONDS * 2)
+        (line,) = await lines(cluster, number)
+        assert line.startswith(f"ZooKeeper has not answered broker {number} since")
+        for other in {0, 1, 2} - {number}:
+            assert await lines(cluster, other) == []
+
+    play(story)
+
+
+def test_a_controller_that_does_not_answer_is_awaited_by_the_others() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1, 2)
+        cut_off(cluster, 0, 1)
+        (line,) = await lines(cluster, 1)
+        assert line.startswith("broker 0, the controller, does not answer: ")
+        assert (await lines(cluster, 0), await lines(cluster, 2)) == ([], [])
+        mend(cluster, 0, 1)
+        await until(lambda: True)
+        assert await lines(cluster, 1) == []
+
+    play(story)
+
+
+def test_a_refusal_names_the_store_s_outage_or_the_controller() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1, 2)
+        other, wanted = cluster.brokers[1].controller, [NewTopic("t", 1, 1)]
+        (refused,) = await other.create_topics(wanted)
+        assert isinstance(refused, ApiError)
+        assert refused.code is ErrorCode.NOT_CONTROLLER
+        assert refused.message == "broker 0 is the controller, not broker 1"
+        for number in (0, 1):
+            (session,) = cluster.worlds[number]._sessions
+            cluster.ensemble.cut_off(session)
+            broker = cluster.brokers[number].controller
+            (refused,) = await broker.create_topics(wanted)
+            assert "ZooKeeper has not answered broker" in str(refused)
+            assert "ZooKeeper" in str((await broker.delete_topics(["t"]))["t"])
+            assert "ZooKeeper" in str(broker.not_controller())
+            with pytest.raises(ApiError, match="ZooKeeper has not answered"):
+                broker.replicas.reassigning()
+
+    play(story)
