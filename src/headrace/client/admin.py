@@ -3,7 +3,7 @@
 Every function raises ApiError with the broker's own message where it refuses.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -120,6 +120,35 @@ async def create_partitions(client: Client, name: str, count: int) -> None:
             check(result.error_code, result.error_message)
 
     await client.ask_controller(ColdCall(ApiKey.CREATE_PARTITIONS, build, parse))
+
+
+async def topic_values(client: Client, topics: Iterable[str], key: str) -> dict[str, str]:
+    """Return the value of one setting by topic; topics that do not tell it are left out."""
+    named = sorted(topics)
+
+    def build(maker: Maker) -> Any:  # noqa: ANN401
+        return maker.request(
+            resources=tuple(
+                maker.part(
+                    "DescribeConfigsResource",
+                    resource_type=TOPIC_RESOURCE,
+                    resource_name=name,
+                    configuration_keys=(key,),
+                )
+                for name in named
+            )
+        )
+
+    def parse(response: Any) -> dict[str, str]:  # noqa: ANN401
+        return {
+            result.resource_name: config.value
+            for result in response.results
+            if not result.error_code
+            for config in result.configs
+            if config.name == key and config.value is not None
+        }
+
+    return await client.ask_any(ColdCall(ApiKey.DESCRIBE_CONFIGS, build, parse))
 
 
 async def describe_configs(

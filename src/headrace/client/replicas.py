@@ -8,14 +8,18 @@ from datetime import timedelta
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from headrace.client.calls import ColdCall, Maker, check, error_code
+from headrace.client.calls import Call, ColdCall, HotCall, Maker, check, error_code
 from headrace.client.client import Client
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.wire.kafka.api import ApiKey
+from headrace.wire.kafka.hot import list_offsets as codec
 
 PREFERRED, UNCLEAN = range(2)
 """Who may be elected: the first replica, or with UNCLEAN any that is left."""
+
+DEBUGGING_REPLICA_ID = -2
+"""Of a client to whom followers answer, and with the log's end instead of the high watermark."""
 
 Outcome = dict[TopicPartition, ApiError | None]
 
@@ -98,6 +102,29 @@ async def log_ends(
     return await client.ask(await client.broker(leader), call)
 
 
+async def ends_on(
+    client: Client, broker: int, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Return where the replicas on a broker end (LEO), whether it leads or follows.
+
+    Partitions of which the broker has no replica that is sound are left out.
+    """
+    asked = [
+        codec.TopicRequest(topic, [codec.PartitionRequest(index, codec.LATEST) for index in some])
+        for topic, some in _by_topic(partitions)
+    ]
+    timeout_ms = int(client.request_timeout_seconds * 1000)
+    request = codec.ListOffsetsRequest(DEBUGGING_REPLICA_ID, 0, asked, timeout_ms)
+    call = HotCall(ApiKey.LIST_OFFSETS, codec.encode_request, codec.decode_response, request)
+    response = await client.ask(await client.broker(broker), call)
+    return {
+        TopicPartition(topic.name, found.partition): found.offset
+        for topic in response.topics
+        for found in topic.partitions
+        if not found.error_code and found.offset >= 0
+    }
+
+
 async def elect_leaders(
     client: Client, kind: int, partitions: Sequence[TopicPartition] | None
 ) -> Outcome:
@@ -157,7 +184,15 @@ async def reassign(client: Client, moves: Mapping[TopicPartition, Sequence[int] 
 
 async def reassignments(client: Client) -> list[Reassigning]:
     """Return the partitions that are on their way to other brokers."""
+    return await client.ask_controller(_reassignments_call(client))
 
+
+async def reassignments_on(client: Client, broker: int) -> list[Reassigning]:
+    """Return the same as one broker answers, once; ApiError NOT_CONTROLLER where it is not that."""
+    return await client.ask(await client.broker(broker), _reassignments_call(client))
+
+
+def _reassignments_call(client: Client) -> Call[list[Reassigning]]:
     def parse(response: Any) -> list[Reassigning]:  # noqa: ANN401
         check(response.error_code, response.error_message)
         return sorted(
@@ -174,7 +209,7 @@ async def reassignments(client: Client) -> list[Reassigning]:
     def build(maker: Maker) -> Any:  # noqa: ANN401
         return maker.request(topics=None, timeout=_timeout(client))
 
-    return await client.ask_controller(ColdCall(ApiKey.LIST_PARTITION_REASSIGNMENTS, build, parse))
+    return ColdCall(ApiKey.LIST_PARTITION_REASSIGNMENTS, build, parse)
 
 
 def _timeout(client: Client) -> timedelta:

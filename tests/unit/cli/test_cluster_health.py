@@ -8,7 +8,11 @@ from headrace.cli.cluster import health as cluster_health
 from headrace.cli.cluster.health import reasons_of
 from headrace.cli.cluster.view import health_of
 from headrace.client.metadata import Metadata, PartitionMetadata, TopicMetadata
+from headrace.client.replicas import Reassigning
+from headrace.client.standing import Seen, Standing
 from headrace.client.transport import Address
+from headrace.model.errors import STORE_UNANSWERED
+from headrace.model.nouns import TopicPartition
 from headrace.testing import BrokerThread
 from tests.support.cli_kit import asker, sayer
 
@@ -41,10 +45,64 @@ def partition(
 def test_a_cluster_is_unhealthy_for_reasons_that_are_named(
     cluster: Metadata, codes: list[str], text: str
 ) -> None:
-    reasons = reasons_of(cluster)
+    seen = Seen(cluster)
+    reasons = reasons_of(seen)
     assert [reason.code for reason in reasons] == codes
     assert text in " ".join(reason.message for reason in reasons)
-    assert (not reasons) == health_of(cluster).is_healthy, "as cluster status says"
+    assert (not reasons) == health_of(seen).is_healthy, "as cluster status says"
+
+
+OUTAGE = f"{STORE_UNANSWERED} 1 since 2026-11-28 17:13:06 UTC (25 s)"
+WELL = known(partition(1, (1, 2), (1, 2)))
+
+
+@pytest.mark.parametrize(("seen", "code", "text"), [
+    (Seen(WELL, [Standing(1, refusal=OUTAGE), Standing(2, moves=[])]), "store_unanswered",
+     f"{OUTAGE}: check that it runs and that brokers reach it"),
+    (Seen(WELL, [Standing(1, refusal=OUTAGE), Standing(2, refusal=OUTAGE)]), "store_unanswered",
+     f"{OUTAGE}, nor broker 2: check"),
+    (Seen(WELL, [Standing(1, moves=[]), Standing(2, "connection refused")]), "brokers_unanswered",
+     "1 broker does not answer: 2 (connection refused)"),
+    (Seen(known(partition(1, (1, 2), (1, 2)), partition(1, (1, 2, 3), (1, 2), 1)),
+          in_sync_needed={"t": 3}), "under_min_isr",
+     "1 partition refuses acks=all (2 in sync, min.insync.replicas=3): t-1"),
+])  # fmt: skip
+def test_a_cluster_is_unhealthy_by_what_its_brokers_answer(
+    seen: Seen, code: str, text: str
+) -> None:
+    found = {reason.code: reason.message for reason in reasons_of(seen)}
+    assert found[code].startswith(text)
+    assert not health_of(seen).is_healthy
+
+
+def test_brokers_that_are_not_the_controller_are_no_reason() -> None:
+    answers = [Standing(1, moves=[]), Standing(2, refusal="broker 1 is the controller")]
+    assert reasons_of(Seen(WELL, answers)) == []
+
+
+def test_partitions_that_refuse_are_named_by_how_many_are_in_sync() -> None:
+    cluster = known(*[
+        partition(1, (1, 2, 3), isr, number) for number, isr in enumerate([(1,), (1, 2), (1,)])
+    ])  # fmt: skip
+    seen = Seen(cluster, in_sync_needed={"t": 3})
+    found = [reason.message for reason in reasons_of(seen) if reason.code == "under_min_isr"]
+    assert found == [
+        "2 partitions refuse acks=all (1 in sync, min.insync.replicas=3): t-0 t-2",
+        "1 partition refuses acks=all (2 in sync, min.insync.replicas=3): t-1",
+    ]
+
+
+def test_a_move_is_no_reason_and_is_counted(
+    broker: BrokerThread, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = TopicPartition("t", 0)
+    cluster = known(partition(1, (2, 1), (1,)))
+    seen = Seen(cluster, moves={key: Reassigning(key, (2, 1), (2,), (1,))})
+    monkeypatch.setattr(cluster_health, "run", lambda call: (call.close(), seen)[1])
+    says = sayer(broker.bootstrap, capsys)
+    text = "healthy\n  1 partition being moved: headrace cluster reassign --list\n"
+    assert says("cluster", "health") == (0, text, "")
+    assert asker(says)("cluster health")[1]["moving_partitions"] == 1
 
 
 @pytest.fixture
@@ -71,7 +129,7 @@ def test_a_cluster_that_is_not_well_ends_with_code_1_and_its_reasons(
     broker: BrokerThread, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sick = known(partition(-1, (1, 3), (1,)))
-    monkeypatch.setattr(cluster_health, "run", lambda call: (call.close(), sick)[1])
+    monkeypatch.setattr(cluster_health, "run", lambda call: (call.close(), Seen(sick))[1])
     says = sayer(broker.bootstrap, capsys)
     code, text, _ = says("cluster", "health")
     assert (code, text.splitlines()[0], len(text.splitlines())) == (1, "not healthy:", 3)

@@ -13,6 +13,7 @@ from headrace.client.client import Client
 from headrace.client.metadata import Metadata
 from headrace.client.replica_throttles import REPLICAS, Move, end_throttles, moves_of, throttle
 from headrace.client.replicas import PREFERRED, UNCLEAN, Reassigning
+from headrace.client.standing import look
 from headrace.cluster.topics.creation import NewTopic
 from headrace.config.value_types import LONG_MAX
 from headrace.model.errors import ApiError
@@ -106,13 +107,13 @@ def test_each_broker_tells_what_lies_on_it() -> None:
 
 def test_a_cluster_that_misses_a_broker_is_not_healthy_and_says_what_is_wrong() -> None:
     async def story(cluster: SimCluster, client: Client) -> None:
-        health = health_of(await client.metadata())
+        health = health_of(await look(client))
         assert health.is_healthy
         assert (health.brokers, health.topics, health.partitions, health.replicas) == (3, 1, 2, 4)
         await cluster.stop(2)
         known = await seen(client, lambda known: len(known.brokers) == 2)
         known = await seen(client, lambda known: len(known.topics["t"].partitions[0].isr) == 1)
-        health = health_of(known)
+        health = health_of(await look(client))
         assert not health.is_healthy
         assert health.missing == [2]
         assert health.under_replicated >= 1

@@ -93,3 +93,18 @@ def test_a_follower_needs_no_permission_for_topics_beside_the_one_to_act_for_the
         assert (await told(here, wire.LATEST, replica_id=A))[0] is refused
 
     tell(tmp_path, story)
+
+
+def test_a_debugging_client_gets_the_log_s_end_if_it_may_describe_the_topic(tmp_path: Path) -> None:
+    async def story(here: Room) -> None:
+        partition = await led(here, A)
+        append(partition)
+        lead(here, A, epoch=EPOCH + 1)
+        debugging = list_offsets.DEBUGGING
+        assert (await told(here, wire.LATEST))[0] is ErrorCode.OFFSET_NOT_AVAILABLE
+        assert await told(here, wire.LATEST, replica_id=debugging) == (ErrorCode.NONE, 1)
+        here.broker.authorizer = Rules(CLUSTER_ACTION)
+        refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert (await told(here, wire.LATEST, replica_id=debugging))[0] is refused
+
+    tell(tmp_path, story)

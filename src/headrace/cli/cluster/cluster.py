@@ -1,5 +1,6 @@
 """`headrace cluster`: how the cluster is, who leads and holds what."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -7,7 +8,7 @@ from cyclopts import App, Parameter
 from headrace.cli.cluster.health import health, info
 from headrace.cli.cluster.migrate import migrate
 from headrace.cli.cluster.moves import elect_leaders, reassign
-from headrace.cli.cluster.view import Logs, check_topic, health_of, listed, rows_of
+from headrace.cli.cluster.view import Logs, PartitionRow, check_topic, health_of, listed, rows_of
 from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.failure import EXIT_FAILED
 from headrace.cli.shared.output import note, print_json, print_line, print_table
@@ -15,6 +16,7 @@ from headrace.cli.shared.watching import Watch, shown
 from headrace.client import replicas
 from headrace.client.client import Client
 from headrace.client.metadata import Metadata
+from headrace.client.standing import Seen, look, replica_ends
 from headrace.client.sync import run
 from headrace.client.transport import ClientError
 from headrace.model.errors import ApiError
@@ -46,16 +48,16 @@ def status(
     healthy: list[bool] = []
 
     def show() -> None:
-        healthy[:] = [_show_status(run(client.metadata()), json=json)]
+        healthy[:] = [_show_status(run(look(client)), json=json)]
 
     with cluster.client() as client:
         shown(watch, show, parted=not json)
     return 0 if all(healthy) else EXIT_FAILED
 
 
-def _show_status(known: Metadata, *, json: bool) -> bool:
+def _show_status(seen: Seen, *, json: bool) -> bool:
     """Show it; returns whether it is healthy."""
-    health = health_of(known)
+    health = health_of(seen)
     if json:
         print_json(health.as_json())
         return health.is_healthy
@@ -63,13 +65,17 @@ def _show_status(known: Metadata, *, json: bool) -> bool:
     rows: list[tuple[str, str | int]] = [
         ("controller", health.controller if health.controller >= 0 else "none"),
         ("brokers", health.brokers),
-        ("brokers missing", ",".join(map(str, health.missing)) or "none"),
+        ("brokers missing", listed(health.missing) or "none"),
+        ("brokers that do not answer", listed(health.unanswered) or "none"),
+        ("brokers that ZooKeeper does not answer", listed(health.without_store) or "none"),
         ("topics", health.topics),
         ("partitions", health.partitions),
         ("replicas", health.replicas),
         ("offline partitions", health.offline),
         ("under-replicated partitions", health.under_replicated),
+        ("partitions that refuse acks=all", health.refusing),
         ("partitions not led by the preferred replica", health.not_preferred),
+        ("partitions being moved", health.moving),
     ]
     for word, value in rows:
         print_line(f"  {word}: {value}")
@@ -83,7 +89,7 @@ def controller(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) 
     For example: headrace cluster controller --json
     """
     with cluster.client() as client:
-        known = run(client.metadata([]))
+        known = run(look(client)).known
     address = known.brokers.get(known.controller_id)
     if json:
         shown = None if address is None else str(address)
@@ -153,6 +159,15 @@ def _show_brokers(client: Client, *, json: bool) -> None:
     )
 
 
+_KINDS: tuple[Callable[[PartitionRow], bool], ...] = (
+    lambda row: row.is_under_replicated,
+    lambda row: row.is_offline,
+    lambda row: row.refuses_acks_all,
+    lambda row: row.is_elsewhere,
+)
+"""What the flags of `partitions` select, in their order."""
+
+
 @app.command
 def partitions(
     *names: str,
@@ -160,6 +175,9 @@ def partitions(
         bool, Parameter(name=["--under-replicated", "-u"], help="Those with a replica not in sync.")
     ] = False,
     offline: Annotated[bool, Parameter(name="--offline", help="Those that nobody leads.")] = False,
+    under_min_isr: Annotated[
+        bool, Parameter(name="--under-min-isr", help="Those that refuse acks=all.")
+    ] = False,
     not_preferred: Annotated[
         bool, Parameter(name="--not-preferred", help="Those led by another than the first replica.")
     ] = False,
@@ -169,29 +187,30 @@ def partitions(
 ) -> None:
     """Show who leads and holds each partition, of all topics or of those named.
 
-    LAG is how far each replica ends below what all in sync have. Several of the flags show what is
+    LAG is how many offsets each replica ends before its leader. Several of the flags show what is
     any of it. For example: headrace cluster partitions --under-replicated --offline
     """
 
+    flags = (under_replicated, offline, under_min_isr, not_preferred)
+    wanted = [holds for asked, holds in zip(flags, _KINDS, strict=True) if asked]
+
     def show(client: Client) -> None:
-        known = run(client.metadata())
+        seen = run(look(client))
+        known = seen.known
         for name in names:
             check_topic(known, name)
-        logs = _logs(client, known)
-        found = rows_of(known, names or sorted(known.topics), logs)
-        if under_replicated or offline or not_preferred:
-            found = [
-                row
-                for row in found
-                if (under_replicated and row.is_under_replicated)
-                or (offline and row.is_offline)
-                or (not_preferred and row.is_elsewhere)
-            ]
+        logs, ends = (
+            _logs(client, known),
+            run(replica_ends(client, known, names or sorted(known.topics))),
+        )
+        found = rows_of(known, names or sorted(known.topics), logs, ends, seen)
+        if wanted:
+            found = [row for row in found if any(holds(row) for holds in wanted)]
         if json:
             print_json([row.as_json() for row in found])
             return
         if not found:
-            note("no such partition")
+            note("no partition is of this kind" if wanted else "there are no partitions")
             return
         print_table(
             ["TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "LAG", "BYTES", "STATUS"],

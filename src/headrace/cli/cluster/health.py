@@ -1,6 +1,6 @@
 """`headrace cluster info` and `health`: what the cluster is, and why it is not well."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from headrace.cli.cluster.view import Health, PartitionRow, health_of, rows_of
@@ -8,7 +8,7 @@ from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.failure import EXIT_FAILED
 from headrace.cli.shared.output import counted, print_json, print_line, print_table
 from headrace.cli.shared.watching import Watch, shown
-from headrace.client.metadata import Metadata
+from headrace.client.standing import Seen, look
 from headrace.client.sync import run
 
 NAMED_MAX = 5
@@ -19,7 +19,8 @@ class Reason(NamedTuple):
     """One thing that is not well."""
 
     code: str
-    """For scripts: `no_controller`, `brokers_missing`, `offline` or `under_replicated`."""
+    """For scripts: `no_controller`, `store_unanswered`, `brokers_missing`, `brokers_unanswered`,
+    `offline`, `under_replicated` or `under_min_isr`."""
     message: str
 
 
@@ -29,8 +30,8 @@ def info(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) -> Non
     For example: headrace cluster info -b 127.0.0.1:9092
     """
     with cluster.client() as client:
-        known = run(client.metadata())
-    health = health_of(known)
+        seen = run(look(client))
+    known, health = seen.known, health_of(seen)
     internal = sum(topic.internal for topic in known.topics.values())
     if json:
         print_json(
@@ -84,26 +85,38 @@ def health(
     found: list[Reason] = []
 
     def show() -> None:
-        known = run(client.metadata())
-        found[:] = reasons_of(known)
+        seen = run(look(client))
+        found[:] = reasons_of(seen)
         if json:
             reasons = [reason._asdict() for reason in found]
-            print_json({"cluster_id": known.cluster_id, "healthy": not reasons, "reasons": reasons})
+            print_json(
+                {
+                    "cluster_id": seen.known.cluster_id,
+                    "healthy": not reasons,
+                    "reasons": reasons,
+                    "moving_partitions": len(seen.moves),
+                }
+            )
             return
         print_line("healthy" if not found else "not healthy:")
         for reason in found:
             print_line(f"  {reason.message}")
+        if seen.moves:
+            print_line(
+                f"  {counted(len(seen.moves), 'partition')} being moved:"
+                " headrace cluster reassign --list"
+            )
 
     with cluster.client() as client:
         shown(watch, show, parted=not json)
     return EXIT_FAILED if found else 0
 
 
-def reasons_of(known: Metadata) -> list[Reason]:
+def reasons_of(seen: Seen) -> list[Reason]:
     """Return why a cluster is not healthy; nothing where it is (`Health.is_healthy`)."""
-    counted_ = health_of(known)
-    rows = rows_of(known, sorted(known.topics), {})
-    reasons = list(_of_brokers(counted_))
+    known = seen.known
+    rows = rows_of(known, sorted(known.topics), {}, seen=seen)
+    reasons = [*_of_brokers(health_of(seen)), *_of_answers(seen)]
     for code, text, wrong in (
         ("offline", "with no leader, nobody can read or write:", lambda row: row.is_offline),
         (
@@ -114,7 +127,7 @@ def reasons_of(known: Metadata) -> list[Reason]:
     ):
         if message := _of_partitions(rows, text, wrong):
             reasons.append(Reason(code, message))
-    return reasons
+    return [*reasons, *_of_refusals(rows)]
 
 
 def _of_brokers(found: Health) -> Sequence[Reason]:
@@ -126,6 +139,34 @@ def _of_brokers(found: Health) -> Sequence[Reason]:
         text = f"{counted(len(found.missing), 'broker')} missing that hold replicas: {named}"
         reasons.append(Reason("brokers_missing", text))
     return reasons
+
+
+def _of_answers(seen: Seen) -> Iterator[Reason]:
+    """Return what the brokers' answers say against them, or their silence."""
+    if without := seen.without_store:
+        more = ", ".join(str(standing.broker) for standing in without[1:])
+        others = f", nor {'broker' if len(without) == 2 else 'brokers'} {more}" if more else ""
+        text = f"{without[0].refusal}{others}: check that it runs and that brokers reach it"
+        yield Reason("store_unanswered", text)
+    if unanswered := seen.unanswered:
+        named = "; ".join(f"{found.broker} ({found.failure})" for found in unanswered)
+        verb = "does" if len(unanswered) == 1 else "do"
+        text = f"{counted(len(unanswered), 'broker')} {verb} not answer: {named}"
+        yield Reason("brokers_unanswered", text)
+
+
+def _of_refusals(rows: Sequence[PartitionRow]) -> Iterator[Reason]:
+    """Return the partitions that refuse acks=all, by how many replicas they have and need."""
+
+    def numbers(row: PartitionRow) -> tuple[int, int]:
+        return len(row.metadata.isr), row.in_sync_needed
+
+    refusing = [row for row in rows if row.refuses_acks_all]
+    for in_sync, needed in sorted(set(map(numbers, refusing))):
+        alike = [row for row in refusing if numbers(row) == (in_sync, needed)]
+        verb = "refuses" if len(alike) == 1 else "refuse"
+        text = f"{verb} acks=all ({in_sync} in sync, min.insync.replicas={needed}):"
+        yield Reason("under_min_isr", _of_partitions(alike, text, lambda _: True))
 
 
 def _of_partitions(

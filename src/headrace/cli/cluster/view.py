@@ -1,13 +1,17 @@
 """What `headrace cluster` shows: a cluster at one moment, counted, and its partitions."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from headrace.cli.shared.failure import not_found
 from headrace.client.metadata import Metadata, PartitionMetadata
-from headrace.client.replicas import ReplicaLog
+from headrace.client.replicas import Reassigning, ReplicaLog
+from headrace.client.standing import Seen
 from headrace.model.nouns import TopicPartition
 
+Ends = Mapping[int, Mapping[TopicPartition, int]]
+"""Where the logs on each broker end (LEO)."""
 Logs = Mapping[int, Mapping[TopicPartition, ReplicaLog]]
 """What lies on each broker that told it."""
 
@@ -21,6 +25,10 @@ class PartitionRow(NamedTuple):
     """In bytes, on the leader's disk; None: it did not say."""
     lags: Mapping[int, int | None]
     """By replica; None: its broker did not say."""
+    move: Reassigning | None = None
+    """The reassignment that runs; None: none does."""
+    in_sync_needed: int = 0
+    """`min.insync.replicas` where a replica is out of sync; 0: all are in sync, or not known."""
 
     @property
     def is_offline(self) -> bool:
@@ -29,8 +37,15 @@ class PartitionRow(NamedTuple):
 
     @property
     def is_under_replicated(self) -> bool:
-        """Whether a replica is not in sync."""
-        return len(self.metadata.isr) < len(self.metadata.replicas)
+        """Whether a replica is not in sync; one that a reassignment adds need not be (KIP-352)."""
+        adding = 0 if self.move is None else len(self.move.adding)
+        return len(self.metadata.isr) < len(self.metadata.replicas) - adding
+
+    @property
+    def refuses_acks_all(self) -> bool:
+        """Whether fewer replicas are in sync than producers with acks=all need."""
+        needed = min(self.in_sync_needed, len(self.metadata.replicas))
+        return not self.is_offline and len(self.metadata.isr) < needed
 
     @property
     def is_elsewhere(self) -> bool:
@@ -45,6 +60,8 @@ class PartitionRow(NamedTuple):
             for word, holds in (
                 ("offline", self.is_offline),
                 ("under-replicated", self.is_under_replicated),
+                ("refuses acks=all", self.refuses_acks_all),
+                ("moving", self.move is not None),
                 ("not preferred", self.is_elsewhere),
             )
             if holds
@@ -64,29 +81,56 @@ class PartitionRow(NamedTuple):
             "offline_replicas": list(found.offline),
             "offline": self.is_offline,
             "under_replicated": self.is_under_replicated,
+            "under_min_isr": self.refuses_acks_all,
+            "moving": self.move is not None,
             "preferred_leader": not self.is_elsewhere and not self.is_offline,
             "bytes": self.size,
             "lags": [{"broker": broker, "lag": lag} for broker, lag in self.lags.items()],
         }
 
 
-def rows_of(known: Metadata, names: Sequence[str], logs: Logs) -> list[PartitionRow]:
-    """Return the partitions of topics, by name and number."""
+def rows_of(
+    known: Metadata,
+    names: Sequence[str],
+    logs: Logs,
+    ends: Ends = MappingProxyType({}),
+    seen: Seen | None = None,
+) -> list[PartitionRow]:
+    """Return the partitions of topics, by name and number.
+
+    `seen`: the moves that run, and how many replicas are to be in sync.
+    """
     return [
-        _row(name, partition, logs) for name in names for partition in known.topics[name].partitions
-    ]
+        _row(name, partition, logs, ends, seen)
+        for name in names
+        for partition in known.topics[name].partitions
+    ]  # fmt: skip
 
 
-def _row(topic: str, partition: PartitionMetadata, logs: Logs) -> PartitionRow:
+def _row(
+    topic: str, partition: PartitionMetadata, logs: Logs, ends: Ends, seen: Seen | None
+) -> PartitionRow:
     key = TopicPartition(topic, partition.partition)
-    found = {broker: logs.get(broker, {}).get(key) for broker in partition.replicas}
     led = logs.get(partition.leader, {}).get(key)
     return PartitionRow(
         topic,
         partition,
         None if led is None else led.size,
-        {broker: None if log is None else log.lag for broker, log in found.items()},
+        {broker: _lag(key, partition, broker, logs, ends) for broker in partition.replicas},
+        None if seen is None else seen.moves.get(key),
+        0 if seen is None else seen.in_sync_needed.get(topic, 0),
     )
+
+
+def _lag(
+    key: TopicPartition, partition: PartitionMetadata, broker: int, logs: Logs, ends: Ends
+) -> int | None:
+    """Return how far a replica ends before its leader's log does; None: not known."""
+    led, own = ends.get(partition.leader, {}).get(key), ends.get(broker, {}).get(key)
+    if led is not None and own is not None:
+        return max(led - own, 0)
+    log = logs.get(broker, {}).get(key)
+    return None if log is None else log.lag
 
 
 class Health(NamedTuple):
@@ -103,6 +147,14 @@ class Health(NamedTuple):
     offline: int
     under_replicated: int
     not_preferred: int
+    refusing: int = 0
+    """Partitions that refuse acks=all."""
+    moving: int = 0
+    """Partitions that are being moved."""
+    unanswered: Sequence[int] = ()
+    """Brokers that are registered and did not answer."""
+    without_store: Sequence[int] = ()
+    """Brokers that the metadata store does not answer."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the numbers for scripts."""
@@ -118,17 +170,29 @@ class Health(NamedTuple):
             "offline_partitions": self.offline,
             "under_replicated_partitions": self.under_replicated,
             "not_preferred_partitions": self.not_preferred,
+            "under_min_isr_partitions": self.refusing,
+            "moving_partitions": self.moving,
+            "unanswered_brokers": list(self.unanswered),
+            "brokers_without_store": list(self.without_store),
         }
 
     @property
     def is_healthy(self) -> bool:
-        """Whether there is a controller, and all replicas are in sync."""
-        return self.controller >= 0 and not (self.offline or self.under_replicated or self.missing)
+        """Whether there is a controller, all brokers answer, and all replicas are in sync."""
+        return self.controller >= 0 and not (
+            self.offline
+            or self.under_replicated
+            or self.missing
+            or self.refusing
+            or self.unanswered
+            or self.without_store
+        )
 
 
-def health_of(known: Metadata) -> Health:
-    """Count a cluster's partitions."""
-    rows = rows_of(known, sorted(known.topics), {})
+def health_of(seen: Seen) -> Health:
+    """Count a cluster's brokers and partitions."""
+    known = seen.known
+    rows = rows_of(known, sorted(known.topics), {}, seen=seen)
     holding = {broker for row in rows for broker in row.metadata.replicas}
     return Health(
         known.cluster_id,
@@ -141,6 +205,10 @@ def health_of(known: Metadata) -> Health:
         sum(row.is_offline for row in rows),
         sum(row.is_under_replicated for row in rows),
         sum(row.is_elsewhere for row in rows),
+        sum(row.refuses_acks_all for row in rows),
+        sum(row.move is not None for row in rows),
+        [standing.broker for standing in seen.unanswered],
+        [standing.broker for standing in seen.without_store],
     )
 
 

@@ -7,6 +7,7 @@
   none. Times are looked up on a thread: they may need the disk.
 * Records that were acknowledged with acks=1 become readable with the next flush. Where only the own
   flush is missing the answer waits for it, so that the end has what the client knows to be written.
+* A debugging client (replica id -2) gets the end of the log itself, from followers too, like Kafka.
 * OFFSET_NOT_AVAILABLE where that needs an end that a new leader does not know yet (KIP-207); before
   v5 LEADER_NOT_AVAILABLE. For a follower the end is the log's, which is known always.
 """
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
 
 READ_COMMITTED = 1
+DEBUGGING = -2
+"""The replica id of a client that compares replicas (Kafka's DEBUGGING_REPLICA_ID)."""
 _NOT_AVAILABLE_SINCE = 5
 _STARTS = (wire.EARLIEST, wire.EARLIEST_LOCAL)
 _SINCE = {
@@ -61,6 +64,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     request = wire.decode_request(version, body)
     committed = request.isolation_level == READ_COMMITTED
     for_replica = request.replica_id >= 0 and may_be_replica(context, request.replica_id)
+    end_of_all = for_replica or request.replica_id == DEBUGGING
     answers: list[list[PartitionResponse]] = []
     lookups: list[_Lookup] = []
     for topic in request.topics:
@@ -70,9 +74,9 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
             try:
                 if not for_replica:
                     require(context, DESCRIBE_TOPIC, topic.name)
-                partition = context.broker.partition(topic.name, asked.partition)
+                partition = _partition(context, request.replica_id, topic.name, asked)
                 partition.check_epoch(asked.current_leader_epoch)
-                if for_replica and asked.timestamp == wire.LATEST:
+                if end_of_all and asked.timestamp == wire.LATEST:
                     answer = _end_for_replica(partition, asked)
                 elif asked.timestamp not in _STARTS and partition.role.awaits_own_flush:
                     answer = None
@@ -90,6 +94,18 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     return _Postponed(context, request, answers, lookups, committed).begin()
 
 
+def _partition(
+    context: RequestContext, replica_id: int, topic: str, asked: PartitionRequest
+) -> "Partition":
+    """Return the partition that is led here, or followed if a debugging client asks for its end."""
+    broker = context.broker
+    if replica_id == DEBUGGING and asked.timestamp == wire.LATEST:
+        followed = broker.followed.get((topic, asked.partition))
+        if followed is not None:
+            return followed
+    return broker.partition(topic, asked.partition)
+
+
 def _refusal(version: int, index: int, code: ErrorCode) -> PartitionResponse:
     if code is ErrorCode.OFFSET_NOT_AVAILABLE and version < _NOT_AVAILABLE_SINCE:
         code = ErrorCode.LEADER_NOT_AVAILABLE
@@ -97,7 +113,7 @@ def _refusal(version: int, index: int, code: ErrorCode) -> PartitionResponse:
 
 
 def _end_for_replica(partition: "Partition", asked: PartitionRequest) -> PartitionResponse:
-    if partition.refusal is not None:
+    if partition.refusal is not None and partition.role.follower is None:
         raise ApiError(partition.refusal)
     end = partition.log.end_offset
     return PartitionResponse(asked.partition, 0, -1, end, partition.leader_epoch)
