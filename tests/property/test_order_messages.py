@@ -42,7 +42,7 @@ ids = {name: bytes([number + 1]) * 16 for number, name in enumerate(NAMES)}
 replications = st.builds(
     lambda key, *rest: Replication(key, ids[key.topic], *rest),
     keys, leaders, epochs.map(LeaderEpoch), replicas, replicas, epochs, st.booleans(),
-    st.booleans(),
+    st.booleans(), st.one_of(st.just(()), replicas),
 )  # fmt: skip
 stops = st.builds(
     lambda key, epoch, delete: Stop(key, ids[key.topic], epoch, delete),

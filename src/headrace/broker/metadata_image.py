@@ -97,6 +97,7 @@ class MetadataImage:
 
     __slots__ = (
         "_folded",
+        "adding",
         "brokers",
         "cluster_id",
         "controller_id",
@@ -122,6 +123,9 @@ class MetadataImage:
         self.brokers: Mapping[BrokerId, BrokerInfo] = {}
         self.topics: dict[str, TopicInfo] = {}
         self.topics_by_id: dict[bytes, TopicInfo] = {}
+        self.adding: dict[TopicPartition, frozenset[BrokerId]] = {}
+        """Replicas that running reassignments add, of the partitions held by this broker; clients
+        are not shown them. The controller's orders fill it."""
         self.partition_count = 0
         """Of all topics."""
         self.observers: list[Observer] = []

@@ -103,7 +103,7 @@ def test_a_debugging_client_gets_the_log_s_end_if_it_may_describe_the_topic(tmp_
         debugging = list_offsets.DEBUGGING
         assert (await told(here, wire.LATEST))[0] is ErrorCode.OFFSET_NOT_AVAILABLE
         assert await told(here, wire.LATEST, replica_id=debugging) == (ErrorCode.NONE, 1)
-        here.broker.authorizer = Rules(CLUSTER_ACTION)
+        here.broker.authorizer = Rules(DESCRIBE_TOPIC)
         refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert (await told(here, wire.LATEST, replica_id=debugging))[0] is refused
 

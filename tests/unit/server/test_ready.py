@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from headrace.cluster.topics.creation import NewTopic
+from headrace.frontends.http.surveys import ReplicaSurvey
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import BrokerId
+from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.server.ready import awaited
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.ensemble import SESSION_SECONDS
@@ -75,6 +76,38 @@ def test_a_controller_that_does_not_answer_is_awaited_by_the_others() -> None:
         assert await lines(cluster, 1) == []
 
     play(story)
+
+
+def test_a_move_is_awaited_by_no_broker_and_lost_replicas_are(nothing_is_fetched: None) -> None:
+    key = TopicPartition("t", 0)
+
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1, 2)
+        controller = cluster.controller()
+        await controller.create_topics([NewTopic("t", assignment={0: [ZERO, ONE]})])
+        await controller.replicas.reassign({key: (TWO, ONE)})
+        images = [server.broker.image for server in cluster.brokers.values()]
+        await until(lambda: all(image.adding == {key: {TWO}} for image in images))
+        assert set(images[2].topics["t"].partitions[0].replicas) == {ZERO, ONE, TWO}
+        assert await all_lines(cluster) == [[], [], []]
+        assert [under_replicated(cluster, number) for number in range(3)] == [0, 0, 0]
+        await cluster.stop(1)
+        await until(lambda: len(images[0].topics["t"].partitions[0].isr) == 1)
+        await until(lambda: len(images[2].topics["t"].partitions[0].isr) == 1)
+        waits = "partitions under-replicated: t-0"
+        assert await all_lines(cluster) == [[waits], [waits]]
+        assert under_replicated(cluster, 0) == 1
+        await cluster.controller().replicas.reassign({key: None})
+        await until(lambda: not images[0].adding and not images[2].adding)
+
+    play(story)
+
+
+def under_replicated(cluster: SimCluster, number: int) -> int:
+    survey = ReplicaSurvey(cluster.brokers[number].broker)
+    for _ in survey.slices():
+        pass
+    return survey.under_replicated
 
 
 def test_a_refusal_names_the_store_s_outage_or_the_controller() -> None:

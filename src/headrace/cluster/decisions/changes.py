@@ -201,6 +201,7 @@ def orders_of(
         partition_epoch,
         is_new,
         state.recovering,
+        topic.node.adding.get(index, ()),
     )
     for broker in replicas:
         leads = broker == state.leader != NO_LEADER

@@ -26,6 +26,8 @@ class Replication(NamedTuple):
     recovering: bool = False
     """Its leader, or one before, was elected uncleanly, and not all replicas have followed since:
     what a follower has committed may have to go."""
+    adding: tuple[BrokerId, ...] = ()
+    """Those of the replicas that a running reassignment adds."""
 
 
 class Lead(NamedTuple):

@@ -171,6 +171,9 @@ class Applier:
         key = what.topic_partition
         new = NewLog(key, what.topic_id, configs[key.topic])
         self._epochs[key] = what.leader_epoch
+        self._broker.image.adding.pop(key, None)
+        if what.adding:
+            self._broker.image.adding[key] = frozenset(what.adding)
         if isinstance(order, Follow):
             self._follow(new, what, failed)
             return
@@ -212,6 +215,7 @@ class Applier:
         for done, stop in enumerate(stops, 1):
             key = stop.topic_partition
             self._epochs.pop(key, None)
+            self._broker.image.adding.pop(key, None)
             if not self._broker.stop_partition(*key, delete=stop.delete):
                 failed[key] = ErrorCode.KAFKA_STORAGE_ERROR
             if stop.delete:

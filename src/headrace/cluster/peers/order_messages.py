@@ -92,7 +92,7 @@ def _leader_and_isr(
                         "isr": replication.isr,
                         "partitionEpoch": replication.partition_epoch,
                         "replicas": replication.replicas,
-                        "addingReplicas": (),
+                        "addingReplicas": replication.adding,
                         "removingReplicas": (),
                         "isNew": replication.is_new,
                         "leaderRecoveryState": int(replication.recovering),
@@ -223,6 +223,7 @@ def _replications(topic: Fields) -> Iterator[Replication]:
             state["partitionEpoch"],
             state["isNew"],
             state.get("leaderRecoveryState") == 1,  # not in versions before 6
+            tuple(map(BrokerId, state.get("addingReplicas", ()))),  # not in versions before 3
         )
 
 

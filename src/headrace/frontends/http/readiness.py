@@ -16,7 +16,7 @@ def awaited(broker: "Broker") -> list[str]:
     """Return what this broker waits for before another may be stopped; nothing: it is ready.
 
     Of partitions all count that are held here, led or followed: each must have all its replicas
-    in sync, and a leader.
+    in sync, and a leader. Replicas that a reassignment adds are not awaited (KIP-352).
     """
     image, own = broker.image, broker.broker_id
     found: list[str] = []
@@ -37,7 +37,8 @@ def awaited(broker: "Broker") -> list[str]:
     missing = [
         name
         for name, partition in held
-        if partition.leader != NO_LEADER and not set(partition.replicas) <= set(partition.isr)
+        if partition.leader != NO_LEADER
+        and not set(partition.replicas) - image.adding.get(name, frozenset()) <= set(partition.isr)
     ]
     return [*found, *_named("without a leader", without), *_named("under-replicated", missing)]
 

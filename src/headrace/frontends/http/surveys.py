@@ -61,7 +61,8 @@ class ReplicaSurvey:
         if term is None:
             return
         in_sync, needed = len(term.in_sync), term.in_sync_needed
-        self.under_replicated += in_sync < len(term.assigned)
+        adding = self._broker.image.adding.get(partition.topic_partition, frozenset())
+        self.under_replicated += in_sync < len(term.assigned - adding)  # KIP-352
         self.under_min_isr += term.too_few_in_sync
         self.at_min_isr += in_sync == needed
         self.followers_lag_max = max(self.followers_lag_max, term.lag_max())
