@@ -21,7 +21,7 @@ from headrace.client.transport import (
     Transport,
     Unanswered,
 )
-from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.model.errors import STORE_UNANSWERED, ApiError, ErrorCode, HeadraceError
 from headrace.wire.kafka.frame import parse_response
 
 if TYPE_CHECKING:
@@ -209,7 +209,18 @@ class Client:
             link = await (self.any_link() if address is None else self.link_to(address))
             return await self.ask(link, call)
 
-        return await self.retrying(attempt)
+        try:
+            return await self.retrying(attempt)
+        except ApiError as error:
+            if error.code is not ErrorCode.NOT_CONTROLLER or self._reaches(error):
+                raise
+            where = "a Unix socket reaches its own broker only: ask on the controller's machine"
+            raise ApiError(error.code, f"{error.message}; {where}") from error
+
+    def _reaches(self, refused: ApiError) -> bool:
+        """Return whether the controller would be reached if there were one."""
+        local = self.bootstrap[0].local_path is not None
+        return not local or (refused.message or "").startswith(STORE_UNANSWERED)
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try `attempt` for its result, again after failures that may pass, for `retry_seconds`.

@@ -151,6 +151,10 @@ STORE_UNANSWERED = "ZooKeeper has not answered broker"
 NOT_CONTROLLER, which has no code of its own for that."""
 
 
+BEING_DELETED = "a topic of that name is still being deleted"
+"""The message of TOPIC_ALREADY_EXISTS while the former topic goes: it is not there to be used."""
+
+
 class HeadraceError(Exception):
     """Base of all that Headrace raises on purpose."""
 

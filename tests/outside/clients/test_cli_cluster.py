@@ -90,8 +90,8 @@ def test_partitions_are_told_row_by_row_and_only_those_asked_for(say: Say) -> No
     assert [row["partition"] for row in found] == [0, 1]
     assert found[0]["lags"] == [{"broker": 7, "lag": 0}]
     assert found[0]["preferred_leader"] is True
-    for flag in ("--under-replicated", "-u", "--offline", "--not-preferred"):
-        assert say("cluster", "partitions", flag) == (0, "", "no such partition\n")
+    for flag in ("--under-replicated", "-u", "--offline", "--under-min-isr", "--not-preferred"):
+        assert say("cluster", "partitions", flag) == (0, "", "no partition is of this kind\n")
         assert say("cluster", "partitions", flag, "--json").json == []
 
 
@@ -105,10 +105,10 @@ def test_a_topic_that_is_not_there_is_said_on_one_line(say: Say) -> None:
 def test_elections_that_nobody_needs_are_said_to_be_so(say: Say) -> None:
     assert say("cluster", "elect-leaders") == (0, "", "no election is needed\n")
     told = say("cluster", "elect-leaders", "t:1")
-    assert told.code == 1
-    assert "headrace: t:1: Leader election not needed" in told.err
+    assert told == (0, "t:1 is already led by the preferred replica\n", "")
     told = say("cluster", "elect-leaders", "t", "--json")
     assert [row["error"]["code"] for row in told.json] == ["ELECTION_NOT_NEEDED"] * 2
+    assert ([row["elected"] for row in told.json], told.code) == ([False] * 2, 0)
     assert say("cluster", "elect-leaders", "t:9").err == (
         "headrace: t:9: topic t has 2 partitions\n"
     )

@@ -11,6 +11,8 @@ from headrace.client import replicas
 from headrace.client.admin import create_partitions
 from headrace.client.client import Client
 from headrace.client.metadata import Metadata
+from headrace.client.move_progress import of_moves
+from headrace.client.producer import Producer
 from headrace.client.replica_throttles import REPLICAS, Move, end_throttles, moves_of, throttle
 from headrace.client.replicas import PREFERRED, UNCLEAN, Reassigning
 from headrace.client.standing import look
@@ -101,6 +103,28 @@ def test_each_broker_tells_what_lies_on_it() -> None:
         assert found[T0].lag == 0
         with pytest.raises(ApiError):
             await replicas.log_dirs(client, 9)
+
+    play(story)
+
+
+def test_a_move_tells_how_far_its_copies_are(nothing_is_fetched: None) -> None:
+    async def story(cluster: SimCluster, client: Client) -> None:
+        producer = Producer(client, acks=1)
+        for _ in range(7):
+            await producer.send("t", b"x", partition=0, timestamp=1)
+        await producer.flush()
+        assert await of_moves(client, []) == {}
+        await replicas.reassign(client, {T0: (1, 3)})
+        moving = await replicas.reassignments(client)
+        image = cluster.brokers[1].broker.image
+        await until(lambda: 3 in image.topics["t"].partitions[0].replicas)
+        await until(lambda: ("t", 0) in cluster.brokers[3].broker.followed)
+        ((copy,),) = (await of_moves(client, moving)).values()
+        assert (copy.broker, copy.lag, copy.bytes, copy.percent) == (3, 7, 0, 0)
+        assert copy.leader_bytes
+        await cluster.stop(3)
+        ((copy,),) = (await of_moves(client, moving)).values()
+        assert (copy.lag, copy.percent) == (None, None), "its broker is away"
 
     play(story)
 

@@ -7,13 +7,13 @@ from cyclopts import Parameter
 
 from headrace.cli.cluster.view import check_topic, listed
 from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.failure import EXIT_FAILED, UsageError, error_json, line_of
+from headrace.cli.shared.failure import EXIT_FAILED, UsageError, error_json, refusal_of
 from headrace.cli.shared.output import counted, note, print_json, print_line, print_table
-from headrace.client import replica_throttles, replicas
+from headrace.client import move_progress, replica_throttles, replicas
 from headrace.client.client import Client
 from headrace.client.metadata import Metadata
 from headrace.client.sync import run
-from headrace.model.errors import ApiError
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 
 
@@ -31,7 +31,8 @@ def elect_leaders(
 ) -> int:
     """Have the preferred replica lead again: of all partitions, or TOPIC or TOPIC:PARTITION named.
 
-    For example: headrace cluster elect-leaders orders billing:3
+    Partitions that need no election are no failure. For example: headrace cluster elect-leaders
+    orders billing:3
     """
     if unclean and not names:
         raise UsageError("--unclean loses records: name the topics or partitions it is for")
@@ -39,7 +40,12 @@ def elect_leaders(
     with cluster.client() as client:
         wanted = None if not names else _partitions_named(run(client.metadata()), names)
         outcome = run(replicas.elect_leaders(client, kind, wanted))
-    return _tell(outcome, dict.fromkeys(outcome, "has a new leader"), "no election is needed", json)
+    done = "already has a leader" if unclean else "is already led by the preferred replica"
+    words = {
+        partition: "has a new leader" if error is None else done
+        for partition, error in outcome.items()
+    }
+    return _tell(outcome, words, "no election is needed", json, elections=True)
 
 
 def reassign(
@@ -86,7 +92,7 @@ def reassign(
         raise UsageError("--cancel takes the throttles away itself: leave --verify out")
     with cluster.client() as client:
         if list_:
-            _show_moves(run(replicas.reassignments(client)), json=json)
+            _show_moves(client, run(replicas.reassignments(client)), json=json)
             return 0
         if verify:
             return _verify(client, moves, json=json)
@@ -136,7 +142,7 @@ def _verify(client: Client, names: Sequence[str], *, json: bool) -> int:
     for name in names:
         check_topic(known, name)
     moving = run(replicas.reassignments(client))
-    _show_moves(moving, json=json)
+    _show_moves(client, moving, json=json)
     if moving:
         note("headrace: throttles stay until that has moved")
         return EXIT_FAILED
@@ -152,7 +158,8 @@ def _end_throttles(client: Client, topics: Iterable[str], brokers: Iterable[int]
         note(f"the throttle of broker {broker} was taken away")
 
 
-def _show_moves(moving: Sequence[replicas.Reassigning], *, json: bool) -> None:
+def _show_moves(client: Client, moving: Sequence[replicas.Reassigning], *, json: bool) -> None:
+    copies = run(move_progress.of_moves(client, moving))
     if json:
         print_json(
             [
@@ -162,6 +169,7 @@ def _show_moves(moving: Sequence[replicas.Reassigning], *, json: bool) -> None:
                     "replicas": list(move.replicas),
                     "adding": list(move.adding),
                     "removing": list(move.removing),
+                    "progress": [copy._asdict() for copy in copies[move.partition]],
                 }
                 for move in moving
             ]
@@ -170,13 +178,26 @@ def _show_moves(moving: Sequence[replicas.Reassigning], *, json: bool) -> None:
         note("no partition is being moved")
     else:
         print_table(
-            ["TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING"],
+            ["TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING", "COPIED"],
             [
-                [*move.partition, listed(move.replicas), listed(move.adding) or None,
-                 listed(move.removing) or None]
+                [
+                    *move.partition,
+                    listed(move.replicas),
+                    listed(move.adding) or None,
+                    listed(move.removing) or None,
+                    "; ".join(map(_words, copies[move.partition])) or None,
+                ]
                 for move in moving
             ],
-        )  # fmt: skip
+        )
+
+
+def _words(copy: move_progress.Copy) -> str:
+    """Return how far one replica is: `4: 37 %, 12345 behind`."""
+    known = [] if copy.percent is None else [f"{copy.percent} %"]
+    if copy.lag is not None:
+        known.append(f"{copy.lag} behind")
+    return f"{copy.broker}: {', '.join(known) or 'not known'}"
 
 
 def _tell(
@@ -184,9 +205,15 @@ def _tell(
     words: Mapping[TopicPartition, str],
     nothing: str,
     json: bool,
+    *,
+    elections: bool = False,
 ) -> int:
-    """Print what came of each partition; the exit code."""
-    failed = {partition: error for partition, error in outcome.items() if error is not None}
+    """Print what came of each partition; the exit code. An election not needed has not failed."""
+    failed = {
+        partition: error
+        for partition, error in outcome.items()
+        if error is not None and not (elections and error.code is ErrorCode.ELECTION_NOT_NEEDED)
+    }
     if json:
         print_json(
             [
@@ -194,16 +221,18 @@ def _tell(
                     "topic": partition.topic,
                     "partition": partition.partition,
                     "error": None if error is None else error_json(error),
+                    **({"elected": error is None} if elections else {}),
                 }
                 for partition, error in outcome.items()
             ]
         )
     else:
-        for partition, error in outcome.items():
-            if error is None:
-                print_line(f"{partition.topic}:{partition.partition} {words[partition]}")
+        for partition in outcome:
+            if partition in failed:
+                text = refusal_of(failed[partition])
+                note(f"headrace: {partition.topic}:{partition.partition}: {text}")
             else:
-                note(f"headrace: {partition.topic}:{partition.partition}: {line_of(error)[0]}")
+                print_line(f"{partition.topic}:{partition.partition} {words[partition]}")
         if not outcome:
             note(nothing)
         elif failed:

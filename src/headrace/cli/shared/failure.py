@@ -1,6 +1,8 @@
 """Errors as people get them: one line, saying what to do; and the exit codes scripts get."""
 
 from headrace.model.errors import (
+    BEING_DELETED,
+    STORE_UNANSWERED,
     ApiError,
     ConfigError,
     CorruptLogError,
@@ -40,8 +42,6 @@ _BY_SOCKET = (
 
 _ADVICE = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _BY_SOCKET,
-    ErrorCode.NOT_CONTROLLER: "a Unix socket (-b unix:…) reaches no broker but its own: ask on"
-    " the controller's machine",
     ErrorCode.TOPIC_ALREADY_EXISTS: "use --if-not-exists to accept that",
     ErrorCode.NON_EMPTY_GROUP: "the group has members; stop them first",
     ErrorCode.MESSAGE_TOO_LARGE: "raise the topic's max.message.bytes or send a smaller record",
@@ -96,11 +96,9 @@ def line_of(error: HeadraceError) -> tuple[str, int]:
     if isinstance(error, CommandError):
         return str(error), error.code
     if isinstance(error, ApiError):
-        text = (error.message or error.code.name.lower().replace("_", " ")).rstrip(".")
-        advice = _ADVICE.get(error.code)
-        name = error.code.name
+        advice = _advice(error)
         return (
-            f"{text} [{name}]" + (f"; {advice}" if advice else ""),
+            refusal_of(error) + (f"; {advice}" if advice else ""),
             EXIT_NOT_FOUND if error.code in _NOT_FOUND else EXIT_FAILED,
         )
     if isinstance(error, ConfigError):
@@ -108,6 +106,23 @@ def line_of(error: HeadraceError) -> tuple[str, int]:
     if isinstance(error, CorruptLogError):
         return f"damaged data: {error}", EXIT_FAILED
     return _client_line(error)
+
+
+def refusal_of(error: ApiError) -> str:
+    """Return a broker's refusal with Kafka's name for it, without advice.
+
+    For verbs that the advice, which is for the most usual verb with this code, would mislead.
+    """
+    text = (error.message or error.code.name.lower().replace("_", " ")).rstrip(".")
+    return f"{text} [{error.code.name}]"
+
+
+def _advice(error: ApiError) -> str | None:
+    if error.message and error.message.startswith(STORE_UNANSWERED):
+        return "check that ZooKeeper runs and that the broker reaches it"
+    if error.message == BEING_DELETED:
+        return "it is gone once every broker that holds it is back: headrace cluster health"
+    return _ADVICE.get(error.code)
 
 
 def error_json(error: HeadraceError) -> dict[str, str | int]:

@@ -18,7 +18,7 @@ from headrace.client.metadata import Metadata, TopicMetadata
 from headrace.client.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.sync import run
 from headrace.log.text_files import encode_uuid
-from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.errors import BEING_DELETED, ApiError, ErrorCode
 from headrace.model.nouns import (
     OFFSETS_TOPIC,
     QUEUE_TOPIC_PREFIX,
@@ -102,7 +102,8 @@ def create(
             try:
                 run(call)
             except ApiError as error:
-                if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS or not if_not_exists:
+                there = error.code is ErrorCode.TOPIC_ALREADY_EXISTS
+                if not (there and if_not_exists) or error.message == BEING_DELETED:
                     raise _named(error, name) from None
                 return False, f"{name} exists already"
             return True, f"created {name}"

@@ -16,7 +16,7 @@ from headrace.cluster.decisions.events import Event, TopicGrown, TopicsCreated, 
 from headrace.cluster.store.stored_topic import StoredTopic
 from headrace.cluster.topics import internal_topics
 from headrace.cluster.topics.creation import NewTopic, TopicPlanner
-from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.errors import BEING_DELETED, ApiError, ErrorCode
 
 if TYPE_CHECKING:
     from headrace.model.nouns import TopicPartition
@@ -76,8 +76,7 @@ class TopicRequests:
                 failed[key.topic] = ApiError(code)
         shown = {topic.name: topic for topic in topics}
         unmade = {name: Unmade(shown[name].shown(), frozenset(keys)) for name, keys in late.items()}
-        pending = "a topic of that name is still being deleted"
-        refused = {key.topic: ApiError(code, pending) for key, code in result.refused.items()}
+        refused = {key.topic: ApiError(code, BEING_DELETED) for key, code in result.refused.items()}
         return unmade | failed | refused
 
     async def delete(self, names: Sequence[str], spend: Spend) -> dict[str, ApiError | None]:
