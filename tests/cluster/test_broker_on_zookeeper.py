@@ -207,7 +207,7 @@ def test_records_are_taken_and_read_while_zookeeper_stands_still(tmp_path: Path)
         ask(here, "produce", "t", typed="first\n")
         server.pause()
         try:
-            until(lambda: "ZooKeeper is not heard of" in here.output)
+            until(lambda: "ZooKeeper does not answer" in here.output)
             ask(here, "produce", "t", typed="second\n")
             read = ask(here, "consume", "t", "-o", "start", "-n", "2", "-f", "%v\\n")
         finally:

@@ -26,7 +26,7 @@ from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.directory.new_log import NewLog
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode, StorageError
-from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
+from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition, counted
 from headrace.observe.metrics import Metrics
 from headrace.ports.callbacks import Done, when_all
 from headrace.ports.clock import Clock, Random
@@ -330,8 +330,8 @@ class Broker:
         shown = self.image.known_partitions(partition.topic_partition for partition in hit)
         self.publish(ImageDelta(partitions=shown))
         _logger.error(
-            "%s failed (%s): %d partitions are offline: mend the disk, then restart the broker",
-            directory.path, error, len(hit),
+            "%s failed (%s): offline here: %s: mend the disk, then restart the broker",
+            directory.path, error, counted(len(hit), "partition"),
         )  # fmt: skip
 
     def publish(self, delta: ImageDelta) -> None:

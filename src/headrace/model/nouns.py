@@ -46,6 +46,11 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a count with its noun: `1 record`, `2 records`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def is_queue_topic(topic: str) -> bool:
     """Tell whether a name is kept for queues: Kafka's clients make and change no such topic."""
     return topic.startswith(QUEUE_TOPIC_PREFIX)

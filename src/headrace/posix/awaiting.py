@@ -1,9 +1,10 @@
 """From callbacks, which the deciding rooms speak in, to `await`."""
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
+from headrace.model.errors import HeadraceError
 from headrace.ports.callbacks import Done
 
 T = TypeVar("T")
@@ -23,3 +24,25 @@ async def called_back(ask: Callable[[Done[T | BaseException]], None]) -> T:
 
     ask(done)
     return await future
+
+
+async def carried_on(work: Coroutine[Any, Any, T]) -> T:
+    """Await work that goes on even if its caller is cancelled.
+
+    `asyncio.shield` alone leaves the error of such work unread, and the loop reports an unread
+    error as a bug. A refusal (HeadraceError) then concerns no caller; any other error is reported.
+    """
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.add_done_callback(_left_alone)
+        raise
+
+
+def _left_alone(task: "asyncio.Task[Any]") -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is not None and not isinstance(error, HeadraceError):
+        message = "work whose caller has gone has failed"
+        context = {"message": message, "exception": error, "task": task}
+        task.get_loop().call_exception_handler(context)

@@ -18,7 +18,7 @@ from headrace.log.directory.truncate_logs import BelowHighWatermark
 from headrace.log.follower_append import UnexpectedBatch
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode, StorageError
-from headrace.model.nouns import BrokerId, LeaderEpoch, Offset
+from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, counted
 from headrace.ports.callbacks import Done
 from headrace.ports.file_ranges import FileRange
 from headrace.posix.awaiting import called_back
@@ -167,10 +167,11 @@ class Answers:
         if count and not self._strange:
             self._strange = True
             _logger.warning(
-                "broker %d, which leads %d partitions followed here, does not know this broker as"
+                "broker %d, which leads %s followed here, does not know this broker as"
                 " registered at present: they are fetched again with the next session of the"
                 " metadata store, nothing needs to be done. If it lasts: this broker must come by"
-                " inter.broker.listener.name, with the right ClusterAction", self._leader, count,
+                " inter.broker.listener.name, with the right ClusterAction", self._leader,
+                counted(count, "partition"),
             )  # fmt: skip
 
     def _complain(self, member: FollowedPartition, cause: str, remedy: str) -> None:

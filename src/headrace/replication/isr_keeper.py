@@ -13,7 +13,7 @@ from headrace.broker.in_sync_replicas import IsrChange
 from headrace.broker.leader_term import LeaderTerm
 from headrace.broker.partition import Partition
 from headrace.model.errors import ErrorCode, HeadraceError
-from headrace.model.nouns import TopicPartition
+from headrace.model.nouns import TopicPartition, counted
 from headrace.ports.clock import Clock, Timer
 from headrace.replication.controller_calls import AskedIsr, ControllerCalls, IsrAnswer
 
@@ -21,6 +21,8 @@ _logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.05
 RETRY_SECONDS_MAX = 5.0
+FAILURES_EXPECTED = 6
+"""So many questions in a row go unanswered while the controller is restarted: about 3 s."""
 REFUSED_SECONDS = 1.0
 """How long a follower that was refused, and wants to join with every fetch, is not asked for."""
 _REFUSED = frozenset(
@@ -174,9 +176,10 @@ class IsrKeeper:
         try:
             answers = await self._calls.alter_partitions([_wire(*each) for each in asked])
         except HeadraceError as error:
-            _logger.warning(
-                "the controller has not answered about the ISR of %d partitions: %s",
-                len(asked), error,
+            level = logging.WARNING if self._failures >= FAILURES_EXPECTED else logging.INFO
+            _logger.log(
+                level, "the controller has not answered about the ISR of %s: %s; asked again",
+                counted(len(asked), "partition"), error,
             )  # fmt: skip
         finally:
             self._asking = False

@@ -15,7 +15,7 @@ from headrace.broker.partition import Partition
 from headrace.client.calls import HotCall
 from headrace.client.transport import CannotConnect, ClientError
 from headrace.model.errors import ApiError, Malformed
-from headrace.model.nouns import BrokerId
+from headrace.model.nouns import BrokerId, counted
 from headrace.ports.callbacks import Done
 from headrace.posix.awaiting import called_back
 from headrace.replication.answers import Answers, Arrived
@@ -150,8 +150,8 @@ class Source:
                 self._session.begin_anew()
                 if self._failures == 0 and not self._closed:
                     _logger.warning(
-                        "broker %d, leader of %d partitions here, cannot be fetched from: %s;"
-                        " trying on", self.leader, len(self.members), error,
+                        "broker %d, leader of %s here, cannot be fetched from: %s; trying on",
+                        self.leader, counted(len(self.members), "partition"), error,
                     )  # fmt: skip
                 self._failures += 1
                 await called_back(self._backed_off)

@@ -8,6 +8,7 @@ import pytest
 
 from headrace.cluster.controller.term import ControllerTerm
 from headrace.cluster.decisions.orders import Orders, Stop
+from headrace.cluster.peers.order_channels import OrderChannel
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.testing.sim.cluster import SimCluster
@@ -71,12 +72,21 @@ def test_a_bug_while_an_order_is_delivered_does_not_keep_the_next_ones_back() ->
     play(story)
 
 
-@pytest.mark.parametrize(("leaving", "level"), [(set(), "ERROR"), ({ONE}, "INFO")])
-def test_that_a_broker_takes_no_orders_is_an_error_unless_it_is_leaving(
-    leaving: set[BrokerId], level: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("leaving", "code", "level"),
+    [
+        (set(), ErrorCode.BROKER_NOT_AVAILABLE, "ERROR"),
+        ({ONE}, ErrorCode.BROKER_NOT_AVAILABLE, "INFO"),
+        (set(), ErrorCode.STALE_BROKER_EPOCH, "INFO"),
+        (set(), ErrorCode.STALE_CONTROLLER_EPOCH, "INFO"),
+        (set(), ErrorCode.INVALID_REQUEST, "ERROR"),
+    ],
+)
+def test_a_refusal_of_orders_is_an_error_unless_a_restart_explains_it(
+    leaving: set[BrokerId], code: ErrorCode, level: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def take(orders: Orders) -> None:
-        raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
+        raise ApiError(code)
 
     facts = SimpleNamespace(leaving=leaving)
     term: Any = SimpleNamespace(
@@ -85,7 +95,22 @@ def test_that_a_broker_takes_no_orders_is_an_error_unless_it_is_leaving(
     stop = Stop(TopicPartition("t", 0), bytes(16), LeaderEpoch(0), True)
     with caplog.at_level("INFO"):
         failed = asyncio.run(ControllerTerm._tell(term, ONE, Orders(1, -1, [stop])))
-    assert failed == {stop.topic_partition: ErrorCode.BROKER_NOT_AVAILABLE}
+    assert failed == {stop.topic_partition: code}
     (record,) = caplog.records
     assert record.levelname == level
-    assert record.getMessage() == "broker 1 does not take orders: BROKER_NOT_AVAILABLE"
+    assert record.getMessage() == f"broker 1 does not take orders: {code.name}"
+
+
+@pytest.mark.parametrize(
+    ("code", "level"),
+    [(ErrorCode.STALE_BROKER_EPOCH, "INFO"), (ErrorCode.UNSUPPORTED_VERSION, "ERROR")],
+)
+def test_a_late_refusal_is_an_error_unless_the_broker_has_registered_again(
+    code: ErrorCode, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    way: Any = SimpleNamespace(_closed=False, broker=SimpleNamespace(broker_id=ONE))
+    delivery: Any = SimpleNamespace(waited_for=False)
+    with caplog.at_level("INFO"):
+        OrderChannel._end(way, delivery, ApiError(code))
+    (record,) = caplog.records
+    assert record.levelname == level

@@ -4,11 +4,12 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 from kazoo import exceptions
-from kazoo.protocol.states import EventType
+from kazoo.protocol.states import EventType, KazooState
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from headrace.config.broker import load
@@ -23,6 +24,7 @@ from headrace.ports.store import (
     NoNode,
     NotEmpty,
     Operation,
+    SessionEvents,
     SessionLost,
     Set,
     StoreError,
@@ -34,6 +36,7 @@ from headrace.posix.zookeeper.connection import Pulse
 from headrace.posix.zookeeper.translation import results_of, store_error
 from headrace.posix.zookeeper.watches import Watches
 from headrace.server import real_world
+from headrace.testing.sim.loop import SimLoop
 
 
 class Stat(NamedTuple):
@@ -229,6 +232,53 @@ open_zookeeper(load(flags={"zookeeper.connect": "h:1"})[0], "h:1", None)
 """
     (line,) = python(code).splitlines()[-1:]
     assert line.endswith(f"kazoo is not installed: {install_command('kazoo')}")
+
+
+class Silent(zookeeper_store.ZooKeeperStore):
+    """A store whose ZooKeeper answers when the test says so."""
+
+    def __init__(self, events: SessionEvents) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._settings = zookeeper_store.ZooKeeperSettings("h:1/c")
+        self._events = events
+        self._pulse = Pulse(18.0)
+        self._pulse.hear(boot_seconds())
+        self._unanswered = set()
+        self._closed, self._connected, self._session = False, True, 7
+        self._reminder = None
+        handler = SimpleNamespace(session=7)
+        self._client: Any = SimpleNamespace(handler=handler, has_given_up=False)
+        self._watches: Any = SimpleNamespace(set_again=lambda: None)
+
+
+@pytest.mark.parametrize(("session", "word"), [(7, "goes on"), (8, "takes part again")])
+def test_a_silent_zookeeper_is_logged_again_until_it_answers(
+    session: int, word: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        store = Silent(SessionEvents())
+        store._take_state(KazooState.SUSPENDED, 7)
+        assert "session 0x7 goes on if it does within 18 s" in caplog.text
+        await asyncio.sleep(17)
+        assert reminders() == 0
+        await asyncio.sleep(2 + 3 * zookeeper_store.REMIND_SECONDS)
+        assert reminders() == 4
+        store._take_state(KazooState.CONNECTED, session)
+        await asyncio.sleep(300)
+        assert reminders() == 4, "it answers"
+        assert word in caplog.records[-1].getMessage()
+        store._take_state(KazooState.SUSPENDED, session)
+        store._take_state(KazooState.CONNECTED, session)
+        await asyncio.sleep(300)
+        assert reminders() == 4, "it answered in time"
+
+    def reminders() -> int:
+        lines = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+        assert all("ZooKeeper (zookeeper.connect=h:1/c) has not answered for" in x for x in lines)
+        return len(lines)
+
+    with caplog.at_level("INFO"):
+        SimLoop(1).play(story())
 
 
 class Raced(zookeeper_store.ZooKeeperStore):

@@ -15,7 +15,12 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
 from headrace.record.batch import Record, build, parse_header
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
-from headrace.replication.isr_keeper import REFUSED_SECONDS, RETRY_SECONDS, IsrKeeper
+from headrace.replication.isr_keeper import (
+    FAILURES_EXPECTED,
+    REFUSED_SECONDS,
+    RETRY_SECONDS,
+    IsrKeeper,
+)
 from tests.support.log import CONFIG, NOW_MS, World
 
 L, A, B = (BrokerId(number) for number in (0, 21, 22))
@@ -176,6 +181,23 @@ def test_a_controller_that_does_not_answer_is_asked_every_few_seconds_at_most() 
         before = len(here.asked)
         assert here.wait(5.0) == before + 1
     assert RETRY_SECONDS * 2**29 > 5.0
+
+
+def test_a_controller_that_restarts_is_no_warning_and_one_that_stays_away_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    here = Here()
+    here.fetch(A)
+    here.clock.turn()
+    for _ in range(FAILURES_EXPECTED + 1):
+        here.answer(ConnectionLost("gone"))
+        here.wait(5.0)
+    told = "the controller has not answered about the ISR of 1 partition: gone; asked again"
+    said = [record for record in caplog.records if record.getMessage() == told]
+    assert [record.levelno for record in said] == [logging.INFO] * FAILURES_EXPECTED + [
+        logging.WARNING
+    ]
 
 
 def test_codes_that_say_nothing_about_the_change_are_as_no_answer() -> None:

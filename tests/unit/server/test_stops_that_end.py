@@ -1,6 +1,7 @@
 """A stop ends, whoever does not answer: the store, the controller, or what the broker waits for."""
 
 import asyncio
+import gc
 import logging
 import signal
 import subprocess
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from headrace.cluster.topics.creation import NewTopic
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId
 from headrace.server.stop_waits import PART_SECONDS_MAX, StopWaits
 from headrace.testing.sim.cluster import SimCluster
@@ -144,6 +147,57 @@ def test_what_cannot_even_be_cancelled_is_not_waited_for(caplog: pytest.LogCaptu
     SimLoop(1).play(story())
     (said,) = warnings(caplog, "the broker ends without")
     assert "any longer for: the stubborn (5 s), a wonder (7 s); nothing" in said
+
+
+async def raises(error: Exception | None) -> None:
+    if error is not None:
+        raise error
+
+
+@pytest.mark.parametrize("error", [ApiError(ErrorCode.REQUEST_TIMED_OUT, "late"), OSError("full")])
+def test_a_part_that_refuses_to_stop_is_reported_and_the_stop_goes_on(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        waits = StopWaits()
+        await waits.within("one part", raises(error))
+        await waits.within("another", raises(None))
+        waits.report()
+
+    SimLoop(1).play(story())
+    assert not warnings(caplog, "the broker ends without")
+    (failed,) = warnings(caplog, "parts of the broker could not be stopped")
+    assert f"one part: {error};" in failed
+    assert "another" not in failed
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("bug"), InvariantError("broken")])
+def test_a_bug_in_a_part_that_stops_is_raised(error: Exception) -> None:
+    async def story() -> None:
+        with pytest.raises(type(error)):
+            await StopWaits().within("one part", raises(error))
+
+    SimLoop(1).play(story())
+
+
+def test_a_part_that_fails_after_it_was_waited_for_is_no_bug() -> None:
+    async def late() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
+
+    async def story() -> list[str]:
+        unread = list[str]()
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: unread.append(context["message"]))
+        await StopWaits().within("late", late(), 0.01)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        gc.collect()
+        return unread
+
+    assert asyncio.run(story()) == []
 
 
 HANGS = """

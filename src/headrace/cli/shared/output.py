@@ -4,6 +4,8 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 
+from headrace.model.nouns import counted as counted
+
 Cell = str | int | float | None
 
 
@@ -35,11 +37,6 @@ def _compact(value: object) -> str:
 def print_line(text: str) -> None:
     """Print one line of an answer."""
     print(text)
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a count with its noun: `1 record`, `2 records`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def note(text: str) -> None:

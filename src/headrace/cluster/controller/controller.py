@@ -34,12 +34,14 @@ from headrace.cluster.settings.entity_settings import store_failed
 from headrace.cluster.settings.runtime_settings import Settings
 from headrace.cluster.store import znodes
 from headrace.cluster.store.catalog import Catalog
+from headrace.cluster.store.reaction import log_failure
 from headrace.cluster.store.znodes import ProducerIdBlock
 from headrace.cluster.topics.creation import NewTopic
 from headrace.config.log_config import LogConfig
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.store import SessionEvents, Store, StoreError
+from headrace.posix.awaiting import carried_on
 
 if TYPE_CHECKING:
     from headrace.cluster.controller.duties import Duties
@@ -82,7 +84,6 @@ class Controller:
         self._late_leaders = LateLeaders()
         self._term: ControllerTerm | None = None
         self.known = KnownController(broker)
-        """Which broker is the controller, by the store."""
         self._registration = OwnRegistration(broker, store)
         self._doubts = OwnDoubts(broker)
         self._topics = TopicRequests(broker, self._decided)
@@ -249,7 +250,7 @@ class Controller:
                 except (StoreError, ConfigError) as error:  # what comes after it is looked at too
                     if self._term is None:
                         self.known.id = None
-                    _logger.error("metadata store: %s: %s", type(error).__name__, error)
+                    log_failure(_logger, "metadata store", error)
         finally:
             self._reaction = None
 
@@ -296,7 +297,6 @@ class Controller:
 
         ApiError as `carry_out`.
         """
-
         return await self._in_turn(lambda: self._done(work))
 
     async def _in_turn(self, work: Callable[[], Awaitable[T]]) -> T:
@@ -304,7 +304,7 @@ class Controller:
             async with self._change:
                 return await work()
 
-        return await asyncio.shield(in_turn())
+        return await carried_on(in_turn())
 
     async def _decided(self, event: Event) -> Result:
         return await self._done(lambda term: term.carry_out(event))

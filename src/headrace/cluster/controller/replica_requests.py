@@ -3,7 +3,6 @@
 `controller_port.ReplicasPort`. Codes and texts are those of Kafka 4.3's controller.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from headrace.broker.broker import Broker
@@ -15,6 +14,7 @@ from headrace.cluster.decisions.events import ElectionAsked, ElectionType, Event
 from headrace.cluster.decisions.facts import ClusterFacts
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.posix.awaiting import carried_on
 
 Target = tuple[BrokerId, ...] | None
 """Replicas, the preferred leader first; None: those there were before the move that runs."""
@@ -78,7 +78,7 @@ class ReplicaRequests:
         self, asked: Mapping[TopicPartition, Target], *, factor_may_change: bool = True
     ) -> dict[TopicPartition, ApiError | None]:
         """Begin to move partitions to other brokers, each for itself, or call such moves off."""
-        return await asyncio.shield(self._reassign(asked, factor_may_change))
+        return await carried_on(self._reassign(asked, factor_may_change))
 
     async def _reassign(
         self, asked: Mapping[TopicPartition, Target], factor_may_change: bool

@@ -71,6 +71,9 @@ class Orders(NamedTuple):
     """Settings of topics that neither `delta` nor the broker's picture shows."""
 
 
+STALE = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.STALE_CONTROLLER_EPOCH})
+"""Refusals of orders that a restart overtakes: the broker has registered again, or the controller
+is another. Newer orders follow; nothing needs to be done."""
 Failed = dict[TopicPartition, ErrorCode]
 """What could not be carried out, by partition."""
 

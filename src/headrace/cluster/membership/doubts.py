@@ -22,7 +22,7 @@ from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.log import Log
 from headrace.log.text_files import NO_TOPIC_ID, encode_uuid, read_file, read_properties
 from headrace.model.errors import ConfigError
-from headrace.model.nouns import NO_EPOCH, Offset, TopicPartition
+from headrace.model.nouns import NO_EPOCH, Offset, TopicPartition, counted
 from headrace.posix.awaiting import called_back
 
 _logger = logging.getLogger(__name__)
@@ -89,8 +89,10 @@ class OwnDoubts:
         self._whole = not self._gone
         if found and self._gone:
             _logger.error(
-                "log.dirs: %d directories that this broker had are gone: replicas that are missing"
-                " lead nothing; where others have them they are fetched", len(self._gone),
+                "log.dirs=%s: of the log directories that this broker had, missing: directory.id=%s"
+                " (as the file %s in it says). Name it in log.dirs again. If it is lost: replicas"
+                " that lay there lead nothing; where other brokers have them they are fetched",
+                ",".join(sorted(self._ids)), ", ".join(sorted(self._gone)), file_names.DIRECTORIES,
             )  # fmt: skip
         try:
             await self._write()
@@ -112,9 +114,9 @@ class OwnDoubts:
                         self.doubts[TopicPartition(topic.name, index)] = doubt
         if self.doubts:
             _logger.warning(
-                "%d replicas may lack committed records, %d of them are gone: they lead nothing"
-                " that another in-sync replica can lead, and are fetched anew",
-                len(self.doubts), list(self.doubts.values()).count(LOST),
+                "%s may lack committed records, %d of them without a log here: they lead nothing"
+                " that another in-sync replica can lead, and are fetched again",
+                counted(len(self.doubts), "replica"), list(self.doubts.values()).count(LOST),
             )  # fmt: skip
 
     def _doubt(

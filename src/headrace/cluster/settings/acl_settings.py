@@ -14,6 +14,7 @@ from headrace.cluster.store.notices import Notices
 from headrace.cluster.store.znodes import BadPayload
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.store import Store, StoreError
+from headrace.posix.awaiting import carried_on
 from headrace.security.acl import AclBinding, AclFilter
 from headrace.security.acl_rules import AclRules, acl_rules_of
 from headrace.security.authorizer import PatternType, Resource
@@ -55,7 +56,7 @@ class AclSettings:
 
     async def add(self, bindings: Sequence[AclBinding]) -> list[ApiError | None]:
         """Have these bindings too; the outcomes in the same order. They hold here on return."""
-        return await asyncio.shield(self._add(bindings))
+        return await carried_on(self._add(bindings))
 
     async def _add(self, bindings: Sequence[AclBinding]) -> list[ApiError | None]:
         of: dict[Resource, Entries] = {}
@@ -73,7 +74,7 @@ class AclSettings:
 
     async def remove(self, filters: Sequence[AclFilter]) -> list[list[AclBinding] | ApiError]:
         """Remove what filters match; what each of them did, in the same order."""
-        return await asyncio.shield(self._remove(filters))
+        return await carried_on(self._remove(filters))
 
     async def _remove(self, filters: Sequence[AclFilter]) -> list[list[AclBinding] | ApiError]:
         removed: list[AclBinding] = []

@@ -26,6 +26,7 @@ from headrace.coordination.queues.permissions.definitions import (
 from headrace.coordination.queues.queue_names import DEFAULT_VHOST
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.store import NodeExists, StoreError
+from headrace.posix.awaiting import carried_on
 
 _logger = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ class AmqpSettings:
 
     async def change_vhost(self, name: str, change: ChangeVhost) -> VhostDefinition | None:
         """Write what `change` makes of a vhost; it holds here on return. ApiError."""
-        return await asyncio.shield(self._change_vhost(name, change))
+        return await carried_on(self._change_vhost(name, change))
 
     async def _change_vhost(self, name: str, change: ChangeVhost) -> VhostDefinition | None:
         default = VhostDefinition() if name == DEFAULT_VHOST else None
@@ -86,7 +87,7 @@ class AmqpSettings:
 
     async def change_user(self, name: str, change: ChangeUser) -> UserDefinition | None:
         """Write what `change` makes of a user; it holds here on return. ApiError."""
-        return await asyncio.shield(self._change_user(name, change))
+        return await carried_on(self._change_user(name, change))
 
     async def _change_user(self, name: str, change: ChangeUser) -> UserDefinition | None:
         default = self.definitions.default_of(name)

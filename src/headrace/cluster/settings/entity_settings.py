@@ -8,6 +8,7 @@ from typing import NamedTuple
 from headrace.broker.broker import Broker
 from headrace.cluster.store import znodes
 from headrace.cluster.store.catalog import Catalog
+from headrace.cluster.store.reaction import log_failure
 from headrace.config.broker import BrokerConfig
 from headrace.config.descriptions import (
     Change,
@@ -22,6 +23,7 @@ from headrace.config.keys.entities import CLIENT_METRICS, GROUPS_OWN
 from headrace.config.value_types import text_of
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.ports.store import StoreError
+from headrace.posix.awaiting import carried_on
 
 _logger = logging.getLogger(__name__)
 
@@ -140,7 +142,7 @@ class EntitySettings:
 
     async def alter(self, name: str, change: Change, *, validate_only: bool = False) -> None:
         """Change the settings of `name`, or replace all (a mapping); taken at once. ApiError."""
-        await asyncio.shield(self._alter(name, change, validate_only))
+        await carried_on(self._alter(name, change, validate_only))
 
     async def _alter(self, name: str, change: Change, validate_only: bool) -> None:
         self._check_name(name)
@@ -206,5 +208,5 @@ def _check_client_metrics(config: Mapping[str, str], broker: BrokerConfig) -> No
 
 def store_failed(error: StoreError) -> ApiError:
     """Return the error for a client when the store refuses or is out of reach; logged too."""
-    _logger.error("metadata store: %s: %s", type(error).__name__, error)
+    log_failure(_logger, "metadata store", error)
     return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"metadata store: {error}")

@@ -13,6 +13,7 @@ from headrace.cluster.store import znodes
 from headrace.cluster.store.catalog import Catalog
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.store import StoreError
+from headrace.posix.awaiting import carried_on
 
 _OF_CLIENTS = frozenset(
     {
@@ -68,7 +69,7 @@ class QuotaSettings:
         self, alterations: Sequence[Alteration], *, validate_only: bool = False
     ) -> list[ApiError | None]:
         """Change quotas, each entity for itself; taken at once. The outcomes in the same order."""
-        return await asyncio.shield(self._alter(alterations, validate_only))
+        return await carried_on(self._alter(alterations, validate_only))
 
     async def _alter(
         self, alterations: Sequence[Alteration], validate_only: bool

@@ -32,6 +32,7 @@ from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.nouns import INTERNAL_TOPICS, TopicPartition
 from headrace.model.secret import Secret
 from headrace.ports.store import NoNode, StoreError
+from headrace.posix.awaiting import carried_on
 
 if TYPE_CHECKING:
     from headrace.cluster.settings.acl_settings import AclSettings
@@ -229,7 +230,7 @@ class Settings:
         validate_only: bool = False,
     ) -> None:
         """Change a topic's own settings, or replace all (a mapping); taken at once. ApiError."""
-        await asyncio.shield(self._alter_topic(name, change, validate_only))
+        await carried_on(self._alter_topic(name, change, validate_only))
 
     async def _alter_topic(
         self,
@@ -261,7 +262,7 @@ class Settings:
         validate_only: bool = False,
     ) -> None:
         """Change what this broker, or every broker (""), is told at run time. ApiError."""
-        await asyncio.shield(self._alter_broker(name, change, validate_only))
+        await carried_on(self._alter_broker(name, change, validate_only))
 
     async def _alter_broker(
         self,

@@ -17,6 +17,7 @@ from headrace.cluster.store.znodes import BadPayload
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.secret import Secret
 from headrace.ports.store import Store, StoreError
+from headrace.posix.awaiting import carried_on
 from headrace.security.delegation_tokens import (
     DelegationToken,
     DelegationTokens,
@@ -122,7 +123,7 @@ class TokenSettings:
 
     async def _changed(self, token_id: str, change: token_store.Change) -> DelegationToken | None:
         """Change a token; who asked may go away meanwhile, the change is done all the same."""
-        return await asyncio.shield(self._change_now(token_id, change))
+        return await carried_on(self._change_now(token_id, change))
 
     async def _change_now(
         self, token_id: str, change: token_store.Change

@@ -16,6 +16,7 @@ from headrace.cluster.settings.quota_settings import path_of
 from headrace.cluster.store.catalog import Catalog
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.store import StoreError
+from headrace.posix.awaiting import carried_on
 
 if TYPE_CHECKING:
     from headrace.security.sasl import Mechanism
@@ -73,7 +74,7 @@ class UserSettings:
         self, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]
     ) -> dict[str, ApiError | None]:
         """Change credentials, each user for itself; taken at once. The outcome by user."""
-        return await asyncio.shield(self._alter(deletions, upsertions))
+        return await carried_on(self._alter(deletions, upsertions))
 
     async def _alter(
         self, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]

@@ -6,9 +6,19 @@ from collections.abc import Awaitable, Callable
 
 from headrace.cluster.store.znodes import BadPayload
 from headrace.model.errors import ApiError
-from headrace.ports.store import StoreError
+from headrace.ports.store import BadVersion, SessionLost, StoreError
 
 _logger = logging.getLogger(__name__)
+
+
+def log_failure(logger: logging.Logger, what: str, error: Exception) -> None:
+    """Log that the store could not be asked: as an error, unless no operator is needed.
+
+    No operator is needed where the session is lost, which the store logs itself and once, or ends;
+    and where another broker has changed a node first: that change is looked at next.
+    """
+    level = logging.INFO if isinstance(error, SessionLost | BadVersion) else logging.ERROR
+    logger.log(level, "%s: %s: %s", what, type(error).__name__, error)
 
 
 class Reaction:
@@ -38,6 +48,6 @@ class Reaction:
                 self._again = False
                 await self._act()
         except (StoreError, BadPayload, ApiError) as error:
-            _logger.error("%s: %s: %s", self._failing, type(error).__name__, error)
+            log_failure(_logger, self._failing, error)
         finally:
             self._running = None

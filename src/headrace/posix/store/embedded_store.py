@@ -23,6 +23,7 @@ from headrace.ports.store import (
     Set,
     Store,
 )
+from headrace.posix.awaiting import carried_on
 from headrace.posix.store.sqlite_tree import Tree
 
 T = TypeVar("T")
@@ -86,7 +87,7 @@ class StoreFile:
                 session.tell(touched)
             return result
 
-        return await asyncio.shield(change_and_tell())
+        return await carried_on(change_and_tell())
 
     async def close(self) -> None:
         """Close the file; its sessions are over."""

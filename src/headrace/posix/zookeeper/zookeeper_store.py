@@ -49,6 +49,8 @@ HEARD_SHARE = 0.15
 CLOSE_SECONDS_MAX = 2.0
 """How long a close waits for ZooKeeper to end the session; it ends by itself afterwards."""
 REVIVE_SECONDS = 1.0
+REMIND_SECONDS = 60.0
+"""How often it is logged that ZooKeeper still does not answer, once the session is over."""
 PACKET_BYTES_MAX = 1_000_000
 """ZooKeeper breaks the connection of who sends more than 1 MiB (jute.maxbuffer)."""
 OPERATION_BYTES = 100
@@ -96,6 +98,7 @@ class ZooKeeperStore(Store):
         self._pulse.beat = boot_seconds()
         self._asked = self._pulse.beat
         self._next_beat = self._loop.call_soon(self._beat)
+        self._reminder: asyncio.TimerHandle | None = None
 
     # --- the session ---------------------------------------------------------------------------
 
@@ -171,26 +174,52 @@ class ZooKeeperStore(Store):
         if self._connected:
             self._connected = False
             _logger.warning(
-                "ZooKeeper is not heard of: session %#x goes on if it is within %g s",
+                "ZooKeeper does not answer: session %#x goes on if it does within %g s",
                 self._session,
                 self._pulse.session_seconds,
             )
-            self._give_up("ZooKeeper is not heard of")
+            self._remind_in(self._pulse.session_seconds)
+            self._give_up("ZooKeeper does not answer")
             self._events.lost()
         if state == KazooState.LOST and self._client.has_given_up:
-            _logger.error("ZooKeeper has refused us; trying again every %g s", REVIVE_SECONDS)
+            _logger.error(
+                "ZooKeeper (zookeeper.connect=%s) refuses this broker's session, as it does with a"
+                " wrong login; trying again every %g s", self._settings.connect, REVIVE_SECONDS,
+            )  # fmt: skip
             self._loop.call_later(REVIVE_SECONDS, self._revive)
+
+    def _remind_in(self, seconds: float) -> None:
+        self._remind_no_more()
+        self._reminder = self._loop.call_later(seconds, self._remind)
+
+    def _remind_no_more(self) -> None:
+        if self._reminder is not None:
+            self._reminder.cancel()
+
+    def _remind(self) -> None:
+        """Log that ZooKeeper still does not answer, and what that means by now."""
+        if self._closed or self._connected:
+            return
+        _logger.error(
+            "ZooKeeper (zookeeper.connect=%s) has not answered for %.0f s: session %#x is over, or"
+            " is when ZooKeeper is back; another broker may lead the partitions of this one. Check"
+            " that ZooKeeper runs and that this broker reaches it; the connection is tried again"
+            " all the time",
+            self._settings.connect, boot_seconds() - self._pulse.heard, self._session,
+        )  # fmt: skip
+        self._remind_in(REMIND_SECONDS)
 
     def _found(self, session: int) -> None:
         """Go on in a session: the one that was lost, or a new one."""
         if session == self._session and self._connected:
             return
+        self._remind_no_more()
         goes_on = session == self._session
         self._session = self._client.handler.session = session
         self._connected = True
         self._watches.set_again()
         if goes_on:
-            _logger.info("ZooKeeper is heard of again: session %#x goes on", session)
+            _logger.info("ZooKeeper answers again: session %#x goes on", session)
             self._events.reconnected()
         else:
             _logger.warning(
@@ -220,6 +249,7 @@ class ZooKeeperStore(Store):
             return
         self._closed = True
         self._next_beat.cancel()
+        self._remind_no_more()
         ended = asyncio.Event()
 
         def end() -> None:
@@ -316,7 +346,7 @@ class ZooKeeperStore(Store):
             if self._closed:
                 raise SessionLost("the metadata store is closed")
             if not self._connected:
-                raise SessionLost(f"ZooKeeper is not heard of: {path}")
+                raise SessionLost(f"ZooKeeper does not answer: {path}")
             answered: asyncio.Future[Any] = self._loop.create_future()
 
             def take(answer: Any) -> None:
