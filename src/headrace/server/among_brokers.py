@@ -8,6 +8,7 @@ from headrace.client.client import Client
 from headrace.client.peer_clients import PeerClients
 from headrace.cluster.controller.controller import Controller
 from headrace.cluster.controller.leader_balance import LeaderBalance
+from headrace.cluster.membership.orphaned_logs import OrphanedLogs
 from headrace.cluster.peers.controller_channel import ControllerChannel
 from headrace.cluster.peers.controller_link import ControllerLink
 from headrace.cluster.peers.order_channels import OrderChannels
@@ -66,19 +67,25 @@ class AmongBrokers:
         )
         """What follows here, and keeps in sync who follows what is led here."""
         self._balance: LeaderBalance | None = None
-        self._mirror: asyncio.Task[None] | None = None
+        self._orphans = OrphanedLogs(broker, catalog, controller.applier)
+        self._work: list[asyncio.Task[None]] = []
         if config.auto_leader_rebalance_enable:
             self._balance = LeaderBalance(controller, self.replicating.run)
         self.isr_keeper = self.replicating.keep_in_sync(self.link)
         controller.forward(self.link.create_topic, self.link.allocate_producer_ids)
 
-    def mirror_groups(self, coordinators: Coordinators) -> None:
-        """Show the groups coordinated here below /consumers from now on, where that is wanted."""
+    def joined(self, coordinators: Coordinators) -> None:
+        """Begin what goes on while this broker is part of the cluster.
+
+        Logs that were moved to other brokers while it was away are deleted; the groups coordinated
+        here are shown below /consumers, where that is wanted.
+        """
+        self._work.append(self.replicating.run(self._orphans.keep_up()))
         if self._broker.config.zookeeper_consumers_mirror_enable:
             from headrace.cluster.store.group_mirror import GroupMirror
 
             mirror = GroupMirror(self._broker, self._store, coordinators.groups_if_any)
-            self._mirror = self.replicating.run(mirror.keep_up())
+            self._work.append(self.replicating.run(mirror.keep_up()))
 
     async def leave(self) -> None:
         """Have others lead what this broker leads, before it stops taking requests.
@@ -93,8 +100,8 @@ class AmongBrokers:
         """Ask and look for nothing any more."""
         if self._balance is not None:
             self._balance.close()
-        if self._mirror is not None:
-            self._mirror.cancel()
+        for work in self._work:
+            work.cancel()
         self.link.close()
 
 

@@ -270,7 +270,7 @@ class Server:
         self.coordinators.begin()
         await self.frontends.start()
         if self.among_brokers is not None:
-            self.among_brokers.mirror_groups(self.coordinators)
+            self.among_brokers.joined(self.coordinators)
 
     def endpoints(self) -> list[Endpoint]:
         """Return the endpoints that Kafka's clients are told, listener by listener."""

@@ -209,6 +209,14 @@ class Applier:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 failed[new.topic_partition] = error.code
 
+    async def delete_unassigned(self, stops: Sequence[Stop]) -> None:
+        """Delete logs that no assignment holds, unless they are led or followed by now."""
+        async with self._turn:
+            broker = self._broker
+            held = broker.partitions.keys() | broker.followed.keys()
+            free = [stop for stop in stops if stop.topic_partition not in held]
+            await self._stop(free, {})
+
     async def _stop(self, stops: Sequence[Stop], failed: Failed) -> None:
         """Serve partitions no longer; logs that are deleted are so for good when this returns."""
         deleted = []

@@ -1,0 +1,112 @@
+"""Logs of partitions that were moved to other brokers while this one was away.
+
+The controller orders a replica that a reassignment removes to be deleted once; a broker that is
+away then never hears of it. When it is back its copy is held by no assignment. It is deleted as by
+that order, once all replicas of the assignment are in sync and the partition is led; until then,
+and where it may be another topic's, it is named in the log and stays.
+"""
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.cluster.decisions.orders import Stop
+from headrace.cluster.store.stored_topic import NEVER_LED, StoredTopic
+from headrace.model.errors import HeadraceError
+from headrace.model.nouns import TopicPartition
+from headrace.posix.awaiting import called_back
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.cluster.membership.applier import Applier
+    from headrace.cluster.store.catalog import Catalog
+    from headrace.log.log import Log
+    from headrace.ports.callbacks import Done
+
+_logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 30.0
+"""How long after the start, and after each look, logs without an order are looked for."""
+
+
+class OrphanedLogs:
+    """Finds them on this broker. On the deciding thread."""
+
+    def __init__(self, broker: "Broker", catalog: "Catalog", applier: "Applier") -> None:
+        """`applier`: carries out the deletion in turn with the controller's orders."""
+        self._broker = broker
+        self._catalog = catalog
+        self._applier = applier
+        self._named: dict[TopicPartition, str] = {}
+        """What was logged of each last."""
+
+    async def keep_up(self) -> None:
+        """Look for them, again and again, until cancelled."""
+        while True:
+            await called_back(self._soon)
+            try:
+                await self.look()
+            except HeadraceError as error:
+                _logger.info("logs without an assignment are not looked for now: %s", error)
+
+    def _soon(self, done: "Done[BaseException | None]") -> None:
+        self._broker.clock.call_later(LOOK_SECONDS, partial(done, None))
+
+    async def look(self) -> None:
+        """Delete or name what is there now. StoreError, BadPayload."""
+        logs = self._without_role()
+        self._named = {key: text for key, text in self._named.items() if key in logs}
+        if not logs:
+            return
+        topics = await self._catalog.topics(sorted({key.topic for key in logs}), passed_over=[])
+        going: list[Stop] = []
+        for key, log in logs.items():
+            topic = topics.get(key.topic)
+            if topic is None or not self._is_elsewhere(topic, key):
+                continue
+            why = _kept_because(topic, key, log)
+            if why:
+                self._name(topic, key, log, f"it is kept {why}")
+            else:
+                self._name(topic, key, log, "it is deleted: all of these are in sync")
+                state = topic.states[key.partition]
+                going.append(Stop(key, log.topic_id, state.leader_epoch, delete=True))
+        if going:
+            await self._applier.delete_unassigned(going)
+
+    def _without_role(self) -> "dict[TopicPartition, Log]":
+        """Return the logs that this broker neither leads nor follows."""
+        broker = self._broker
+        return {
+            key: log
+            for directory in broker.directories
+            if not directory.fenced
+            for key, log in directory.logs.items()
+            if key not in broker.partitions and key not in broker.followed
+        }
+
+    def _is_elsewhere(self, topic: StoredTopic, key: TopicPartition) -> bool:
+        replicas = topic.node.partitions.get(key.partition)
+        return replicas is not None and self._broker.broker_id not in replicas
+
+    def _name(self, topic: StoredTopic, key: TopicPartition, log: "Log", what: str) -> None:
+        if self._named.get(key) == what:
+            return
+        self._named[key] = what
+        _logger.warning(
+            "%s: its replicas are on brokers %s, not on this one any more; a copy of %d bytes lies"
+            " in %s: %s", key, list(topic.node.partitions[key.partition]),
+            sum(segment.size for segment in log.segments), log.directory, what,
+        )  # fmt: skip
+
+
+def _kept_because(topic: StoredTopic, key: TopicPartition, log: "Log") -> str:
+    """Return why a copy must not be deleted yet; empty: it may be."""
+    state = topic.states.get(key.partition, NEVER_LED)
+    if log.topic_id != topic.node.topic_id:
+        return "because it has another topic id: if its records are not needed, delete it"
+    if not set(topic.node.partitions[key.partition]) <= set(state.isr):
+        return "until all of these are in sync"
+    if state.leader not in state.isr:
+        return "until one of these leads"
+    return ""
