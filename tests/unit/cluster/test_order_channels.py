@@ -73,20 +73,21 @@ def test_a_bug_while_an_order_is_delivered_does_not_keep_the_next_ones_back() ->
 
 
 @pytest.mark.parametrize(
-    ("leaving", "code", "level"),
+    ("leaving", "error", "level"),
     [
-        (set(), ErrorCode.BROKER_NOT_AVAILABLE, "ERROR"),
-        ({ONE}, ErrorCode.BROKER_NOT_AVAILABLE, "INFO"),
-        (set(), ErrorCode.STALE_BROKER_EPOCH, "INFO"),
-        (set(), ErrorCode.STALE_CONTROLLER_EPOCH, "INFO"),
-        (set(), ErrorCode.INVALID_REQUEST, "ERROR"),
+        (set(), ApiError(ErrorCode.BROKER_NOT_AVAILABLE, "no listener"), "ERROR"),
+        (set(), ApiError(ErrorCode.BROKER_NOT_AVAILABLE), "INFO"),
+        (set(), ApiError(ErrorCode.STALE_BROKER_EPOCH), "INFO"),
+        (set(), ApiError(ErrorCode.STALE_CONTROLLER_EPOCH), "INFO"),
+        (set(), ApiError(ErrorCode.INVALID_REQUEST), "ERROR"),
+        ({ONE}, ApiError(ErrorCode.INVALID_REQUEST), "INFO"),
     ],
 )
 def test_a_refusal_of_orders_is_an_error_unless_a_restart_explains_it(
-    leaving: set[BrokerId], code: ErrorCode, level: str, caplog: pytest.LogCaptureFixture
+    leaving: set[BrokerId], error: ApiError, level: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def take(orders: Orders) -> None:
-        raise ApiError(code)
+        raise error
 
     facts = SimpleNamespace(leaving=leaving)
     term: Any = SimpleNamespace(
@@ -95,10 +96,10 @@ def test_a_refusal_of_orders_is_an_error_unless_a_restart_explains_it(
     stop = Stop(TopicPartition("t", 0), bytes(16), LeaderEpoch(0), True)
     with caplog.at_level("INFO"):
         failed = asyncio.run(ControllerTerm._tell(term, ONE, Orders(1, -1, [stop])))
-    assert failed == {stop.topic_partition: code}
+    assert failed == {stop.topic_partition: error.code}
     (record,) = caplog.records
     assert record.levelname == level
-    assert record.getMessage() == f"broker 1 does not take orders: {code.name}"
+    assert record.getMessage() == f"broker 1 does not take orders: {error}"
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from headrace.cluster.decisions.events import (
     TopicsDeleted,
 )
 from headrace.cluster.decisions.facts import Change, ClusterFacts
-from headrace.cluster.decisions.orders import STALE, Failed, Order, Orders, OrderTaker, Stop
+from headrace.cluster.decisions.orders import Failed, Order, Orders, OrderTaker, Stop, is_overtaken
 from headrace.cluster.decisions.reassignment import runs
 from headrace.cluster.store.catalog import Catalog
 from headrace.cluster.store.stored_topic import NEVER_LED
@@ -282,7 +282,7 @@ class ControllerTerm:
         try:
             return dict(await taker.take(orders))
         except ApiError as error:
-            expected = broker in self.facts.leaving or error.code in STALE
+            expected = broker in self.facts.leaving or is_overtaken(error)
             level = logging.INFO if expected else logging.ERROR
             _logger.log(level, "broker %d does not take orders: %s", broker, error)
             return {_key(order): error.code for order in orders.orders}

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from headrace.broker.metadata_image import ImageDelta
-from headrace.model.errors import ErrorCode
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 
 
@@ -71,9 +71,6 @@ class Orders(NamedTuple):
     """Settings of topics that neither `delta` nor the broker's picture shows."""
 
 
-STALE = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.STALE_CONTROLLER_EPOCH})
-"""Refusals of orders that a restart overtakes: the broker has registered again, or the controller
-is another. Newer orders follow; nothing needs to be done."""
 Failed = dict[TopicPartition, ErrorCode]
 """What could not be carried out, by partition."""
 
@@ -93,3 +90,14 @@ class OrderTaker(Protocol):
 
     async def take(self, orders: Orders) -> Mapping[TopicPartition, ErrorCode]:
         """Have the orders carried out; what could not be, by partition. ApiError: refused whole."""
+
+
+def is_overtaken(refusal: ApiError) -> bool:
+    """Return whether the departure or restart of a broker explains that orders are refused.
+
+    The broker has gone, has registered again, or the controller is another: newer orders follow,
+    and nothing needs to be done. A broker that cannot be ordered for another reason says which.
+    """
+    stale = {ErrorCode.STALE_BROKER_EPOCH, ErrorCode.STALE_CONTROLLER_EPOCH}
+    gone = refusal.code is ErrorCode.BROKER_NOT_AVAILABLE and not refusal.message
+    return gone or refusal.code in stale

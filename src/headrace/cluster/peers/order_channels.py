@@ -18,7 +18,14 @@ from headrace.client.calls import check, error_code
 from headrace.client.client import BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN, Client
 from headrace.client.transport import Address, ClientError
 from headrace.cluster.decisions.facts import ClusterFacts
-from headrace.cluster.decisions.orders import STALE, Failed, Late, Orders, OrderTaker, unheard
+from headrace.cluster.decisions.orders import (
+    Failed,
+    Late,
+    Orders,
+    OrderTaker,
+    is_overtaken,
+    unheard,
+)
 from headrace.cluster.peers.order_messages import Teller, Told, requests_of
 from headrace.cluster.peers.peer_call import Fields, PeerCall
 from headrace.model.errors import ApiError, ErrorCode, Malformed
@@ -168,7 +175,7 @@ class OrderChannel:
                 delivery.answer.set_result(outcome)
         elif isinstance(outcome, ApiError):
             # Of a broker that has gone, or has registered again since, it is no news.
-            level = logging.INFO if self._closed or outcome.code in STALE else logging.ERROR
+            level = logging.INFO if self._closed or is_overtaken(outcome) else logging.ERROR
             _logger.log(level, "broker %d does not take orders: %s", self.broker.broker_id, outcome)
         else:
             self._late(self.broker.broker_id, delivery.orders, outcome)
