@@ -1,6 +1,6 @@
 """`headrace cluster`: how the cluster is, who leads and holds what."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -212,26 +212,30 @@ def partitions(
         if not found:
             note("no partition is of this kind" if wanted else "there are no partitions")
             return
-        print_table(
-            ["TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "LAG", "BYTES", "STATUS"],
-            [
-                [
-                    row.topic,
-                    row.metadata.partition,
-                    "none" if row.is_offline else row.metadata.leader,
-                    row.metadata.leader_epoch,
-                    listed(row.metadata.replicas),
-                    listed(row.metadata.isr),
-                    ",".join("?" if lag is None else str(lag) for lag in row.lags.values()),
-                    row.size,
-                    row.status or None,
-                ]
-                for row in found
-            ],
-        )
+        _print_partitions(found)
 
     with cluster.client() as client:
         shown(watch, lambda: show(client), parted=not json)
+
+
+def _print_partitions(found: Sequence[PartitionRow]) -> None:
+    print_table(
+        ["TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "LAG", "BYTES", "STATUS"],
+        [
+            [
+                row.topic,
+                row.metadata.partition,
+                "none" if row.is_offline else row.metadata.leader,
+                row.metadata.leader_epoch,
+                listed(row.metadata.replicas),
+                listed(row.metadata.isr),
+                ",".join("?" if lag is None else str(lag) for lag in row.lags.values()),
+                row.size,
+                row.status or None,
+            ]
+            for row in found
+        ],
+    )
 
 
 def _logs(client: Client, known: Metadata) -> Logs:

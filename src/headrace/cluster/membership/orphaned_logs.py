@@ -47,7 +47,9 @@ class OrphanedLogs:
             try:
                 await self.look()
             except HeadraceError as error:
-                _logger.info("logs without an assignment are not looked for now: %s", error)
+                _logger.info(
+                    "logs without an assignment could not be looked for: %s; tried again", error
+                )
 
     def _soon(self, done: "Done[BaseException | None]") -> None:
         self._broker.clock.call_later(LOOK_SECONDS, partial(done, None))
