@@ -77,6 +77,18 @@ class QueueSettings(NamedTuple):
         return self.dead_letter_exchange is not None
 
     @property
+    def is_limited(self) -> bool:
+        """Whether the queue's length is bounded."""
+        return self.length_max is not None or self.length_bytes_max is not None
+
+    def exceeds(self, count: int, size: int) -> bool:
+        """Tell whether `count` messages, of bodies of `size` bytes, are more than allowed."""
+        count_max, size_max = self.length_max, self.length_bytes_max
+        return (count_max is not None and count > count_max) or (
+            size_max is not None and size > size_max
+        )
+
+    @property
     def keeps_settled(self) -> bool:
         """Whether a queue keeps what is settled, for who reads its topic."""
         retained = self.retention_ms is not None or self.retention_bytes is not None

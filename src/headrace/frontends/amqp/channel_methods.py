@@ -69,8 +69,13 @@ class PlayedChannel(QueueChannel):
         except AmqpError:
             release(b"")
             raise
+        declared = self.host.queues.get(self.last_queue) if type(method) is QueueDeclare else None
+        if declared is not None:
+            declared.begin_answer()
 
         def kept(error: HeadraceError | None) -> None:
+            if declared is not None:
+                declared.end_answer()
             if error is None:
                 release(b"")
                 return

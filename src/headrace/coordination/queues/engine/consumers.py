@@ -147,6 +147,18 @@ class Consumers:
             del rings[priority]
         return None
 
+    def can_take(self, count: int) -> bool:
+        """Tell whether consumers have credit for `count` messages together.
+
+        Several consumers of a channel may share what it has left: then this is too many.
+        """
+        for ring in self._rings.values():
+            for consumer in ring:
+                count -= max(consumer.credit(), 0)
+                if count <= 0:
+                    return True
+        return False
+
     def take_turns(self, ring: deque[Consumer], count: int) -> tuple[list[Consumer], int]:
         """Take those out of `next_ring` who are next; returns them and how many turns each has.
 

@@ -35,6 +35,21 @@ class DeadLetter(NamedTuple):
     """None: not read yet."""
 
 
+def with_messages(letters: Sequence[DeadLetter]) -> tuple[list[DeadLetter], list[DeadLetter]]:
+    """Read the messages of dead letters; returns those that have theirs, and the other letters."""
+    found: list[DeadLetter] = []
+    left: list[DeadLetter] = []
+    for letter in letters:
+        if letter.message is None and letter.level is not None:
+            _, messages = letter.level.store.read(letter.position, 1)
+            if not messages:
+                left.append(letter)
+                continue
+            letter = letter._replace(message=messages[0])
+        found.append(letter)
+    return found, left
+
+
 class DyingMessage(NamedTuple):
     """What is to be known of a message to write its death down."""
 

@@ -84,6 +84,7 @@ class HostedQueue(MessageQueue):
         self._hooks = hooks
         self._timer = deadlines.deadline(partial(hooks.time_up, self))
         self._getters: deque[Getter] = deque()
+        self._answers = 0
         self._failure: HeadraceError | None = None
         for store in (kept or {}).values():
             self._take_over(store)
@@ -125,6 +126,25 @@ class HostedQueue(MessageQueue):
             late.attach(self)
         elif isinstance(store, MemoryMessages):
             store.attach(self)
+
+    # Answers that wait for the disk
+
+    @property
+    def in_use(self) -> bool:
+        """Whether it does not expire: it has consumers, or a declaration or a get is unanswered."""
+        return super().in_use or self._answers > 0 or bool(self._getters)
+
+    def begin_answer(self) -> None:
+        """Note that it was declared, and that this is being stored."""
+        self._answers += 1
+
+    def end_answer(self) -> None:
+        """Note that the declaration is answered: its time without use begins."""
+        self._answers -= 1
+        if not self.deleted:
+            self.touch(self._clock.monotonic())
+            if self.timed:
+                self.arm()
 
     # Messages that are not at hand at once
 

@@ -32,7 +32,10 @@ class Taken(NamedTuple):
 class MessageLevel:
     """The messages of one queue that have one priority."""
 
-    __slots__ = ("_redelivered_below", "fresh", "next", "priority", "returned", "returns", "store")
+    __slots__ = (
+        "_redelivered_below", "claimed", "fresh", "next", "priority", "returned", "returns",
+        "store",
+    )  # fmt: skip
 
     def __init__(self, priority: int, store: MessageStore) -> None:
         kept = store.kept()
@@ -42,6 +45,9 @@ class MessageLevel:
         """What is ready from here on was never taken, below is in `returned`."""
         self.fresh = kept.ready
         """How many messages are ready from `next` on."""
+        self.claimed = 0
+        """How many of these, the first, do not expire: a consumer could take each of them when it
+        was published, and waits only for the broker's own write."""
         self.returned = ReturnedPositions()
         """Positions that were given back."""
         self.returns: dict[int, int] = dict(kept.returns)
@@ -60,6 +66,11 @@ class MessageLevel:
         # Also what came back is read: its expiry may be known from then on only.
         positions, _ = self.store.read(self.returned.lowest if self.returned else self.next, 1)
         return positions[0] if positions else None
+
+    @property
+    def head_is_claimed(self) -> bool:
+        """Whether the next message does not expire before consumers were offered it."""
+        return self.claimed > 0 and not self.returned
 
     def take(self, count: int, bytes_max: int, now: float = 0.0) -> Taken | None:
         """Take the next messages that are at hand: `count`, and `bytes_max` but for the first.
@@ -94,7 +105,7 @@ class MessageLevel:
         self.store.settle(self.returned.take_all())
         self.store.settle(range(self.next, self.store.end))
         self.next = self.store.end
-        self.fresh = 0
+        self.fresh = self.claimed = 0
 
     def settle(self, positions: Sequence[int]) -> None:
         """Settle what was taken."""
@@ -119,7 +130,12 @@ class MessageLevel:
             count = sum(position < self._redelivered_below for position in positions)
             positions, messages = positions[:count], messages[:count]
         if now:
-            of_age = (at for at, each in enumerate(positions) if at and self._is_of_age(each, now))
+            first = max(self.claimed, 1)
+            of_age = (
+                first + at
+                for at, each in enumerate(positions[first:])
+                if self._is_of_age(each, now)
+            )
             count = next(of_age, len(positions))
             positions, messages = positions[:count], messages[:count]
         sizes = [len(message.body) for message in messages]
@@ -127,6 +143,7 @@ class MessageLevel:
             count = _fitting(sizes, bytes_max)
             positions, messages, sizes = positions[:count], messages[:count], sizes[:count]
         self.fresh -= len(positions)
+        self.claimed = max(self.claimed - len(positions), 0)
         self.next = positions[-1] + 1
         self.store.note_handed_out(self.next)
         return Taken(self, positions, messages, sizes, redelivered)

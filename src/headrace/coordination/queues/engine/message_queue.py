@@ -8,14 +8,14 @@ when `next_deadline` has come. Times are monotonic seconds, the caller's.
 What is handed out to a channel that has closed since goes nowhere: it is back in the queue.
 
 Order is the order of positions in each level; what is put back is at its place again. Where a
-limit or a message's life of 0 asks who could take at that moment, messages are handed out at once
-and given out by the next `deliver`.
+limit or a lifetime of 0 asks for consumers at that moment, messages are handed out at once and
+given out by the next `deliver`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from headrace.coordination.queues.engine.consumers import ANY_NUMBER, Consumer, Consumers
-from headrace.coordination.queues.engine.dead_letters import DeadLetter, DeathReason
+from headrace.coordination.queues.engine.dead_letters import DeadLetter, DeathReason, with_messages
 from headrace.coordination.queues.engine.deliveries import Delivery, deal, give
 from headrace.coordination.queues.engine.message_level import MessageLevel, Taken
 from headrace.coordination.queues.engine.unacked import ChannelUnacked, Holder
@@ -63,7 +63,7 @@ class MessageQueue:
         self._levels: dict[int, MessageLevel] = {}
         self._expiring = settings.ttl_ms is not None
         """A message may have an expiry."""
-        self._limited = settings.length_max is not None or settings.length_bytes_max is not None
+        self._limited = settings.is_limited
         self._had_consumers = False
         self._used_at = now
         self._handed: list[Delivery] = []
@@ -94,6 +94,8 @@ class MessageQueue:
         level.store.append(published, expires_at)
         level.fresh += 1
         self.ready += 1
+        if expires_at is not None and self.consumers.can_take(self.ready):
+            level.claimed = level.fresh
         self.ready_bytes += len(message.body)
         if self._limited or (expires_at is not None and expires_at <= now):
             self._run(now)
@@ -115,7 +117,9 @@ class MessageQueue:
         if settings.overflow is Overflow.DROP_HEAD:
             return False
         self._run(now)
-        if not self._exceeds(self.ready + 1, self.ready_bytes + len(published.message.body)):
+        if not self.settings.exceeds(
+            self.ready + 1, self.ready_bytes + len(published.message.body)
+        ):
             return False
         if settings.overflow is Overflow.REJECT_PUBLISH_DLX and settings.dead_letters:
             self._dying.append(DeadLetter(DeathReason.MAXLEN, None, -1, published.message))
@@ -150,12 +154,17 @@ class MessageQueue:
         return given[0]
 
     @property
+    def in_use(self) -> bool:
+        """Whether it does not expire by `x-expires`: it has consumers."""
+        return bool(self.consumers)
+
+    @property
     def is_left(self) -> bool:
         """Whether it had consumers and has none any more: an auto-delete queue goes then."""
         return self._had_consumers and not self.consumers
 
     def touch(self, now: float) -> None:
-        """Note that the queue was declared anew, which puts `x-expires` off."""
+        """Note that the queue was declared again, which puts `x-expires` off."""
         self._used_at = now
 
     # Handing out
@@ -185,6 +194,7 @@ class MessageQueue:
         while self._has_ready(now):
             ring = consumers.next_ring()
             if ring is None:
+                self._end_claims()
                 return
             if count <= 0 or size <= 0:
                 self.more = True
@@ -267,17 +277,11 @@ class MessageQueue:
 
     # Limits and lives
 
-    def _exceeds(self, count: int, size: int) -> bool:
-        count_max, size_max = self.settings.length_max, self.settings.length_bytes_max
-        return (count_max is not None and count > count_max) or (
-            size_max is not None and size > size_max
-        )
-
     def _trim(self) -> None:
         """Let the head die while the queue is too long, of the highest priority first."""
         if not self._limited or self.settings.overflow is not Overflow.DROP_HEAD:
             return
-        while self.ready and self._exceeds(self.ready, self.ready_bytes):
+        while self.ready and self.settings.exceeds(self.ready, self.ready_bytes):
             taken = self._take(1, ANY_NUMBER)
             if taken is None:
                 return
@@ -301,14 +305,19 @@ class MessageQueue:
     def _head_expires_at(self) -> float | None:
         for level in self._levels.values():
             if level.ready:
-                head = level.head()
+                head = None if level.head_is_claimed else level.head()
                 return None if head is None else level.store.expires_at(head)
         return None
+
+    def _end_claims(self) -> None:
+        """Let messages expire again that were published to consumers with credit: none has any."""
+        for level in self._levels.values():
+            level.claimed = 0
 
     def next_deadline(self) -> float | None:
         """Return when `expire` may change something, None: not by itself."""
         head = self._head_expires_at() if self._expiring else None
-        if self.settings.expires_ms is None or self.consumers:
+        if self.settings.expires_ms is None or self.in_use:
             return head
         unused = self._used_at + self.settings.expires_ms / 1000
         return unused if head is None else min(head, unused)
@@ -317,7 +326,7 @@ class MessageQueue:
         """Let die whose time is up; True: nobody uses the queue, which is to be deleted."""
         if self._expiring:
             self._expire_head(now)
-        if self.settings.expires_ms is None or self.consumers:
+        if self.settings.expires_ms is None or self.in_use:
             return False
         return self._used_at + self.settings.expires_ms / 1000 <= now
 
@@ -325,17 +334,7 @@ class MessageQueue:
 
     def take_dead_letters(self) -> list[DeadLetter]:
         """Take what died, as far as its messages are at hand, to be published elsewhere."""
-        taken: list[DeadLetter] = []
-        left: list[DeadLetter] = []
-        for letter in self._dying:
-            if letter.message is None and letter.level is not None:
-                _, found = letter.level.store.read(letter.position, 1)
-                if not found:
-                    left.append(letter)
-                    continue
-                letter = letter._replace(message=found[0])
-            taken.append(letter)
-        self._dying = left
+        taken, self._dying = with_messages(self._dying)
         return taken
 
     def dead_letters_stored(self, letters: Iterable[DeadLetter]) -> None:

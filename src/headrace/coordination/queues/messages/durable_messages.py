@@ -6,7 +6,7 @@ committed. From then on a `LogMessages` has all, and this hands on what it is as
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headrace.coordination.queues.message_store import (
     GoesWithQueue,
@@ -39,6 +39,15 @@ goes on the log is made slowly, and what waits is not to reach the bound above."
 
 AskForLog = Callable[["DurableMessages"], None]
 """Has the log of a store made and `have_log` called."""
+
+
+class _Waiting(NamedTuple):
+    """A message that waits for its log."""
+
+    published: Published
+    expires_at: float | None
+    since: float
+    """When it was published, monotonic seconds; only of those that expire."""
 
 
 class Appended(Protocol):
@@ -112,7 +121,7 @@ class DurableMessages:
         """Closed or dropped."""
         self._dropped = False
         self._error: HeadraceError | None = None
-        self._waiting: list[tuple[Published, float | None]] = []
+        self._waiting: list[_Waiting] = []
         """Published before the log is there."""
         self._waiting_bytes = 0
         self.held_up: list[Callable[[], None]] = []
@@ -200,7 +209,10 @@ class DurableMessages:
     def _write_waiting(self) -> None:
         waiting = self._take_waiting()
         try:
-            for published, expires_at in waiting:
+            for published, expires_at, since in waiting:
+                if expires_at is not None and expires_at > since:
+                    # Its lifetime does not pass while its log is made.
+                    expires_at += self._logs.clock.monotonic() - since
                 self.append(published, expires_at)
         except HeadraceError as error:
             self.failed(error)
@@ -210,7 +222,7 @@ class DurableMessages:
         for _, done in awaited:
             self.when_stored(done)
 
-    def _take_waiting(self) -> list[tuple[Published, float | None]]:
+    def _take_waiting(self) -> "list[_Waiting]":
         """Have nothing wait any more, and who publishes go on."""
         waiting, self._waiting = self._waiting, []
         self._logs.memory.bytes -= self._waiting_bytes
@@ -259,7 +271,8 @@ class DurableMessages:
             raise HeadraceError(
                 f"its log is still being made, and {WAITING_BYTES_MAX} bytes wait for it already"
             )
-        self._waiting.append((published, expires_at))
+        since = 0.0 if expires_at is None else self._logs.clock.monotonic()
+        self._waiting.append(_Waiting(published, expires_at, since))
         self._waiting_bytes += size
         self._logs.memory.bytes += size
         if self.is_crowded and self not in self._logs.crowded:

@@ -46,6 +46,15 @@ class _Batch(NamedTuple):
     size: int
 
 
+class _Written(NamedTuple):
+    """Own messages of which some expire, and that may not be handed out yet."""
+
+    base: int
+    end: int
+    at: float
+    """When they were written, monotonic seconds."""
+
+
 class Settled(NamedTuple):
     """How far all of a log is settled."""
 
@@ -96,6 +105,7 @@ class LogMessages(LogWriting):
         self._kept = Kept()
         self._closed: Callable[[], None] | None = None
         self._pending: deque[_Batch] = deque()
+        self._put_off: deque[_Written] = deque()
 
     # Beginning and end
 
@@ -161,6 +171,7 @@ class LogMessages(LogWriting):
             self._window.extend(range(base, end), messages, expiries, end)
         if any(expires_at is not None for expires_at in expiries):
             self._settlement.expiring = True
+            self._put_off.append(_Written(base, end, self._clock.monotonic()))
         self._settlement.tell_ahead()
 
     # What is committed
@@ -199,6 +210,7 @@ class LogMessages(LogWriting):
                     self._clock.call_later(0, self._advance)
                     break
         if settlement.waiting.counted_to > before:
+            self._put_off_expiries()
             self._listener.readable()
 
     def _have_arrived(self, read: Read | HeadraceError, later: bool) -> None:
@@ -218,6 +230,15 @@ class LogMessages(LogWriting):
             self._listener.readable()
 
     # Reading
+
+    def _put_off_expiries(self) -> None:
+        """Have lifetimes begin when messages can be handed out: not while the broker writes."""
+        put_off, settlement = self._put_off, self._settlement
+        readable_to = min(settlement.waiting.counted_to, settlement.told_durable)
+        now = self._clock.monotonic()
+        while put_off and put_off[0].end <= readable_to:
+            written = put_off.popleft()
+            self._window.put_off(written.base, written.end, now - written.at, written.at)
 
     def read(self, position: int, count: int) -> tuple[Sequence[int], Sequence[Message]]:
         """Return the lowest unsettled positions and messages from `position` on."""
@@ -325,6 +346,7 @@ class LogMessages(LogWriting):
             return
         if self.error is None and self._closed is None and not self._log.closed:
             settlement = self._settlement
+            self._put_off_expiries()
             self._let_segments_go(settlement.unsettled_from(settlement.mark))
             self._listener.readable()
         if self._closed is not None and self._settlement.is_written:

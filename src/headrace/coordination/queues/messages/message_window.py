@@ -95,6 +95,16 @@ class MessageWindow:
             return self._expiries[at]
         return None
 
+    def put_off(self, first: int, below: int, seconds: float, after: float) -> None:
+        """Let what lies from `first` on and below `below` expire later, where it does `after`."""
+        at = bisect_left(self._positions, first, self._head)
+        stop = bisect_left(self._positions, below, at)
+        expiries = self._expiries
+        for index in range(at, stop):
+            expires_at = expiries[index]
+            if expires_at is not None and expires_at > after:
+                expiries[index] = expires_at + seconds
+
     def pass_to(self, below: int) -> tuple[Sequence[int], Sequence[int]]:
         """Let go of what lies below `below`; returns positions and the sizes of bodies."""
         at = bisect_left(self._positions, below, self._head)
