@@ -9,7 +9,12 @@ from headrace.coordination.queues.engine.unacked import ChannelUnacked
 from headrace.coordination.queues.message_store import MessageStore
 from headrace.coordination.queues.messages.memory_messages import MemoryMessages
 from headrace.coordination.queues.messages.memory_use import MemoryUse
-from headrace.coordination.queues.queue_settings import Overflow, Published, QueueSettings
+from headrace.coordination.queues.queue_settings import (
+    Overflow,
+    Published,
+    QueueSettings,
+    QueueType,
+)
 from headrace.wire.amqp.content import Message
 
 
@@ -25,9 +30,11 @@ def settings(
     single_active_consumer: bool = False,
     delivery_limit: int | None = None,
     consumer_timeout_ms: int | None = None,
+    queue_type: QueueType = QueueType.CLASSIC,
 ) -> QueueSettings:
     """The settings of a queue; what is dead goes to the exchange "dead"."""
     return QueueSettings(
+        queue_type=queue_type,
         ttl_ms=ttl_ms,
         expires_ms=expires_ms,
         length_max=length_max,

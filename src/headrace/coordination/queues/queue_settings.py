@@ -77,6 +77,11 @@ class QueueSettings(NamedTuple):
         return self.dead_letter_exchange is not None
 
     @property
+    def active_hands_over(self) -> bool:
+        """Whether a single active consumer makes way for one of a higher priority."""
+        return self.queue_type is QueueType.QUORUM
+
+    @property
     def is_limited(self) -> bool:
         """Whether the queue's length is bounded."""
         return self.length_max is not None or self.length_bytes_max is not None

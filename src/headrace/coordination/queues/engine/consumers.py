@@ -20,8 +20,8 @@ class Consumer:
     """Someone on a channel to whom a queue gives messages; also who asks by basic.get."""
 
     __slots__ = (
-        "channel", "counted", "exclusive", "no_ack", "parked", "prefetch", "priority", "queue",
-        "tag", "unacked", "wishes",
+        "channel", "counted", "exclusive", "hands_over", "no_ack", "parked", "prefetch",
+        "priority", "queue", "tag", "unacked", "wishes",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +52,8 @@ class Consumer:
         self.wishes = wishes
         self.unacked = 0
         self.parked = False
+        self.hands_over = False
+        """It was the active one of its queue: another is, once what it holds is settled."""
 
     def credit(self) -> int:
         """Return how many messages may be given to it.
@@ -59,6 +61,8 @@ class Consumer:
         A channel's limit also stops who does not acknowledge, though he does not count, as in
         RabbitMQ; a consumer's own does not.
         """
+        if self.hands_over:  # it is given nothing, and unparked when it holds nothing
+            return 0 if self.unacked else 1
         channel = self.channel
         if channel.paused:
             return 0
@@ -71,12 +75,14 @@ class Consumer:
 class Consumers:
     """All consumers of one queue."""
 
-    __slots__ = ("_all", "_exclusive", "_rings", "_single", "active")
+    __slots__ = ("_all", "_exclusive", "_hands_over", "_rings", "_single", "active")
 
-    def __init__(self, *, single_active: bool) -> None:
+    def __init__(self, single_active: bool, *, hands_over: bool = False) -> None:
+        """`hands_over`: the active one of several makes way for one of a higher priority."""
         self._all: dict[Consumer, None] = {}
         self._rings: dict[int, deque[Consumer]] = {}
         self._single = single_active
+        self._hands_over = hands_over
         self._exclusive = False
         self.active: Consumer | None = None
         """The only one that is given messages, of a queue that has such."""
@@ -101,29 +107,29 @@ class Consumers:
         self._all[consumer] = None
         self._exclusive = consumer.exclusive
         if self._single:
-            if self.active is None:
-                self._activate(consumer)
+            self._look_for_active()
         else:
             self.enter(consumer)
 
     def remove(self, consumer: Consumer) -> None:
         """Remove a consumer; of single active ones the next takes over, by priority, then age."""
         del self._all[consumer]
-        consumer.channel.forget(consumer)
-        ring = self._rings.get(consumer.priority)
-        if ring is not None and consumer in ring:
-            ring.remove(consumer)
-            if not ring:
-                del self._rings[consumer.priority]
+        self._leave_ring(consumer)
         if consumer.exclusive:
             self._exclusive = False
         if consumer is self.active:
             self.active = None
-            if self._all:
-                self._activate(max(self._all, key=lambda other: other.priority))
+        if self._single:
+            self._look_for_active()
 
     def enter(self, consumer: Consumer) -> None:
-        """Let a consumer take its turn after all others of its priority."""
+        """Let a consumer take its turn after all others of its priority.
+
+        One that hands over does so: it holds nothing any more.
+        """
+        if consumer.hands_over:
+            self._look_for_active()
+            return
         ring = self._rings.get(consumer.priority)
         if ring is None:
             self._rings[consumer.priority] = deque((consumer,))
@@ -193,6 +199,39 @@ class Consumers:
         ring.extendleft(reversed(waiting))
         ring.extend(takers[: count - len(waiting)])
 
+    def _look_for_active(self) -> None:
+        """Choose the active one: who is it stays so, but for a higher priority as told to."""
+        active = self.active
+        if not self._all:
+            return
+        best = max(self._all, key=lambda other: other.priority)
+        if active is None:
+            self._activate(best)
+        elif not self._hands_over or best.priority <= active.priority:
+            if active.hands_over:  # whoever was to follow has left
+                self._activate(active)
+        elif active.unacked:
+            if not active.hands_over:
+                self._leave_ring(active)
+                active.hands_over = True
+                active.channel.park(active)
+        else:
+            self._leave_ring(active)
+            active.hands_over = False
+            del self._all[active]  # it is the last of its priority from now on
+            self._all[active] = None
+            self._activate(best)
+
     def _activate(self, consumer: Consumer) -> None:
+        consumer.channel.forget(consumer)
+        consumer.hands_over = False
         self.active = consumer
         self.enter(consumer)
+
+    def _leave_ring(self, consumer: Consumer) -> None:
+        consumer.channel.forget(consumer)
+        ring = self._rings.get(consumer.priority)
+        if ring is not None and consumer in ring:
+            ring.remove(consumer)
+            if not ring:
+                del self._rings[consumer.priority]

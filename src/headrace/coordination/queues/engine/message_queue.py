@@ -48,7 +48,9 @@ class MessageQueue:
         """
         self.title = title
         self.settings = settings
-        self.consumers = Consumers(single_active=settings.single_active_consumer)
+        self.consumers = Consumers(
+            settings.single_active_consumer, hands_over=settings.active_hands_over
+        )
         self.consumer_timeout_ms = settings.consumer_timeout_ms
         self.ready = 0
         """Messages that wait (message-count of declare-ok and get-ok)."""
@@ -102,10 +104,7 @@ class MessageQueue:
         return True
 
     def note_arrived(self, priority: int, count: int, size: int, now: float) -> None:
-        """Note `count` messages, `size` bytes, that the store has without `publish`.
-
-        A Kafka producer writes to the topic of a queue; limits hold for that too.
-        """
+        """Note `count` messages, `size` bytes, of Kafka producers. Limits hold for them, too."""
         self._level_of(priority).fresh += count
         self.ready += count
         self.ready_bytes += size
