@@ -93,6 +93,12 @@ class QueueSettings(NamedTuple):
             size_max is not None and size > size_max
         )
 
+    def never_refuses(self, published: "Published") -> bool:
+        """Tell whether a message is accepted however full the queue is."""
+        if self.overflow is Overflow.DROP_HEAD:
+            return True
+        return published.over_length and self.queue_type is QueueType.QUORUM
+
     @property
     def keeps_settled(self) -> bool:
         """Whether a queue keeps what is settled, for who reads its topic."""
@@ -107,6 +113,9 @@ class Published(NamedTuple):
     priority: int = 0
     expiration_ms: int | None = None
     persistent: bool = False
+    over_length: bool = False
+    """A dead letter that is published once: quorum queues take it beyond their length, as
+    RabbitMQ's do."""
 
 
 class StreamStart(Enum):

@@ -27,7 +27,7 @@ from headrace.wire.amqp.model_methods import (
     BasicQos,
     BasicQosOk,
 )
-from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
+from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing, ReplyCode
 
 SERVER_TAG_PREFIX = "amq.ctag-"
 
@@ -100,6 +100,13 @@ def cancel(channel: QueueChannel, method: BasicCancel) -> None:
 def get(channel: QueueChannel, method: BasicGet) -> None:
     """Give one message, or say that there is none."""
     queue = channel.readable_queue(method.queue, "basic.get")
+    settings = queue.settings
+    if settings.single_active_consumer and settings.queue_type is QueueType.QUORUM:
+        raise ChannelClosing(
+            ReplyCode.RESOURCE_LOCKED,
+            f"cannot obtain access to locked {queue.title}. basic.get operations are not supported"
+            " by quorum queues with single active consumer",
+        )
     release = channel.outlet.hold()
 
     def given(delivery: Delivery | HeadraceError | None) -> None:

@@ -20,7 +20,11 @@ from headrace.coordination.queues.engine.deliveries import Delivery, deal, give
 from headrace.coordination.queues.engine.message_level import MessageLevel, Taken
 from headrace.coordination.queues.engine.unacked import ChannelUnacked, Holder
 from headrace.coordination.queues.message_store import GoesWithQueue, MessageStore
-from headrace.coordination.queues.queue_settings import Overflow, Published, QueueSettings
+from headrace.coordination.queues.queue_settings import (
+    Overflow,
+    Published,
+    QueueSettings,
+)
 from headrace.wire.amqp.content import Message
 
 BATCH_MESSAGES_MAX = 1000
@@ -113,12 +117,10 @@ class MessageQueue:
 
     def _refuses(self, published: Published, now: float) -> bool:
         settings = self.settings
-        if settings.overflow is Overflow.DROP_HEAD:
+        if settings.never_refuses(published):
             return False
         self._run(now)
-        if not self.settings.exceeds(
-            self.ready + 1, self.ready_bytes + len(published.message.body)
-        ):
+        if not settings.exceeds(self.ready + 1, self.ready_bytes + len(published.message.body)):
             return False
         if settings.overflow is Overflow.REJECT_PUBLISH_DLX and settings.dead_letters:
             self._dying.append(DeadLetter(DeathReason.MAXLEN, None, -1, published.message))

@@ -1,10 +1,9 @@
 """One virtual host at work: its model, and by name the queues that hold messages."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from headrace.coordination.queues.engine.consumers import Consumer
-from headrace.coordination.queues.engine.dead_letters import DeadLetter, is_cycle
-from headrace.coordination.queues.engine.dead_messages import dead_message
+from headrace.coordination.queues.engine.dead_letter_publishing import DeadLetterPublishing
 from headrace.coordination.queues.engine.delivery_turns import DeliveryTurns
 from headrace.coordination.queues.engine.hosted_queue import Hooks, HostedQueue, MakeStore
 from headrace.coordination.queues.engine.stream_queue import StreamQueue
@@ -17,13 +16,6 @@ from headrace.coordination.queues.model.declarations import (
     Queue,
     QueueCounts,
     QueueFlags,
-)
-from headrace.coordination.queues.model.exchange_topic import is_target
-from headrace.coordination.queues.model.exchanges import DEFAULT_EXCHANGE
-from headrace.coordination.queues.model.published_properties import (
-    headers_getter,
-    published,
-    traits_of,
 )
 from headrace.coordination.queues.model.virtual_host import VirtualHost
 from headrace.coordination.queues.permissions.access import FULL_ACCESS, Access
@@ -54,6 +46,7 @@ class QueueHost:
         self._deadlines = deadlines
         self._clock = deadlines.clock
         self._make_store = make_store
+        self._dead_letters = DeadLetterPublishing(self, deadlines)
 
     @property
     def name(self) -> str:
@@ -141,6 +134,7 @@ class QueueHost:
             hosted = self.queues.pop(name)
             del self.targets[name]
             hosted.disarm()
+            self._dead_letters.forget(hosted)
             self._turns.gone(list(hosted.consumers))
             count += hosted.delete()
         return count
@@ -244,53 +238,5 @@ class QueueHost:
     # Dead letters
 
     def publish_dead_letters(self, queue: HostedQueue) -> int:
-        """Publish what died in a queue to its dead letter exchange; returns how many there were.
-
-        A message is settled where it died once all that take it keep it.
-        """
-        letters = queue.take_dead_letters()
-        settled: list[DeadLetter] = []
-        for letter in letters:
-            awaited: dict[Target, None] = {}
-            self._dead_letter(queue, letter, awaited)
-            if awaited:
-                self._settle_later(queue, letter, list(awaited))
-            else:
-                settled.append(letter)
-        queue.dead_letters_stored(settled)
-        return len(letters)
-
-    def _dead_letter(
-        self, queue: HostedQueue, letter: DeadLetter, awaited: dict[Target, None]
-    ) -> None:
-        exchange = queue.settings.dead_letter_exchange
-        if exchange not in self.model.exchanges or letter.message is None:
-            return
-        wall_seconds = self._clock.wall_ms() // 1000
-        message, further_keys, deaths = dead_message(
-            letter.message, queue.name, queue.settings, letter.reason, wall_seconds
-        )
-        traits = traits_of(message.header)
-        route: Sequence[str] = self.model.router.route(
-            exchange, message.routing_key, headers_getter(traits.headers), further_keys
-        )
-        route = [name for name in route if not is_cycle(name, deaths, letter.reason)]
-        if exchange == DEFAULT_EXCHANGE:
-            # Nobody is asked then who may write to the topic that a stream reads.
-            route = [name for name in route if not is_target(name)]
-        self.publish(route, published(message, traits), awaited)
-
-    def _settle_later(
-        self, queue: HostedQueue, letter: DeadLetter, targets: Sequence[Target]
-    ) -> None:
-        stores = [store for target in targets for store in target.late_stores]
-        left = len(stores)
-
-        def stored(done: bool) -> None:
-            nonlocal left
-            left -= done
-            if not left:
-                queue.dead_letters_stored((letter,))
-
-        for store in stores:
-            store.when_stored(stored)
+        """Publish what died in a queue to its dead letter exchange; returns how many there were."""
+        return self._dead_letters.publish(queue)
