@@ -1,7 +1,7 @@
 """A broker with durable queues, started again and again on one directory."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,8 @@ SETTINGS = {
 class Started:
     """A broker on a directory, and a client of AMQP."""
 
-    def __init__(self, directory: Path) -> None:
-        self.broker = BrokerThread(SETTINGS, directory=str(directory)).start()
+    def __init__(self, directory: Path, settings: Mapping[str, str] = SETTINGS) -> None:
+        self.broker = BrokerThread(settings, directory=str(directory)).start()
         port = self.broker.call(lambda server: server.listeners[1].port)
         self.client = AmqpWire(port)
         self.client.ask(ConfirmSelect())

@@ -239,7 +239,7 @@ def parse_listeners(entries: Sequence[str], protocols: Mapping[str, str]) -> tup
     for entry in entries:
         listener = _parse(entry, protocols)
         if listener.name in listeners:
-            raise ValueError(f"the name {listener.name} is there twice")
+            raise ValueError(_twice(listener))
         for other in listeners.values():
             if listener.port and (other.host, other.port) == (listener.host, listener.port):
                 raise ValueError(f"{listener.name} and {other.name} have the same address")
@@ -247,6 +247,15 @@ def parse_listeners(entries: Sequence[str], protocols: Mapping[str, str]) -> tup
     if not listeners:
         raise ValueError("needs at least one NAME://host:port")
     return tuple(listeners.values())
+
+
+def _twice(listener: Listener) -> str:
+    """Return what to do about a second listener of one name: each has settings of its own."""
+    other = f"{listener.name}2"
+    return (
+        f"the name {listener.name} is there twice. Name the second one otherwise,"
+        f" {listener._replace(name=other)}, and add {other}:{listener.protocol} to {PROTOCOL_MAP}"
+    )
 
 
 def _parse(entry: str, protocols: Mapping[str, str]) -> Listener:

@@ -89,7 +89,7 @@ def test_users_and_permissions(
     assert asked("amqp topic-permission clear", "alice")[0] == 0
     assert says("amqp", "topic-permission", "list") == (0, "", "nobody has topic permissions\n")
     assert asked("amqp permission clear", "alice")[0] == 0
-    assert asked("amqp user delete", "alice")[0] == 0
+    assert asked("amqp user delete", "alice", "--yes")[0] == 0
     assert [row["name"] for row in asked("amqp user list")[1]] == ["guest"]
 
 

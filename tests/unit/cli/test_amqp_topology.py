@@ -79,6 +79,8 @@ WRONG_WORDS = [
     ("queue delete q", "Delete queue q in vhost / with all messages? nobody is there to be asked"),
     ("queue delete q r -p v", "Delete queues q, r in vhost v with all messages?"),
     ("queue purge q", "Delete all ready messages of queue q in vhost /?"),
+    ("exchange delete e", "Delete exchange e in vhost / with all its bindings?"),
+    ("user delete alice", "Delete user alice with its password and permissions?"),
     ("exchange declare e", "--type is missing"),
     ("exchange declare e --type x-delayed-message", "--type"),
     ("binding create e", "DESTINATION is missing"),
@@ -211,7 +213,7 @@ def test_the_lines_say_what_was_done(says: Says, connection: Any) -> None:
     assert line("binding create e q -p shop") == f"bound {which}"
     assert line("binding create e q -p shop") == f"there is that binding already of {which}"
     assert line("binding delete e q -p shop") == f"deleted 1 binding of {which}"
-    assert line("exchange delete e -p shop") == "deleted exchange e in vhost shop"
+    assert line("exchange delete e -p shop --yes") == "deleted exchange e in vhost shop"
     assert line("queue purge q -p shop -y") == "purged q: 0 messages"
     assert line("queue declare r") == "declared queue r in vhost /"
     channel = connection.channel()
@@ -267,7 +269,7 @@ def test_what_the_command_declared_is_there_after_a_restart(
         assert [row["name"] for row in queues] == ["kept"]
         assert exchanges == before[1]
         assert bindings == [row for row in before[2] if row["destination"] != "gone"]
-        assert say("amqp", "exchange", "delete", "logs")[0] == 0
+        assert say("amqp", "exchange", "delete", "logs", "--yes")[0] == 0
     with BrokerThread(CONFIG, directory=str(tmp_path)) as broker:
         _, exchanges, bindings = listed(broker)
         assert [row["name"] for row in exchanges if row["name"]] == ["inner"]

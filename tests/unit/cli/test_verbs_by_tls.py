@@ -45,10 +45,10 @@ WORDS = [
     "amqp queue declare q --vhost shop", "amqp exchange declare e --type fanout --vhost shop",
     "amqp binding create e q --vhost shop", "amqp exchange list", "amqp queue list",
     "amqp binding list", "amqp binding delete e q --vhost shop",
-    "amqp exchange delete e --vhost shop", "amqp queue purge q --vhost shop --yes",
+    "amqp exchange delete e --vhost shop --yes", "amqp queue purge q --vhost shop --yes",
     "amqp queue delete q --vhost shop --yes", "amqp connection list",
     "amqp connection close 127.0.0.1:1", "amqp channel list", "amqp consumer list",
-    "amqp user delete dave", "amqp vhost delete shop --yes",
+    "amqp user delete dave --yes", "amqp vhost delete shop --yes",
 ]  # fmt: skip
 NOT_RUN = {
     "trace": "its --follow goes on until Ctrl-C, by the same client",

@@ -156,6 +156,12 @@ def test_each_wrong_value_is_one_line_with_name_value_and_reason() -> None:
         ("listeners", "PLAINTEXT://127.0.0.1:99999", "65535"),
         ("listeners", "INNER://127.0.0.1:9092", "listener.security.protocol.map"),
         ("listeners", "PLAINTEXT://127.0.0.1:1,PLAINTEXT://127.0.0.1:2", "twice"),
+        (
+            "listeners",
+            "PLAINTEXT://127.0.0.1:1,AMQP://127.0.0.1,AMQP://[::1]",
+            "the name AMQP is there twice. Name the second one otherwise, AMQP2://[::1]:5672, and"
+            " add AMQP2:AMQP to listener.security.protocol.map",
+        ),
         ("listener.security.protocol.map", "A:B", "NAME:PROTOCOL"),
         ("advertised.listeners", "OTHER://h:1", "not in listener"),
         ("advertised.listeners", "PLAINTEXT://0.0.0.0:1", "name a host"),

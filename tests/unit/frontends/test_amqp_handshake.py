@@ -277,6 +277,28 @@ def test_what_cannot_be_agreed_on_closes_with_the_value_and_the_bound(
     assert client.tune(**tuned) == [ConnectionClose(530, f"NOT_ALLOWED - {text}", 10, 31)]
 
 
+@pytest.mark.parametrize(
+    ("version", "least"),
+    [
+        ("3.13.7", 4096),
+        ("4.0.5", 4096),
+        ("4.1.0", 8192),
+        ("4.3.6", 8192),
+        ("10.0", 8192),
+        ("", 4096),
+    ],
+)
+def test_least_frame_max_is_that_of_the_version_clients_are_told(version: str, least: int) -> None:
+    client = Client(version=version)
+    client.log_in()
+    assert client.tune(frame_max=least) == []
+    client = Client(version=version)
+    client.log_in()
+    (closed,) = client.tune(frame_max=least - 1)
+    assert isinstance(closed, ConnectionClose)
+    assert closed.reply_text.endswith(f"is lower than the minimum allowed value ({least})")
+
+
 def test_an_unknown_virtual_host_closes_the_connection() -> None:
     client = Client()
     client.log_in()

@@ -23,10 +23,11 @@ class AmqpKeys(Keys):
     )
     amqp_channel_consumers_max = key(
         Kind.INT,
-        10_000,
-        "Most consumers of one channel of AMQP. RabbitMQ has no such bound unless it is set"
-        " (consumer_max_per_channel).",
-        at_least=1,
+        0,
+        "Most consumers of one channel of AMQP, as RabbitMQ's consumer_max_per_channel. 0: any"
+        " number, as with RabbitMQ; all consumers together may take half of amqp.memory.bytes.max,"
+        " one of them some 1 KB.",
+        at_least=0,
     )
     amqp_channel_unacked_max = key(
         Kind.INT,
@@ -55,7 +56,8 @@ class AmqpKeys(Keys):
         Kind.INT,
         131072,
         "The largest frame of AMQP, in both directions. Messages may be larger: they come and go in"
-        " several.",
+        " several. A client may agree to 4096 and more, or 8192 where amqp.advertised.version is"
+        " 4.1 or later, as with RabbitMQ.",
         at_least=4096,
     )
     amqp_guest = key(

@@ -41,10 +41,11 @@ def consume(channel: QueueChannel, method: BasicConsume) -> None:
         _consume_replies(channel, method)
         return
     most = channel.client.bounds.channel_consumers_max
-    if len(channel.consumers) >= most:
+    if 0 < most <= len(channel.consumers):
         raise ConnectionClosing(
             ReplyCode.NOT_ALLOWED, f"reached maximum ({most}) of consumers per channel"
         )
+    channel.client.held_consumers.check()
     queue = channel.readable_queue(method.queue, "basic.consume")
     channel.host.model.check_reads(queue.declared, channel.client.access)
     queue_type = queue.settings.queue_type
@@ -64,7 +65,7 @@ def consume(channel: QueueChannel, method: BasicConsume) -> None:
         wishes=settings,
     )
     channel.host.consume(queue, consumer)
-    channel.consumers[consumer.tag] = consumer
+    channel.consumers.add(consumer)
     channel.answer(BasicConsumeOk(consumer.tag), nowait=method.nowait)
 
 
@@ -89,7 +90,7 @@ def forget_replies(channel: QueueChannel) -> None:
 def cancel(channel: QueueChannel, method: BasicCancel) -> None:
     """End a consumer; where there is none, the answer is the same."""
     tag = method.consumer_tag
-    consumer = channel.consumers.pop(tag, None)
+    consumer = channel.consumers.take(tag)
     if consumer is not None:
         channel.host.cancel(consumer.hosted, consumer)
     elif tag == channel.reply_tag:

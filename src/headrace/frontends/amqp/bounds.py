@@ -12,12 +12,15 @@ class Bounds(NamedTuple):
 
     consumer_timeout_ms: int = 1_800_000
     """Of queues that do not say; 0: none."""
-    channel_consumers_max: int = 10_000
+    channel_consumers_max: int = 0
+    """0: any number; `consumers_bytes_max` bounds those of all channels."""
     channel_unacked_max: int = UNACKED_MAX
     memory_bytes_max: int = MEMORY_BYTES_MAX
     """The mark of all queues in memory from which publishers are stopped."""
     unfinished_bytes_max: int = 128 << 20
     """Of messages that are not whole or not committed."""
+    consumers_bytes_max: int = MEMORY_BYTES_MAX // 2
+    """What the consumers of all clients take in memory."""
 
 
 def bounds_of(config: AmqpKeys) -> Bounds:
@@ -27,5 +30,6 @@ def bounds_of(config: AmqpKeys) -> Bounds:
         channel_consumers_max=config.amqp_channel_consumers_max,
         channel_unacked_max=config.amqp_channel_unacked_max,
         memory_bytes_max=config.amqp_memory_bytes_max,
+        consumers_bytes_max=config.amqp_memory_bytes_max // 2,
         unfinished_bytes_max=max(config.amqp_unfinished_bytes_max, config.amqp_message_max_bytes),
     )

@@ -11,6 +11,7 @@ from headrace.coordination.queues.engine.unacked import ChannelUnacked
 from headrace.coordination.queues.permissions.access import NEEDED, Access, Permission
 from headrace.coordination.queues.refusals import KAFKA_TOPIC, QUEUE, not_found
 from headrace.frontends.amqp.bounds import Bounds
+from headrace.frontends.amqp.channel_consumers import ChannelConsumers, HeldConsumers
 from headrace.frontends.amqp.ports import Outlet
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.field_kinds import IDS
@@ -54,6 +55,8 @@ class Connected(Protocol):
     holding: Callable[["QueueChannel"], None]
     wants_cancels: bool
     bounds: Bounds
+    held_consumers: HeldConsumers
+    """Counts the consumers of all clients."""
 
     @property
     def impersonates(self) -> bool:
@@ -120,7 +123,7 @@ class QueueChannel:
         self.unacked = ChannelUnacked(outlet.number, client.bounds.channel_unacked_max)
         self.look_at_acks: Deadline | None = None
         """When `consumer_timeouts` looks at it; None: it was given nothing so far."""
-        self.consumers: dict[str, ChannelConsumer] = {}
+        self.consumers: ChannelConsumers[ChannelConsumer] = ChannelConsumers(client.held_consumers)
         self.last_queue = ""
         """The name of the queue declared last: what an empty name means."""
         self.prefetch = 0

@@ -100,8 +100,7 @@ class PlayedChannel(QueueChannel):
             self.transaction.roll_back(self.unacked)
         if self.look_at_acks is not None:
             self.look_at_acks.end()
-        consumers = list(self.consumers.values())
-        self.consumers.clear()
+        consumers = self.consumers.take_all()
         basic_consume.forget_replies(self)
         # What it holds is put back before its last consumer takes an auto-delete queue along.
         for consumer in consumers:

@@ -9,6 +9,7 @@ from headrace.coordination.queues.refusals import QUEUE
 from headrace.frontends.amqp import negotiation
 from headrace.frontends.amqp.bounds import Bounds
 from headrace.frontends.amqp.channel import QueueChannel, Replies
+from headrace.frontends.amqp.channel_consumers import HeldConsumers
 from headrace.frontends.amqp.channel_methods import METHODS, PlayedChannel
 from headrace.frontends.amqp.consumer_timeouts import ConsumerTimeouts
 from headrace.frontends.amqp.ports import Outlet, Peer
@@ -32,6 +33,7 @@ class Behind(Protocol):
     bounds: Bounds
     timeouts: ConsumerTimeouts
     unfinished: Unfinished
+    held_consumers: HeldConsumers
 
     @property
     def replies(self) -> Replies:
@@ -87,6 +89,7 @@ class Client:
         self.holding: Callable[[QueueChannel], None] = broker.timeouts.watch
         """Has a channel's deliveries looked at when they are too old."""
         self.bounds = broker.bounds
+        self.held_consumers = broker.held_consumers
         self.wants_cancels = negotiation.capability(properties, "consumer_cancel_notify")
         """It understands a basic.cancel from us."""
         self._broker = broker

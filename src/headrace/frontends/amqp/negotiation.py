@@ -32,6 +32,9 @@ CAPABILITIES = (
     "direct_reply_to",
 )
 _CHANNEL_MAX_MIN = 1
+FRAME_BYTES_MIN_4_1 = 8192
+"""From RabbitMQ 4.1 on."""
+_NUMBERS = re.compile("[0-9]+")
 _SHORT_MAX = (1 << 16) - 1
 
 
@@ -48,6 +51,12 @@ class Settings(NamedTuple):
     """The largest body of a message."""
     guest: bool = False
     """Whether guest may come in, and so who says nothing of himself."""
+
+    @property
+    def frame_bytes_min(self) -> int:
+        """The least `frame_max` that a client may agree to, by the version that it is told."""
+        version = [int(part) for part in _NUMBERS.findall(self.version)[:2]]
+        return FRAME_BYTES_MIN_4_1 if version >= [4, 1] else FRAME_BYTES_MIN
 
 
 def settings_of(config: AmqpKeys, cluster_name: str) -> Settings:
@@ -141,7 +150,7 @@ def tuned(settings: Settings, answer: ConnectionTuneOk) -> Tuned:
 
     0 is no limit, which is more than any. The heartbeat is the client's, whatever was proposed.
     """
-    _check("frame_max", FRAME_BYTES_MIN, settings.frame_bytes_max, answer.frame_max)
+    _check("frame_max", settings.frame_bytes_min, settings.frame_bytes_max, answer.frame_max)
     _check("channel_max", _CHANNEL_MAX_MIN, settings.channel_max, answer.channel_max)
     return Tuned(answer.channel_max, answer.frame_max or _UNLIMITED, answer.heartbeat)
 

@@ -14,6 +14,7 @@ from headrace.coordination.queues.permissions.access import Access
 from headrace.coordination.queues.permissions.definitions import Definitions, UserDefinition
 from headrace.frontends.amqp.bounds import Bounds
 from headrace.frontends.amqp.channel import ChannelConsumer, QueueChannel
+from headrace.frontends.amqp.channel_consumers import HeldConsumers
 from headrace.frontends.amqp.client import Client
 from headrace.frontends.amqp.connected import ConnectedClients
 from headrace.frontends.amqp.consumer_timeouts import ConsumerTimeouts
@@ -88,6 +89,7 @@ class QueueBroker:
         deadlines = self.virtual_hosts.deadlines
         self.timeouts = ConsumerTimeouts(deadlines, bounds.consumer_timeout_ms, self.soon)
         self.unfinished = Unfinished(bounds.unfinished_bytes_max)
+        self.held_consumers = HeldConsumers(bounds.consumers_bytes_max)
         self._sweep_at = deadlines.deadline(self._sweep)
         self.memory.on_sweep = self._sweep_soon
         self._logins = logins
@@ -250,7 +252,7 @@ class QueueBroker:
     def queue_gone(self, consumer: Consumer) -> None:
         """Tell a consumer that its queue was deleted, if its client understands that."""
         channel = cast("ChannelConsumer", consumer).on
-        if channel.consumers.pop(consumer.tag, None) is None:
+        if channel.consumers.take(consumer.tag) is None:
             return
         if channel.client.wants_cancels:
             channel.answer(BasicCancel(consumer.tag, True))

@@ -5,7 +5,7 @@ no credit is parked, left out until its channel says otherwise: a message costs 
 who can not take it.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 
 from headrace.coordination.queues.engine.unacked import ChannelUnacked, HeldQueue
@@ -14,14 +14,17 @@ from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
 
 ANY_NUMBER = 1 << 62
 _NO_WISHES = ConsumerSettings()
+_RING_SEARCHED_MAX = 64
+"""A consumer is looked for in rings of so many; in longer ones it is passed over when it is next:
+the end of a channel with a hundred thousand would take minutes."""
 
 
 class Consumer:
     """Someone on a channel to whom a queue gives messages; also who asks by basic.get."""
 
     __slots__ = (
-        "channel", "counted", "exclusive", "hands_over", "no_ack", "parked", "prefetch",
-        "priority", "queue", "tag", "unacked", "wishes",
+        "channel", "counted", "exclusive", "gone", "hands_over", "no_ack", "parked",
+        "prefetch", "priority", "queue", "tag", "unacked", "wishes",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +57,8 @@ class Consumer:
         self.parked = False
         self.hands_over = False
         """It was the active one of its queue: another is, once what it holds is settled."""
+        self.gone = False
+        """It is cancelled, and may still be in its ring."""
 
     def credit(self) -> int:
         """Return how many messages may be given to it.
@@ -61,6 +66,8 @@ class Consumer:
         A channel's limit also stops who does not acknowledge, though he does not count, as in
         RabbitMQ; a consumer's own does not.
         """
+        if self.gone:
+            return 0
         if self.hands_over:  # it is given nothing, and unparked when it holds nothing
             return 0 if self.unacked else 1
         channel = self.channel
@@ -75,7 +82,9 @@ class Consumer:
 class Consumers:
     """All consumers of one queue."""
 
-    __slots__ = ("_all", "_exclusive", "_hands_over", "_rings", "_single", "active")
+    __slots__ = (
+        "_all", "_exclusive", "_gone", "_hands_over", "_rings", "_single", "_waiting", "active",
+    )  # fmt: skip
 
     def __init__(self, single_active: bool, *, hands_over: bool = False) -> None:
         """`hands_over`: the active one of several makes way for one of a higher priority."""
@@ -83,6 +92,10 @@ class Consumers:
         self._rings: dict[int, deque[Consumer]] = {}
         self._single = single_active
         self._hands_over = hands_over
+        self._waiting: dict[int, OrderedDict[Consumer, None]] = {}
+        """Of a single active one: all consumers by priority, the highest first, in their order."""
+        self._gone = 0
+        """So many that are cancelled are perhaps still in rings."""
         self._exclusive = False
         self.active: Consumer | None = None
         """The only one that is given messages, of a queue that has such."""
@@ -106,20 +119,33 @@ class Consumers:
             raise ChannelClosing(ReplyCode.ACCESS_REFUSED, f"{title} in exclusive use")
         self._all[consumer] = None
         self._exclusive = consumer.exclusive
-        if self._single:
-            self._look_for_active()
-        else:
+        if not self._single:
             self.enter(consumer)
+            return
+        self._wait(consumer)
+        active = self.active
+        if active is None or (self._hands_over and consumer.priority > active.priority):
+            self._look_for_active()
 
     def remove(self, consumer: Consumer) -> None:
         """Remove a consumer; of single active ones the next takes over, by priority, then age."""
         del self._all[consumer]
-        self._leave_ring(consumer)
+        consumer.gone = True
+        consumer.channel.forget(consumer)
         if consumer.exclusive:
             self._exclusive = False
+        ring = self._rings.get(consumer.priority)
+        if ring is not None:
+            self._leave(ring, consumer)
+        if not self._single:
+            return
+        waiting = self._waiting[consumer.priority]
+        del waiting[consumer]
+        if not waiting:
+            del self._waiting[consumer.priority]
         if consumer is self.active:
             self.active = None
-        if self._single:
+        if self.active is None or self.active.hands_over:
             self._look_for_active()
 
     def enter(self, consumer: Consumer) -> None:
@@ -148,8 +174,7 @@ class Consumers:
             while ring:
                 if ring[0].credit() > 0:
                     return ring
-                consumer = ring.popleft()
-                consumer.channel.park(consumer)
+                self._leave_out(ring.popleft())
             del rings[priority]
         return None
 
@@ -178,7 +203,7 @@ class Consumers:
             consumer = ring.popleft()
             credit = consumer.credit()
             if credit <= 0:
-                consumer.channel.park(consumer)
+                self._leave_out(consumer)
                 continue
             takers.append(consumer)
             turns = min(turns, credit)
@@ -204,12 +229,11 @@ class Consumers:
         active = self.active
         if not self._all:
             return
-        best = max(self._all, key=lambda other: other.priority)
+        best = next(iter(next(iter(self._waiting.values()))))
         if active is None:
             self._activate(best)
         elif not self._hands_over or best.priority <= active.priority:
-            if active.hands_over:  # whoever was to follow has left
-                self._activate(active)
+            self._activate(active)  # whoever was to follow has left
         elif active.unacked:
             if not active.hands_over:
                 self._leave_ring(active)
@@ -217,10 +241,9 @@ class Consumers:
                 active.channel.park(active)
         else:
             self._leave_ring(active)
-            active.hands_over = False
-            del self._all[active]  # it is the last of its priority from now on
-            self._all[active] = None
+            self._waiting[active.priority].move_to_end(active)
             self._activate(best)
+            active.hands_over = False
 
     def _activate(self, consumer: Consumer) -> None:
         consumer.channel.forget(consumer)
@@ -228,10 +251,41 @@ class Consumers:
         self.active = consumer
         self.enter(consumer)
 
+    def _wait(self, consumer: Consumer) -> None:
+        waiting = self._waiting.get(consumer.priority)
+        if waiting is None:
+            waiting = self._waiting[consumer.priority] = OrderedDict()
+            self._waiting = dict(sorted(self._waiting.items(), reverse=True))
+        waiting[consumer] = None
+
     def _leave_ring(self, consumer: Consumer) -> None:
+        """Take the active one, which is alone, out of its ring."""
         consumer.channel.forget(consumer)
-        ring = self._rings.get(consumer.priority)
-        if ring is not None and consumer in ring:
+        self._rings.pop(consumer.priority, None)
+
+    def _leave(self, ring: deque[Consumer], consumer: Consumer) -> None:
+        """Have a ring without a consumer that is cancelled, at once or soon."""
+        if len(ring) > _RING_SEARCHED_MAX:
+            self._gone += 1
+            if self._gone > len(self._all):
+                self._clear_rings()
+        elif consumer in ring:
             ring.remove(consumer)
             if not ring:
                 del self._rings[consumer.priority]
+
+    def _leave_out(self, consumer: Consumer) -> None:
+        """Note that a consumer which was taken out of its ring has no credit."""
+        if consumer.gone:
+            self._gone -= 1
+        else:
+            consumer.channel.park(consumer)
+
+    def _clear_rings(self) -> None:
+        """Take those that are cancelled out of all rings."""
+        self._gone = 0
+        rings = {
+            priority: deque(consumer for consumer in ring if not consumer.gone)
+            for priority, ring in self._rings.items()
+        }
+        self._rings = {priority: ring for priority, ring in rings.items() if ring}

@@ -1,0 +1,75 @@
+"""The consumers of a channel by their tags, and what all clients' consumers take in memory."""
+
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+CONSUMER_BYTES = 1024
+"""Memory of a consumer, rounded up; 763 bytes were measured."""
+
+
+class Tagged(Protocol):
+    """A consumer. `channel.ChannelConsumer`."""
+
+    tag: str
+
+
+T = TypeVar("T", bound=Tagged)
+
+
+class HeldConsumers:
+    """Counts the consumers of all clients of a broker."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.count = 0
+        self._bytes_max = bytes_max
+
+    def check(self) -> None:
+        """Raise ConnectionClosing RESOURCE_ERROR where there is no memory for another one."""
+        if (self.count + 1) * CONSUMER_BYTES > self._bytes_max:
+            raise ConnectionClosing(
+                ReplyCode.RESOURCE_ERROR,
+                f"{self.count} consumers of all clients take {self.count * CONSUMER_BYTES} bytes of"
+                f" memory, and {self._bytes_max} are allowed (half of amqp.memory.bytes.max)",
+            )
+
+
+class ChannelConsumers(Generic[T]):
+    """One channel's."""
+
+    __slots__ = ("_by_tag", "_held")
+
+    def __init__(self, held: HeldConsumers) -> None:
+        """`held` counts those of all channels."""
+        self._by_tag: dict[str, T] = {}
+        self._held = held
+
+    def __len__(self) -> int:
+        return len(self._by_tag)
+
+    def __contains__(self, tag: str) -> bool:
+        return tag in self._by_tag
+
+    def values(self) -> "Iterable[T]":
+        """Return all, the oldest first."""
+        return self._by_tag.values()
+
+    def add(self, consumer: T) -> None:
+        """Add a consumer whose tag is new."""
+        self._by_tag[consumer.tag] = consumer
+        self._held.count += 1
+
+    def take(self, tag: str) -> T | None:
+        """Remove a consumer and return it; None: there is none of that tag."""
+        consumer = self._by_tag.pop(tag, None)
+        self._held.count -= consumer is not None
+        return consumer
+
+    def take_all(self) -> list[T]:
+        """Remove all and return them."""
+        consumers, self._by_tag = list(self._by_tag.values()), {}
+        self._held.count -= len(consumers)
+        return consumers
