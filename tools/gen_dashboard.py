@@ -132,6 +132,72 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         ),
     ),
     (
+        "Queues (AMQP)",
+        (
+            Panel(
+                "Ready messages by queue",
+                "short",
+                (
+                    (
+                        "sum by (vhost, queue) (headrace_queue_messages_ready$)",
+                        "{{queue}} in {{vhost}}",
+                    ),
+                ),
+                "The first metrics.queues.max queues, no exclusive ones.",
+            ),
+            Panel(
+                "Unacknowledged messages by queue",
+                "short",
+                (
+                    (
+                        "sum by (vhost, queue) (headrace_queue_messages_unacked$)",
+                        "{{queue}} in {{vhost}}",
+                    ),
+                ),
+            ),
+            Panel(
+                "Consumers by queue",
+                "short",
+                (
+                    (
+                        "sum by (vhost, queue) (headrace_queue_consumers$)",
+                        "{{queue}} in {{vhost}}",
+                    ),
+                ),
+            ),
+            Panel(
+                "Messages published by queue",
+                "cps",
+                (
+                    (
+                        _rate("headrace_queue_messages_published_total", "vhost, queue"),
+                        "{{queue}} in {{vhost}}",
+                    ),
+                ),
+            ),
+            Panel(
+                "Messages delivered by queue",
+                "cps",
+                (
+                    (
+                        _rate("headrace_queue_messages_delivered_total", "vhost, queue"),
+                        "{{queue}} in {{vhost}}",
+                    ),
+                ),
+            ),
+            Panel(
+                "Redelivered, discarded, publishers stopped",
+                "short",
+                (
+                    _by_broker("headrace_queue_messages_redelivered_total", "redelivered"),
+                    _by_broker("headrace_queue_messages_discarded_total", "discarded"),
+                    ("headrace_amqp_publishers_blocked$", "publishers stopped {{instance}}"),
+                ),
+                "Messages a second; 1 while memory or disk is low.",
+            ),
+        ),
+    ),
+    (
         "Requests",
         (
             Panel(

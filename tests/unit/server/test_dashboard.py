@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import pika
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -64,6 +65,28 @@ def work(bootstrap: str, replicas: int) -> None:
     assert refusals[0] is not None
 
 
+def work_by_amqp(port: int) -> pika.BlockingConnection:
+    """Publish ten messages to a queue; acknowledge three, return one, reject one, hold two."""
+    parameters = pika.ConnectionParameters("127.0.0.1", port)
+    connection = pika.BlockingConnection(parameters)
+    channel = connection.channel()
+    channel.queue_declare("work", durable=True)
+    channel.queue_declare("", exclusive=True)
+    channel.confirm_delivery()
+    for _ in range(10):
+        channel.basic_publish("", "work", b"x" * 10, pika.BasicProperties(delivery_mode=2))
+    for number in range(7):
+        method, _, _ = channel.basic_get("work")
+        assert method is not None
+        if number < 3:
+            channel.basic_ack(method.delivery_tag)
+        elif number == 3:
+            channel.basic_nack(method.delivery_tag)
+        elif number == 4:
+            channel.basic_reject(method.delivery_tag, requeue=False)
+    return connection
+
+
 def scrape(host: str, port: int) -> str:
     with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=30) as answer:
         text: str = answer.read().decode()
@@ -76,9 +99,17 @@ def address_of(server: Server) -> tuple[str, int]:
 
 
 def scrape_of_one() -> str:
-    with BrokerThread({"metrics.listener": "127.0.0.1:0"}) as broker:
+    settings = {
+        "metrics.listener": "127.0.0.1:0",
+        "listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0",
+        "amqp.guest": "true",
+    }
+    with BrokerThread(settings) as broker:
         work(broker.bootstrap, 1)
-        return scrape(*broker.call(address_of))
+        connection = work_by_amqp(broker.call(lambda server: server.listeners[1].port))
+        scraped = scrape(*broker.call(address_of))
+        connection.close()
+        return scraped
 
 
 def scrapes_of_a_cluster(place: Path) -> list[str]:
@@ -157,7 +188,8 @@ def test_the_numbers_are_those_of_the_traffic(alone: str, together: list[str]) -
     assert (orders, size) in found["headrace_log_bytes"]
     lag = {"group": "readers", "topic": "orders"}
     assert found["headrace_group_lag_records"] == [(lag, 30)], "of the one partition committed"
-    assert [labels for labels, _ in found["headrace_connections"]] == [{"listener": "PLAINTEXT"}]
+    listeners = [labels["listener"] for labels, _ in found["headrace_connections"]]
+    assert sorted(listeners) == ["AMQP", "PLAINTEXT"]
     timed = {labels["api"]: value for labels, value in found["headrace_request_seconds_count"]}
     assert timed["create_topics"] == 3, "of what is asked seldom each is timed"
     wrong = {"api": "produce", "error": "message_too_large"}
@@ -169,6 +201,29 @@ def test_the_numbers_are_those_of_the_traffic(alone: str, together: list[str]) -
         n for at, n in both["headrace_topic_replication_bytes_out_total"] if at == orders
     ), "each byte went to the one follower"
     assert sum(value for _, value in both["headrace_controller_active"]) == 1
+
+
+def test_numbers_of_queues_are_those_of_their_messages(alone: str) -> None:
+    found = samples(alone)
+    work = {"vhost": "/", "queue": "work"}
+    numbers = {
+        "messages_ready": 4, "messages_unacked": 2, "ready_bytes": 40, "consumers": 0,
+        "messages_published_total": 10, "messages_delivered_total": 7,
+        "messages_redelivered_total": 1, "messages_acknowledged_total": 3,
+        "messages_discarded_total": 1,
+    }  # fmt: skip
+    for name, value in numbers.items():
+        assert found[f"headrace_queue_{name}"] == [(work, value)], name
+    assert found["headrace_queues"] == [({}, 2)]
+    assert found["headrace_queues_unlisted"] == [({}, 1)], "the exclusive one"
+    assert found["headrace_queues_messages_ready"] == [({}, 4)]
+    assert found["headrace_queues_messages_unacked"] == [({}, 2)]
+    assert found["headrace_amqp_publishers_blocked"] == [({}, 0)]
+    assert found["headrace_amqp_channels"] == [({}, 1)]
+    topic = {"topic": "__amqp.queue.work"}
+    assert (topic, 10) in found["headrace_topic_records_in_total"]
+    (size,) = [n for at, n in found["headrace_topic_bytes_in_total"] if at == topic]
+    assert 100 < size < 10_000
 
 
 def test_the_dashboard_is_the_one_that_its_rows_make() -> None:
@@ -205,3 +260,4 @@ def promtool(*words: str, given: str = "") -> subprocess.CompletedProcess[str]:
 def test_the_limits_of_series_are_settings_with_defaults() -> None:
     config, _ = load()
     assert (config.metrics_topics_max, config.metrics_group_lags_max) == (500, 1000)
+    assert config.metrics_queues_max == 500

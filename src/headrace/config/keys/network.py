@@ -188,6 +188,14 @@ class NetworkKeys(Keys):
         at_least=0,
         ours=True,
     )
+    metrics_queues_max = key(
+        Kind.INT,
+        500,
+        "Queues of AMQP of which /metrics shows numbers of their own, at most: those declared"
+        " first, and no exclusive ones.",
+        at_least=0,
+        ours=True,
+    )
     metrics_group_lags_max = key(
         Kind.INT,
         1000,

@@ -9,6 +9,7 @@ from headrace.cluster.controller_port import ControllerPort
 from headrace.coordination.queues.messages.durable_messages import DurableMessages
 from headrace.coordination.queues.messages.spill import Spill
 from headrace.coordination.queues.messages.spill_files import SpillFiles
+from headrace.frontends.amqp import queue_gauges
 from headrace.frontends.amqp.access import Admission
 from headrace.frontends.amqp.administration import Administration
 from headrace.frontends.amqp.adoption import Adoption
@@ -151,6 +152,8 @@ def frontend(parts: Parts) -> AmqpFrontend:
         adoption.stop,
     )
     _watch_resources(broker, queues, made.block)
+    queues_max = config.metrics_queues_max
+    queue_gauges.register(broker.metrics, queues, queues_max, lambda: made.is_blocked)
     return made
 
 

@@ -204,6 +204,11 @@ class AmqpFrontend:
         """Forget a session whose socket is gone."""
         self._sessions.pop(session, None)
 
+    @property
+    def is_blocked(self) -> bool:
+        """Whether publishers are stopped: memory or disk is low."""
+        return self._blocked is not None
+
     def block(self, reason: str | None) -> None:
         """Say that publishes find no room, and why; None: they do again."""
         self._blocked = reason

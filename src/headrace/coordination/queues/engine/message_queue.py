@@ -12,12 +12,13 @@ limit or a lifetime of 0 asks for consumers at that moment, messages are handed 
 given out by the next `deliver`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from headrace.coordination.queues.engine.consumers import ANY_NUMBER, Consumer, Consumers
-from headrace.coordination.queues.engine.dead_letters import DeadLetter, DeathReason, with_messages
+from headrace.coordination.queues.engine.dead_letters import DeadLetter, DeathReason
 from headrace.coordination.queues.engine.deliveries import Delivery, deal, give
-from headrace.coordination.queues.engine.message_level import MessageLevel, Taken
+from headrace.coordination.queues.engine.message_level import MessageLevel
+from headrace.coordination.queues.engine.ready_messages import ReadyMessages
 from headrace.coordination.queues.engine.unacked import ChannelUnacked, Holder
 from headrace.coordination.queues.message_store import GoesWithQueue, MessageStore
 from headrace.coordination.queues.queue_settings import (
@@ -25,17 +26,14 @@ from headrace.coordination.queues.queue_settings import (
     Published,
     QueueSettings,
 )
-from headrace.wire.amqp.content import Message
 
 BATCH_MESSAGES_MAX = 1000
 """What one `deliver` gives out at most."""
 BATCH_BYTES_MAX = 4 * 1024 * 1024
 """The bytes of bodies after which it gives out no more."""
-EXPIRED_BATCH_MAX = 1000
-"""Messages that one call lets expire; `next_deadline` is in the past while there are more."""
 
 
-class MessageQueue:
+class MessageQueue(ReadyMessages):
     """A queue's messages and consumers."""
 
     def __init__(
@@ -50,33 +48,19 @@ class MessageQueue:
 
         `title`: what RabbitMQ calls the queue in its texts: queue 'q' in vhost '/'.
         """
+        super().__init__(settings, make_store, kept or {})
         self.title = title
-        self.settings = settings
         self.consumers = Consumers(
             settings.single_active_consumer, hands_over=settings.active_hands_over
         )
         self.consumer_timeout_ms = settings.consumer_timeout_ms
-        self.ready = 0
-        """Messages that wait (message-count of declare-ok and get-ok)."""
-        self.ready_bytes = 0
-        """Bytes of their bodies."""
         self.unacked = 0
         """Messages that are out."""
         self.more = False
         """`deliver` stopped at its bounds: it is to be called again."""
-        self.deleted = False
-        self._make_store = make_store
-        self._levels: dict[int, MessageLevel] = {}
-        self._expiring = settings.ttl_ms is not None
-        """A message may have an expiry."""
-        self._limited = settings.is_limited
         self._had_consumers = False
         self._used_at = now
         self._handed: list[Delivery] = []
-        self._dying: list[DeadLetter] = []
-        for priority, store in (kept or {}).items():
-            self._add_level(priority, store)
-        self._plain = self._level_of(0)
 
     # Publishing
 
@@ -100,6 +84,7 @@ class MessageQueue:
         level.store.append(published, expires_at)
         level.fresh += 1
         self.ready += 1
+        self.traffic.published += 1
         if expires_at is not None and self.consumers.can_take(self.ready):
             level.claimed = level.fresh
         self.ready_bytes += len(message.body)
@@ -110,6 +95,7 @@ class MessageQueue:
     def note_arrived(self, priority: int, count: int, size: int, now: float) -> None:
         """Note `count` messages, `size` bytes, of Kafka producers. Limits hold for them, too."""
         self._level_of(priority).fresh += count
+        self.traffic.published += count
         self.ready += count
         self.ready_bytes += size
         if self._limited:
@@ -150,6 +136,7 @@ class MessageQueue:
         given: list[Delivery] = []
         getter = Consumer(self, channel, "", no_ack=no_ack, counted=False)
         self.unacked += give(getter, taken, given, now)
+        self.traffic.delivered_of(taken)
         if self._expiring:  # what is of age behind it is no longer left: get-ok tells that
             self._expire_head(now)
         return given[0]
@@ -206,6 +193,7 @@ class MessageQueue:
             if taken is not None:
                 served = len(taken.positions)
                 self.unacked += deal(takers, taken, self._handed, now)
+                self.traffic.delivered_of(taken)
                 count -= served
                 size -= sum(taken.sizes)
             consumers.end_turns(ring, takers, served)
@@ -217,23 +205,13 @@ class MessageQueue:
         enough = not self._expiring or self._expire_head(now, just_before=True)
         return enough and self.ready > 0
 
-    def _take(self, count: int, size: int, now: float = 0.0) -> Taken | None:
-        """Take the next messages, of one level, up to one of age; None: there are none at hand."""
-        for level in self._levels.values():
-            if level.fresh or level.returned:
-                taken = level.take(count, size, now if self._expiring else 0.0)
-                if taken is not None:
-                    self.ready -= len(taken.positions)
-                    self.ready_bytes -= sum(taken.sizes)
-                return taken
-        return None
-
     # What channels say
 
     def acknowledge(self, level: MessageLevel, positions: Sequence[int]) -> None:
         """Settle messages that are held."""
         if not self.deleted:
             self.unacked -= len(positions)
+            self.traffic.acknowledged += len(positions)
             level.settle(positions)
 
     def requeue(self, level: MessageLevel, positions: Sequence[int], sizes: Sequence[int]) -> None:
@@ -278,43 +256,6 @@ class MessageQueue:
 
     # Limits and lives
 
-    def _trim(self) -> None:
-        """Let the head die while the queue is too long, of the highest priority first."""
-        if not self._limited or self.settings.overflow is not Overflow.DROP_HEAD:
-            return
-        while self.ready and self.settings.exceeds(self.ready, self.ready_bytes):
-            taken = self._take(1, ANY_NUMBER)
-            if taken is None:
-                return
-            self._die(taken.level, taken.positions, DeathReason.MAXLEN, taken.messages)
-
-    def _expire_head(self, now: float, *, just_before: bool = False) -> bool:
-        """Let messages die at the head whose time is up; False: there are more of them.
-
-        `just_before`: not those whose time is up this moment, which may still be handed out.
-        """
-        for _ in range(EXPIRED_BATCH_MAX):
-            expires_at = self._head_expires_at()
-            if expires_at is None or expires_at > now or (just_before and expires_at == now):
-                return True
-            taken = self._take(1, ANY_NUMBER)
-            if taken is None:
-                return True
-            self._die(taken.level, taken.positions, DeathReason.EXPIRED, taken.messages)
-        return False
-
-    def _head_expires_at(self) -> float | None:
-        for level in self._levels.values():
-            if level.ready:
-                head = None if level.head_is_claimed else level.head()
-                return None if head is None else level.store.expires_at(head)
-        return None
-
-    def _end_claims(self) -> None:
-        """Let messages expire again that were published to consumers with credit: none has any."""
-        for level in self._levels.values():
-            level.claimed = 0
-
     def next_deadline(self) -> float | None:
         """Return when `expire` may change something, None: not by itself."""
         head = self._head_expires_at() if self._expiring else None
@@ -331,43 +272,7 @@ class MessageQueue:
             return False
         return self._used_at + self.settings.expires_ms / 1000 <= now
 
-    # Dead letters
-
-    def take_dead_letters(self) -> list[DeadLetter]:
-        """Take what died, as far as its messages are at hand, to be published elsewhere."""
-        taken, self._dying = with_messages(self._dying)
-        return taken
-
-    def dead_letters_stored(self, letters: Iterable[DeadLetter]) -> None:
-        """Settle dead letters that others hold now, or that nobody wants."""
-        if self.deleted:
-            return
-        for letter in letters:
-            if letter.level is not None:
-                letter.level.settle((letter.position,))
-
-    def _die(
-        self,
-        level: MessageLevel,
-        positions: Sequence[int],
-        reason: DeathReason,
-        messages: Sequence[Message | None] | None = None,
-    ) -> None:
-        if not self.settings.dead_letters:
-            level.settle(positions)
-            return
-        for position, message in zip(positions, messages or [None] * len(positions), strict=True):
-            self._dying.append(DeadLetter(reason, level, position, message))
-
     # Ends
-
-    def purge(self) -> int:
-        """Settle all that is ready; returns how many messages that were."""
-        count = self.ready
-        for level in self._levels.values():
-            level.clear()
-        self.ready = self.ready_bytes = 0
-        return count
 
     def delete(self) -> int:
         """Delete the queue; returns how many messages were ready.
@@ -382,19 +287,3 @@ class MessageQueue:
             if isinstance(level.store, GoesWithQueue):
                 level.store.drop()
         return count
-
-    # Inside
-
-    def _level_of(self, priority: int) -> MessageLevel:
-        known = self._levels.get(priority)
-        return known or self._add_level(priority, self._make_store(priority))
-
-    def _add_level(self, priority: int, store: MessageStore) -> MessageLevel:
-        kept = store.kept()
-        level = MessageLevel(priority, store)
-        self.ready += kept.ready
-        self.ready_bytes += kept.ready_bytes
-        self._expiring = self._expiring or kept.expiring
-        self._levels[priority] = level
-        self._levels = dict(sorted(self._levels.items(), reverse=True))
-        return level

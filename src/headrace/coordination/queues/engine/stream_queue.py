@@ -72,6 +72,7 @@ class StreamQueue(HostedQueue):
     def publish(self, published: Published, now: float) -> bool:
         """Take a message: a stream is never full. Raises what its log raises."""
         self._stream.append(published, None)
+        self.traffic.published += 1
         return True
 
     # Consumers
@@ -127,6 +128,7 @@ class StreamQueue(HostedQueue):
                 idle.append(consumer)
                 continue
             self.unacked += give(consumer, taken, given, now)
+            self.traffic.delivered_of(taken)
             count -= len(taken.positions)
             size -= sum(taken.sizes)
             ring.append(consumer)
@@ -140,6 +142,7 @@ class StreamQueue(HostedQueue):
     def acknowledge(self, level: MessageLevel, positions: Sequence[int]) -> None:
         """Let the reader have more: for all others the messages are there as before."""
         self.unacked -= len(positions)
+        self.traffic.acknowledged += len(positions)
 
     def requeue(self, level: MessageLevel, positions: Sequence[int], sizes: Sequence[int]) -> None:
         """Let the reader have more; what he gives back he is not given again."""

@@ -89,19 +89,20 @@ class LogWriting(ABC):
         if not self._buffer or self.error is not None:
             return
         messages, self._buffer = self._buffer, []
+        content = batch_of_messages(messages, self._clock.wall_ms())
         expiries, self._expiries = self._expiries, []
         self._buffer_bytes = 0
         self._writing = True  # where nothing is flushed, the batch is committed at once
         try:
-            appended = self._partition.append_internal(
-                batch_of_messages(messages, self._clock.wall_ms())
-            )
+            appended = self._partition.append_internal(content)
         except ApiError as error:
             self._fail(error)
             return
         finally:
             self._writing = False
         end = appended.last_offset + 1
+        self._partition.traffic.records_in += len(messages)
+        self._partition.traffic.bytes_in += len(content)
         self._written(appended.base_offset, end, messages, expiries)
         self._partition.when_committed(appended.commit_offset, partial(self._committed, end))
 

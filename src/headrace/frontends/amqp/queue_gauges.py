@@ -1,0 +1,152 @@
+"""Queues of AMQP in the broker's metrics: of each what waits, is out and has passed, and in all.
+
+All queues are gone through in slices between which the loop turns (`Metrics.surveys`). The first
+`metrics.queues.max` have numbers of their own, but for exclusive ones: their names come and go.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from headrace.coordination.queues.engine.hosted_queue import HostedQueue
+    from headrace.frontends.amqp.queue_broker import QueueBroker
+    from headrace.observe.metrics import Metrics
+
+SLICE_QUEUES = 1000
+"""Queues gone through between two turns of the loop: a millisecond."""
+_LABELS = ("vhost", "queue")
+
+
+class _Number(NamedTuple):
+    """A number of each queue."""
+
+    name: str
+    doc: str
+    read: "Callable[[HostedQueue], float]"
+    counter: bool = False
+
+
+_NUMBERS = (
+    _Number("messages_ready", "Messages that wait for a consumer", lambda queue: queue.ready),
+    _Number(
+        "messages_unacked",
+        "Messages that consumers hold unacknowledged",
+        lambda queue: queue.unacked,
+    ),
+    _Number("ready_bytes", "Bytes of the bodies that wait", lambda queue: queue.ready_bytes),
+    _Number("consumers", "Consumers", lambda queue: len(queue.consumers)),
+    _Number(
+        "messages_published_total",
+        "Messages accepted since the start, of Kafka's producers and dead letters too",
+        lambda queue: queue.traffic.published,
+        counter=True,
+    ),
+    _Number(
+        "messages_delivered_total",
+        "Messages given to consumers and getters, each time",
+        lambda queue: queue.traffic.delivered,
+        counter=True,
+    ),
+    _Number(
+        "messages_redelivered_total",
+        "Messages given that may have been given before",
+        lambda queue: queue.traffic.redelivered,
+        counter=True,
+    ),
+    _Number(
+        "messages_acknowledged_total",
+        "Messages acknowledged",
+        lambda queue: queue.traffic.acknowledged,
+        counter=True,
+    ),
+    _Number(
+        "messages_discarded_total",
+        "Messages expired, rejected, over a length or a delivery limit; dead letters where the"
+        " queue asks for them",
+        lambda queue: queue.traffic.discarded,
+        counter=True,
+    ),
+)
+
+
+class QueueSurvey:
+    """The numbers of all queues, as they were at the last look."""
+
+    def __init__(self, queues: "QueueBroker", queues_max: int) -> None:
+        self._queues = queues
+        self._queues_max = queues_max
+        self.by_queue: dict[str, dict[tuple[str, str], float]] = {
+            number.name: {} for number in _NUMBERS
+        }
+        self.listed = self.count = self.ready = self.unacked = self.consumers = 0
+
+    def slices(self) -> Iterator[None]:
+        """Look at all queues, a slice at each step; the numbers change with the last."""
+        found = QueueSurvey(self._queues, self._queues_max)
+        hosts = self._queues.virtual_hosts.hosts
+        all_queues = [(vhost, queue) for vhost in hosts for queue in hosts[vhost].queues.values()]
+        for at, (vhost, queue) in enumerate(all_queues):
+            if found.listed < self._queues_max and queue.declared.owner is None:
+                found.listed += 1
+                for number in _NUMBERS:
+                    found.by_queue[number.name][vhost, queue.name] = number.read(queue)
+            found.count += 1
+            found.ready += queue.ready
+            found.unacked += queue.unacked
+            found.consumers += len(queue.consumers)
+            if at % SLICE_QUEUES == SLICE_QUEUES - 1:
+                yield
+        self.__dict__.update(found.__dict__)
+
+
+def register(
+    metrics: "Metrics", queues: "QueueBroker", queues_max: int, is_blocked: Callable[[], bool]
+) -> None:
+    """Add the numbers of queues. `is_blocked` tells whether publishers are stopped."""
+    survey = QueueSurvey(queues, queues_max)
+    metrics.survey("queues", survey.slices)
+
+    def of_queue(number: _Number) -> None:
+        metrics.gauge(
+            f"headrace_queue_{number.name}",
+            number.doc,
+            lambda: survey.by_queue[number.name],
+            label=_LABELS,
+            counter=number.counter,
+            labels_max=None,
+        )
+
+    for number in _NUMBERS:
+        of_queue(number)
+    metrics.gauge("headrace_queues", "Queues of AMQP", lambda: survey.count)
+    metrics.gauge(
+        "headrace_queues_unlisted",
+        "Queues without numbers of their own: beyond metrics.queues.max, or exclusive",
+        lambda: survey.count - survey.listed,
+    )
+    metrics.gauge(
+        "headrace_queues_messages_ready",
+        "Messages that wait for a consumer, of all queues",
+        lambda: survey.ready,
+    )
+    metrics.gauge(
+        "headrace_queues_messages_unacked",
+        "Messages that consumers hold unacknowledged, of all queues",
+        lambda: survey.unacked,
+    )
+    metrics.gauge("headrace_queues_consumers", "Consumers of all queues", lambda: survey.consumers)
+    metrics.gauge(
+        "headrace_amqp_channels",
+        "Channels that clients of AMQP have open",
+        lambda: sum(client.channel_count for client in queues.clients),
+    )
+    metrics.gauge(
+        "headrace_amqp_memory_bytes",
+        "Memory that messages of queues take; publishers are stopped at amqp.memory.bytes.max",
+        lambda: queues.memory.bytes,
+    )
+    metrics.gauge(
+        "headrace_amqp_publishers_blocked",
+        "1 while clients of AMQP that publish are stopped: memory or disk is low",
+        lambda: float(is_blocked()),
+    )
