@@ -48,32 +48,40 @@ def _stat(title: str, query: str, text: str) -> Panel:
     return Panel(title, "short", ((query, ""),), text, stat=True, width=4)
 
 
+def _one(title: str, unit: str, query: str, line: str, text: str = "") -> Panel:
+    return Panel(title, unit, ((query, line),), text)
+
+
+def _by_queue(title: str, metric: str) -> Panel:
+    text = "The first metrics.queues.max queues, no exclusive ones."
+    query = f"sum by (vhost, queue) ({metric}$)"
+    return _one(title, "short", query, "{{queue}} in {{vhost}}", text)
+
+
+def _rate_by_queue(title: str, metric: str) -> Panel:
+    return _one(title, "cps", _rate(metric, "vhost, queue"), "{{queue}} in {{vhost}}")
+
+
 ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (
         "Is it well",
         (
             _stat("Brokers", "count(headrace_build_info$)", "That answer the scrape."),
+            _stat("Controllers", "sum(headrace_controller_active$)", "1 in a cluster; none alone."),
             _stat(
-                "Controllers", "sum(headrace_controller_active$)", "1 in a cluster; none alone."
-            ),
-            _stat(
-                "Offline partitions",
-                "max(headrace_partitions_offline$)",
+                "Offline partitions", "max(headrace_partitions_offline$)",
                 "Neither written nor read: start the brokers that have them.",
             ),
             _stat(
-                "Under min ISR",
-                "sum(headrace_partitions_under_min_isr$)",
+                "Under min ISR", "sum(headrace_partitions_under_min_isr$)",
                 "acks=all is refused.",
             ),
             _stat(
-                "Under-replicated",
-                "sum(headrace_partitions_under_replicated$)",
+                "Under-replicated", "sum(headrace_partitions_under_replicated$)",
                 "For minutes: a broker is away, slow or throttled.",
             ),
             _stat(
-                "Failed directories",
-                "sum(headrace_log_directories_failed$)",
+                "Failed directories", "sum(headrace_log_directories_failed$)",
                 "Mend the disk, then restart the broker.",
             ),
         ),
@@ -81,16 +89,13 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (
         "Traffic",
         (
-            Panel(
-                "Records in by topic",
-                "cps",
-                ((_rate("headrace_topic_records_in_total", "topic"), "{{topic}}"),),
-                "The first metrics.topics.max topics that were opened.",
+            _one(
+                "Records in by topic", "cps", _rate("headrace_topic_records_in_total", "topic"),
+                "{{topic}}", "The first metrics.topics.max topics that were opened.",
             ),
-            Panel(
-                "Bytes in by topic",
-                "Bps",
-                ((_rate("headrace_topic_bytes_in_total", "topic"), "{{topic}}"),),
+            _one(
+                "Bytes in by topic", "Bps", _rate("headrace_topic_bytes_in_total", "topic"),
+                "{{topic}}",
             ),
             Panel(
                 "Bytes out by topic",
@@ -104,22 +109,15 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 ),
                 "To consumers by topic, to followers in all.",
             ),
-            Panel(
-                "Lag by group and topic",
-                "short",
-                (
-                    (
-                        "max by (group, topic) (headrace_group_lag_records$)",
-                        "{{group}} on {{topic}}",
-                    ),
-                ),
+            _one(
+                "Lag by group and topic", "short",
+                "max by (group, topic) (headrace_group_lag_records$)", "{{group}} on {{topic}}",
                 "Records between what was committed and the high watermark, where the group's"
                 " coordinator has a replica.",
             ),
-            Panel(
-                "Bytes on disk by topic",
-                "bytes",
-                (("sum by (topic) (headrace_log_bytes$)", "{{topic}}"),),
+            _one(
+                "Bytes on disk by topic", "bytes", "sum by (topic) (headrace_log_bytes$)",
+                "{{topic}}",
             ),
             Panel(
                 "Share groups",
@@ -134,56 +132,14 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (
         "Queues (AMQP)",
         (
-            Panel(
-                "Ready messages by queue",
-                "short",
-                (
-                    (
-                        "sum by (vhost, queue) (headrace_queue_messages_ready$)",
-                        "{{queue}} in {{vhost}}",
-                    ),
-                ),
-                "The first metrics.queues.max queues, no exclusive ones.",
+            _by_queue("Ready messages by queue", "headrace_queue_messages_ready"),
+            _by_queue("Unacknowledged messages by queue", "headrace_queue_messages_unacked"),
+            _by_queue("Consumers by queue", "headrace_queue_consumers"),
+            _rate_by_queue(
+                "Messages published by queue", "headrace_queue_messages_published_total"
             ),
-            Panel(
-                "Unacknowledged messages by queue",
-                "short",
-                (
-                    (
-                        "sum by (vhost, queue) (headrace_queue_messages_unacked$)",
-                        "{{queue}} in {{vhost}}",
-                    ),
-                ),
-            ),
-            Panel(
-                "Consumers by queue",
-                "short",
-                (
-                    (
-                        "sum by (vhost, queue) (headrace_queue_consumers$)",
-                        "{{queue}} in {{vhost}}",
-                    ),
-                ),
-            ),
-            Panel(
-                "Messages published by queue",
-                "cps",
-                (
-                    (
-                        _rate("headrace_queue_messages_published_total", "vhost, queue"),
-                        "{{queue}} in {{vhost}}",
-                    ),
-                ),
-            ),
-            Panel(
-                "Messages delivered by queue",
-                "cps",
-                (
-                    (
-                        _rate("headrace_queue_messages_delivered_total", "vhost, queue"),
-                        "{{queue}} in {{vhost}}",
-                    ),
-                ),
+            _rate_by_queue(
+                "Messages delivered by queue", "headrace_queue_messages_delivered_total"
             ),
             Panel(
                 "Redelivered, discarded, publishers stopped",
@@ -200,22 +156,16 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (
         "Requests",
         (
-            Panel(
-                "Requests by API",
-                "reqps",
-                ((_rate("headrace_requests_total", "api"), "{{api}}"),),
-            ),
-            Panel(
-                "99 % of requests take less than",
-                "s",
-                ((_quantile(0.99, "headrace_request_seconds", "api"), "{{api}}"),),
+            _one("Requests by API", "reqps", _rate("headrace_requests_total", "api"), "{{api}}"),
+            _one(
+                "99 % of requests take less than", "s",
+                _quantile(0.99, "headrace_request_seconds", "api"), "{{api}}",
                 "By API, waits that the client asked for included: fetch waits for records, join"
                 " for the others of its group.",
             ),
-            Panel(
-                "Errors answered",
-                "cps",
-                ((_rate("headrace_errors_total", "api, error"), "{{api}} {{error}}"),),
+            _one(
+                "Errors answered", "cps", _rate("headrace_errors_total", "api, error"),
+                "{{api}} {{error}}",
             ),
             Panel(
                 "Connections by listener",
@@ -235,10 +185,9 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                     for what in ("accepted", "refused", "dropped", "malformed", "blocked")
                 ),
             ),
-            Panel(
-                "Clients told to wait for their quota",
-                "cps",
-                ((_rate("headrace_throttled_total", "quota"), "{{quota}}"),),
+            _one(
+                "Clients told to wait for their quota", "cps",
+                _rate("headrace_throttled_total", "quota"), "{{quota}}",
             ),
         ),
     ),
@@ -293,11 +242,9 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (
         "Replication and the cluster",
         (
-            Panel(
-                "Followers' lag",
-                "short",
-                (("headrace_followers_lag_max_messages$", "{{instance}}"),),
-                "Of the follower that lags most, as its leader sees it.",
+            _one(
+                "Followers' lag", "short", "headrace_followers_lag_max_messages$",
+                "{{instance}}", "Of the follower that lags most, as its leader sees it.",
             ),
             Panel(
                 "ISR changes",
@@ -328,15 +275,13 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (
         "Process",
         (
-            Panel(
-                "The event loop is late by",
-                "s",
-                ((_quantile(0.99, "headrace_loop_lag_seconds", "instance"), "99 % {{instance}}"),),
+            _one(
+                "The event loop is late by", "s",
+                _quantile(0.99, "headrace_loop_lag_seconds", "instance"), "99 % {{instance}}",
             ),
-            Panel(
-                "CPU",
-                "percentunit",
-                (("rate(process_cpu_seconds_total$[$__rate_interval])", "{{instance}}"),),
+            _one(
+                "CPU", "percentunit", "rate(process_cpu_seconds_total$[$__rate_interval])",
+                "{{instance}}",
             ),
             Panel(
                 "Memory",

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.coordination.queues.engine.dead_letters import DeathReason
-from headrace.coordination.queues.engine.message_queue import EXPIRED_BATCH_MAX
+from headrace.coordination.queues.engine.ready_messages import EXPIRED_BATCH_MAX
 from headrace.coordination.queues.messages.memory_messages import MemoryMessages
 from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.coordination.queues.queue_settings import Overflow, Published

@@ -75,7 +75,7 @@ class QueueSurvey:
     def __init__(self, queues: "QueueBroker", queues_max: int) -> None:
         self._queues = queues
         self._queues_max = queues_max
-        self.by_queue: dict[str, dict[tuple[str, str], float]] = {
+        self.by_queue: dict[str, dict[tuple[str, ...], float]] = {
             number.name: {} for number in _NUMBERS
         }
         self.listed = self.count = self.ready = self.unacked = self.consumers = 0
