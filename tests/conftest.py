@@ -3,7 +3,9 @@
 # A broker in this process warms its codecs on a thread, and kio imports hypothesis where it is
 # installed: both threads at once would meet a half imported module.
 import asyncio
+import logging
 import signal
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -31,6 +33,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Turn the order round, whoever made it."""
     if config.getoption("reverse"):
         items.reverse()
+
+
+@pytest.fixture(autouse=True)
+def root_logger_is_restored() -> Iterator[None]:
+    """Undo what `observe.logs.set_up` does, which a start in this process calls."""
+    root = logging.getLogger()
+    level, raises = root.level, logging.raiseExceptions
+    yield
+    root.setLevel(level)
+    logging.raiseExceptions = raises
+    for handler in root.handlers[:]:
+        if type(handler.formatter).__module__ == "headrace.observe.logs":
+            root.removeHandler(handler)
 
 
 @pytest.fixture

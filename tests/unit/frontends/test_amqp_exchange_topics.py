@@ -1,6 +1,5 @@
 """Exchanges that store their messages in a Kafka topic, with pika and confluent-kafka."""
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,19 +21,6 @@ from tests.support.amqp_topics import (
     records,
     stored,
 )
-
-
-@pytest.fixture
-def broker() -> Iterator[BrokerThread]:
-    with BrokerThread(CONFIG) as running:
-        yield running
-
-
-@pytest.fixture
-def connection(broker: BrokerThread) -> Iterator[Any]:
-    with connected(broker) as opened:
-        yield opened
-
 
 # What is stored
 

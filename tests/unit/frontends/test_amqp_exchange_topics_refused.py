@@ -1,7 +1,7 @@
 """What exchanges do not store in a Kafka topic, and who may not have it stored."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pika
@@ -29,19 +29,6 @@ from tests.support.amqp_topics import (
     records,
     stored,
 )
-
-
-@pytest.fixture
-def broker() -> Iterator[BrokerThread]:
-    with BrokerThread(CONFIG) as running:
-        yield running
-
-
-@pytest.fixture
-def connection(broker: BrokerThread) -> Iterator[Any]:
-    with connected(broker) as opened:
-        yield opened
-
 
 # What is refused
 

@@ -90,6 +90,19 @@ def test_every_failure_is_counted_for_its_address_and_waits_longer() -> None:
     assert door.failures == ["192.0.2.1"] * 2
 
 
+def test_refused_guest_is_logged_with_the_setting_that_lets_it_in(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    refused = Door().ask("guest", "guest", LOCAL)
+    assert refused.reason == "unknown user: 'guest'"
+    assert "amqp.guest=true" in caplog.text
+    caplog.clear()
+    Door().ask("nobody", "guest", LOCAL)
+    Door().ask("alice", "wrong", LOCAL)
+    assert caplog.text.count("authentication failed") == 2
+    assert "amqp.guest" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("user", "password"),
     [("alice", "secret"), ("alice", "wrong"), ("nobody", "x"), ("bob", "test12"), ("bob", "x"),

@@ -2,7 +2,6 @@
 
 import datetime
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,18 +34,6 @@ from tests.support.amqp_topics import (
     stored,
 )
 from tests.support.process import BrokerProcess, free_port
-
-
-@pytest.fixture
-def broker() -> Iterator[BrokerThread]:
-    with BrokerThread(CONFIG) as running:
-        yield running
-
-
-@pytest.fixture
-def connection(broker: BrokerThread) -> Iterator[Any]:
-    with connected(broker) as opened:
-        yield opened
 
 
 def numbered(*numbers: int) -> list[tuple[int, bytes]]:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,18 +45,6 @@ GROWN = (
     f"PRECONDITION_FAILED - Kafka topic 'orders' for {QUEUE} has 3 partitions, and a stream reads a"
     " topic of one: consume it with a client of Kafka's",
 )
-
-
-@pytest.fixture
-def broker() -> Iterator[BrokerThread]:
-    with BrokerThread(CONFIG) as running:
-        yield running
-
-
-@pytest.fixture
-def connection(broker: BrokerThread) -> Iterator[Any]:
-    with connected(broker) as opened:
-        yield opened
 
 
 def admin_of(broker: BrokerThread) -> AdminClient:

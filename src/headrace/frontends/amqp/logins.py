@@ -32,8 +32,11 @@ Failed = Callable[[str], float]
 _NOBODYS = Credential(b"\0" * 24, b"\0" * 32, b"\0" * 32, ITERATIONS_MIN)
 """What passwords of those are compared with who have no credential: for the work alone."""
 
-_UNKNOWN = "unknown user"
 _FAR_GUEST = "user 'guest' can only connect via localhost"
+_NO_GUEST = (
+    "there is no user 'guest'. amqp.guest=true lets it in from this machine, for trying out; else"
+    " make a user: headrace amqp user create"
+)
 
 
 class _Proof(NamedTuple):
@@ -75,8 +78,9 @@ class UserLogins:
 
         def checked(outcome: bool | BaseException) -> None:
             if outcome is not True:
-                reason = _UNKNOWN if proof is None else "wrong password"
-                done(self._refused(reason, user, peer))
+                reason = "unknown user" if proof is None else "wrong password"
+                hint = _NO_GUEST if proof is None and user == GUEST else ""
+                done(self._refused(reason, user, peer, hint))
             elif _is_far_guest(user, peer):
                 done(self._refused(_FAR_GUEST, user, peer))
             else:
@@ -91,7 +95,7 @@ class UserLogins:
         principal = Principal(USER, user)
         kept = user in self._definitions.users or bool(self._users.of(user))
         if not kept and not self._is_super(principal):
-            return self._refused(_UNKNOWN, user, peer)
+            return self._refused("unknown user", user, peer)
         if _is_far_guest(user, peer):
             return self._refused(_FAR_GUEST, user, peer)
         return principal
@@ -109,12 +113,11 @@ class UserLogins:
             return _Proof(Mechanism.SCRAM_SHA_256, _NOBODYS, is_guest=True)
         return None
 
-    def _refused(self, reason: str, user: str, peer: Peer) -> LoginRefused:
+    def _refused(self, reason: str, user: str, peer: Peer, hint: str = "") -> LoginRefused:
+        """Log why; `hint`: what to do about it, which no client is told."""
         text = f"{reason}: {user[:100]!r}"
-        advice = ""
-        if user == GUEST and reason == _UNKNOWN:
-            advice = "; amqp.guest=true lets guest in from this machine"
-        log.warning("%s on %s: authentication failed: %s%s", peer.host, peer.listener, text, advice)
+        line = f"{text}; {hint}" if hint else text
+        log.warning("%s on %s: authentication failed: %s", peer.host, peer.listener, line)
         return LoginRefused(text, self._failed(peer.host))
 
 

@@ -77,6 +77,27 @@ def test_what_is_handed_out_ahead_is_written_before_it_is_used_up() -> None:
     assert here.gets() == [str(number) for number in range(40)]
 
 
+def test_what_is_handed_out_ahead_is_written_once_for_half_of_it() -> None:
+    here = LogQueue(ahead=100)
+    here.published(*map(str, range(1000)))
+    settlement = here.store._settlement
+    take, frames = settlement.take_frame, 0
+
+    def counted() -> object:
+        nonlocal frames
+        frame = take()
+        frames += frame is not None
+        return frame
+
+    settlement.take_frame = counted  # type: ignore[method-assign, assignment]
+    for number in range(1000):
+        # None waits for the disk: what is next was written while half was left.
+        delivery = here.q.get(here.channel, here.now)
+        assert delivery is not None, number
+        here.settle()
+    assert 1000 // 100 <= frames <= 1000 // 50 + 1
+
+
 def test_what_is_not_in_memory_is_read_from_the_log_in_its_order() -> None:
     here = LogQueue(cache_bytes_max=200)
     bodies = [f"{number:05}" for number in range(300)]

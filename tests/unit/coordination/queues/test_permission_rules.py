@@ -129,6 +129,26 @@ def test_what_kafkas_acls_deny_of_a_queues_topic_is_denied_of_the_queue() -> Non
     assert authorizer.allows(alice, Operation.READ, queue)
 
 
+OF_QUEUES = [Operation.READ, Operation.WRITE, Operation.ALTER]
+
+
+@pytest.mark.parametrize("denied", OF_QUEUES)
+@pytest.mark.parametrize("kind", ["queue", "exchange"])
+def test_denial_of_an_operation_on_the_topic_is_of_that_on_the_queue(
+    denied: Operation, kind: str
+) -> None:
+    acls = AclRules()
+    authorizer, definitions = authorizer_of(acls=acls)
+    definitions.put_user("carol", UserDefinition(grants={"/": Grant(".*", ".*", ".*")}))
+    topic = Resource(ResourceType.TOPIC, queue_topic("/", "in"), PatternType.LITERAL)
+    acls.put(topic, [AclEntry("User:carol", "*", denied, AclPermission.DENY)])
+    carol, resource = identity_of("carol"), resource_of(kind, "/", "in")
+    allowed = [each for each in OF_QUEUES if authorizer.allows(carol, each, resource)]
+    kept = OF_QUEUES if kind == "exchange" else [each for each in OF_QUEUES if each != denied]
+    assert allowed == kept
+    assert authorizer.allows(carol, denied, resource_of(kind, "/", "other"))
+
+
 def test_who_may_read_a_queue_may_read_its_topic_and_no_other() -> None:
     authorizer, _ = authorizer_of(acls=AclRules())
 
