@@ -9,6 +9,7 @@ import pytest
 
 from headrace.client.offsets import EARLIEST, OffsetAt
 from headrace.client.transactions import GONE, NO_TIMEOUT_MS, OpenTransaction, Writer
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.spark import checkpoint, decisions, sink_driver
 from headrace.spark.checkpoint import POSITIONS_CHARACTERS_MAX, PlannedBatch, planned
@@ -116,6 +117,8 @@ class Cluster:
         }
         self.last_decision: LastDecision | None = None
         self.taken: list[str] = []
+        self.refused: set[str] = set()
+        self.fenced = 0
         self.ended: list[tuple[str, bool]] = []
         self.decisions: list[Decision] = []
         self.marked: list[int] = []
@@ -131,7 +134,11 @@ class Cluster:
         self.driver = SinkDriver(sink(**options))
 
     async def _take_id(self, _: Any, transactional_id: str, timeout_ms: int) -> Writer:
-        if not transactional_id.endswith(".driver"):
+        if transactional_id in self.refused:
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        if transactional_id.endswith(".driver"):
+            self.fenced += 1
+        else:
             self.taken.append(transactional_id)
         return DRIVER
 
@@ -218,6 +225,29 @@ def test_a_job_of_a_number_that_was_decided_aborts_what_it_wrote_again(
         cluster.driver.commit([SinkMessage(TOKEN, ONE, 5)], None)
         assert cluster.ended == [(ONE.transactional_id, written)]
         assert bool(cluster.decisions) is written
+
+
+def test_job_whose_number_was_decided_sweeps_attempts_without_a_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(monkeypatch, txnAppId="p", txnVersion="4")
+    cluster.last_decision = LastDecision(decided(4), True)
+    two = Writer("p.sink.task-a-2", 3, 0)
+    cluster.open.append(two.transactional_id)
+    cluster.driver.commit([SinkMessage(TOKEN, ONE, 5)], None)
+    assert two.transactional_id in cluster.taken
+    assert cluster.fenced == 1, "an attempt that begins later sees another driver"
+
+
+def test_sweep_goes_on_behind_a_transaction_that_cannot_be_aborted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(monkeypatch)
+    two = Writer("p.sink.task-a-2", 3, 0)
+    cluster.open.append(two.transactional_id)
+    cluster.refused = {ONE.transactional_id}
+    cluster.driver.begin()
+    assert cluster.taken == [two.transactional_id]
 
 
 @pytest.mark.parametrize(

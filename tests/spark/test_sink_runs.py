@@ -113,11 +113,28 @@ def test_a_lost_checkpoint_is_one_error_that_says_where_to_go_on_and_leaves_noth
     (story._place / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(end)}")
     sent = begun(story)
     story.writer().commit([written(story, sent, numbers)], 0)
-    written(story, sent, numbers)  # of the batch in which everything was lost
+    written(story, begun(story), numbers)  # of the batch in which everything was lost
     (story._place / "metadata").write_text('{"id":"a new one"}')
     _begun.clear()  # a new driver is a new process
     with pytest.raises(SinkError, match=r'a new name and startingOffsets={"orders":{"0":120}} to'):
         begun(story)
+    with connect(story.bootstrap) as client:
+        assert run(transactions.open_ids(client, story.writer()._options.prefix)) == []
+
+
+@pytest.mark.parametrize("ended", ["committed", "aborted"])
+def test_attempt_later_than_the_end_of_its_write_leaves_nothing_open(
+    story: SinkStory, ended: str
+) -> None:
+    numbers = story.plan()
+    sent = begun(story)
+    message = written(story, sent, numbers)
+    if ended == "committed":
+        story.writer().commit([message], 0)
+    else:
+        story.writer().abort([message], 0)
+    with pytest.raises(SinkError, match="comes too late"):
+        written(story, sent, numbers)
     with connect(story.bootstrap) as client:
         assert run(transactions.open_ids(client, story.writer()._options.prefix)) == []
 

@@ -3,19 +3,22 @@
 import os
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
-from headrace.client.transactions import Writer
+from headrace.client.transactions import OpenTransaction, Writer
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.spark import sink_task
 from headrace.spark.errors import SinkError
 from headrace.spark.sink_options import SinkOptions
 from headrace.spark.sink_task import SinkMessage, client_of, write_rows
-from tests.support.sink_parts import ONE, TOKEN, run, sink
+from tests.support.sink_parts import DRIVER, ONE, TOKEN, run, sink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # --- tasks ----------------------------------------------------------------------------------------
 
@@ -24,11 +27,14 @@ class Producing:
     """A task's client, producer, encoder and coordinator; what they are told, in order."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.retry_seconds = 0.0
         self.told: list[str] = []
         self.refused: list[tuple[bool, ErrorCode]] = []
+        self.driver: OpenTransaction | None = OpenTransaction(DRIVER, "Empty", 10_000, -1)
+        self.when_adding: Callable[[], None] = lambda: None
         transactions = SimpleNamespace(
             take_id=self._take_id, add_partitions=self._add, end=self._end,
-            offers_two_phases=self._offers,
+            offers_two_phases=self._offers, describe=self._describe,
         )  # fmt: skip
         monkeypatch.setattr(sink_task, "transactions", transactions)
         monkeypatch.setattr(sink_task, "run", run)
@@ -64,7 +70,13 @@ class Producing:
     async def _offers(self, _: Any) -> bool:
         return True
 
+    async def _describe(self, _: Any, names: list[str]) -> dict[str, OpenTransaction]:
+        assert names == [DRIVER.transactional_id]
+        self.told.append("look")
+        return {} if self.driver is None else {DRIVER.transactional_id: self.driver}
+
     async def _add(self, _: Any, writer: Writer, partitions: set[TopicPartition]) -> None:
+        self.when_adding()
         self.told.append(f"add {sorted(place.partition for place in partitions)}")
 
     async def _end(self, _: Any, writer: Writer, *, commit: bool) -> None:
@@ -89,7 +101,7 @@ def test_a_task_says_that_it_has_written_once_all_is_acknowledged(task: Producin
     message = task.write(sink(), [0, 1], [], [1])
     assert (message.writer, message.rows) == (ONE, 3)
     assert task.told == [
-        "take True", "write as", "add [0, 1]", "send 0", "send 1", "flush", "close",
+        "take True", "write as", "look", "add [0, 1]", "look", "send 0", "send 1", "flush", "close",
     ]  # fmt: skip
 
 
@@ -99,6 +111,57 @@ def test_a_partition_is_added_to_a_transaction_once(
     monkeypatch.setattr(sink_task, "_ROWS_MAX", 1)
     task.write(sink(), [0], [0], [1], [0, 1])
     assert [told for told in task.told if told.startswith("add")] == ["add [0]", "add [1]"]
+
+
+OVER = {
+    "the driver was fenced": OpenTransaction(DRIVER._replace(epoch=1), "Empty", 10_000, -1),
+    "another run": OpenTransaction(DRIVER._replace(producer_id=9), "Empty", 10_000, -1),
+    "the batch is decided": OpenTransaction(DRIVER, "CompleteCommit", 10_000, -1),
+    "it is being decided": OpenTransaction(DRIVER, "Ongoing", 10_000, 5),
+    "the decision was aborted": OpenTransaction(DRIVER, "CompleteAbort", 10_000, -1),
+    "the id has expired": None,
+}
+
+
+@pytest.mark.parametrize("over", OVER)
+def test_attempt_after_the_end_of_its_write_begins_no_transaction(
+    task: Producing, over: str
+) -> None:
+    task.driver = OVER[over]
+    with pytest.raises(SinkError, match="comes too late"):
+        task.write(sink(), [0])
+    assert not [told for told in task.told if told.startswith(("add", "send"))]
+
+
+@pytest.mark.parametrize("over", OVER)
+def test_attempt_that_begins_while_its_write_ends_aborts_itself(task: Producing, over: str) -> None:
+    def end() -> None:
+        task.driver = OVER[over]
+
+    task.when_adding = end
+    with pytest.raises(SinkError, match="comes too late"):
+        task.write(sink(), [0])
+    added = task.told.index("add [0]")
+    assert task.told[added : added + 3] == ["add [0]", "look", "end False"]
+    assert "send 0" not in task.told
+
+
+def test_late_attempt_aborts_itself_with_all_retries(
+    task: Producing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retries: list[float] = []
+    task.retry_seconds = 120.0
+    ended = task._end
+
+    async def end(*arguments: Any, **named: Any) -> None:
+        retries.append(task.retry_seconds)
+        await ended(*arguments, **named)
+
+    monkeypatch.setattr(sink_task.transactions, "end", end)
+    task.when_adding = lambda: setattr(task, "driver", None)
+    with pytest.raises(SinkError, match="comes too late"):
+        task.write(sink(), [0])
+    assert retries[0] == 120.0
 
 
 def test_a_task_that_is_interrupted_aborts_what_it_opened(

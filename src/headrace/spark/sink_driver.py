@@ -4,7 +4,6 @@ import logging
 import time
 import uuid
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Self
 
 from headrace.client import transactions
@@ -96,6 +95,7 @@ class SinkDriver:
         if number <= token.decided:
             self._check_repetition(number, what)
             self._abort(writers)
+            self.abort(messages, token)  # attempts that gave no message, and those to come
             return
         decision = Decision(
             token.query, number, what.digest, what.positions, [list(writer) for writer in writers]
@@ -223,6 +223,9 @@ class SinkDriver:
         if names and not self._is_newest(driver):
             return  # they are perhaps a newer run's
         for transactional_id in names:
-            with suppress(ApiError):  # it ends meanwhile, or its coordinator says so next time
+            try:
                 run(transactions.take_id(self._client, transactional_id, _DECISION_TIMEOUT_MS))
-            _log.info("%s was open and belongs to no batch: aborted", transactional_id)
+            except ApiError as error:  # the others are aborted, and this one by the next run
+                _log.warning("%s is left to its timeout: %s", transactional_id, error)
+            else:
+                _log.info("%s was open and belongs to no batch: aborted", transactional_id)

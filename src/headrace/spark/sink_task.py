@@ -2,6 +2,15 @@
 
 A worker process has transactional ids of its own, which nobody else ever takes: what it left open
 can only be ended by the driver, by the clock, or by the next run.
+
+The driver aborts open transactions when a write ends, and then never looks again. An attempt that
+begins its transaction later, because its worker was slow or is a speculative copy, finds that out
+itself: each end of a write changes the driver's own transactional id before the driver looks.
+
+    driver   take the id again, or decide  ->  abort what is open
+    task     begin                         ->  look at the driver's id: changed? then abort
+
+Whichever order the four steps have, one of the two sees the other's first step.
 """
 
 import os
@@ -28,6 +37,8 @@ from headrace.spark.sink_options import SinkOptions
 
 _ROWS_MAX, _BYTES_MAX = 64 * 1024, 16 << 20
 """Rows that are encoded in one go: fewer and larger batches for each partition."""
+NOT_DECIDED = "Empty"
+"""State of the driver's transactional id from the begin of a write to its decision."""
 
 
 @dataclass(frozen=True)
@@ -169,11 +180,34 @@ class _Task:
     def _add(self, partitions: set[TopicPartition]) -> None:
         if not partitions:
             return
+        begins = self.writer is None
         if self.writer is None:
             self.writer = self._begin()
             self.producer.write_as(*self.writer)
+            # Before too: a worker that Spark kills within the next two requests leaves nothing.
+            self._check_awaited()
         run(transactions.add_partitions(self._client, self.writer, partitions))
         self._added |= partitions
+        if begins:
+            try:
+                self._check_awaited()
+            except SinkError:
+                # With all retries: nobody else will abort it.
+                run(transactions.end(self._client, self.writer, commit=False))
+                raise
+
+    def _check_awaited(self) -> None:
+        """Raise SinkError where the driver has ended this write, or a newer run has begun."""
+        if self._token is None:
+            return
+        driver = self._token.driver
+        found = run(transactions.describe(self._client, [driver.transactional_id]))
+        there = found.get(driver.transactional_id)
+        if there is None or there.writer != driver or there.state != NOT_DECIDED:
+            raise SinkError(
+                f"pipeline {self._options.pipeline}: this attempt comes too late and writes"
+                " nothing: its write has ended, or a newer run of the pipeline has begun"
+            )
 
     def _begin(self) -> Writer:
         options = self._options
