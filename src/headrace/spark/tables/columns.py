@@ -1,8 +1,10 @@
 """Whether rows of one schema belong into a table of another."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
+
+from headrace.spark.tables.errors import TableError
 
 _SMALL = {
     pa.large_binary(): pa.binary(),
@@ -13,21 +15,90 @@ _SMALL = {
 def fits(rows: pa.DataType, column: pa.DataType) -> bool:
     """Tell whether a column of the table takes these values without loss.
 
-    Of nested types only the kind counts: what is in them is checked when it is written.
+    A struct may lack fields that the table's has, and may not have others.
     """
     rows, column = _SMALL.get(rows, rows), _SMALL.get(column, column)
     if rows == column:
         return True
     if pa.types.is_signed_integer(rows) and pa.types.is_signed_integer(column):
         return bool(rows.bit_width <= column.bit_width)
-    if is_list(rows):
-        return is_list(column)
-    return pa.types.is_nested(rows) and bool(rows.id == column.id)
+    if pa.types.is_struct(rows) and pa.types.is_struct(column):
+        return all(
+            column.get_field_index(field.name) >= 0
+            and fits(field.type, column.field(field.name).type)
+            for field in rows
+        )
+    pairs = list(_pairs_inside(rows, column))
+    return bool(pairs) and all(fits(inside.type, there.type) for inside, there, *_ in pairs)
 
 
 def nullable(columns: Iterable[pa.Field]) -> pa.Schema:
-    """Return the schema of a new table: each column takes nulls, as a later query may have some."""
-    return pa.schema([column.with_nullable(True) for column in columns])
+    """Return the schema of a new table: all takes nulls, as a later query may have some.
+
+    What is inside of columns does, too: below a null struct, its fields are null.
+    """
+    return pa.schema([_nullable_field(column) for column in columns])
+
+
+def _nullable_field(field: pa.Field) -> pa.Field:
+    return field.with_type(nullable_inside(field.type)).with_nullable(True)
+
+
+def nullable_inside(kind: pa.DataType) -> pa.DataType:
+    """Return a type whose nested values may be null; keys of maps may not."""
+    if pa.types.is_struct(kind):
+        return pa.struct([_nullable_field(field) for field in kind])
+    if is_list(kind):
+        item = _nullable_field(kind.value_field)
+        return pa.large_list(item) if pa.types.is_large_list(kind) else pa.list_(item)
+    if pa.types.is_map(kind):
+        key = kind.key_field.with_type(nullable_inside(kind.key_type))
+        return pa.map_(key, _nullable_field(kind.item_field))
+    return kind
+
+
+def check_nulls(table: str, rows: pa.Field, column: pa.Field) -> None:
+    """Raise TableError where rows may be null, in any depth, and the table's column may not."""
+    path = null_refused(rows, column)
+    if path is not None:
+        raise TableError(
+            f"{table}: {path} takes no nulls, and the query may have some: "
+            f"ALTER TABLE … ALTER COLUMN {path} DROP NOT NULL, or let the query coalesce them"
+        )
+
+
+def null_refused(rows: pa.Field, column: pa.Field) -> str | None:
+    """Return the path of the first field that the rows may have null and the table refuses.
+
+    A null struct has null fields: a table that refuses these refuses it.
+    """
+    return _null_refused(rows, column, column.name, above=False)
+
+
+def _null_refused(rows: pa.Field, column: pa.Field, path: str, *, above: bool) -> str | None:
+    above = above or rows.nullable
+    if above and not column.nullable:
+        return path
+    for inside, there, name, optional in _pairs_inside(rows.type, column.type):
+        found = _null_refused(inside, there, f"{path}.{name}", above=above and not optional)
+        if found is not None:
+            return found
+    return None
+
+
+def _pairs_inside(
+    rows: pa.DataType, column: pa.DataType
+) -> Iterator[tuple[pa.Field, pa.Field, str, bool]]:
+    """Yield what is in both types, its name, and whether a null above has none of it."""
+    if pa.types.is_struct(rows) and pa.types.is_struct(column):
+        for field in rows:
+            if column.get_field_index(field.name) >= 0:
+                yield field, column.field(field.name), field.name, False
+    elif is_list(rows) and is_list(column):
+        yield rows.value_field, column.value_field, "element", True
+    elif pa.types.is_map(rows) and pa.types.is_map(column):
+        yield rows.key_field, column.key_field, "key", True
+        yield rows.item_field, column.item_field, "value", True
 
 
 def is_list(kind: pa.DataType) -> bool:

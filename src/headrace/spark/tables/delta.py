@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from headrace.config.installing import install_command
 from headrace.spark.errors import SourceError
-from headrace.spark.tables.columns import fits, nullable
+from headrace.spark.tables.columns import check_nulls, fits, nullable
 from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile
 from headrace.spark.tables.marker import UNKNOWN_DIGEST, Marker
@@ -78,11 +78,11 @@ class Delta(Table):
         self._check(columns)
         return Layout(
             location=self.location,
-            schema=pa.schema([
+            schema=nullable(
                 column
                 for column in schema
                 if column.name not in {field.name for field in fields}
-            ]),
+            ),
             partition_by=fields,
             sort_by=self.options.sort_by,
             compression=self.options.compression,
@@ -221,12 +221,7 @@ class Delta(Table):
             if not fits(column.type, there.field(column.name).type):
                 kind = there.field(column.name).type
                 raise TableError(f"{self.location}: {column.name} is {kind}, not {column.type}")
-            if column.nullable and not there.field(column.name).nullable:
-                raise TableError(
-                    f"{self.location}: {column.name} takes no nulls, and the query may have some: "
-                    f"ALTER TABLE … ALTER COLUMN {column.name} DROP NOT NULL, or let the query "
-                    "coalesce them"
-                )
+            check_nulls(str(self.location), column, there.field(column.name))
         partitions = self._opened.metadata().partition_columns
         wanted = [field.name for field in self.options.partition_by]
         if partitions != wanted:

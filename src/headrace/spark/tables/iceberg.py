@@ -19,7 +19,7 @@ import pyarrow as pa
 from headrace.config.installing import install_command
 from headrace.spark.errors import OptionError, SourceError
 from headrace.spark.tables.attempts import OWN_DIRECTORY, Attempt, forget, locked
-from headrace.spark.tables.columns import fits, nullable
+from headrace.spark.tables.columns import check_nulls, fits, nullable
 from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile
 from headrace.spark.tables.marker import Marker
@@ -250,6 +250,7 @@ class Iceberg(Table):
                 raise TableError(
                     f"{self.options.table}: {column.name} is {kind}, not {column.type}"
                 )
+            check_nulls(self.options.table, column, there.field(column.name))
         wanted = [
             (field.column, "day" if field.by_day else "identity")
             for field in self.options.partition_by

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.spark.tables.attempts import OWN_DIRECTORY, Attempt, forget, locked
-from headrace.spark.tables.columns import nullable
+from headrace.spark.tables.columns import nullable, nullable_inside
 from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile
 from headrace.spark.tables.marker import Marker
@@ -56,13 +56,13 @@ class ParquetDirectory(Table):
         """Make the directory or check its columns."""
         fields = self.options.partition_by
         said = {
-            "columns": {column.name: str(column.type) for column in schema},
+            "columns": {column.name: str(nullable_inside(column.type)) for column in schema},
             "partitions": [field.name for field in fields],
         }
         if not self.exists():
             self._create(said)
         self.reload()
-        if self._last["table"] != said:
+        if _without_nullability(self._last["table"]) != said:
             raise TableError(
                 f"{self.location} holds columns {self._last['table']}, not {said}: write these "
                 "rows to another path"
@@ -173,7 +173,7 @@ class ParquetDirectory(Table):
     def _rewritten(self, paths: Sequence[str], attempt: Attempt) -> Sequence[WrittenFile]:
         layout = Layout(
             location=self.location,
-            schema=pq.read_schema(self.location / paths[0]),
+            schema=nullable(pq.read_schema(self.location / paths[0])),
             sort_by=self.options.sort_by,
             compression=self.options.compression,
             file_bytes=self.options.file_bytes,
@@ -250,6 +250,12 @@ class ParquetDirectory(Table):
         for old in sorted(self._log.glob("*.json"))[:-ENTRIES_KEPT]:
             with suppress(OSError):
                 old.unlink()
+
+
+def _without_nullability(said: dict[str, Any]) -> dict[str, Any]:
+    """Return what an entry says of the table; older releases told of nulls inside of columns."""
+    columns = {name: kind.replace(" not null", "") for name, kind in said["columns"].items()}
+    return {**said, "columns": columns}
 
 
 def _final(staged: str) -> str:
