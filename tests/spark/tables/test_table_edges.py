@@ -4,7 +4,6 @@ import os
 import stat
 import threading
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,9 +13,8 @@ import pytest
 
 from headrace.spark.tables import parquet, table
 from headrace.spark.tables.attempts import locked
-from headrace.spark.tables.delta import Delta, _plain, log_statistics
+from headrace.spark.tables.delta import Delta
 from headrace.spark.tables.errors import Conflict, TableError
-from headrace.spark.tables.files import WrittenFile
 from headrace.spark.tables.iceberg import Iceberg
 from headrace.spark.tables.parquet import ENTRIES_KEPT, ParquetDirectory
 from headrace.spark.tables.table import COMMIT_TRIES, Table, _has_committed, commit
@@ -242,22 +240,6 @@ def test_a_merge_of_delta_ends_with_the_partition_that_reaches_its_bound(
     monkeypatch.setattr(Delta, "_small_files", lambda _: small)
     assert delta.merge(0) == 2 * merged
     assert compacted == [[("day", "=", str(day))] for day in range(merged)] + [False]
-
-
-def test_least_and_greatest_texts_stand_in_the_log_up_to_a_length() -> None:
-    for size, there in ((64, True), (65, False)):
-        text = "x" * size
-        file = WrittenFile("p", (), 5, 9, {"a": (text, "y" * 64, 1), "b": (b"x", b"y", 2)})
-        found = log_statistics(file)
-        assert found["minValues"] == ({"a": text} if there else {})
-        assert (found["nullCount"], found["numRecords"]) == ({"a": 1}, 5)
-
-
-def test_a_moment_stands_in_the_log_in_utc() -> None:
-    moment = datetime(2026, 1, 2, 1, 30, tzinfo=timezone(timedelta(hours=2)))
-    assert _plain(moment) == "2026-01-01T23:30:00.000000Z"
-    assert _plain(moment.astimezone(UTC)) == _plain(moment)
-    assert _plain(moment.replace(tzinfo=None)) == "2026-01-02T01:30:00.000000"
 
 
 def test_a_key_of_two_columns_is_the_same_where_both_are(tmp_path: Path) -> None:

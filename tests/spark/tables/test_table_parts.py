@@ -20,7 +20,7 @@ from headrace.spark.tables import attempts, files, marker
 from headrace.spark.tables.attempts import OWN_DIRECTORY, Attempt, sweep
 from headrace.spark.tables.columns import fits
 from headrace.spark.tables.errors import TableError
-from headrace.spark.tables.files import FileWriter, Layout, disk_error, statistics_of
+from headrace.spark.tables.files import FileWriter, Layout, disk_error
 from headrace.spark.tables.marker import Marker, is_written
 from headrace.spark.tables.merge import groups_to_merge
 from headrace.spark.tables.options import MERGE_EVERY, TableOptions, parse_table_options
@@ -237,30 +237,6 @@ def test_what_the_disk_refused_is_said(tmp_path: Path, code: int, text: str) -> 
     assert text in str(disk_error(tmp_path, OSError(code, "it says")))
     gone = disk_error(tmp_path / "gone", OSError(errno.ENOENT, "it says"))
     assert "cannot be written" not in str(gone)
-
-
-def test_statistics_are_of_all_row_groups_or_none(tmp_path: Path) -> None:
-    table = pa.table({"n": [5, None, 1, None, None, 9], "void": [None, None, 1, 2, 3, 4]})
-    pq.write_table(table, tmp_path / "f", row_group_size=2)
-    found = statistics_of(pq.read_metadata(tmp_path / "f"))
-    assert found["n"] == (1, 9, 3)
-    assert "void" not in found, "one row group does not know"
-
-
-def test_statistics_that_one_row_group_lacks_are_none() -> None:
-    def group(known: bool) -> Any:
-        numbers = SimpleNamespace(has_min_max=True, min=1, max=2, null_count=0)
-        column = SimpleNamespace(statistics=numbers if known else None)
-        return SimpleNamespace(column=lambda _: column)
-
-    for known, found in (((True, True), {"n": (1, 2, 0)}), ((True, False), {})):
-        footer: Any = SimpleNamespace(
-            num_columns=1,
-            num_row_groups=2,
-            schema=SimpleNamespace(column=lambda _: SimpleNamespace(path="n")),
-            row_group=lambda at, known=known: group(known[at]),
-        )
-        assert statistics_of(footer) == found
 
 
 # --- partitions -----------------------------------------------------------------------------------

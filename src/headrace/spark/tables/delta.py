@@ -6,10 +6,8 @@ state when log entries expire. delta-rs refuses a commit that meets one with the
 transaction.
 """
 
-import json
 import time
-from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, date, datetime
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -20,6 +18,7 @@ import pyarrow.parquet as pq
 from headrace.config.installing import install_command
 from headrace.spark.errors import SourceError
 from headrace.spark.tables.columns import check_nulls, fits, nullable
+from headrace.spark.tables.delta_statistics import log_statistics
 from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile
 from headrace.spark.tables.marker import UNKNOWN_DIGEST, Marker
@@ -42,8 +41,6 @@ _HISTORY_VERSIONS = 1000
 """How far back that error looks."""
 _MAPPING = "delta.columnMapping.mode"
 _COLUMN_RULES = ("delta.generationExpression", "delta.identity.start", "delta.invariants")
-_TEXT_BYTES_MAX = 64
-"""Longer least and greatest texts are left out of the log."""
 
 
 class Delta(Table):
@@ -128,7 +125,8 @@ class Delta(Table):
                 raise TableError("upsertBy: rows are merged into what is there; use append mode")
             self._upsert(self.options.upsert, files, marker)
             return
-        actions: list[AddAction | RemoveAction] = [self._added(file) for file in files]
+        columns = self._columns_of_files()
+        actions: list[AddAction | RemoveAction] = [self._added(file, columns) for file in files]
         with commit_errors(self.location):
             self._opened.create_write_transaction(
                 actions,
@@ -249,7 +247,12 @@ class Delta(Table):
                 "one from there"
             )
 
-    def _added(self, file: WrittenFile) -> AddAction:
+    def _columns_of_files(self) -> list[pa.Field]:
+        partitions = {field.name for field in self.options.partition_by}
+        columns = pa.schema(self._opened.schema().to_arrow())
+        return [column for column in columns if column.name not in partitions]
+
+    def _added(self, file: WrittenFile, columns: Sequence[pa.Field]) -> AddAction:
         names = [field.name for field in self.options.partition_by]
         return AddAction(
             path=file.path,
@@ -257,7 +260,7 @@ class Delta(Table):
             partition_values=dict(zip(names, file.key, strict=True)),
             modification_time=int(time.time() * 1000),
             data_change=True,
-            stats=json.dumps(log_statistics(file)),
+            stats=log_statistics(file, columns),
         )
 
 
@@ -300,38 +303,10 @@ def properties_of(marker: Marker | None) -> CommitProperties | None:
     )
 
 
-def log_statistics(file: WrittenFile) -> Mapping[str, Any]:
-    """Return a file's statistics in Delta's words; columns of other types are left out."""
-    least, greatest, nulls = {}, {}, {}
-    for column, (low, high, null_count) in file.statistics.items():
-        if isinstance(low, bytes | bytearray):
-            continue
-        nulls[column] = null_count
-        if isinstance(low, float):
-            continue  # NaN is the greatest to Spark, and beyond Parquet's bounds
-        if len(str(low)) + len(str(high)) <= _TEXT_BYTES_MAX * 2:
-            least[column], greatest[column] = _plain(low), _plain(high)
-    return {
-        "numRecords": file.rows,
-        "minValues": least,
-        "maxValues": greatest,
-        "nullCount": nulls,
-    }
-
-
 def _partition_text(value: Any) -> str | None:  # noqa: ANN401 - any partition column's
     if value is None or isinstance(value, str):
         return value
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any of Parquet's types
-    if isinstance(value, datetime):
-        utc = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
-        return utc.isoformat(timespec="microseconds") + ("Z" if value.tzinfo else "")
-    if isinstance(value, date):
-        return value.isoformat()
-    return value if isinstance(value, int | float | bool | str) else str(value)
 
 
 def _application(pipeline: str) -> str:

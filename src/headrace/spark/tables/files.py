@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +18,12 @@ import pyarrow.parquet as pq
 from headrace.spark.tables.attempts import Attempt
 from headrace.spark.tables.errors import TableError, gone
 from headrace.spark.tables.partition import Key, PartitionField, directory_of, split
+from headrace.spark.tables.statistics import (
+    RowBounds,
+    Statistics,
+    statistics_of,
+    with_footer_bounds,
+)
 
 OPEN_FILES_MAX = 64
 """Partitions a task writes to at once; beyond, the file with most bytes is closed early."""
@@ -27,8 +32,6 @@ SORTED_BYTES_MAX = 64 << 20
 ROW_GROUP_BYTES = 32 << 20
 WAITING_BYTES_MAX = 192 << 20
 """Rows of all open files in memory; beyond, the file with most of them is closed early."""
-Statistics = tuple[Any, Any, int]
-"""Least value, greatest value, nulls."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,9 @@ class WrittenFile:
     rows: int
     size: int
     statistics: dict[str, Statistics] = field(default_factory=dict)
-    """By column, where Parquet knows them."""
+    """By column, of those that have no others inside and may have bounds."""
+    full_structs: frozenset[str] = frozenset()
+    """Structs that are never null."""
 
 
 class FileWriter:
@@ -130,8 +135,10 @@ class _OpenFile:
             self._file,
             layout.schema,
             compression=layout.compression,
+            write_statistics=with_footer_bounds(layout.schema),
             metadata_collector=self._footers,
         )
+        self._looked = RowBounds(layout.schema)
         self._waiting: list[pa.RecordBatch] = []
         self.waiting_bytes = 0
 
@@ -162,7 +169,9 @@ class _OpenFile:
         self._file.close()
         footer = self._footers[0]
         size = (self._layout.location / self._path).stat().st_size
-        return WrittenFile(self._path, self._key, footer.num_rows, size, statistics_of(footer))
+        statistics = statistics_of(footer, self._layout.schema, self._looked)
+        full_structs = frozenset(self._looked.full_structs)
+        return WrittenFile(self._path, self._key, footer.num_rows, size, statistics, full_structs)
 
     def drop(self) -> None:
         """Let go of a file that will not be finished; a sweep deletes it."""
@@ -177,27 +186,8 @@ class _OpenFile:
         if self._layout.sort_by:
             rows = rows.sort_by([(column, "ascending") for column in self._layout.sort_by])
         self._waiting, self.waiting_bytes = [], 0
+        self._looked.look_at(rows)
         self._writer.write_table(rows)
-
-
-def statistics_of(footer: pq.FileMetaData) -> dict[str, Statistics]:
-    """Return least, greatest and nulls of the columns whose every row group has them.
-
-    Parquet's bounds of floating point numbers say nothing of NaN.
-    """
-    found: dict[str, Statistics] = {}
-    for place in range(footer.num_columns):
-        name = footer.schema.column(place).path
-        groups = [footer.row_group(group).column(place) for group in range(footer.num_row_groups)]
-        known = [column.statistics for column in groups if column.statistics is not None]
-        if "." in name or len(known) < len(groups) or not all(group.has_min_max for group in known):
-            continue
-        try:
-            least, greatest = min(group.min for group in known), max(group.max for group in known)
-        except OverflowError:  # times beyond Python's years, as of producers with another unit
-            continue
-        found[name] = least, greatest, sum(group.null_count for group in known)
-    return found
 
 
 def disk_error(location: Path, error: OSError) -> TableError:

@@ -8,13 +8,14 @@ the table already: `commit.retry.num-retries` is 0 for our commits, and we read 
 """
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from headrace.config.installing import install_command
 from headrace.spark.errors import OptionError, SourceError
@@ -36,7 +37,12 @@ try:
         ValidationException,
     )
     from pyiceberg.expressions import AlwaysTrue
-    from pyiceberg.io.pyarrow import PyArrowFileIO, parquet_file_to_data_file, schema_to_pyarrow
+    from pyiceberg.io.pyarrow import (
+        PyArrowFileIO,
+        parquet_file_to_data_file,
+        parquet_path_to_id_mapping,
+        schema_to_pyarrow,
+    )
     from pyiceberg.manifest import DataFile
     from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
     from pyiceberg.table import Table as IcebergTable
@@ -44,12 +50,13 @@ try:
     from pyiceberg.table.update.snapshot import _OverwriteFiles
     from pyiceberg.transforms import DayTransform, IdentityTransform, Transform
     from pyiceberg.typedef import EMPTY_DICT
-    from pyiceberg.types import DateType, TimestampType, TimestamptzType
 except ImportError as error:
     raise SourceError(f"{error.name} is missing: {install_command('pyiceberg')}") from error
 
 OWNER = "headrace.pipeline"
 _FORMAT_VERSION_MAX = 2
+_BEFORE_SURROGATES = "\ud7ff"
+"""pyiceberg raises a character to cut a greatest text off, and what follows this one is none."""
 _RETRIES = "commit.retry.num-retries"
 
 
@@ -279,18 +286,45 @@ class _RewriteFiles(_OverwriteFiles):
 def _data_file(table: IcebergTable, path: str) -> DataFile:
     """Return what a manifest says of a file: its partition, counts, and bounds of its columns."""
     uri = f"{table.location()}/{path}"
+    schema = table.schema()
+    ids = parquet_path_to_id_mapping(schema)
+    footer = pq.read_metadata(_path_of(uri))
+    modes = {
+        f"write.metadata.metrics.column.{schema.find_column_name(ids[name])}": mode
+        for name, mode in _unbounded(footer)
+    }
+    metadata = table.metadata
+    if modes:
+        metadata = metadata.model_copy(update={"properties": {**metadata.properties, **modes}})
+    return parquet_file_to_data_file(table.io, metadata, uri)
+
+
+def _unbounded(footer: pq.FileMetaData) -> Iterator[tuple[str, str]]:
+    """Yield the columns that get no bounds, by their paths, and what pyiceberg is to count.
+
+    It takes bounds of the row groups that have some for the file's, and readers miss the others.
+    """
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    for place in range(footer.num_columns):
+        name = footer.schema.column(place).path
+        known = [group.column(place).statistics for group in groups]
+        if not all(known):
+            yield name, "none"
+        elif not all(_has_bounds(each) for each in known):
+            yield name, "counts"
+
+
+def _has_bounds(known: pq.Statistics) -> bool:
+    """Tell whether pyiceberg takes bounds from a row group's statistics, of values that it has."""
+    if not known.has_min_max:
+        return not known.num_values
     try:
-        return parquet_file_to_data_file(table.io, table.metadata, uri)
+        greatest = known.max
+        return known.min is not None and not (
+            isinstance(greatest, str) and _BEFORE_SURROGATES in greatest
+        )
     except OverflowError:  # times beyond Python's years, as of producers with another unit
-        schema = table.schema()
-        counted = {
-            f"write.metadata.metrics.column.{schema.find_column_name(number)}": "counts"
-            for number in schema.field_ids
-            if isinstance(schema.find_type(number), TimestampType | TimestamptzType | DateType)
-        }
-        properties = {**table.metadata.properties, **counted}
-        metadata = table.metadata.model_copy(update={"properties": properties})
-        return parquet_file_to_data_file(table.io, metadata, uri)
+        return False
 
 
 def _path_of(uri: str) -> Path:

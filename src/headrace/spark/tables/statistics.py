@@ -1,0 +1,214 @@
+"""Least value, greatest value and nulls of a file's columns, for the logs of table formats.
+
+Readers pass over a file by these bounds, so a bound is true for each reader, or it is not given.
+Parquet's own bounds of floating point numbers are not: they say nothing of NaN, which is greater
+than all numbers to Spark, DuckDB and Polars. Our files have none, and we look at the rows instead.
+Parquet has no bounds of texts longer than 4 KiB: there it is the first characters that we look at.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from headrace.spark.tables.columns import is_list
+
+TEXT_CHARACTERS = 64
+"""Characters of a bound that is a text: more are cut off."""
+_LONG_TEXT_BYTES = 4000
+"""From this length on Parquet may have no bounds of a text."""
+_SURROGATES = range(0xD800, 0xE000)
+_LAST_CHARACTER = 0x10FFFF
+
+Value = int | float | bool | str | Decimal | date | datetime
+"""What bounds are of."""
+
+
+class Statistics(NamedTuple):
+    """What a file has in one column."""
+
+    least: Value | None
+    """None: there are only nulls, or no bound is true for all readers."""
+    greatest: Value | None
+    nulls: int | None
+    """None: not known."""
+
+
+class RowBounds:
+    """Looks at rows for what Parquet's footer will not tell. One for each file."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._floating = [field.name for field in schema if pa.types.is_floating(field.type)]
+        self._texts = [field.name for field in schema if is_text(field.type)]
+        self.full_structs = {field.name for field in schema if pa.types.is_struct(field.type)}
+        """Structs that are never null."""
+        self.nulls = dict.fromkeys(self._floating, 0)
+        self.unbounded: set[str] = set()
+        """Columns that have NaN or an infinity."""
+        self.bounds: dict[str, tuple[Value, Value]] = {}
+
+    def look_at(self, rows: pa.Table) -> None:
+        """Take rows into account, before they are written."""
+        for name in self._floating:
+            values = rows.column(name)
+            self.nulls[name] += values.null_count
+            if not pc.all(pc.is_finite(values), min_count=0).as_py():
+                self.unbounded.add(name)
+            else:
+                found = pc.min_max(values).as_py()
+                self._add(name, _below_zero(found["min"]), _above_zero(found["max"]))
+        for name in self._texts:
+            longest = pc.max(pc.binary_length(rows.column(name))).as_py() or 0
+            if longest >= _LONG_TEXT_BYTES:
+                starts = pc.utf8_slice_codeunits(rows.column(name), 0, TEXT_CHARACTERS)
+                found = pc.min_max(starts).as_py()
+                is_whole = len(found["max"]) < TEXT_CHARACTERS
+                greatest = found["max"] if is_whole else _raised(found["max"])
+                if greatest is None:
+                    self.unbounded.add(name)
+                else:
+                    self._add(name, found["min"], greatest)
+
+        self.full_structs = {name for name in self.full_structs if not rows.column(name).null_count}
+
+    def _add(self, name: str, least: Value | None, greatest: Value | None) -> None:
+        if least is None or greatest is None:
+            return
+        known = self.bounds.get(name, (least, greatest))
+        self.bounds[name] = min(known[0], least), max(known[1], greatest)
+
+
+def with_footer_bounds(schema: pa.Schema) -> list[str]:
+    """Return the leaves of columns, as Parquet names them, whose bounds may stand in a footer."""
+    return [path for field in schema for path, kind in _leaves(field) if not _is_floating(kind)]
+
+
+def statistics_of(
+    footer: pq.FileMetaData, schema: pa.Schema, looked: RowBounds
+) -> dict[str, Statistics]:
+    """Return the statistics of the columns that have no others inside, and may have bounds.
+
+    `looked`: at all rows of the file.
+    """
+    found: dict[str, Statistics] = {}
+    place = 0
+    for field in schema:
+        leaves = sum(1 for _ in _leaves(field))
+        if _is_floating(field.type):
+            found[field.name] = _of_rows(field.name, looked, looked.nulls[field.name])
+        elif may_have_bounds(field.type):
+            chunks = [
+                footer.row_group(group).column(place) for group in range(footer.num_row_groups)
+            ]
+            found[field.name] = _of_footer(field.name, chunks, looked)
+        place += leaves
+    return found
+
+
+def may_have_bounds(kind: pa.DataType) -> bool:
+    """Tell whether other writers give bounds of such columns: not of bytes, and nothing inside."""
+    return not (pa.types.is_nested(kind) or _is_bytes(kind) or pa.types.is_null(kind))
+
+
+def _of_rows(name: str, looked: RowBounds, nulls: int) -> Statistics:
+    if name in looked.unbounded or name not in looked.bounds:
+        return Statistics(None, None, nulls)
+    return Statistics(*looked.bounds[name], nulls)
+
+
+def _of_footer(
+    name: str, chunks: Iterable[pq.ColumnChunkMetaData], looked: RowBounds
+) -> Statistics:
+    nulls, bounds = 0, [*_pair_of(looked, name)]
+    complete = name not in looked.unbounded
+    for chunk in chunks:
+        known = chunk.statistics
+        if known is None or not known.has_null_count:
+            return Statistics(None, None, None)
+        nulls += known.null_count
+        if known.has_min_max:
+            try:
+                bounds.append((known.min, known.max))
+            except OverflowError:  # times beyond Python's years, as of producers with another unit
+                complete = False
+        elif known.num_values and name not in looked.bounds:
+            complete = False
+    if not complete or not bounds:
+        return Statistics(None, None, nulls)
+    least, greatest = min(low for low, _ in bounds), max(high for _, high in bounds)
+    low, high = _cut(least, greatest)
+    return Statistics(low, high, nulls)
+
+
+def _pair_of(looked: RowBounds, name: str) -> Iterator[tuple[Value, Value]]:
+    if name in looked.bounds:
+        yield looked.bounds[name]
+
+
+def _cut(least: Value, greatest: Value) -> tuple[Value, Value] | tuple[None, None]:
+    """Return texts of a bounded length as bounds; others as they are."""
+    if isinstance(greatest, str) and len(greatest) > TEXT_CHARACTERS:
+        raised = _raised(greatest[:TEXT_CHARACTERS])
+        if raised is None:
+            return None, None
+        greatest = raised
+    return (least[:TEXT_CHARACTERS] if isinstance(least, str) else least), greatest
+
+
+def _raised(text: str | None) -> str | None:
+    """Return the least text greater than all that begin so. None: there is none."""
+    while text:
+        following = ord(text[-1]) + 1
+        if following in _SURROGATES:
+            following = _SURROGATES.stop
+        if following <= _LAST_CHARACTER:
+            return text[:-1] + chr(following)
+        text = text[:-1]
+    return None
+
+
+def _below_zero(least: float | None) -> float | None:
+    return -0.0 if least == 0 else least
+
+
+def _above_zero(greatest: float | None) -> float | None:
+    return math.copysign(0.0, 1.0) if greatest == 0 else greatest
+
+
+def _leaves(field: pa.Field) -> Iterator[tuple[str, pa.DataType]]:
+    """Yield what Parquet has a column of, for each, with its path."""
+    kind = field.type
+    inside: Mapping[str, pa.Field] = {}
+    if pa.types.is_struct(kind):
+        inside = {f"{field.name}.{child.name}": child for child in kind}
+    elif is_list(kind):
+        inside = {f"{field.name}.list.element": kind.value_field}
+    elif pa.types.is_map(kind):
+        start = f"{field.name}.key_value"
+        inside = {f"{start}.key": kind.key_field, f"{start}.value": kind.item_field}
+    else:
+        yield field.name, kind
+    for path, child in inside.items():
+        yield from _leaves(child.with_name(path))
+
+
+def _is_floating(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether values are texts."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
