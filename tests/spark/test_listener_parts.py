@@ -9,7 +9,7 @@ import pytest
 from headrace.model.nouns import TopicPartition
 from headrace.spark import cluster
 from headrace.spark.errors import SourceError
-from headrace.spark.listener import _listener, group_of, positions_of
+from headrace.spark.listener import _end_all, _listener, group_of, positions_of
 from headrace.spark.offsets import Ends, Position
 
 T0 = TopicPartition("t", 0)
@@ -97,3 +97,62 @@ def test_what_cannot_be_shown_is_told_and_ends_nothing(
     Shown.refused = set()
     listener.show(progress(at(2)))
     assert Shown.made[0].committed == [("query", 2)]
+
+
+def test_error_of_one_source_keeps_no_other_from_being_shown(listener: Any) -> None:
+    Shown.refused = {"g"}
+    listener.show(progress(at(1, group="g"), at(2, bootstrap="h:2")))
+    assert [each.committed for each in Shown.made] == [[], [("query", 2)]]
+    Shown.refused = set()
+    listener.show(progress(at(3, group="g"), at(4, bootstrap="h:2")))
+    assert [each.committed[-1] for each in Shown.made] == [("g", 3), ("query", 4)]
+
+
+# --- the end of a program -------------------------------------------------------------------------
+
+
+class Session:
+    """A session at the end of its program."""
+
+    def __init__(self, *active: str, stopped: bool = False) -> None:
+        self.ended: list[str] = []
+        self.sparkContext = SimpleNamespace(_jsc=None if stopped else "runs")
+        self.streams = SimpleNamespace(active=active, removeListener=self._remove)
+
+    def _remove(self, listener: str) -> None:
+        self.ended.append(f"without {listener}")
+
+    def stop(self) -> None:
+        self.ended.append("stopped")
+
+
+@pytest.mark.parametrize(
+    ("session", "gateway", "ended"),
+    [
+        (Session(), None, ["stopped"]),
+        (Session("query"), None, ["without listener"]),
+        (Session(), "1234", ["without listener"]),
+        (Session(stopped=True), None, []),
+        (Session("query", stopped=True), "1234", []),
+    ],
+)
+def test_session_ends_with_its_program_and_without_callbacks(
+    monkeypatch: pytest.MonkeyPatch, session: Session, gateway: str | None, ended: list[str]
+) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    if gateway is not None:
+        monkeypatch.setenv("PYSPARK_GATEWAY_PORT", gateway)
+    monkeypatch.setattr("headrace.spark.listener._attached", {session: "listener"})
+    _end_all()
+    assert session.ended == ended
+
+
+def test_session_that_cannot_be_ended_keeps_no_other_from_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    broken, sound = Session(), Session()
+    broken.stop = lambda: 1 / 0  # type: ignore[assignment, method-assign, return-value]
+    monkeypatch.setattr("headrace.spark.listener._attached", {broken: "a", sound: "b"})
+    _end_all()
+    assert sound.ended == ["stopped"]

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from headrace.client.damage import DamagePlace
 from headrace.client.offsets import EARLIEST
 from headrace.client.sync import Fetched, Wanted
 from headrace.client.transport import Address
-from headrace.model.errors import ErrorCode
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.record.batch import build, new_record
 from headrace.spark import read
 from headrace.spark.connections import kept_connections
@@ -258,3 +259,105 @@ def test_a_log_that_ends_before_the_position_is_loss(monkeypatch: pytest.MonkeyP
     with pytest.raises(DataLossError, match="t-0 ends at 4, before offset 5"):
         found(task())
     assert found(task(fail_on_data_loss=False)) == []
+
+
+# --- what is damaged ------------------------------------------------------------------------------
+
+DAMAGED = answer(b"", code=ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+class Damage:
+    """What the leader tells of its log directory, and where records are sound again."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.place: DamagePlace | None = DamagePlace(3, Address("elsewhere", 1), "/data/t-0")
+        self.asked = 0
+        self.error: ApiError | None = None
+        monkeypatch.setattr(read, "place_of_damage", self._place)
+        monkeypatch.setattr(read, "next_sound_offset", self._sound)
+
+    async def _place(self, *_: Any) -> DamagePlace | None:
+        self.asked += 1
+        if self.error is not None:
+            raise self.error
+        return self.place
+
+    async def _sound(self, _: Any, partition: Any, offset: int) -> int:
+        assert partition == ("t", 0)
+        return offset + 2
+
+
+@pytest.mark.parametrize("code", [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE])
+def test_damaged_records_end_a_task_with_their_file_offset_and_remedy(
+    monkeypatch: pytest.MonkeyPatch, code: ErrorCode
+) -> None:
+    Damage(monkeypatch)
+    broker = Broker(monkeypatch, batch(5, 2), answer(b"", code=code))
+    with pytest.raises(
+        SourceError,
+        match=r"t-0: the records at offset 7 are damaged in /data/t-0 of broker 3 \("
+        rf"{code.name}\): restore the file from a copy, or set failOnDataLoss to false",
+    ):
+        found(task())
+    assert broker.now < SECONDS, "long before the poll timeout"
+
+
+def test_damage_told_once_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    damage = Damage(monkeypatch)
+    Broker(monkeypatch, DAMAGED, batch(5, 2), DAMAGED, batch(7, 3))
+    assert found(task()) == [5, 6, 7, 8, 9]
+    assert damage.asked == 0
+
+
+def test_query_that_takes_loss_goes_on_behind_damaged_records(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    Damage(monkeypatch)
+    broker = Broker(monkeypatch, batch(5, 2), DAMAGED, DAMAGED, batch(9, 1))
+    assert found(task(fail_on_data_loss=False)) == [5, 6, 9]
+    assert broker.offsets[-1] == 9
+    assert "offset 7 are damaged in /data/t-0 of broker 3" in caplog.text
+    assert "going on at 9" in caplog.text
+
+
+def test_damage_up_to_the_end_of_the_range_leaves_nothing_to_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Damage(monkeypatch)
+    broker = Broker(monkeypatch, batch(5, 4), DAMAGED, DAMAGED)
+    assert found(task(fail_on_data_loss=False)) == [5, 6, 7, 8]
+    assert max(broker.offsets) == 9
+
+
+def test_failed_disk_is_waited_for_as_another_leader_may_have_the_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    damage = Damage(monkeypatch)
+    damage.place = None
+    broker = Broker(monkeypatch, DAMAGED)
+    with pytest.raises(SourceError, match=r"nothing of offsets 5 to 9 came .* KAFKA_STORAGE_ERROR"):
+        found(task())
+    assert broker.now > SECONDS
+
+
+def test_leader_that_does_not_answer_where_its_damage_is_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    damage = Damage(monkeypatch)
+    damage.error = ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    Broker(monkeypatch, DAMAGED, DAMAGED, batch(5, 5))
+    assert found(task()) == [5, 6, 7, 8, 9]
+
+
+def test_bytes_that_do_not_decode_are_told_with_their_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    damage = Damage(monkeypatch)
+    broken = bytearray(batch(5, 5).records)
+    broken[-1] ^= 0xFF
+    Broker(monkeypatch, answer(bytes(broken)))
+    with pytest.raises(SourceError, match="at offset 5 are damaged in /data/t-0 of broker 3"):
+        found(task())
+    damage.error = ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    with pytest.raises(SourceError, match=r"at offset 5 are damaged \("):
+        found(task())

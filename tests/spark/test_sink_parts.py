@@ -9,6 +9,7 @@ import pytest
 
 from headrace.client.offsets import EARLIEST, OffsetAt
 from headrace.client.transactions import GONE, NO_TIMEOUT_MS, OpenTransaction, Writer
+from headrace.client.transport import ClientError
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.spark import checkpoint, decisions, sink_driver
@@ -292,6 +293,27 @@ def test_half_a_minute_is_left_of_a_transaction_that_is_decided_or_half_of_a_sho
         with pytest.raises(SinkError, match="ms are left of the"):
             cluster.driver.commit([SinkMessage(TOKEN, ONE, 5)], None)
     assert bool(cluster.decisions) is enough
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        ({}, "it may have been decided, .* look at the topic before you start again"),
+        ({"txnAppId": "p", "txnVersion": "5"}, "start again, and it is written once"),
+    ],
+)
+def test_error_amid_a_decision_tells_whether_a_repetition_is_safe(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, str], remedy: str
+) -> None:
+    for method in ("decide", "mark_ended"):
+        cluster = Cluster(monkeypatch, **options)
+
+        async def fail(*_: Any) -> None:
+            raise ClientError("the store is away")
+
+        monkeypatch.setattr(cluster, method, fail)
+        with pytest.raises(SinkError, match=f"the store is away; {remedy}"):
+            cluster.driver.commit([SinkMessage(TOKEN, ONE, 5)], None)
 
 
 @pytest.mark.parametrize("more", [0, 1])

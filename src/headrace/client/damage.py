@@ -1,5 +1,7 @@
 """Damaged records met by a reader: where they lie, and where it can go on behind them."""
 
+from ipaddress import ip_address
+from pathlib import Path
 from typing import NamedTuple
 
 from headrace.client.client import Client
@@ -47,6 +49,26 @@ async def place_of_damage(client: Client, partition: TopicPartition) -> DamagePl
         return DamagePlace(leader, known.brokers[leader], directory)
 
     return await client.retrying(attempt)
+
+
+def file_of(place: DamagePlace, offset: int) -> str:
+    """Return the segment that holds `offset` where it is on this machine, else its directory."""
+    if not place.directory:
+        return "a file that it does not name"
+    directory = Path(place.directory)
+    if _is_loopback(place.address.host):
+        segments = [path for path in directory.glob("*.log") if path.stem.isdigit()]
+        holding = [path for path in segments if int(path.stem) <= offset]
+        if holding:
+            return str(max(holding, key=lambda path: int(path.stem)))
+    return str(directory)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 async def next_sound_offset(client: Client, partition: TopicPartition, offset: int) -> int:

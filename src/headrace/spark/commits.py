@@ -5,6 +5,7 @@ A thread of its own commits what was shown last; a commit that is overtaken is l
 
 import logging
 import threading
+from contextlib import ExitStack
 
 from headrace.spark.cluster import Cluster
 from headrace.spark.errors import SourceError
@@ -50,12 +51,8 @@ class Commits:
             self._thread.join(CLOSE_SECONDS_MAX)
 
     def _run(self) -> None:
-        try:
-            cluster = Cluster(self._bootstrap, self._fetching)
-        except SourceError as error:
-            _log.warning("offsets are not shown: %s", error)
-            return
-        with cluster:
+        with ExitStack() as opened:
+            cluster: Cluster | None = None
             while True:
                 with self._changed:
                     while not self._shown and not self._closed:
@@ -65,6 +62,11 @@ class Commits:
                     return
                 for group, ends in shown.items():
                     try:
+                        # One that could not be made, of a file that is away, say, is tried again.
+                        cluster = cluster or opened.enter_context(self._cluster())
                         cluster.commit(group, ends)
                     except SourceError as error:
                         _log.warning("offsets are not shown as group %s: %s", group, error)
+
+    def _cluster(self) -> Cluster:
+        return Cluster(self._bootstrap, self._fetching)

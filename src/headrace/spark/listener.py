@@ -5,10 +5,13 @@ that every Kafka tool shows the query's lag. It never decides where a query read
 does.
 """
 
+import atexit
 import json
 import logging
+import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -40,7 +43,31 @@ def attach(spark: "SparkSession") -> None:
             register(spark, listened=True)
             listener = _listener()
             spark.streams.addListener(listener)
+            if not _attached:
+                atexit.unregister(_end_all)
+                atexit.register(_end_all)
             _attached[spark] = listener
+
+
+def _end_all() -> None:
+    """Let no event of a query reach this Python once it has ended: the JVM prints a traceback."""
+    for spark, listener in list(_attached.items()):
+        with suppress(Exception):  # the JVM may have ended before, and there is nothing to save
+            _end(spark, listener)
+
+
+def _end(spark: Any, listener: Any) -> None:  # noqa: ANN401 - pyspark's
+    """Stop a session that ends with this program; its last batches are shown before.
+
+    One whose queries still run ends with its JVM, and so does another program's: they only lose
+    the listener.
+    """
+    if spark.sparkContext._jsc is None:
+        return  # stopped by the program
+    if "PYSPARK_GATEWAY_PORT" in os.environ or spark.streams.active:
+        spark.streams.removeListener(listener)
+    else:
+        spark.stop()
 
 
 def group_of(position: Position, name: str | None, query_id: str) -> str:
@@ -87,14 +114,16 @@ def _listener() -> "StreamingQueryListener":
 
         def show(self, progress: Mapping[str, Any]) -> None:
             """Commit the batch that ended, of its progress in JSON."""
+            for position in positions_of(progress):
+                if not position.told_by_source:
+                    self._show_position(progress, position)
+
+        def _show_position(self, progress: Mapping[str, Any], position: Position) -> None:
             name = progress.get("name")
+            group = group_of(position, name, progress["id"])
             try:
-                for position in positions_of(progress):
-                    if position.told_by_source:
-                        continue
-                    group = group_of(position, name, progress["id"])
-                    self._cluster(progress["runId"], position).commit(group, position.offsets)
-            except HeadraceError as error:
+                self._cluster(progress["runId"], position).commit(group, position.offsets)
+            except HeadraceError as error:  # another source's may be shown
                 _log.warning("offsets of %s are not shown: %s", name, error)
 
         def _cluster(self, run: str, position: Position) -> Cluster:

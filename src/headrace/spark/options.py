@@ -238,9 +238,10 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _by_partition(name: str, text: str, least: int) -> Partitions:
-    """Return a JSON object of numbers by topic and partition."""
-    wanted = f'{name}: must be like {{"orders":{{"0":23,"1":-2}}}}'
+def _by_partition(name: str, text: str, least: int, wanted: str = "like") -> Partitions:
+    """Return a JSON object of numbers by topic and partition. `wanted`: the words before it."""
+    example = '{"orders":{"0":23,"1":-2}}' if least < 0 else '{"orders":{"0":1700000000000}}'
+    wanted = f"{name}: must be {wanted} {example}"
     try:
         parsed = json.loads(text)
         by_topic = {
@@ -305,7 +306,8 @@ def _bound(given: GivenOptions, which: str, default: int, *, latest_without_matc
         if stripped in words:
             offsets = words[stripped]
         else:
-            offsets = _by_partition(f"{which}Offsets", text, EARLIEST)
+            wanted = "earliest, latest, or like" if which == "starting" else "latest, or like"
+            offsets = _by_partition(f"{which}Offsets", text, EARLIEST, wanted)
     return Bound(given.number(f"{which}Timestamp", 0), timestamps, offsets, latest_without_match)
 
 

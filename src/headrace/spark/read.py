@@ -7,6 +7,7 @@ task ends when its range is read to the end, whatever records are left in it by 
 import logging
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,6 +15,13 @@ from pyspark.sql.datasource import InputPartition
 
 from headrace.arrow.decode import ROWS_MAX, PartitionDecoder
 from headrace.client.calls import RETRIABLE, error_code
+from headrace.client.damage import (
+    OF_DAMAGE,
+    DamagePlace,
+    file_of,
+    next_sound_offset,
+    place_of_damage,
+)
 from headrace.client.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.sync import FetchConnection, Fetched, Wanted, run
 from headrace.client.transport import Address, ClientError, Refused
@@ -94,6 +102,7 @@ class RangeReader:
         self._topic_id = task.topic_id
         self._offset_bytes = float(_FIRST_GUESS_BYTES)
         self._nothing_came = False
+        self._damage_met: tuple[ErrorCode, int] | None = None
         self._progress_at = time.monotonic()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -161,7 +170,7 @@ class RangeReader:
             if following > self._decoder.position:
                 self._progress_at = time.monotonic()
                 self._nothing_came = False
-                yield from self._decoder.feed(fetched.records, fetched.aborted)
+                yield from self._decoded(fetched)
             else:
                 self._starved(fetched)
 
@@ -203,10 +212,48 @@ class RangeReader:
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._step_over_gap()
             return False
+        if code in OF_DAMAGE and self._passed_damage(code):
+            return False
         text = f"{code.name}: {self._task.place}"
         if code in RETRIABLE:
             raise _Moved(text)
         raise SourceError(text)
+
+    def _passed_damage(self, code: ErrorCode) -> bool:
+        """Go on behind damaged records; False where it is not known that they are damaged.
+
+        SourceError that names their file, unless the query goes on without lost data.
+        """
+        position = self._decoder.position
+        met, self._damage_met = self._damage_met, (code, position)
+        if met != self._damage_met:
+            return False  # a segment that retention takes while it is read gets the same once
+        try:
+            place = run(place_of_damage(self._client, self._task.place))
+            if place is None:
+                return False
+            damage = self._damage(position, place, code.name)
+            if self._task.fail_on_data_loss:
+                raise _ended_by(damage)
+            following = run(next_sound_offset(self._client, self._task.place, position))
+        except (ClientError, ApiError) as error:
+            raise _passing(error) from error
+        _log.warning("%s; going on at %d", damage, following)
+        self._decoder.position = min(following, self._task.end)
+        return True
+
+    def _damage(self, position: int, place: DamagePlace | None, why: str) -> str:
+        where = f" in {file_of(place, position)} of broker {place.leader}" if place else ""
+        return f"{self._task.place}: the records at offset {position} are damaged{where} ({why})"
+
+    def _decoded(self, fetched: Fetched) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._decoder.feed(fetched.records, fetched.aborted)
+        except CorruptBatch as error:
+            place = None
+            with suppress(ClientError, ApiError):  # where it lies is worth one look
+                place = run(place_of_damage(self._client, self._task.place))
+            raise _ended_by(self._damage(self._decoder.position, place, str(error))) from error
 
     def _step_over_gap(self) -> None:
         """Go on where the log begins, or end: the position is outside of the log."""
@@ -271,6 +318,13 @@ class RangeReader:
 def _passing(error: HeadraceError) -> HeadraceError | _Moved:
     """Return what to raise for a failure of the client's: SourceError where it does not pass."""
     return SourceError(str(error)) if isinstance(error, Refused) else _Moved(str(error))
+
+
+def _ended_by(damage: str) -> SourceError:
+    return SourceError(
+        f"{damage}: restore the file from a copy, or set failOnDataLoss to false to go on behind"
+        " them"
+    )
 
 
 def _following(fetched: Fetched, position: int) -> int:

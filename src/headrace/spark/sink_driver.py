@@ -107,9 +107,18 @@ class SinkDriver:
             self._sweep(token.driver)
         except (ClientError, ApiError) as error:
             raise SinkError(
-                f"pipeline {options.pipeline}: batch {number}: {error}; start again, and it is"
-                " written once"
+                f"pipeline {options.pipeline}: batch {number}: {error}; {self._remedy}"
             ) from error
+
+    @property
+    def _remedy(self) -> str:
+        """What to do where it is not known whether a batch was decided."""
+        if self._options.checkpoint is not None or self._options.version is not None:
+            return "start again, and it is written once"
+        return (
+            "it may have been decided, and is then written when the brokers answer: look at the"
+            " topic before you start again; with txnAppId and txnVersion a job is written once"
+        )
 
     def _job(self, token: RunToken) -> int:
         version = self._options.version

@@ -6,8 +6,6 @@ over, is said with its offsets.
 
 import time
 from collections.abc import Mapping, Sequence
-from ipaddress import ip_address
-from pathlib import Path
 from typing import NamedTuple
 
 from headrace.cli.records.consume_outage import Outage
@@ -17,7 +15,13 @@ from headrace.cli.shared.output import note
 from headrace.client import groups
 from headrace.client.client import Client
 from headrace.client.consumer import Chunk, Consumer
-from headrace.client.damage import OF_DAMAGE, DamagePlace, next_sound_offset, place_of_damage
+from headrace.client.damage import (
+    OF_DAMAGE,
+    DamagePlace,
+    file_of,
+    next_sound_offset,
+    place_of_damage,
+)
 from headrace.client.groups import Committed
 from headrace.client.member import Member
 from headrace.client.offsets import EARLIEST, LATEST
@@ -151,7 +155,7 @@ class Reader:
     def _met_damage(
         self, partition: TopicPartition, offset: int, why: str, place: DamagePlace | None
     ) -> None:
-        where = "" if place is None else f" in {_file_of(place, offset)} of broker {place.leader}"
+        where = "" if place is None else f" in {file_of(place, offset)} of broker {place.leader}"
         if not self.options.skip_damaged:
             raise CommandError(
                 f"{partition}: the records at offset {offset} are damaged{where} ({why}); restore"
@@ -188,23 +192,3 @@ class Reader:
 
 def _tell_reset(partition: TopicPartition, gone: int, offset: int) -> None:
     note(f"{partition}: offset {gone} is not there any more; going on at {offset}")
-
-
-def _file_of(place: DamagePlace, offset: int) -> str:
-    """Return the segment that holds `offset` where it is on this machine, else its directory."""
-    if not place.directory:
-        return "a file that it does not name"
-    directory = Path(place.directory)
-    if _is_loopback(place.address.host):
-        segments = [path for path in directory.glob("*.log") if path.stem.isdigit()]
-        holding = [path for path in segments if int(path.stem) <= offset]
-        if holding:
-            return str(max(holding, key=lambda path: int(path.stem)))
-    return str(directory)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
