@@ -35,9 +35,13 @@ class Worker:
         self.kept = FetchConnections(**bounds)
 
     def take(
-        self, address: Address = HERE, client_id: str = "c", security: Security = NO_SECURITY
+        self,
+        address: Address = HERE,
+        client_id: str = "c",
+        security: Security = NO_SECURITY,
+        seconds: float = 5.0,
     ) -> Any:
-        return self.kept.take(address, client_id, 5.0, security)
+        return self.kept.take(address, client_id, seconds, security)
 
 
 def test_one_that_is_in_the_middle_of_something_is_closed_and_not_kept(
@@ -50,6 +54,18 @@ def test_one_that_is_in_the_middle_of_something_is_closed_and_not_kept(
     assert one.closed
     one.at_rest = True
     assert worker.take() is not one
+
+
+def test_kept_connection_has_the_timeout_it_is_taken_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker = Worker(monkeypatch)
+    one = worker.take(seconds=5.0)
+    worker.kept.give_back(one)
+    for seconds in (40.0, 2.0):
+        assert worker.take(seconds=seconds) is one
+        assert one.timeout_seconds == seconds
+        worker.kept.give_back(one)
 
 
 def test_one_that_broke_while_it_was_idle_is_closed_and_the_next_is_taken(

@@ -114,13 +114,19 @@ def test_error_of_one_source_keeps_no_other_from_being_shown(listener: Any) -> N
 class Session:
     """A session at the end of its program."""
 
-    def __init__(self, *active: str, stopped: bool = False) -> None:
+    def __init__(self, *names: str, stopped: bool = False) -> None:
         self.ended: list[str] = []
+        active = [SimpleNamespace(stop=lambda name=name: self._stop(name)) for name in names]
         self.sparkContext = SimpleNamespace(_jsc=None if stopped else "runs")
         self.streams = SimpleNamespace(active=active, removeListener=self._remove)
 
     def _remove(self, listener: str) -> None:
         self.ended.append(f"without {listener}")
+
+    def _stop(self, name: str) -> None:
+        if name == "stuck":
+            raise TimeoutError
+        self.ended.append(name)
 
     def stop(self) -> None:
         self.ended.append("stopped")
@@ -130,8 +136,8 @@ class Session:
     ("session", "gateway", "ended"),
     [
         (Session(), None, ["stopped"]),
-        (Session("query"), None, ["without listener"]),
-        (Session(), "1234", ["without listener"]),
+        (Session("query", "stuck", "other"), None, ["query", "other", "stopped"]),
+        (Session("query"), "1234", ["without listener"]),
         (Session(stopped=True), None, []),
         (Session("query", stopped=True), "1234", []),
     ],

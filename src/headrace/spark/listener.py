@@ -57,17 +57,19 @@ def _end_all() -> None:
 
 
 def _end(spark: Any, listener: Any) -> None:  # noqa: ANN401 - pyspark's
-    """Stop a session that ends with this program; its last batches are shown before.
+    """Stop a session that ends with this program: Spark shows its last batches before it does.
 
-    One whose queries still run ends with its JVM, and so does another program's: they only lose
-    the listener.
+    One whose JVM another program has started only loses the listener.
     """
     if spark.sparkContext._jsc is None:
         return  # stopped by the program
-    if "PYSPARK_GATEWAY_PORT" in os.environ or spark.streams.active:
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
         spark.streams.removeListener(listener)
-    else:
-        spark.stop()
+        return
+    for query in spark.streams.active:
+        with suppress(Exception):
+            query.stop()
+    spark.stop()
 
 
 def group_of(position: Position, name: str | None, query_id: str) -> str:
