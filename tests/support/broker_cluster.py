@@ -11,7 +11,7 @@ from uuid import uuid4
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.process import LOOPBACK, BrokerProcess, Host, StartsAndStops
+from tests.support.process import HEADRACE, LOOPBACK, BrokerProcess, Host, StartsAndStops
 
 SESSION_MS = 6_000
 CALM_SESSION_MS = 18_000
@@ -31,7 +31,8 @@ class BrokerCluster(StartsAndStops):
     """Brokers 0 … `count` - 1 in directories below `place`, in a chroot of `hosts` of their own.
 
     `settings` are lines of every broker's server.properties; `each` adds those of one broker. With
-    `at` there is one broker on each of those hosts.
+    `at` there is one broker on each of those hosts. `commands` are the headrace that each broker
+    runs, ours by default; `run_next` changes one.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class BrokerCluster(StartsAndStops):
         count: int = 3,
         each: Callable[[int], dict[str, Any]] | None = None,
         at: Sequence[Host] = (),
+        commands: Sequence[Path] = (),
         **settings: Any,
     ) -> None:
         at = at or [LOOPBACK] * count
@@ -55,6 +57,7 @@ class BrokerCluster(StartsAndStops):
         self.brokers = [
             BrokerProcess(
                 place / f"broker-{number}",
+                command=commands[number] if commands else HEADRACE,
                 host=host,
                 **{**given, **settings, **(each(number) if each else {}), "broker_id": number},
             )
@@ -99,6 +102,10 @@ class BrokerCluster(StartsAndStops):
         """End all as a crash would."""
         for broker in self.brokers:
             broker.kill()
+
+    def run_next(self, number: int, command: Path) -> None:
+        """Have one broker run this headrace from its next start on."""
+        self.brokers[number].command = command
 
     def pause(self, number: int) -> None:
         """Make one stand still, its connections open."""
