@@ -107,6 +107,11 @@ amqp-test: setup-dev ## RabbitMQ's clients against our broker: a matrix of clien
 cluster-test: setup-dev ## Brokers on a real ZooKeeper: alone, and several that are killed, paused and restarted (Java, Maven)
 	@$(PY) -m pytest $(or $(ARGS),tests/cluster)
 
+.PHONY: version-before
+version-before: setup-dev ## The version before opens what this one wrote; both in one cluster, upgraded and downgraded (BEFORE=<its checkout>; Java, Maven)
+	@test -n "$(BEFORE)" || { echo "BEFORE=<checkout>: git worktree add of the version before, and make setup-dev there"; exit 2; }
+	@HEADRACE_BEFORE="$(abspath $(BEFORE))" $(PY) -m pytest --timeout 900 $(or $(ARGS),tests/outside/version_before)
+
 .PHONY: spark-test
 spark-test: setup-dev ## All tests of the Spark side on a real Spark, drivers killed while they write tables
 	@HEADRACE_LONG=1 $(PY) -m pytest --timeout 900 $(or $(ARGS),tests/spark)

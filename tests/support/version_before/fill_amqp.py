@@ -33,8 +33,10 @@ BINDINGS: list[tuple[str, str, str, dict[str, Any]]] = [
 """(exchange, queue, routing key, arguments)."""
 
 
-def connected(broker: StoredBroker, user: str = "guest", password: str = "guest", vhost: str = "/"):  # type: ignore[no-untyped-def]  # noqa: ANN201
-    """A connection of pika."""
+def connected(
+    broker: StoredBroker, user: str = "guest", password: str = "guest", vhost: str = "/"
+) -> Any:
+    """A blocking connection of pika."""
     return pika.BlockingConnection(
         pika.ConnectionParameters(
             "127.0.0.1", broker.amqp_port, vhost, pika.PlainCredentials(user, password)
