@@ -153,6 +153,26 @@ def test_directories_of_another_cluster_are_refused(
     assert "belongs to cluster" in line
 
 
+def test_records_of_a_cluster_are_not_started_on_an_empty_chroot(
+    tmp_path: Path, zookeeper: ZooKeeper, connect: str
+) -> None:
+    with broker(tmp_path, connect, broker_id=0) as here:
+        ask(here, "produce", "t", typed="acknowledged\n")
+    (tmp_path / "output.log").unlink()
+    typo = f"{zookeeper.hosts}/typo-{uuid4().hex}"
+    line = refusal(broker(tmp_path, typo, broker_id=0))
+    assert f"zookeeper.connect={typo} has no cluster" in line
+    with looking_into(typo) as client:
+        assert client.get_children("/") == []
+    cluster = re.search(r"belongs to cluster (\S+)", line)
+    assert cluster is not None
+    with broker(tmp_path, typo, broker_id=0, accept_cluster_id=cluster[1]) as here:
+        assert ask(here, "topic", "list").split() == []
+    with broker(tmp_path, connect, broker_id=0) as here:
+        read = ask(here, "consume", "t", "-o", "start", "-n", "1", "-f", "%v\\n")
+    assert read.split() == ["acknowledged"]
+
+
 def test_ids_are_given_by_zookeeper_and_kept(tmp_path: Path, connect: str) -> None:
     first, second = broker(tmp_path / "1", connect), broker(tmp_path / "2", connect)
     with first, second, looking_into(connect) as client:

@@ -83,6 +83,9 @@ class HandWorld:
     def store_exists(self) -> bool:
         return (self._place / file_names.METADATA).exists()
 
+    def shares_store(self) -> bool:
+        return False
+
     def open_store(self, events: SessionEvents) -> EmbeddedStore:
         self.store = EmbeddedStore(str(self._place / file_names.METADATA))
         return self.store

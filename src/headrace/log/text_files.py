@@ -144,6 +144,13 @@ def write_meta_properties(broker_id: int, cluster_id: str) -> bytes:
     return f"#\nbroker.id={broker_id}\nversion=0\ncluster.id={cluster_id}\n".encode()
 
 
+def with_cluster_id(content: bytes, cluster_id: str) -> bytes:
+    """Return the bytes of a `meta.properties` with another cluster id, other lines as they are."""
+    lines = content.decode("utf-8", "replace").splitlines()
+    kept = [line for line in lines if line.partition("=")[0].strip() != "cluster.id"]
+    return "\n".join([*kept, f"cluster.id={cluster_id}", ""]).encode()
+
+
 def write_clean_shutdown(broker_epoch: int = -1) -> bytes:
     """Return the bytes of a `.kafka_cleanshutdown`."""
     return f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode()

@@ -31,6 +31,9 @@ class World(Protocol):
         One that other brokers use too lies in none of our directories, and always is.
         """
 
+    def shares_store(self) -> bool:
+        """Return whether the metadata store is that of a cluster, used by other brokers too."""
+
     def open_store(self, events: SessionEvents) -> Store:
         """Open a new session of the metadata store; blocks once, for the start. ConfigError."""
 

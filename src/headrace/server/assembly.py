@@ -19,7 +19,6 @@ from headrace.log.compaction.cleaner import LogCleaner
 from headrace.log.compaction.order import CleanerSettings
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.directory.periods import Periods
-from headrace.log.text_files import encode_uuid
 from headrace.model.nouns import BrokerId
 from headrace.net.limits import Limits
 from headrace.net.listener import Listener
@@ -131,7 +130,7 @@ class Server:
 
     async def _open_directories(self) -> None:
         config, world = self.config, self.world
-        broker_id, cluster_id = await self._identity()
+        broker_id, cluster_id = await identity.known_or_given(config, world, self._opened_store)
         for path in config.log_dirs:
             try:
                 directory = LogDirectory.open(
@@ -141,6 +140,7 @@ class Server:
                     path,
                     broker_id=broker_id,
                     cluster_id=cluster_id,
+                    accepted=config.accept_cluster_id == cluster_id,
                     periods=Periods.of(config),
                     strategy=self._timed_flush,
                 )
@@ -159,17 +159,10 @@ class Server:
             authorizer=self._authorizer or default_authorizer(config),
         )
 
-    async def _identity(self) -> tuple[int, str]:
-        """Return the ids of the broker and of its cluster: known, or given now."""
-        world = self.world
-        broker_id, cluster_id = identity.in_directories(self.config, self.disk)
-        if (broker_id < 0 or not cluster_id) and world.store_exists():
-            self._store = world.open_store(self._session)
-            new = cluster_id or encode_uuid(world.random.uuid())
-            cluster_id = cluster_id or await identity.in_store(self._store, new)
-            if broker_id < 0:
-                broker_id = await identity.new_broker_id(self._store, self.config)
-        return max(broker_id, 0), cluster_id or encode_uuid(world.random.uuid())
+    def _opened_store(self) -> Store:
+        if self._store is None:
+            self._store = self.world.open_store(self._session)
+        return self._store
 
     def _make_cleaner(self) -> None:
         self.cleaner = LogCleaner(
@@ -217,7 +210,7 @@ class Server:
             directory.reconfigure(Periods.of(config))
 
     async def _load(self) -> None:
-        store = self._store = self._store or self.world.open_store(self._session)
+        store = self._opened_store()
         self.controller = self._make_controller(self.broker, store, self._session)
         if store.shared:
             from headrace.server.among_brokers import AmongBrokers

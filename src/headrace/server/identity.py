@@ -1,14 +1,21 @@
-"""Who a broker is, and in which cluster: known before its directories are claimed."""
+"""The ids of a broker and of its cluster: known before its log directories are claimed."""
+
+import logging
+from collections.abc import Callable
 
 from headrace.cluster.store import znodes
 from headrace.cluster.store.catalog import Catalog
 from headrace.config.broker import BrokerConfig
 from headrace.log import file_names
 from headrace.log.directory.log_directory import read_identity
-from headrace.log.text_files import read_file, read_properties
+from headrace.log.text_files import encode_uuid, read_file, read_properties
 from headrace.model.errors import ConfigError
 from headrace.ports.disk import BrokerDisk
 from headrace.ports.store import NodeExists, NoNode, Store
+from headrace.ports.world import World
+
+_logger = logging.getLogger(__name__)
+ACCEPT = "accept.cluster.id"
 
 
 def in_directories(config: BrokerConfig, disk: BrokerDisk) -> tuple[int, str]:
@@ -60,6 +67,65 @@ def _check_store(config: BrokerConfig, disk: BrokerDisk, path: str) -> None:
 def zookeeper_of(note: bytes) -> str:
     """Return the ZooKeeper that a directory's note of a migration names."""
     return read_properties(note).get("zookeeper.connect", "?")
+
+
+async def known_or_given(
+    config: BrokerConfig, world: World, open_store: Callable[[], Store]
+) -> tuple[int, str]:
+    """Return the ids of the broker and of its cluster: known, or given now.
+
+    A shared store is compared with the directories before either is written to. ConfigError: they
+    are not of one cluster, and `accept.cluster.id` does not say which to take.
+    """
+    broker_id, cluster_id = in_directories(config, world.disk)
+    if world.shares_store():
+        store = open_store()
+        if cluster_id:
+            cluster_id = await agreed_cluster(store, config, cluster_id)
+        else:
+            cluster_id = await in_store(store, encode_uuid(world.random.uuid()))
+        if broker_id < 0:
+            broker_id = await new_broker_id(store, config)
+    elif not cluster_id and world.store_exists():
+        cluster_id = await in_store(open_store(), encode_uuid(world.random.uuid()))
+    return max(broker_id, 0), cluster_id or encode_uuid(world.random.uuid())
+
+
+async def agreed_cluster(store: Store, config: BrokerConfig, known: str) -> str:
+    """Return the cluster of log directories that name `known`, once the store agrees. ConfigError.
+
+    A store without a cluster, or of another, has none of their topics: with it clients would create
+    topics of the same names again, and the records in the directories would be out of reach.
+    """
+    found = await Catalog(store).known_cluster_id()
+    accepted = config.accept_cluster_id
+    if found == known:
+        if accepted is not None:
+            _logger.warning("%s=%s is no longer needed: remove it", ACCEPT, accepted)
+        return known
+    wanted = found or known
+    if accepted == wanted:
+        _logger.warning(
+            "%s=%s: accepted, though log.dirs=%s belongs to cluster %s and %s; topics that the"
+            " metadata store does not have are not served", ACCEPT, accepted,
+            ",".join(config.log_dirs), known, _of_store(config, found),
+        )  # fmt: skip
+        return wanted if found else await in_store(store, known)
+    raise ConfigError(
+        f"log.dirs={','.join(config.log_dirs)} belongs to cluster {known} (meta.properties),"
+        f" but {_of_store(config, found)}. The broker is trying to join the wrong cluster:"
+        f" zookeeper.connect may be wrong, or ZooKeeper's data lost. Name the ZooKeeper and chroot"
+        f" of cluster {known}, or restore ZooKeeper's data. To start in cluster {wanted} anyway,"
+        f" without the topics that the metadata store does not have: --accept-cluster-id {wanted}"
+    )
+
+
+def _of_store(config: BrokerConfig, found: str | None) -> str:
+    """Return which cluster the metadata store has, with its place."""
+    place = "the metadata store"
+    if config.zookeeper_connect is not None:
+        place = f"zookeeper.connect={config.zookeeper_connect}"
+    return f"{place} has {f'cluster {found}' if found else 'no cluster'}"
 
 
 async def new_broker_id(store: Store, config: BrokerConfig) -> int:

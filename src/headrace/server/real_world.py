@@ -48,8 +48,11 @@ class RealWorld:
 
     def store_exists(self) -> bool:
         """Tell whether a former start has made it, or it is the cluster's."""
-        among_others = self._shared is not None or self._config.zookeeper_connect is not None
-        return among_others or self.disk.exists(self._store_path)
+        return self.shares_store() or self.disk.exists(self._store_path)
+
+    def shares_store(self) -> bool:
+        """Return whether it is ZooKeeper, or the store of several brokers in this process."""
+        return self._shared is not None or self._config.zookeeper_connect is not None
 
     def open_store(self, events: "SessionEvents") -> "Store":
         """Begin a session of the cluster's store, or open the first log directory's own."""

@@ -284,6 +284,7 @@ PLAIN = [
     ["--data", "here", "server.properties", "--set", "num.partitions=3", "--override", "a=b=c"],
     ["--insecure", "--node-id=4", "--log-level", "debug", "--set=log.dirs=there", "--log-dir", "d"],
     ["--zookeeper", "h:2181,g:2181/kafka", "--broker-id", "1"],
+    ["--zookeeper", "h:2181/kafka", "--accept-cluster-id", "fJH4QcYHTxmWJ7QQCbHPuA"],
     ["--metrics", "127.0.0.1:1", "--advertised-listeners", "PLAINTEXT://h:1"],
     ["--port", "0", "--quiet"],
     ["--port=9999", "--secure", "--data", "here"],

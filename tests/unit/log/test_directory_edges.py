@@ -29,6 +29,27 @@ def test_a_directory_is_claimed_once_and_by_nobody_else() -> None:
 
 
 @pytest.mark.parametrize(
+    "before",
+    [
+        b"#\nbroker.id=3\nversion=0\ncluster.id=c\n",
+        b"cluster.id=c\nversion=1\nnode.id=3\ndirectory.id=d\n",
+    ],
+)
+def test_an_accepted_directory_of_another_cluster_joins_it(before: bytes) -> None:
+    disk = SimDisk()
+    disk.make_directory("/d")
+    disk.replace(META, before)
+    disk.replace(f"/d/{file_names.DIRECTORIES}", b"version=0\n")
+    was = read_identity(disk, "/d")
+    assert was is not None
+    assert Identity.claim(disk, "/d", 3, "e", accepted=True) == was._replace(cluster_id="e")
+    assert read_identity(disk, "/d") == was._replace(cluster_id="e")
+    assert not disk.exists(f"/d/{file_names.DIRECTORIES}"), "its logs would count as never created"
+    with pytest.raises(ConfigError, match="belongs to broker 3"):
+        Identity.claim(disk, "/d", 4, "e", accepted=True)
+
+
+@pytest.mark.parametrize(
     ("content", "found"),
     [
         (b"version=0\nbroker.id=5\ncluster.id=c\n", Identity(0, 5, "c", None)),

@@ -70,6 +70,13 @@ class ServeOptions:
             help="The ZooKeeper of its cluster, as host:port,host:port/chroot.",
         ),
     ] = None
+    accept_cluster_id: Annotated[
+        str | None,
+        Parameter(
+            name=flags_of("accept.cluster.id"),
+            help="Start in the cluster of this id, though log directories and ZooKeeper disagree.",
+        ),
+    ] = None
     metrics: Annotated[
         str | None,
         Parameter(
@@ -100,6 +107,7 @@ class ServeOptions:
             "log.dirs": self.log_dirs,
             "broker.id": self.broker_id,
             "zookeeper.connect": self.zookeeper,
+            "accept.cluster.id": self.accept_cluster_id,
             "metrics.listener": self.metrics,
             "log.level": self.log_level,
             "log.format": self.log_format,

@@ -30,6 +30,7 @@ KEYS = {
     "--broker-id": "broker.id",
     "--node-id": "broker.id",
     "--zookeeper": "zookeeper.connect",
+    "--accept-cluster-id": "accept.cluster.id",
     "--metrics": "metrics.listener",
     "--log-level": "log.level",
     "--log-format": "log.format",

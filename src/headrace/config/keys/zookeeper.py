@@ -14,6 +14,15 @@ class ZooKeeperKeys(Keys):
         " A chroot that is missing is made. Unset: a cluster of one broker, whose metadata lie in"
         " its first log directory.",
     )
+    accept_cluster_id: str | None = key(
+        Kind.STRING,
+        None,
+        "The id of the cluster to start in although the log directories (meta.properties) and"
+        " ZooKeeper disagree. Without it such a start is refused. ZooKeeper's id: the log"
+        " directories join that cluster. The log directories' id: a chroot without a cluster gets"
+        " it, and starts without topics. For one start; see docs/cluster.md.",
+        ours=True,
+    )
     zookeeper_session_timeout_ms = key(
         Kind.INT,
         18_000,

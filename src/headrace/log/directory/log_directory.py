@@ -126,11 +126,13 @@ class LogDirectory:
         *,
         broker_id: int,
         cluster_id: str,
+        accepted: bool = False,
         periods: Periods | None = None,
         strategy: Strategy = fdatasync_each,
     ) -> "LogDirectory":
         """Take the directory, made where it is missing; no log is loaded yet. Blocking.
 
+        `accepted`: a directory of another cluster joins `cluster_id`.
         ConfigError: another process holds it, or it belongs to another broker or cluster.
         CorruptLogError: a checkpoint file that is none. OSError.
         """
@@ -146,7 +148,7 @@ class LogDirectory:
                 f" {path}, or name another directory"
             ) from None
         try:
-            self.identity = Identity.claim(disk, path, broker_id, cluster_id)
+            self.identity = Identity.claim(disk, path, broker_id, cluster_id, accepted=accepted)
             marker = f"{path}/{file_names.CLEAN_SHUTDOWN}"
             loader = self.loader
             loader.was_clean = disk.exists(marker)

@@ -17,16 +17,29 @@ class Identity(NamedTuple):
     directory_id: str | None = None
 
     @classmethod
-    def claim(cls, disk: Disk, path: str, broker_id: int, cluster_id: str) -> "Identity":
+    def claim(
+        cls, disk: Disk, path: str, broker_id: int, cluster_id: str, *, accepted: bool = False
+    ) -> "Identity":
         """Return the directory's identity, written if it has none; ConfigError if it is another's.
 
-        An existing file is kept byte for byte, version 1 too.
+        An existing file is kept byte for byte, version 1 too. With `accepted` a directory of
+        another cluster joins `cluster_id`, and its broker knows none of its logs there.
         """
         found = read_identity(disk, path)
         where = f"{path}/{file_names.META_PROPERTIES}"
         if found is None:
             disk.replace(where, text_files.write_meta_properties(broker_id, cluster_id))
             return cls(0, broker_id, cluster_id)
+        if found.cluster_id != cluster_id and accepted:
+            found = found._replace(cluster_id=cluster_id)
+            # Removed first: with it a replica that this cluster assigns here and that has no log
+            # would count as never created, and could be led empty.
+            if disk.exists(f"{path}/{file_names.DIRECTORIES}"):
+                disk.remove(f"{path}/{file_names.DIRECTORIES}")
+                disk.sync_directory(path)
+            disk.replace(
+                where, text_files.with_cluster_id(read_file(disk, where) or b"", cluster_id)
+            )
         if found.cluster_id != cluster_id:
             raise ConfigError(
                 f"log.dirs={path}: {file_names.META_PROPERTIES} says it belongs to cluster"

@@ -100,6 +100,10 @@ class SimWorld:
         """Tell whether the ensemble was there before: it was."""
         return True
 
+    def shares_store(self) -> bool:
+        """Return that the ensemble is the store of all simulated brokers."""
+        return True
+
     def open_store(self, events: "SessionEvents") -> "Store":
         """Open a session of the ensemble."""
         self._sessions.append(self._ensemble.session(self.name, events))
