@@ -63,6 +63,7 @@ _DIRECTORY_CHARS_MAX = 255
 _PARTITION = re.compile(r"(.+)-(\d{1,10})")
 _SPILL_FILE = re.compile(rf"{_SPILL}\d{{8,}}")
 _FUTURE = re.compile(rf"(.+)\.[0-9a-f]{{32}}{FUTURE_SUFFIX}")
+_STRAY = re.compile(rf"(.+)\.[0-9a-f]{{32}}{STRAY_SUFFIX}")
 _BASE = re.compile(r"(\d{20})(\..+)")
 
 
@@ -139,6 +140,17 @@ def delete_directory(partition: TopicPartition, unique: bytes) -> str:
 def stray_directory(partition: TopicPartition, unique: bytes) -> str:
     """Return a name `topic-0.<32 hex>-stray`, for a log that no topic here has."""
     return _left_directory(partition, unique, STRAY_SUFFIX)
+
+
+def is_stray(name: str) -> bool:
+    """Return whether that is the directory of a log that was set aside."""
+    return name.endswith(STRAY_SUFFIX)
+
+
+def parse_stray(name: str) -> TopicPartition | None:
+    """Return the partition whose log was set aside in a directory of that name, or None."""
+    match = _STRAY.fullmatch(name)
+    return None if match is None else parse_directory(match[1])
 
 
 def _left_directory(partition: TopicPartition, unique: bytes, suffix: str) -> str:

@@ -23,6 +23,7 @@ from headrace.cluster.store.doubts import LOST, Doubt, Registered
 from headrace.cluster.store.stored_topic import StoredTopic
 from headrace.cluster.store.znodes import PartitionState, TopicNode
 from headrace.cluster.topics.creation import NewTopic
+from headrace.log import file_names, text_files
 from headrace.model.errors import ConfigError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
 from headrace.record.batch import check_produced
@@ -295,5 +296,67 @@ def test_a_file_about_the_directories_that_makes_no_sense_stops_the_start() -> N
             await cluster.start(0)
         cluster.worlds[0].sim_disk.remove("/data/headrace-directories")
         await cluster.start(0)
+
+    play(story)
+
+
+async def stopped_with_records(cluster: SimCluster) -> None:
+    """Acknowledge records on brokers 1 and 2, the replicas of t-0, and stop all brokers."""
+    await started(cluster, 0, 1, 2)
+    await made(cluster, ONE, TWO)
+    partition = await in_sync(cluster, 1, ONE, TWO)
+    for number in range(5):
+        append(partition, b"%d" % number)
+    await until(lambda: partition.log.high_watermark == 5)
+    for number in (2, 1, 0):
+        await cluster.stop(number)
+
+
+async def led_by_nobody(cluster: SimCluster) -> None:
+    await started(cluster, 0, 1, 2)
+    for number in (1, 2):
+        broker = cluster.brokers[number].broker
+        await until(lambda broker=broker: "t" in broker.image.topics)
+        assert ("t", 0) not in broker.partitions
+    assert (await written(cluster)).leader == NO_LEADER
+
+
+def test_a_partition_set_aside_on_all_replicas_is_not_led_empty() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await stopped_with_records(cluster)
+        stray = file_names.stray_directory(T0, b"u" * 16)
+        for number in (1, 2):
+            disk = cluster.worlds[number].sim_disk
+            disk.rename("/data/t-0", f"/data/{stray}")
+            for name in (file_names.RECOVERY_POINTS, file_names.HIGH_WATERMARKS):
+                disk.replace(f"/data/{name}", b"0\n0\n")
+        for _ in range(2):
+            await led_by_nobody(cluster)
+            for number in (2, 1, 0):
+                await cluster.stop(number)
+        for number in (1, 2):
+            cluster.worlds[number].sim_disk.rename(f"/data/{stray}", "/data/t-0")
+        await started(cluster, 0, 1, 2)
+        await until(lambda: any(("t", 0) in cluster.brokers[n].broker.partitions for n in (1, 2)))
+        for number in (1, 2):
+            (log,) = cluster.brokers[number].broker.logs()
+            assert log.end_offset == 5
+
+    play(story)
+
+
+def test_a_replica_lost_once_is_lost_at_the_next_start_too() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await stopped_with_records(cluster)
+        other = text_files.write_partition_metadata(b"o" * 16)
+        for number in (1, 2):
+            disk = cluster.worlds[number].sim_disk
+            disk.replace(f"/data/t-0/{file_names.PARTITION_METADATA}", other)
+        await led_by_nobody(cluster)
+        for number in (2, 1, 0):
+            await cluster.stop(number)
+        for number in (1, 2):
+            cluster.worlds[number].sim_disk.remove_tree("/data/t-0")
+        await led_by_nobody(cluster)
 
     play(story)

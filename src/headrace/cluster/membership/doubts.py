@@ -87,7 +87,7 @@ class OwnDoubts:
         if not found:  # nobody knows what there was: so says the file until that is settled
             self._gone = {UNKNOWN}
         self._whole = not self._gone
-        if found and self._gone:
+        if found and self._gone - {UNKNOWN}:
             _logger.error(
                 "log.dirs=%s: of the log directories that this broker had, missing: directory.id=%s"
                 " (as the file %s in it says). Name it in log.dirs again. If it is lost: replicas"
@@ -131,18 +131,35 @@ class OwnDoubts:
             return Doubt(log.epochs.latest, log.end_offset) if is_unclean else None
         if any(key in directory.quarantined for directory in self._broker.directories):
             return None  # it is damaged, and refuses by itself
-        if not self._whole or self._broker.has_replica(key):
+        if not self._whole or self._broker.has_replica(key) or self._was_set_aside(topic, index):
             return LOST
         # All directories are there, and none has it: it was never made, or gone with a power cut.
         self._never_made.add(key)
         return Doubt(NO_EPOCH, Offset(0)) if is_unclean else None
 
+    def _was_set_aside(self, topic: StoredTopic, index: int) -> bool:
+        """Return whether this topic's own log lies in a `-stray` directory: it is not served."""
+        return any(
+            stray.topic_id == topic.node.topic_id and stray.partition.partition == index
+            for directory in self._broker.directories
+            for stray in directory.strays
+        )
+
     async def settle(self) -> None:
-        """Have the next start doubt nothing of what this one found, where that is settled."""
-        if self.doubts or not (self._gone or self._unclean):
+        """Have the next start doubt nothing of what this one found, where that is settled.
+
+        Where a replica is lost though all directories are there, the next start must know: by then
+        the directory or checkpoint that showed it may be gone.
+        """
+        if self.doubts:
+            if self._gone or LOST not in self.doubts.values():
+                return
+            self._gone = {UNKNOWN}
+        elif self._gone or self._unclean:
+            self._gone.clear()
+            self._unclean.clear()
+        else:
             return
-        self._gone.clear()
-        self._unclean.clear()
         try:
             await self._write()
         except OSError as error:

@@ -12,6 +12,7 @@ from contextlib import closing, suppress
 from headrace.config.log_config import LogConfig
 from headrace.log import file_names, text_files
 from headrace.log.directory.directory_parts import DirectoryParts
+from headrace.log.directory.stray_logs import StrayLog, log_strays, stray_log
 from headrace.log.log import Log
 from headrace.log.recovery.known import Known
 from headrace.log.recovery.recover import open_log, topic_id_in
@@ -108,13 +109,22 @@ class DirectoryLoader:
                 )  # fmt: skip
                 self._parts.futures_left[moving] = name, topic_id_in(self._disk, path)
                 continue
+            if (stray := self._stray(path)) is not None:
+                self._parts.strays.append(stray)
+                continue
             partition = file_names.parse_directory(name)
             if partition is None:
                 _logger.warning("%s: the name is no partition's, the directory is left alone", path)
                 continue
             partitions.append(partition)
+        log_strays(self._parts.strays)
         self._forget_what_is_gone(partitions, deleted)
         return partitions
+
+    def _stray(self, path: str) -> StrayLog | None:
+        if not file_names.is_stray(path):
+            return None
+        return stray_log(self._disk, path)
 
     def _remove_left(self, path: str) -> None:
         try:

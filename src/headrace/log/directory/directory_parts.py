@@ -14,6 +14,7 @@ from headrace.ports.clock import Clock, Random
 from headrace.ports.disk import Disk
 
 if TYPE_CHECKING:
+    from headrace.log.directory.stray_logs import StrayLog
     from headrace.model.errors import CorruptLogError
     from headrace.model.nouns import Offset, TopicPartition
 
@@ -24,6 +25,7 @@ class DirectoryParts:
     __slots__ = (
         "at_rest", "bounds", "checkpoints", "clock", "context", "disk", "flusher", "futures_left",
         "gaps", "logs", "missing", "path", "periods", "quarantined", "random",
+        "strays",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +59,8 @@ class DirectoryParts:
         others' topics are gone."""
         self.futures_left: dict[TopicPartition, tuple[str, bytes]] = {}
         """Names and topic ids of `-future` directories that this start has found."""
+        self.strays: list[StrayLog] = []
+        """`-stray` directories that this start has found."""
 
     @property
     def fenced(self) -> bool:

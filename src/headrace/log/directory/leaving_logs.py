@@ -6,6 +6,7 @@ from collections.abc import Callable
 from headrace.config.log_config import LogConfig
 from headrace.log import file_names
 from headrace.log.directory.directory_parts import DirectoryParts
+from headrace.log.directory.stray_logs import StrayLog, log_stray, stray_log
 from headrace.log.log import Log
 from headrace.model.nouns import TopicPartition
 
@@ -52,8 +53,18 @@ class LeavingLogs:
         """
         unique = self._parts.random.uuid()
         left = self._take_out(topic_partition, file_names.stray_directory(topic_partition, unique))
-        if left is not None and left[1] is not None:
-            left[1].release()
+        if left is None:
+            return
+        target, log = left
+        if log is not None:
+            log.release()
+        disk = self._parts.disk
+        disk.run(lambda: stray_log(disk, target), self._was_set_aside)
+
+    def _was_set_aside(self, result: StrayLog | BaseException | None) -> None:
+        if isinstance(result, StrayLog):
+            self._parts.strays.append(result)
+            log_stray(result)
 
     def _take_out(
         self, topic_partition: TopicPartition, name: str

@@ -26,6 +26,7 @@ from headrace.log.directory.meta_properties import Identity, read_identity
 from headrace.log.directory.new_log import NewLog
 from headrace.log.directory.periods import Periods
 from headrace.log.directory.scrub import Scrub
+from headrace.log.directory.stray_logs import StrayLog
 from headrace.log.directory.thinning import Thinning
 from headrace.log.directory.truncate_logs import Truncations
 from headrace.log.flusher import Strategy, fdatasync_each
@@ -69,6 +70,7 @@ class LogDirectory:
         parts = DirectoryParts(
             disk, clock, random, path, periods=periods, strategy=strategy, events=self
         )
+        self._parts = parts
         self.path = path
         self.disk = disk
         self.clock = clock
@@ -95,7 +97,6 @@ class LogDirectory:
         self.refused = self.loader.refused
         self.identity = Identity()
         self.scrub = Scrub(parts)
-        """Reads what is cold again, a piece at a time, looking for damage."""
         self._truncations = Truncations(parts, self.checkpoint)
         self.truncate_logs = self._truncations.truncate
         self.reset_logs = self._truncations.reset
@@ -164,6 +165,11 @@ class LogDirectory:
             self._unlock()
             raise
         return self
+
+    @property
+    def strays(self) -> list[StrayLog]:
+        """The logs that lie here set aside as `-stray`, found at the start or since."""
+        return self._parts.strays
 
     @property
     def failure(self) -> StorageError | None:
