@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.output import note, print_json, print_line, print_table
-from headrace.client.replicas import ReplicaLog, log_dirs
+from headrace.client.replicas import LogDir, ReplicaLog, StrayDirectory, directories, stray_logs
 from headrace.client.sync import run
 from headrace.client.transport import ClientError
 from headrace.model.errors import ApiError
@@ -24,27 +24,32 @@ class Replica(NamedTuple):
 
 def disk(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) -> int:  # noqa: B008 - a frozen value
     """Show how much of the brokers' disks each topic and directory takes."""
-    replicas: list[Replica] = []
+    places: list[tuple[int, LogDir]] = []
+    strays: list[tuple[int, StrayDirectory]] = []
     silent: list[int] = []
     with cluster.client() as client:
         for broker in sorted(run(client.metadata([])).brokers):
             try:
-                found = run(log_dirs(client, broker))
+                found = run(directories(client, broker))
+                set_aside = run(stray_logs(client, broker))
             except (ApiError, ClientError) as error:
                 # The others' sizes are worth showing; what is missing is said.
                 silent.append(broker)
                 note(f"broker {broker} does not say: {error}")
                 continue
-            replicas += [Replica(broker, partition, log) for partition, log in found.items()]
-    topics, directories = _topics(replicas), _directories(replicas)
+            places += [(broker, directory) for directory in found]
+            strays += [(broker, stray) for stray in set_aside]
+    topics, rows = _topics(_replicas(places)), _directories(places)
     if json:
-        print_json({"topics": topics, "directories": directories, "silent_brokers": silent})
+        answer = {"topics": topics, "directories": rows, "silent_brokers": silent}
+        print_json({**answer, "stray_logs": _strays(strays)})
     else:
-        _show(topics, directories)
-    return 1 if silent else 0
+        _show(topics, rows, _strays(strays))
+    return 1 if silent or any(row["state"] == FAILED for row in rows) else 0
 
 
-Row = dict[str, str | int]
+Row = dict[str, str | int | None]
+FAILED = "failed"
 
 
 def _topics(replicas: list[Replica]) -> list[Row]:
@@ -63,31 +68,43 @@ def _topics(replicas: list[Replica]) -> list[Row]:
     return sorted(rows, key=_size, reverse=True)
 
 
-def _directories(replicas: list[Replica]) -> list[Row]:
-    places = sorted({(replica.broker, replica.log.directory) for replica in replicas})
+def _replicas(places: list[tuple[int, LogDir]]) -> list[Replica]:
+    return [
+        Replica(broker, partition, log)
+        for broker, directory in places
+        for partition, log in directory.logs.items()
+    ]
+
+
+def _directories(places: list[tuple[int, LogDir]]) -> list[Row]:
     rows: list[Row] = []
-    for broker, directory in places:
-        sizes = [
-            replica.log.size
-            for replica in replicas
-            if (replica.broker, replica.log.directory) == (broker, directory)
-        ]
+    for broker, directory in sorted(places, key=lambda place: (place[0], place[1].path)):
         rows.append(
             {
                 "broker": broker,
-                "directory": directory,
-                "bytes": sum(sizes),
-                "replica_count": len(sizes),
+                "directory": directory.path,
+                "state": FAILED if directory.failed else "ok",
+                "bytes": sum(log.size for log in directory.logs.values()),
+                "replica_count": len(directory.logs),
+                "free_bytes": directory.free if directory.free >= 0 else None,
             }
         )
-    return sorted(rows, key=_size, reverse=True)
+    # Failed ones first: they are what to look at.
+    return sorted(rows, key=lambda row: (row["state"] != FAILED, -_size(row)))
+
+
+def _strays(strays: list[tuple[int, StrayDirectory]]) -> list[Row]:
+    return [
+        {"broker": broker, "directory": f"{stray.log_dir}/{stray.name}", "bytes": stray.size}
+        for broker, stray in sorted(strays)
+    ]
 
 
 def _size(row: Row) -> int:
-    return int(row["bytes"])
+    return int(row["bytes"] or 0)
 
 
-def _show(topics: list[Row], directories: list[Row]) -> None:
+def _show(topics: list[Row], directories: list[Row], strays: list[Row]) -> None:
     print_table(
         ("topic", "size", "partitions", "replicas"),
         [
@@ -97,12 +114,25 @@ def _show(topics: list[Row], directories: list[Row]) -> None:
     )
     print_line("")
     print_table(
-        ("broker", "directory", "size", "replicas"),
+        ("broker", "directory", "state", "size", "replicas", "free"),
         [
-            (row["broker"], row["directory"], human(_size(row)), row["replica_count"])
+            (
+                row["broker"],
+                row["directory"],
+                row["state"],
+                human(_size(row)),
+                row["replica_count"],
+                None if row["free_bytes"] is None else human(int(row["free_bytes"])),
+            )
             for row in directories
         ],
     )
+    if strays:
+        print_line("")
+        print_table(
+            ("broker", "set aside, not served", "size"),
+            [(row["broker"], row["directory"], human(_size(row))) for row in strays],
+        )
 
 
 def human(size: int) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from headrace.client.calls import Call, ColdCall, HotCall, Maker, check, error_code
 from headrace.client.client import Client
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import TopicPartition
+from headrace.model.nouns import STRAY_LOGS, TopicPartition
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import list_offsets as codec
 
@@ -35,6 +35,27 @@ class ReplicaLog(NamedTuple):
     """The log directory, by its path on that broker."""
 
 
+class LogDir(NamedTuple):
+    """One log directory of a broker."""
+
+    path: str
+    failed: bool
+    """Whether it has failed: the broker serves nothing of it."""
+    free: int
+    """Bytes that the file system has left; -1: not known."""
+    logs: Mapping[TopicPartition, ReplicaLog]
+
+
+class StrayDirectory(NamedTuple):
+    """One log that was set aside."""
+
+    log_dir: str
+    name: str
+    """The directory's within `log_dir`: `topic-0.<32 hex>-stray`."""
+    size: int
+    """In bytes."""
+
+
 class Reassigning(NamedTuple):
     """A partition on its way to other brokers; `replicas` are all, with those that come and go."""
 
@@ -46,21 +67,55 @@ class Reassigning(NamedTuple):
 
 async def log_dirs(client: Client, broker: int) -> dict[TopicPartition, ReplicaLog]:
     """Return what lies in the sound log directories of a broker."""
+    found: dict[TopicPartition, ReplicaLog] = {}
+    for directory in await directories(client, broker):
+        found.update(directory.logs)
+    return found
 
-    def parse(response: Any) -> dict[TopicPartition, ReplicaLog]:  # noqa: ANN401
+
+async def directories(client: Client, broker: int) -> list[LogDir]:
+    """Return the log directories of a broker, failed ones too."""
+    return await client.ask(await client.broker(broker), _describe_log_dirs(None))
+
+
+async def stray_logs(client: Client, broker: int) -> list[StrayDirectory]:
+    """Return the logs that a broker has set aside as `-stray` and does not serve."""
+    call = _describe_log_dirs([STRAY_LOGS])
+    return [
+        StrayDirectory(directory.path, name.topic, log.size)
+        for directory in await client.ask(await client.broker(broker), call)
+        for name, log in directory.logs.items()
+    ]
+
+
+def _describe_log_dirs(topics: Sequence[str] | None) -> ColdCall[list[LogDir]]:
+    """Return a DescribeLogDirs; None: of all topics."""
+
+    def build(maker: Maker) -> Any:  # noqa: ANN401
+        if topics is None:
+            return maker.request(topics=None)
+        asked = [maker.part("DescribableLogDirTopic", topic=name, partitions=()) for name in topics]
+        return maker.request(topics=tuple(asked))
+
+    def parse(response: Any) -> list[LogDir]:  # noqa: ANN401
         check(getattr(response, "error_code", 0))
-        return {
-            TopicPartition(topic.name, partition.partition_index): ReplicaLog(
-                partition.partition_size, partition.offset_lag, str(directory.log_dir)
+        return [
+            LogDir(
+                directory.log_dir,
+                bool(directory.error_code),
+                getattr(directory, "usable_bytes", -1),
+                {
+                    TopicPartition(topic.name, partition.partition_index): ReplicaLog(
+                        partition.partition_size, partition.offset_lag, directory.log_dir
+                    )
+                    for topic in directory.topics
+                    for partition in topic.partitions
+                },
             )
             for directory in response.results
-            if not directory.error_code
-            for topic in directory.topics
-            for partition in topic.partitions
-        }
+        ]
 
-    call = ColdCall(ApiKey.DESCRIBE_LOG_DIRS, lambda maker: maker.request(topics=None), parse)
-    return await client.ask(await client.broker(broker), call)
+    return ColdCall(ApiKey.DESCRIBE_LOG_DIRS, build, parse)
 
 
 async def log_ends(

@@ -32,6 +32,9 @@ SHARE_STATE_TOPIC = "__share_group_state"
 METADATA_TOPIC = "__cluster_metadata"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC})
 """Topics clients may read and never write: the coordinators keep their state there."""
+STRAY_LOGS = "/-stray"
+"""In place of a topic in DescribeLogDirs: asks for the directories of logs that were set aside. No
+topic can have that name; Kafka's brokers and clients neither ask for it nor answer it."""
 QUEUE_TOPIC_PREFIX = "__amqp."
 """What the names of AMQP queues' topics begin with (`coordination.queues.queue_names`)."""
 

@@ -20,7 +20,7 @@ class Reason(NamedTuple):
 
     code: str
     """For scripts: `no_controller`, `store_unanswered`, `brokers_missing`, `brokers_unanswered`,
-    `offline`, `under_replicated` or `under_min_isr`."""
+    `offline`, `under_replicated`, `under_min_isr` or `directories_failed`."""
     message: str
 
 
@@ -86,7 +86,7 @@ def health(
 
     def show() -> None:
         seen = run(look(client))
-        found[:] = reasons_of(seen)
+        found[:] = [*reasons_of(seen), *_of_directories(client, seen.known)]
         if json:
             reasons = [reason._asdict() for reason in found]
             print_json(

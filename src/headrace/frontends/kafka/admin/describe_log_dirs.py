@@ -2,7 +2,8 @@
 
 A log that moves between directories is in both, its copy as a future replica with how far it lags.
 A failed directory is named with KAFKA_STORAGE_ERROR and nothing in it. Sizes of the volume are -1
-where the system does not tell them.
+where the system does not tell them. Logs set aside as `-stray` are listed where the topic `/-stray`
+is asked for, by the names of their directories: no topic has such a name, and Kafka lists none.
 v2 flexible · v3 top-level error · v4 volume sizes · v5 cordoned directories: there are none
 """
 
@@ -16,7 +17,7 @@ from headrace.frontends.kafka.connection.response_entities import Entity, Make, 
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.log import Log
 from headrace.model.errors import ErrorCode
-from headrace.model.nouns import Offset
+from headrace.model.nouns import STRAY_LOGS, Offset
 
 UNKNOWN_BYTES = -1
 
@@ -55,6 +56,8 @@ def _directory(make: Make, broker: Broker, directory: LogDirectory, wanted: _Wan
                 is_future_key=is_future,
             )
         )
+    if wanted is not None and STRAY_LOGS in wanted and not directory.fenced:
+        topics |= _strays(make, broker, directory)
     return make(
         "DescribeLogDirsResult",
         error_code=ErrorCode.KAFKA_STORAGE_ERROR if directory.fenced else ErrorCode.NONE,
@@ -67,6 +70,22 @@ def _directory(make: Make, broker: Broker, directory: LogDirectory, wanted: _Wan
         usable_bytes=_told(broker.disk.free_bytes, directory),
         is_cordoned=False,
     )
+
+
+def _strays(make: Make, broker: Broker, directory: LogDirectory) -> dict[str, list[Entity]]:
+    return {
+        stray.name: [
+            make(
+                "DescribeLogDirsPartition",
+                partition_index=stray.partition.partition,
+                partition_size=stray.size,
+                offset_lag=0,
+                is_future_key=False,
+            )
+        ]
+        for stray in directory.strays
+        if broker.disk.exists(stray.path)  # an operator may have deleted it
+    }
 
 
 def _end_wanted(broker: Broker, log: Log, *, is_future: bool) -> Offset:
