@@ -150,6 +150,8 @@ def test_beside_a_running_broker_only_the_last_segment_is_spared() -> None:
         overwrite(disk, base(number, ".log"), content(disk, base(number, ".log"))[:-5])
         overwrite(disk, base(number, ".index"), b"\1")
         overwrite(disk, base(36, ".txnindex"), b"")
+        points = text_files.write_offsets({PLACE: 83})
+        overwrite(disk, f"/data/{file_names.RECOVERY_POINTS}", points)
         found = verified(disk, live=True)
         aborts, *others = reversed(said(found))
         assert aborts == FOUND["forgotten_abort"]

@@ -10,6 +10,7 @@ from crc32c import crc32c
 from headrace.config.log_config import LogConfig
 from headrace.log import file_names, text_files
 from headrace.log.directory import durable_read_bounds
+from headrace.log.producers.producer_snapshot import read_snapshot, write_snapshot
 from headrace.logtools.verify import Kind, Report, verify_directory, verify_file
 from headrace.model.nouns import TopicPartition
 from headrace.record.batch import Codec
@@ -160,8 +161,6 @@ def torn_snapshot(disk: SimDisk) -> str:
 
 
 def wrong_snapshot(disk: SimDisk) -> str:
-    from headrace.log.producers.producer_snapshot import read_snapshot, write_snapshot
-
     path = segments(disk, ".snapshot")[-1]
     entries = read_snapshot(content(disk, path), path)
     overwrite(disk, path, write_snapshot([one._replace(last_sequence=9) for one in entries]))
@@ -295,6 +294,7 @@ def test_beside_a_running_broker_the_active_end_is_not_judged() -> None:
     disk = written()
     path = segments(disk, ".log")[-1]
     overwrite(disk, path, content(disk, path)[:-5])
+    overwrite(disk, f"/data/{file_names.RECOVERY_POINTS}", text_files.write_offsets({PLACE: 80}))
     far_checkpoint(disk)
     report = verified(disk, live=True)
     assert report.sound

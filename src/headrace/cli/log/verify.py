@@ -8,15 +8,16 @@ from cyclopts import Parameter
 from headrace.cli.log.tools import broker_runs_on, existing, progress, sums
 from headrace.cli.shared.broker_options import Json
 from headrace.cli.shared.failure import EXIT_FAILED, EXIT_USAGE, CommandError, UsageError
-from headrace.cli.shared.output import note, print_json, print_line
+from headrace.cli.shared.output import counted, note, print_json, print_line
 from headrace.logtools.dump import UnknownFile
 from headrace.logtools.verify import Report, verify_file, verify_path
 from headrace.logtools.verify.directory import bytes_in
 from headrace.posix.disk import RealDisk
 
 _LIVE = (
-    "a broker is running on it: the ends of active segments, their indexes, checkpoints against "
-    "the logs and files it removes meanwhile were not judged; stop it to know all"
+    "a broker is running on it: records that it has not flushed yet, indexes of active segments, "
+    "checkpoints against the logs and files it removes meanwhile were not judged; stop it to know "
+    "all"
 )
 
 
@@ -51,9 +52,9 @@ def verified(where: Path) -> Report:
     report = _looked_at(where, "verifying")
     if report.live and not report.sound:
         # Compaction swaps files under our eyes. What is damaged is so the second time as well.
-        again = {
-            (finding.kind, finding.path) for finding in _looked_at(where, "once more").findings
-        }
+        second = _looked_at(where, "once more")
+        again = {(finding.kind, finding.path) for finding in second.findings if finding.damage}
+        report.unchecked = second.unchecked
         report.findings = [
             finding
             for finding in report.findings
@@ -99,6 +100,11 @@ def _print(path: Path, report: Report) -> None:
     if wrong:
         advice = f"stop the broker, then see: headrace log repair {path} --dry-run"
         print_line(f"{wrong} damaged of {sums(report)}; {advice}")
+    elif report.unchecked:
+        print_line(
+            f"no damage found in what was read: {sums(report)}; not checked:"
+            f" {counted(report.unchecked, 'byte')} at the ends of active segments, not flushed yet"
+        )
     else:
         print_line(f"sound: {sums(report)}")
 
@@ -114,6 +120,7 @@ def _print_json(where: Path, report: Report) -> None:
             "batches": report.batches,
             "records": report.records,
             "bytes": report.bytes,
+            "unchecked_bytes": report.unchecked,
             "findings": [
                 {
                     "damage": finding.damage,

@@ -8,6 +8,7 @@ from headrace.log.directory import durable_read_bounds
 from headrace.log.directory.meta_properties import read_identity
 from headrace.log.directory.read_bound_slot import Said
 from headrace.log.recovery.gaps import Gaps
+from headrace.log.recovery.recover import topic_id_in
 from headrace.log.text_files import read_file
 from headrace.logtools.verify.partition import (
     PartitionFacts,
@@ -86,6 +87,8 @@ class Checkpoints:
         self.gaps.read()
         boot = read_file(disk, f"{path}/{file_names.BOOT_ID}") or b""
         same_boot = text_files.read_boot_id(boot) == disk.boot_id() != ""
+        self._said = bounds_of(disk, path, Report()) if report.live else {}
+        self._path, self._disk = path, disk
         self._own_files = self.gaps.known and not report.live and (self.clean or same_boot)
 
     def missing(
@@ -124,6 +127,7 @@ class Checkpoints:
             high_watermark=self.offset(file_names.HIGH_WATERMARKS, place),
             compacted=bool(self.offset(file_names.CLEANER_OFFSETS, place)),
             gaps_below=self._gaps_below(place),
+            durable=self._durable(place),
             own_files=self._own_files,
         )
 
@@ -131,6 +135,18 @@ class Checkpoints:
         if not self.gaps.known:
             return None
         return max(self.gaps.below(place), self.offset(file_names.CLEANER_OFFSETS, place) or 0)
+
+    def _durable(self, place: TopicPartition) -> int:
+        """Return the end of what a running broker has flushed: as of before its files are read.
+
+        By the bound it tells readers of the files, which it lowers before it cuts a log; without
+        one (a Kafka) by its checkpoint.
+        """
+        topic_id = topic_id_in(self._disk, f"{self._path}/{place}")
+        said = self._said.get((topic_id, place.partition))
+        if said is not None:
+            return said[1]
+        return 0 if self._said else self.offset(file_names.RECOVERY_POINTS, place) or 0
 
 
 def verify_directory(disk: Disk, path: str, report: Report) -> Iterator[PartitionFacts]:
@@ -170,12 +186,21 @@ def verify_path(disk: Disk, path: str, report: Report) -> None:
         for _ in verify_directory(disk, path, report):
             pass
         return
-    around = Surroundings()
-    place = file_names.parse_directory(path.rpartition("/")[2])
-    parent = path.rpartition("/")[0]
-    if place is not None and disk.exists(f"{parent}/{file_names.META_PROPERTIES}"):
-        around = Checkpoints(disk, parent, Report(live=report.live)).around(place)
-    verify_partition(disk, path, report, around)
+    verify_partition(disk, path, report, _around(disk, path, live=report.live))
+
+
+def durable_end(disk: Disk, partition: str) -> int:
+    """Return below which offset a running broker has flushed the log in a partition's directory."""
+    return _around(disk, partition, live=True).durable
+
+
+def _around(disk: Disk, partition: str, *, live: bool) -> Surroundings:
+    """Return what the log directory says of the partition at this path, if it lies in one."""
+    place = file_names.parse_directory(partition.rpartition("/")[2])
+    parent = partition.rpartition("/")[0]
+    if place is None or not disk.exists(f"{parent}/{file_names.META_PROPERTIES}"):
+        return Surroundings()
+    return Checkpoints(disk, parent, Report(live=live)).around(place)
 
 
 def _check_identity(disk: Disk, path: str, report: Report) -> None:

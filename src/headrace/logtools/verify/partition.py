@@ -33,6 +33,8 @@ class Surroundings:
     """Whether the cleaner has been here."""
     gaps_below: int | None = None
     """Below it compaction may have left gaps; None: not known, as in a Kafka's own directory."""
+    durable: int = 0
+    """Below this offset a running broker has flushed its records."""
     own_files: bool = False
     """Whether the small files beside the log are as a broker of ours has written them last."""
 
@@ -120,7 +122,7 @@ class _PartitionCheck:
             self._report.damage(Kind.GAP, self._file(base, file_names.LOG), text)
         trusted = around.clean or (base < around.recovery_point and not last)
         torn_from = None if around.clean else around.recovery_point
-        trust = Trust(trusted, torn_from, last)
+        trust = Trust(trusted, torn_from, last, around.durable)
         check = SegmentCheck(self._disk, self._path, base, self._report, trust, facts.end)
         facts.segments.append(check.facts)
         try:
@@ -252,17 +254,41 @@ class _PartitionCheck:
             mine = known.get(entry.producer_id)
             if mine is None or entry.last_offset < self._facts.first:
                 continue
+            if mine.last_offset < entry.last_offset < self._compacted_below():
+                continue  # compaction has removed its batch since
             for name in _COMPARED:
                 said, found = getattr(entry, name), getattr(mine, name)
-                if said != found:
+                if said != found and not self._may_differ(name, said, found):
                     what = name.replace("_", " ")
                     text = f"producer {entry.producer_id}: {what} {said}, by the log {found}"
                     self._report.doubt(self._around.clean, Kind.SNAPSHOT, path, text)
                     return
 
+    def _may_differ(self, name: str, said: int | None, found: int | None) -> bool:
+        """Return whether compaction explains it: batches of a transaction or its marker are gone.
+
+        The last batch of a producer stays, and so do its epoch and sequence.
+        """
+        if name != "current_txn_first_offset":
+            return False
+        began = [offset for offset in (said, found) if offset is not None and offset >= 0]
+        return bool(began) and min(began) < self._compacted_below()
+
+    def _compacted_below(self) -> int:
+        """Return the offset below which compaction may have removed what a snapshot knows."""
+        around = self._around
+        if around.gaps_below is not None:
+            return around.gaps_below
+        if around.compacted or self._facts.compacted:
+            return self._facts.end
+        return 0
+
     def _look_behind_the_end(self) -> None:
         """Report snapshots and epochs that speak of offsets the log does not reach."""
-        if self._report.live or any(segment.bad for segment in self._facts.segments):
+        if any(segment.bad for segment in self._facts.segments):
+            return
+        if self._report.live:
+            self._look_for_flushed()
             return
         end, clean = self._facts.end, self._around.clean
         for at in self._snapshots[self._next_snapshot :]:
@@ -277,6 +303,13 @@ class _PartitionCheck:
         if self._around.recovery_point > end >= self._around.start_offset:
             text = f"ends at {end}, yet all below {self._around.recovery_point} was flushed"
             self._report.damage(Kind.GAP, self._path, f"{text}: records are missing")
+
+    def _look_for_flushed(self) -> None:
+        """Report a log that ends, between two batches, before what a running broker has flushed."""
+        end, durable = self._facts.end, self._around.durable
+        if durable > end and self._facts.segments:
+            text = f"ends at {end}, yet offsets below {durable} were flushed: records are missing"
+            self._report.damage(Kind.GAP, self._path, text)
 
     # --- aborted transactions -------------------------------------------------------------------
 

@@ -44,7 +44,9 @@ class Report:
     records: int = 0
     bytes: int = 0
     live: bool = False
-    """Whether a broker ran beside: then what it still writes was left out."""
+    """Whether a broker was running: what it had not flushed yet was left out."""
+    unchecked: int = 0
+    """Bytes at the ends of active segments that were being written, and were not checked."""
     progress: Callable[[int], None] | None = None
     """Told how many bytes of segments were read since the last time."""
 
@@ -71,5 +73,5 @@ class Report:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether no damage was found; with `unchecked` bytes only in what was read."""
         return not any(finding.damage for finding in self.findings)

@@ -45,6 +45,8 @@ class Trust:
     """From this offset on a bad batch is a torn tail; None: after a clean stop there is none."""
     last: bool = False
     """Whether a broker may be writing to it."""
+    durable: int = 0
+    """Below this offset all is on the disk for good, also in a segment that is being written."""
 
 
 class SegmentCheck:
@@ -151,8 +153,13 @@ class SegmentCheck:
         facts, trust = self.facts, self._trust
         rest = facts.size - bad.position
         text = f"at byte {bad.position}, after offset {facts.end - 1}: {bad.reason}"
-        if self._report.live and trust.last:
+        if self._report.live and trust.last and facts.end >= trust.durable:
+            self._report.unchecked += rest
             self._report.remark(Kind.BATCH, facts.path, f"{text} ({rest} bytes, being written)")
+        elif self._report.live and trust.last:
+            text = f"{text}; {rest} bytes lie from there on"
+            flushed = f"offsets below {trust.durable} were flushed"
+            self._report.damage(Kind.BATCH, facts.path, f"{text}, and {flushed}")
         elif trust.torn_from is not None and facts.end >= trust.torn_from:
             text = f"{text}: a torn tail of {rest} bytes, which the next start cuts off"
             self._report.remark(Kind.BATCH, facts.path, text)

@@ -4,6 +4,7 @@ from contextlib import closing
 
 from headrace.log import file_names
 from headrace.logtools.dump import dump, kind_of
+from headrace.logtools.verify.directory import durable_end
 from headrace.logtools.verify.report import Kind, Report
 from headrace.logtools.verify.segment import SegmentCheck, Trust
 from headrace.model.errors import CorruptLogError
@@ -19,7 +20,9 @@ def verify_file(disk: Disk, path: str, report: Report) -> None:
     parsed = file_names.parse_segment_file(name)
     if parsed is not None and parsed[1] in _CHECKED_WITH_LOG:
         inner = Report(live=report.live, progress=report.progress)
-        check = SegmentCheck(disk, directory, parsed[0], inner, Trust(last=report.live), parsed[0])
+        durable = durable_end(disk, directory) if report.live else 0
+        trust = Trust(last=report.live, durable=durable)
+        check = SegmentCheck(disk, directory, parsed[0], inner, trust, parsed[0])
         for _ in check.walk():
             pass
         # A segment's own file stands for all three, an index only for itself.
@@ -32,6 +35,7 @@ def verify_file(disk: Disk, path: str, report: Report) -> None:
         report.batches += inner.batches
         report.records += inner.records
         report.bytes += inner.bytes
+        report.unchecked += inner.unchecked
         return
     with closing(disk.open(path, writable=False)) as file:
         try:
