@@ -17,8 +17,6 @@ from headrace.frontends.kafka.connection.dispatch import Dispatcher
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.log.compaction.cleaner import LogCleaner
 from headrace.log.compaction.order import CleanerSettings
-from headrace.log.directory.log_directory import LogDirectory
-from headrace.log.directory.periods import Periods
 from headrace.model.nouns import BrokerId
 from headrace.net.limits import Limits
 from headrace.net.listener import Listener
@@ -34,10 +32,12 @@ from headrace.server import identity
 from headrace.server.compaction import ProcessWorker, compaction_worker
 from headrace.server.doors import METRICS, Doors
 from headrace.server.frontends import Frontends, Parts
+from headrace.server.log_directories import Owner, load_all, open_all
 from headrace.server.stop_waits import FLUSH_SECONDS_MAX, SEND_SECONDS_MAX, StopWaits, until
 
 if TYPE_CHECKING:
     from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
+    from headrace.log.directory.log_directory import LogDirectory
     from headrace.server.among_brokers import AmongBrokers
     from headrace.server.ways_to_listeners import WaysToListeners
 
@@ -131,22 +131,8 @@ class Server:
     async def _open_directories(self) -> None:
         config, world = self.config, self.world
         broker_id, cluster_id = await identity.known_or_given(config, world, self._opened_store)
-        for path in config.log_dirs:
-            try:
-                directory = LogDirectory.open(
-                    self.disk,
-                    self.clock,
-                    world.random,
-                    path,
-                    broker_id=broker_id,
-                    cluster_id=cluster_id,
-                    accepted=config.accept_cluster_id == cluster_id,
-                    periods=Periods.of(config),
-                    strategy=self._timed_flush,
-                )
-            except OSError as problem:
-                raise identity.unusable(path, problem) from problem
-            self.directories.append(directory)
+        owner = Owner(broker_id, cluster_id)
+        open_all(config, world, owner, self._timed_flush, self.directories)
         self.broker = Broker(
             config,
             broker_id=BrokerId(broker_id),
@@ -220,14 +206,8 @@ class Server:
                 self._fatal,
             )  # fmt: skip
         config_of = await self.controller.log_configs()
-        for directory in self.directories:
-            await called_back(
-                partial(
-                    directory.load,
-                    config_of,
-                    parallel=self.config.num_recovery_threads_per_data_dir,
-                )
-            )
+        parallel = self.config.num_recovery_threads_per_data_dir
+        await load_all(self.directories, config_of, parallel)
         self.broker.settle_doubles()
 
     def _controller_of(self, broker: Broker, store: Store, session: SessionEvents) -> Controller:

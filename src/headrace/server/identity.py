@@ -21,9 +21,11 @@ ACCEPT = "accept.cluster.id"
 def in_directories(config: BrokerConfig, disk: BrokerDisk) -> tuple[int, str]:
     """Return the broker's id, as configured or in the directories, and the cluster's.
 
-    -1 and "" where neither says. ConfigError: a directory is named twice, or cannot be read.
+    -1 and "" where neither says. ConfigError: a directory is named twice; or one cannot be read,
+    and the others do not say it. A directory that cannot be read is left to its opening otherwise.
     """
     broker_id, cluster_id = config.broker_id, ""
+    unreadable: list[tuple[str, OSError]] = []
     named: dict[str, str] = {}
     for path in config.log_dirs:
         other = named.setdefault(disk.real_path(path), path)
@@ -35,10 +37,14 @@ def in_directories(config: BrokerConfig, disk: BrokerDisk) -> tuple[int, str]:
         except FileNotFoundError:
             continue
         except OSError as problem:
-            raise unusable(path, problem) from problem
+            unreadable.append((path, problem))
+            continue
         if found is not None:
             cluster_id = cluster_id or found.cluster_id
             broker_id = found.broker_id if broker_id < 0 else broker_id
+    for path, problem in unreadable:
+        if broker_id < 0 or not cluster_id:
+            raise unusable(path, problem) from problem
     return broker_id, cluster_id
 
 

@@ -206,7 +206,15 @@ def _run(
     pid = PidFile(pid_path)
 
     def started(server: "Server") -> None:
-        pid.take()
+        try:
+            pid.take()
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            if not any(directory.fenced for directory in server.directories):
+                raise
+            # The broker serves from its other log directories.
+            log.warning("%s: no pid file: %s", pid_path, error.strerror or error)
         if secured is not None:
             secured.write_clients(banner.bootstrap_of([server]))
         if not quiet:

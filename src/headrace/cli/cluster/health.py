@@ -3,11 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from headrace.cli.cluster.directories import directories_of, failed_message
 from headrace.cli.cluster.view import Health, PartitionRow, health_of, rows_of
 from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.failure import EXIT_FAILED
 from headrace.cli.shared.output import counted, print_json, print_line, print_table
 from headrace.cli.shared.watching import Watch, shown
+from headrace.client.client import Client
+from headrace.client.metadata import Metadata
 from headrace.client.standing import Seen, look
 from headrace.client.sync import run
 
@@ -167,6 +170,11 @@ def _of_refusals(rows: Sequence[PartitionRow]) -> Iterator[Reason]:
         verb = "refuses" if len(alike) == 1 else "refuse"
         text = f"{verb} acks=all ({in_sync} in sync, min.insync.replicas={needed}):"
         yield Reason("under_min_isr", _of_partitions(alike, text, lambda _: True))
+
+
+def _of_directories(client: Client, known: Metadata) -> Sequence[Reason]:
+    message = failed_message([*directories_of(client, sorted(known.brokers))])
+    return [Reason("directories_failed", message)] if message else []
 
 
 def _of_partitions(

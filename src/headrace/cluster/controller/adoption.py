@@ -11,7 +11,7 @@ while we were away would come back.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -24,8 +24,11 @@ from headrace.cluster.store.catalog import OPERATIONS_PER_MULTI, Catalog
 from headrace.cluster.store.stored_topic import FIRST_EPOCH, StoredTopic
 from headrace.cluster.store.znodes import PartitionState, TopicNode
 from headrace.cluster.topics.internal_topics import internal_config
+from headrace.log.directory.failed_at_start import hold
+from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.log import Log
 from headrace.log.text_files import NO_TOPIC_ID
+from headrace.model.errors import ConfigError
 from headrace.model.invariant import invariant
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 
@@ -45,6 +48,9 @@ async def adopt(catalog: Catalog, facts: ClusterFacts, writer: Writer, broker: B
             broker.found(), logs, facts.topics, broker.broker_id, broker.random.uuid
         )
     ]
+    failed = next((each for each in broker.directories if each.fenced), None)
+    if failed is not None:
+        _leave_to_failed(failed, strangers, facts, broker)
     if strangers:
         names = ", ".join(topic.name for topic in strangers)
         _logger.info("adopted from the log directories: %s", names)
@@ -60,6 +66,25 @@ async def adopt(catalog: Catalog, facts: ClusterFacts, writer: Writer, broker: B
     anew = _led_anew(facts, logs, broker.broker_id)
     while some := list(islice(anew, OPERATIONS_PER_MULTI)):
         await _write(writer, some)
+
+
+def _leave_to_failed(
+    failed: LogDirectory, strangers: Sequence[StoredTopic], facts: ClusterFacts, broker: Broker
+) -> None:
+    """Have partitions without a log be offline while a log directory has failed: they lie there.
+
+    ConfigError where topics are to be adopted: some of their partitions or ids may lie there.
+    """
+    if strangers:
+        raise ConfigError(
+            f"log.dirs={failed.path}: has failed ({failed.failure}), and the metadata store does"
+            f" not know the topics {', '.join(topic.name for topic in strangers)} of the other"
+            " directories: they are adopted only while all log directories work"
+        )
+    for topic, index in facts.partitions_of((broker.broker_id,)):
+        key = TopicPartition(topic.name, index)
+        if not broker.has_replica(key):
+            hold(failed, key)
 
 
 async def identify(facts: ClusterFacts, writer: Writer, new_id: Callable[[], bytes]) -> None:

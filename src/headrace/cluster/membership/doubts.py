@@ -18,6 +18,7 @@ from headrace.cluster.store.doubts import LOST, Doubt, Doubts
 from headrace.cluster.store.stored_topic import StoredTopic
 from headrace.config.broker import BrokerConfig
 from headrace.log import file_names
+from headrace.log.directory.failed_at_start import give_up, hold
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.log import Log
 from headrace.log.text_files import NO_TOPIC_ID, encode_uuid, read_file, read_properties
@@ -74,7 +75,7 @@ class OwnDoubts:
         """
         broker = self._broker
         found: dict[str, Note] = {}
-        for directory in broker.directories:
+        for directory in self._working():
             note = await called_back(partial(directory.disk.run, partial(_read, directory)))
             if note is not None:
                 found[directory.path] = note
@@ -87,17 +88,19 @@ class OwnDoubts:
         if not found:  # nobody knows what there was: so says the file until that is settled
             self._gone = {UNKNOWN}
         self._whole = not self._gone
-        if found and self._gone - {UNKNOWN}:
+        if found and self._gone - {UNKNOWN} and self._failed() is None:
             _logger.error(
                 "log.dirs=%s: of the log directories that this broker had, missing: directory.id=%s"
                 " (as the file %s in it says). Name it in log.dirs again. If it is lost: replicas"
                 " that lay there lead nothing; where other brokers have them they are fetched",
                 ",".join(sorted(self._ids)), ", ".join(sorted(self._gone)), file_names.DIRECTORIES,
             )  # fmt: skip
-        try:
-            await self._write()
-        except OSError as error:
-            raise ConfigError(f"log.dirs: {error.strerror or error}") from error
+        for directory in self._working():
+            try:
+                await self._write_in(directory)
+            except OSError as error:
+                # Without it a later start could take lost replicas for never created.
+                give_up(directory, error)
         broker.reconfigured.append(self._reconfigured)
 
     def find(self, topics: Iterable[StoredTopic]) -> None:
@@ -110,6 +113,7 @@ class OwnDoubts:
             for index, replicas in topic.node.partitions.items():
                 if self._broker.broker_id in replicas and index in topic.states:
                     doubt = self._doubt(topic, index, here)
+                    self._leave_to_failed(TopicPartition(topic.name, index), doubt)
                     if doubt is not None and (doubt == LOST or len(replicas) > 1):
                         self.doubts[TopicPartition(topic.name, index)] = doubt
         if self.doubts:
@@ -129,13 +133,31 @@ class OwnDoubts:
         log, is_unclean = here.get(key, (None, bool(self._unclean)))
         if log is not None and log.topic_id in (topic.node.topic_id, NO_TOPIC_ID):
             return Doubt(log.epochs.latest, log.end_offset) if is_unclean else None
-        if any(key in directory.quarantined for directory in self._broker.directories):
+        if any(key in directory.quarantined for directory in self._working()):
             return None  # it is damaged, and refuses by itself
         if not self._whole or self._broker.has_replica(key) or self._was_set_aside(topic, index):
+            return LOST
+        if self._failed() is not None:
             return LOST
         # All directories are there, and none has it: it was never made, or gone with a power cut.
         self._never_made.add(key)
         return Doubt(NO_EPOCH, Offset(0)) if is_unclean else None
+
+    def _working(self) -> list[LogDirectory]:
+        return [directory for directory in self._broker.directories if not directory.fenced]
+
+    def _failed(self) -> LogDirectory | None:
+        """Return a directory whose disk failed at this start, if one did."""
+        return next((each for each in self._broker.directories if each.fenced), None)
+
+    def _leave_to_failed(self, key: TopicPartition, doubt: Doubt | None) -> None:
+        """Have a replica that is missing while a directory has failed be offline, as by Kafka.
+
+        It lies there, most probably; fetched into another directory it would be there twice.
+        """
+        failed = self._failed()
+        if doubt == LOST and failed is not None and not self._broker.has_replica(key):
+            hold(failed, key)
 
     def _was_set_aside(self, topic: StoredTopic, index: int) -> bool:
         """Return whether this topic's own log lies in a `-stray` directory: it is not served."""
@@ -215,10 +237,12 @@ class OwnDoubts:
         ).encode()
 
     async def _write(self) -> None:
-        for directory in self._broker.directories:
-            if not directory.fenced:
-                work = partial(_put, directory, self._content(directory))
-                await called_back(partial(directory.disk.run, work))
+        for directory in self._working():
+            await self._write_in(directory)
+
+    async def _write_in(self, directory: LogDirectory) -> None:
+        work = partial(_put, directory, self._content(directory))
+        await called_back(partial(directory.disk.run, work))
 
 
 def _path_in(directory: LogDirectory) -> str:
@@ -226,8 +250,9 @@ def _path_in(directory: LogDirectory) -> str:
 
 
 def _put(directory: LogDirectory, content: bytes) -> None:
-    """Write the file. Blocking. OSError."""
-    directory.disk.replace(_path_in(directory), content)
+    """Write the file where it says something else: a full disk has no room. Blocking. OSError."""
+    if read_file(directory.disk, _path_in(directory)) != content:
+        directory.disk.replace(_path_in(directory), content)
 
 
 def _put_late(result: BaseException | None) -> None:

@@ -174,7 +174,8 @@ def _watch_resources(
     config = broker.config
 
     def free_bytes() -> int:
-        return min(map(broker.disk.free_bytes, config.log_dirs))
+        working = [each.path for each in broker.directories if not each.fenced]
+        return min(map(broker.disk.free_bytes, working or config.log_dirs))
 
     ResourceAlarms(
         queues.virtual_hosts.deadlines,

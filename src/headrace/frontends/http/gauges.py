@@ -64,7 +64,7 @@ def register(broker: "Broker", coordinators: "Coordinators") -> None:
     metrics.gauge(
         "headrace_partitions_quarantined",
         "Partitions out of service since the start because their log is damaged",
-        lambda: sum(len(directory.quarantined) for directory in broker.directories),
+        lambda: sum(len(each.quarantined) for each in broker.directories if not each.fenced),
     )
 
 

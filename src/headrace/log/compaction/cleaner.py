@@ -94,9 +94,11 @@ class LogCleaner:
         for directory in self._directories:
             directory.listen(self)
 
+        working = [each.path for each in self._directories if not each.fenced]
+
         def read() -> None:
-            for offsets in self._offsets.values():
-                offsets.read()
+            for path in working:
+                self._offsets[path].read()
 
         def have_read(result: BaseException | None) -> None:
             if isinstance(result, BaseException):

@@ -305,6 +305,8 @@ class LogDirectory:
 
     def start(self) -> None:
         """Begin the periodic duties: checkpoints, retention, producer expiry, removals, scrub."""
+        if self.fenced:
+            return
         for partition in self.missing:
             self.checkpoints.forget(partition)
         self.missing.clear()

@@ -1,0 +1,79 @@
+"""The log directories of a start: those whose disks fail are left out, as long as one works."""
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import NamedTuple
+
+from headrace.config.broker import BrokerConfig
+from headrace.config.log_config import LogConfig
+from headrace.log.directory.failed_at_start import failed_at_start, give_up
+from headrace.log.directory.log_directory import LogDirectory
+from headrace.log.directory.periods import Periods
+from headrace.log.flusher import Strategy
+from headrace.model.errors import ConfigError
+from headrace.model.nouns import TopicPartition
+from headrace.ports.world import World
+from headrace.posix.awaiting import called_back
+
+
+class Owner(NamedTuple):
+    """Whose the directories are."""
+
+    broker_id: int
+    cluster_id: str
+
+
+def open_all(
+    config: BrokerConfig, world: World, owner: Owner, strategy: Strategy, opened: list[LogDirectory]
+) -> None:
+    """Open the directories of `log.dirs` into `opened`, failed ones too. Blocking.
+
+    A failed one is fenced from the beginning. ConfigError: none works, or one belongs to another
+    broker or cluster, or another process holds it.
+    """
+    periods = Periods.of(config)
+    for path in config.log_dirs:
+        parts = world.disk, world.clock, world.random, path
+        try:
+            directory = LogDirectory.open(
+                *parts,
+                broker_id=owner.broker_id,
+                cluster_id=owner.cluster_id,
+                accepted=config.accept_cluster_id == owner.cluster_id,
+                periods=periods,
+                strategy=strategy,
+            )
+        except OSError as error:
+            directory = failed_at_start(*parts, periods=periods, strategy=strategy, error=error)
+        opened.append(directory)
+    check_any(opened)
+
+
+async def load_all(
+    directories: Collection[LogDirectory],
+    config_of: Callable[[TopicPartition], LogConfig],
+    parallel: int,
+) -> None:
+    """Load the logs of all directories; one whose disk fails is fenced. ConfigError: none works."""
+    for directory in directories:
+        if directory.fenced:
+            continue
+        try:
+            await called_back(partial(directory.load, config_of, parallel=parallel))
+        except OSError as error:
+            give_up(directory, error)
+    check_any(directories)
+
+
+def check_any(directories: Collection[LogDirectory]) -> None:
+    """Raise ConfigError where all directories have failed."""
+    failures = [(each.path, each.failure) for each in directories if each.failure is not None]
+    if len(failures) < len(directories):
+        return
+    ((first, why), *others) = failures
+    more = "".join(f"; {path}: {_reason(path, str(failure))}" for path, failure in others)
+    raise ConfigError(f"log.dirs={first}: {_reason(first, str(why))}{more}")
+
+
+def _reason(path: str, failure: str) -> str:
+    return failure.removeprefix(f"{path}: ").lower()
