@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from headrace.ports.disk import Failures, GatheringDisk
 
 
+def _nothing() -> None:
+    """Do nothing: nobody waits for the end of a pass."""
+
+
 class GatheredWrites:
     """Has the disk hold writes back and then do them. A write that fails fences its directory."""
 
@@ -15,6 +19,8 @@ class GatheredWrites:
         self.begin: Callable[[], None] = disk.begin_gather
         """Hold writes back from now on; again and again is fine."""
         self._end = disk.end_gather
+        self.ended: Callable[[], None] = _nothing
+        """Called after the writes of each pass."""
         self._directories = directories
 
     def end(self, later: Callable[[bool], None]) -> bool | None:
@@ -23,6 +29,7 @@ class GatheredWrites:
         None: they are being done, and `later` is told how it went, in the order of the passes.
         """
         failed = self._end(lambda failures: later(self._fence(failures)))
+        self.ended()
         if failed:
             return self._fence(failed)
         return None if failed is None else False

@@ -146,6 +146,8 @@ class Partition(Watched):
         log, role = self.log, self.role
         if self._waiters.refusal is not None or self._internal:
             raise ApiError(self._waiters.refusal or ErrorCode.INVALID_TOPIC_EXCEPTION)
+        if log.context.low:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, log.context.low)
         if role.too_few_replicas and required_acks == ACKS_ALL:
             raise self._not_enough_replicas()
         if header[PRODUCER_ID] >= 0:
@@ -182,9 +184,9 @@ class Partition(Watched):
         """
         if self._waiters.refusal is not None or self._internal or self.inspected:
             return 0
-        if self.role.too_few_replicas:
-            return 0
         log = self.log
+        if self.role.too_few_replicas or log.context.low:
+            return 0
         count = log.producers.new_of(headers, now_ms)
         if count < len(batches):
             batches, headers = batches[:count], headers[:count]

@@ -43,6 +43,8 @@ class LogDir(NamedTuple):
     """Whether it has failed: the broker serves nothing of it."""
     free: int
     """Bytes that the file system has left; -1: not known."""
+    total: int
+    """Bytes of the file system; -1: not known."""
     logs: Mapping[TopicPartition, ReplicaLog]
 
 
@@ -104,6 +106,7 @@ def _describe_log_dirs(topics: Sequence[str] | None) -> ColdCall[list[LogDir]]:
                 directory.log_dir,
                 bool(directory.error_code),
                 getattr(directory, "usable_bytes", -1),
+                getattr(directory, "total_bytes", -1),
                 {
                     TopicPartition(topic.name, partition.partition_index): ReplicaLog(
                         partition.partition_size, partition.offset_lag, directory.log_dir

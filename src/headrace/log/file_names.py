@@ -38,6 +38,9 @@ SESSION = "headrace-session"
 DIRECTORIES = "headrace-directories"
 """Ours: which directories this one's broker has, and whether its acks have waited for flushes."""
 
+RESERVE = "headrace-reserve"
+"""Ours: room that a start on a full disk gives up to have some."""
+
 METADATA = "headrace-metadata.db"
 """Ours: a single broker's metadata store, in its first log directory. Kafka ignores files there."""
 METADATA_LEFT = f"{METADATA}.migrated"

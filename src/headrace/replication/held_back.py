@@ -1,7 +1,8 @@
-"""Which partitions of one leader the followers' throttle holds back (KIP-73).
+"""Which partitions of one leader are left out of fetches until their reason is over.
 
-Those that topics name, as long as they lack what is committed and the rate is above its bound: they
-are left out of requests, and the others go on.
+Those that the followers' throttle names (KIP-73), as long as they lack what is committed and the
+rate is above its bound; and those whose log directory has hardly any room left. They are left out
+of requests, and the others go on.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,6 +14,9 @@ from headrace.replication.followed_partition import FollowedPartition
 
 if TYPE_CHECKING:
     from headrace.ports.clock import Timer
+
+FULL_SECONDS = 1.0
+"""Until partitions in a directory without room are asked for again."""
 
 
 class HeldBack:
@@ -32,6 +36,7 @@ class HeldBack:
         """
         self._clock = broker.clock
         self._throttle = broker.throttles.follower
+        self._directories = broker.directories
         self._ready = ready
         self._members = members
         self._changed = changed
@@ -48,17 +53,24 @@ class HeldBack:
     def hold(self) -> bool:
         """Hold back what is to wait now; whether anything is left to ask for."""
         throttle = self._throttle
-        if not throttle.names_any or not throttle.exceeded:
+        throttled = throttle.names_any and throttle.exceeded
+        full = any(directory.context.full for directory in self._directories)
+        if not throttled and not full:
             return True
         for key in tuple(self._ready):
             member = self._members[key]
-            if throttle.throttles(*member.partition.topic_partition) and not member.has_committed:
+            if member.partition.log.context.full or (throttled and self._is_throttled(member)):
                 member.held_back = True
                 self._keys[key] = None
                 self._changed(key)
         if self._keys and self._timer is None:
-            self._timer = self._clock.call_later(throttle.hold_seconds(), self._let_go)
+            seconds = FULL_SECONDS if full else throttle.hold_seconds()
+            self._timer = self._clock.call_later(seconds, self._let_go)
         return bool(self._ready)
+
+    def _is_throttled(self, member: FollowedPartition) -> bool:
+        named = self._throttle.throttles(*member.partition.topic_partition)
+        return named and not member.has_committed
 
     def _let_go(self) -> None:
         """Ask for all of them again, as far as the rate allows by now."""

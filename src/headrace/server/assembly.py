@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
+from headrace.broker.free_space import FreeSpace
 from headrace.broker.gathered_writes import GatheredWrites
 from headrace.broker.metadata_image import Endpoint
 from headrace.cluster.controller.controller import Controller
@@ -17,6 +18,7 @@ from headrace.frontends.kafka.connection.dispatch import Dispatcher
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.log.compaction.cleaner import LogCleaner
 from headrace.log.compaction.order import CleanerSettings
+from headrace.log.directory.periods import Periods
 from headrace.model.nouns import BrokerId
 from headrace.net.limits import Limits
 from headrace.net.listener import Listener
@@ -85,6 +87,7 @@ class Server:
         self.table: ConnectionTable
         self.http: HttpEndpoint | None = None
         """The endpoint of metrics.listener, None where there is none."""
+        self.free_space: FreeSpace
         self.cleaner: LogCleaner
         self.compaction = compaction_worker(world)
         self.among_brokers: AmongBrokers | None = None
@@ -111,6 +114,7 @@ class Server:
             await self._load()
             await self._join()
             self.broker.start()
+            self.free_space.start()
             self.cleaner.start()
             await self.doors.open()
             waited = self.clock.monotonic() - bound
@@ -151,6 +155,9 @@ class Server:
         return self._store
 
     def _make_cleaner(self) -> None:
+        self.free_space = FreeSpace(
+            self.directories, self.clock, self.disk, lambda: self.broker.config
+        )
         self.cleaner = LogCleaner(
             self.directories,
             clock=self.clock,
@@ -205,6 +212,7 @@ class Server:
                 self.controller, store, self._session, self.world, self._ways(), self.directories,
                 self._fatal,
             )  # fmt: skip
+            self.among_brokers.replicating.writes.ended = self.free_space.wrote
         config_of = await self.controller.log_configs()
         parallel = self.config.num_recovery_threads_per_data_dir
         await load_all(self.directories, config_of, parallel)
@@ -233,6 +241,7 @@ class Server:
             None if self.among_brokers is None else self.among_brokers.replicating.others,
         )
         writes = GatheredWrites(self.disk, self.directories)
+        writes.ended = self.free_space.wrote
         service = None if self.among_brokers is None else self.among_brokers.service
         self.dispatcher = Dispatcher(
             self.broker, self.coordinators, self.controller, APIS, self.metrics, writes, service
@@ -313,6 +322,7 @@ class Server:
             await among.leave()  # has a bound of its own, and says itself what came of it
         self._stopping = True
         self.cleaner.close()
+        self.free_space.stop()
         self.doors.close()
         if self.http is not None:
             await waits.within("answers to who reads metrics", self.http.close())
@@ -353,6 +363,8 @@ class Server:
         if self.among_brokers is not None:
             self.among_brokers.replicating.close()
             self.among_brokers.close()
+        if hasattr(self, "free_space"):
+            self.free_space.stop()
         if hasattr(self, "table"):
             self.table.close()
             self.table.abort()

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from headrace.config.broker import BrokerConfig
 from headrace.config.log_config import LogConfig
+from headrace.log.directory import reserve
 from headrace.log.directory.failed_at_start import failed_at_start, give_up
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.directory.periods import Periods
@@ -35,6 +36,7 @@ def open_all(
     for path in config.log_dirs:
         parts = world.disk, world.clock, world.random, path
         try:
+            reserve.release(world.disk, path)
             directory = LogDirectory.open(
                 *parts,
                 broker_id=owner.broker_id,

@@ -47,9 +47,11 @@ class Replicating:
         self._tasks: set[asyncio.Task[None]] = set()
         self.others = AskingOthers(broker, listener, clients, self.run)
         """What coordinators here ask of those elsewhere."""
+        self.writes = GatheredWrites(world.disk, tuple(directories))
+        """Those of what is fetched."""
         means = Means(
             clients,
-            GatheredWrites(world.disk, tuple(directories)),
+            self.writes,
             self.run,
             lambda: applier.broker_epoch,
             self._address_of,

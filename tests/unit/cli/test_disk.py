@@ -46,6 +46,24 @@ def test_disk_and_health_name_a_failed_directory(
         assert "directories_failed" in [reason["code"] for reason in found["reasons"]]
 
 
+def test_a_disk_below_the_mark_is_named_to_producers_and_by_health(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    huge = f"log.dirs.free.bytes.min={1 << 60}"
+    with BrokerThread(directory=str(tmp_path)) as broker:
+        broker.create_topics("t")
+        says = sayer(broker.bootstrap, capsys)
+        assert says("cluster", "health")[0] == 0
+        assert says("config", "set", "broker", "0", huge)[0] == 0
+        broker.call(lambda server: server.free_space.start())
+        code, text, _ = says("cluster", "health")
+        assert code == 1
+        assert "1 log directory has less room than log.dirs.free.bytes.min" in text
+        assert f"broker 0 {tmp_path} (" in text
+        code, found = asker(says)("cluster health")
+        assert [reason["code"] for reason in found["reasons"]] == ["directories_low"]
+
+
 def test_disk_lists_logs_that_were_set_aside(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:

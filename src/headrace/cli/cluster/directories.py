@@ -3,12 +3,15 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from headrace.client.admin import BROKER_RESOURCE, describe_configs
 from headrace.client.client import Client
 from headrace.client.replicas import LogDir, directories
 from headrace.client.sync import run
 from headrace.client.transport import ClientError
+from headrace.config.free_space import free_bytes_min
 from headrace.model.errors import ApiError
 
+KEY = "log.dirs.free.bytes.min"
 NAMED_MAX = 5
 """How many directories one reason names; `headrace disk` has them all."""
 
@@ -28,6 +31,38 @@ def directories_of(client: Client, brokers: Sequence[int]) -> Iterator[Directory
         except (ApiError, ClientError):
             continue
         yield from (Directory(broker, log_dir) for log_dir in found)
+
+
+def low_message(client: Client, found: Sequence[Directory]) -> str:
+    """Return what is said of log directories that refuse records for lack of room; empty: none."""
+    marks: dict[int, int | None] = {}
+    named = []
+    for broker, log_dir in found:
+        if log_dir.failed or log_dir.free < 0:
+            continue
+        try:
+            if broker not in marks:
+                marks[broker] = _mark(client, broker)
+        except (ApiError, ClientError):
+            continue
+        least = free_bytes_min(marks[broker], log_dir.total)
+        if log_dir.free < least:
+            named.append(f"broker {broker} {log_dir.path} ({log_dir.free} bytes free, {least} set)")
+    if not named:
+        return ""
+    more = f" and {len(named) - NAMED_MAX} more" if len(named) > NAMED_MAX else ""
+    what = "1 log directory has" if len(named) == 1 else f"{len(named)} log directories have"
+    return (
+        f"{what} less room than {KEY}, and producers are refused there:"
+        f" {', '.join(named[:NAMED_MAX])}{more}; free some, or shorten retention: headrace topic"
+        " alter NAME -c retention.ms=…"
+    )
+
+
+def _mark(client: Client, broker: int) -> int | None:
+    """Return `log.dirs.free.bytes.min` of a broker; None: unset."""
+    (entry,) = run(describe_configs(client, BROKER_RESOURCE, str(broker), [KEY])) or [None]
+    return int(entry.value) if entry is not None and entry.value else None
 
 
 def failed_message(found: Sequence[Directory]) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from headrace.cli.cluster.directories import directories_of, failed_message
+from headrace.cli.cluster.directories import directories_of, failed_message, low_message
 from headrace.cli.cluster.view import Health, PartitionRow, health_of, rows_of
 from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.failure import EXIT_FAILED
@@ -23,7 +23,7 @@ class Reason(NamedTuple):
 
     code: str
     """For scripts: `no_controller`, `store_unanswered`, `brokers_missing`, `brokers_unanswered`,
-    `offline`, `under_replicated`, `under_min_isr` or `directories_failed`."""
+    `offline`, `under_replicated`, `under_min_isr`, `directories_failed` or `directories_low`."""
     message: str
 
 
@@ -173,8 +173,12 @@ def _of_refusals(rows: Sequence[PartitionRow]) -> Iterator[Reason]:
 
 
 def _of_directories(client: Client, known: Metadata) -> Sequence[Reason]:
-    message = failed_message([*directories_of(client, sorted(known.brokers))])
-    return [Reason("directories_failed", message)] if message else []
+    found = [*directories_of(client, sorted(known.brokers))]
+    messages = {
+        "directories_failed": failed_message(found),
+        "directories_low": low_message(client, found),
+    }
+    return [Reason(code, message) for code, message in messages.items() if message]
 
 
 def _of_partitions(

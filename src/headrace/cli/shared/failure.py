@@ -46,8 +46,11 @@ _ADVICE = {
     ErrorCode.NON_EMPTY_GROUP: "the group has members; stop them first",
     ErrorCode.MESSAGE_TOO_LARGE: "raise the topic's max.message.bytes or send a smaller record",
     ErrorCode.NOT_ENOUGH_REPLICAS: "fewer replicas are in sync than min.insync.replicas asks for",
-    ErrorCode.KAFKA_STORAGE_ERROR: "the records are damaged or the broker's disk failed: its own"
-    " log says which. To read on behind damaged ones: headrace consume -p PARTITION -o OFFSET",
+    ErrorCode.LEADER_NOT_AVAILABLE: "headrace cluster health says which broker is missing or which"
+    " log directory has failed",
+    ErrorCode.KAFKA_STORAGE_ERROR: "the broker's disk is full or has failed, or the records are"
+    " damaged: headrace cluster health, headrace disk and the broker's own log say which. To read"
+    " on behind damaged records: headrace consume -p PARTITION -o OFFSET",
     ErrorCode.INVALID_REPLICATION_FACTOR: "there are not that many brokers",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "see: headrace topic list",
     ErrorCode.GROUP_ID_NOT_FOUND: "see: headrace group list",

@@ -126,6 +126,18 @@ class LogKeys(RetentionKeys):
         ours=True,
     )
 
+    log_dirs_free_bytes_min: int | None = key(
+        Kind.LONG,
+        None,
+        "While a log directory's file system has less free space, its partitions refuse records of"
+        " producers (KAFKA_STORAGE_ERROR), before the disk is full and the directory fails; reads"
+        " go on, and producers too once there is room. Followers fetch nothing into it below half"
+        " of it. Unset: 50000000, or a tenth of the file system where that is less. 0: never.",
+        at_least=0,
+        mode=_DYNAMIC,
+        ours=True,
+    )
+
     # Flushes and checkpoints.
     log_flush_interval_messages = key(
         Kind.LONG,

@@ -7,16 +7,14 @@ import logging
 import math
 from collections.abc import Callable
 
+from headrace.broker.free_space import LOOK_SECONDS_MAX, LOOK_SECONDS_MIN, FreeSpaceMark
 from headrace.coordination.queues.messages.memory_use import MemoryUse
 from headrace.ports.deadlines import Deadlines
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS_MAX = 10.0
-LOOK_SECONDS_MIN = 0.1
-"""Between looks at the disk; also at the memory while it is short."""
-FILL_BYTES_PER_SECOND = 250_000_000
-"""How fast a disk may fill: the next look comes before it can have reached the bound."""
+__all__ = ["LOOK_SECONDS_MAX", "LOOK_SECONDS_MIN", "TELL_SECONDS", "ResourceAlarms"]
+
 TELL_SECONDS = 60.0
 """After the log was told that memory is short: where a disk does not keep up with who publishes,
 it is so again and again, for a fraction of a second each."""
@@ -39,10 +37,9 @@ class ResourceAlarms:
         when they may go on.
         """
         self._memory = memory
-        self._free_bytes = free_bytes
+        self._disk = FreeSpaceMark(free_bytes)
         self._disk_free_bytes_min = disk_free_bytes_min
         self._block = block
-        self._low_on_disk = False
         self._now = deadlines.clock.monotonic
         self._tell_from = -math.inf
         self._told = False
@@ -55,7 +52,7 @@ class ResourceAlarms:
     @property
     def reason(self) -> str | None:
         """What publishers are told; None: they may go on."""
-        found = ("disk" if self._low_on_disk else "", "memory" if self._memory.is_short else "")
+        found = ("disk" if self._disk.is_low else "", "memory" if self._memory.is_short else "")
         short = " & ".join(filter(None, found))
         return f"low on {short}" if short else None
 
@@ -90,22 +87,23 @@ class ResourceAlarms:
 
     def _look_at_disk(self) -> float:
         """Compare with the bound; returns the seconds after which to look again."""
-        least = self._disk_free_bytes_min
+        least, was_low = self._disk_free_bytes_min, self._disk.is_low
         try:
-            free = self._free_bytes()
+            wait = self._disk.look(least)
         except OSError as error:
             log.warning("cannot tell the free space of log.dirs (%s): looks again", error)
             return LOOK_SECONDS_MAX
-        if (free < least) is not self._low_on_disk:
-            self._low_on_disk = free < least
-            if self._low_on_disk:
+        if self._disk.is_low is not was_low:
+            if self._disk.is_low:
                 log.warning(
                     "a directory of log.dirs has %d bytes free, less than"
                     " amqp.disk.free.bytes.min=%d: who publishes by AMQP is held up until there is"
-                    " more", free, least,
+                    " more", self._disk.free, least,
                 )  # fmt: skip
             else:
-                log.info("the directories of log.dirs have %d bytes free: publishers go on", free)
+                log.info(
+                    "the directories of log.dirs have %d bytes free: publishers go on",
+                    self._disk.free,
+                )
             self._block(self.reason)
-        seconds = abs(free - least) / FILL_BYTES_PER_SECOND
-        return min(max(seconds, LOOK_SECONDS_MIN), LOOK_SECONDS_MAX)
+        return wait

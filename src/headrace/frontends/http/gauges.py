@@ -50,6 +50,11 @@ def register(broker: "Broker", coordinators: "Coordinators") -> None:
         lambda: sum(directory.fenced for directory in broker.directories),
     )
     metrics.gauge(
+        "headrace_log_directories_low",
+        "Log directories that refuse producers: less is free than log.dirs.free.bytes.min",
+        lambda: sum(bool(directory.context.low) for directory in broker.directories),
+    )
+    metrics.gauge(
         "headrace_log_damaged_batches_total",
         "Damaged batches that reads or the scrub have met",
         lambda: sum(directory.context.damaged for directory in broker.directories),

@@ -84,10 +84,18 @@ class Housekeeping:
             for log in waiting[:_SLICE_LOGS]:
                 duty(log)
             del waiting[:_SLICE_LOGS]
+            self._timers.pop("slice", None)
             if waiting and not self._directory.fenced:
                 self._timers[name] = self._directory.clock.call_later(0, next_slice)
 
         next_slice()
+
+    def make_room(self) -> None:
+        """Apply retention soon, and remove what was deleted before without waiting for its time."""
+        self._removals = [(0.0, number, removal) for _, number, removal in sorted(self._removals)]
+        self._arm()
+        if "slice" not in self._timers:
+            self.retain_soon()
 
     def _retain(self, log: Log) -> None:
         directory = self._directory
@@ -115,8 +123,10 @@ class Housekeeping:
     # --- removals ----------------------------------------------------------------------------
 
     def remove_later(self, delay_ms: int, removal: Callable[[], None]) -> None:
-        """Run `removal` after `delay_ms`, when no flush holds its files."""
+        """Run `removal` after `delay_ms`, when no flush holds its files; at once on a low disk."""
         self._sequence += 1
+        if self._directory.context.low:
+            delay_ms = 0
         due = self._directory.clock.monotonic() + delay_ms / 1000
         heappush(self._removals, (due, self._sequence, removal))
         if self._removals[0][1] == self._sequence:

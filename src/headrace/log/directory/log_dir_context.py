@@ -67,6 +67,10 @@ class LogDirContext(Generic[LogT]):
     """Who still wants which records: asked before any go."""
     failure: StorageError | None = None
     """Why the directory is fenced; None while it works."""
+    low: str = ""
+    """Why clients' records are refused while the file system is short of room; empty: it is not."""
+    full: bool = False
+    """Whether followers fetch nothing into the directory either, for there is hardly any room."""
     unsynced: list[str] = field(default_factory=list)
     """Files that recovery takes for flushed and that may be in the page cache only yet."""
     damaged: int = 0

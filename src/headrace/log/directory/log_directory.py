@@ -343,6 +343,10 @@ class LogDirectory:
         """Apply retention to every log, now."""
         self._housekeeping.retain_all()
 
+    def make_room(self) -> None:
+        """Apply retention to every log soon, and remove deleted files without their delay."""
+        self._housekeeping.make_room()
+
     def checkpoint(self, done: Callable[[bool], None] | None = None) -> None:
         """Write the checkpoints that have changed, off the thread. See `Checkpoints.write_soon`."""
         if self.bounds.changed and not self.fenced:

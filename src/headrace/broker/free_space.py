@@ -1,0 +1,150 @@
+"""Marks of free disk space: producers are refused before a file system is full.
+
+Below `log.dirs.free.bytes.min` a log directory takes no records from clients: a full disk would
+fence it, and it would take nothing until a restart. Reads, commits and transactions go on.
+Followers go on down to half of it, so that they are not the first to leave the ISR. Retention runs
+at once, removes what it deletes without delay, and is repeated until there is room.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.config.broker import BrokerConfig
+from headrace.config.free_space import free_bytes_min
+from headrace.log.directory import reserve
+from headrace.log.directory.log_directory import LogDirectory
+from headrace.ports.clock import Clock
+from headrace.ports.disk import Disk
+
+if TYPE_CHECKING:
+    from headrace.ports.clock import Timer
+
+_logger = logging.getLogger(__name__)
+LOOK_SECONDS_MAX = 10.0
+LOOK_SECONDS_MIN = 0.1
+"""Between two looks at a file system."""
+FILL_BYTES_PER_SECOND = 250_000_000
+"""How fast a disk may fill: the next look comes before it can have reached the mark."""
+
+
+class FreeSpaceMark:
+    """One mark: whether what is free lies below it. The caller has the timer."""
+
+    def __init__(self, free_bytes: Callable[[], int]) -> None:
+        """`free_bytes` may raise OSError."""
+        self._free_bytes = free_bytes
+        self.is_low = False
+        self.free = 0
+        """Bytes, at the last look."""
+        self.acted_at = -math.inf
+        """When something was last done about it, in monotonic seconds."""
+
+    def look(self, least: int) -> float:
+        """Compare with `least`; returns the seconds after which to look again. OSError."""
+        self.free = self._free_bytes()
+        self.is_low = self.free < least
+        seconds = abs(self.free - least) / FILL_BYTES_PER_SECOND
+        return min(max(seconds, LOOK_SECONDS_MIN), LOOK_SECONDS_MAX)
+
+
+class FreeSpace:
+    """The marks of a broker's log directories. On the deciding thread."""
+
+    def __init__(
+        self,
+        directories: Sequence[LogDirectory],
+        clock: Clock,
+        disk: Disk,
+        config: Callable[[], BrokerConfig],
+    ) -> None:
+        """`config`: the present settings."""
+        self._clock = clock
+        self._disk = disk
+        self._config = config
+        self._marks = [
+            (directory, FreeSpaceMark(partial(disk.free_bytes, directory.path)))
+            for directory in directories
+        ]
+        self._timer: Timer | None = None
+        self._is_near = False
+        """Whether a pass of requests may fill what is left above a mark before the next look."""
+
+    def start(self) -> None:
+        """Look now, and from now on."""
+        self.stop()
+        waits = [self._look(*each) for each in self._marks if not each[0].fenced]
+        if waits:
+            self._is_near = min(waits) <= LOOK_SECONDS_MIN
+            self._timer = self._clock.call_later(min(waits), self.start)
+
+    def wrote(self) -> None:
+        """Look again if the writes of a pass of requests may have come below a mark."""
+        if self._is_near:
+            self.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._is_near = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def least(self, directory: LogDirectory) -> int:
+        """Return the mark of a directory in bytes; 0: none. OSError."""
+        configured = self._config().log_dirs_free_bytes_min
+        total = self._disk.total_bytes(directory.path) if configured is None else 0
+        return free_bytes_min(configured, total)
+
+    def _look(self, directory: LogDirectory, mark: FreeSpaceMark) -> float:
+        context = directory.context
+        try:
+            least = self.least(directory)
+            wait = mark.look(least)
+        except OSError as error:
+            _logger.warning("%s: its free space is not known: %s", directory.path, error)
+            return LOOK_SECONDS_MAX
+        context.full = mark.free < least // 2
+        was_low, context.low = bool(context.low), ""
+        if mark.is_low:
+            context.low = (
+                f"log directory {directory.path} has {mark.free} bytes free, less than"
+                f" log.dirs.free.bytes.min={least}; it takes records again once there is room"
+            )
+        self._report(directory, mark, least, was_low=was_low)
+        self._act(directory, mark, least, was_low=was_low)
+        return wait
+
+    def _act(
+        self, directory: LogDirectory, mark: FreeSpaceMark, least: int, *, was_low: bool
+    ) -> None:
+        """Make room below the mark; not far above it, have the reserve of the next start there."""
+        now = self._clock.monotonic()
+        is_due = now - mark.acted_at >= LOOK_SECONDS_MAX or (mark.is_low and not was_low)
+        if not is_due or mark.free >= 2 * least:
+            return
+        mark.acted_at = now
+        if mark.is_low:
+            directory.make_room()
+        else:
+            self._disk.run(partial(reserve.make, self._disk, directory.path), _made)
+
+    def _report(
+        self, directory: LogDirectory, mark: FreeSpaceMark, least: int, *, was_low: bool
+    ) -> None:
+        if mark.is_low and not was_low:
+            _logger.error(
+                "%s: %d bytes are free, less than log.dirs.free.bytes.min=%d: producers are refused"
+                " (KAFKA_STORAGE_ERROR), reads go on; retention runs now. Free some room, or"
+                " shorten retention: headrace topic alter NAME -c retention.ms=…",
+                directory.path, mark.free, least,
+            )  # fmt: skip
+        elif was_low and not mark.is_low:
+            _logger.warning("%s: %d bytes are free: producers go on", directory.path, mark.free)
+
+
+def _made(result: BaseException | None) -> None:
+    if isinstance(result, BaseException):
+        raise result
