@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
+from headrace.log import file_names
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.ports.disk import Disk
@@ -35,8 +36,13 @@ def write_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def read_offsets(content: bytes, path: str) -> dict[TopicPartition, Offset]:
-    """Read an `…-offset-checkpoint`; CorruptLogError where it is none."""
+    """Read an `…-offset-checkpoint`; CorruptLogError where it is none.
+
+    Kafka makes the cleaner's as an empty file, and fills it after its first compaction.
+    """
     found: dict[TopicPartition, Offset] = {}
+    if not content and path.endswith(f"/{file_names.CLEANER_OFFSETS}"):
+        return found
     for fields in _checkpoint_lines(content, path, fields=3):
         topic, partition, offset = fields
         found[TopicPartition(topic, _int(partition, path))] = Offset(_int(offset, path))

@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.log import file_names, text_files
+from headrace.log.compaction.cleaner_checkpoint import CleanerOffsets
 from headrace.log.directory.durable_read_bounds import NAME
 from headrace.log.directory.log_directory import AT_REST_EVERY
 from headrace.log.directory.unchanged_logs import FILE_NAME
+from headrace.logtools.verify import Report, verify_path
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.testing.disk import SimDisk, SimFile
-from tests.support.log import PLACE, TOPIC_ID, World, append, content, values
+from tests.support.log import PLACE, TOPIC_ID, World, append, content, overwrite, values
 
 if TYPE_CHECKING:
     from headrace.log.log import Log
@@ -249,3 +251,22 @@ def test_logs_at_rest_are_noted_with_every_twelfth_checkpoint_of_a_directory_at_
     for _ in range(AT_REST_EVERY):
         world.directory.checkpoint()
     assert not world.directory.at_rest.writing, "it is closed"
+
+
+@pytest.mark.parametrize("name", [file_names.CLEANER_OFFSETS, file_names.RECOVERY_POINTS])
+def test_an_empty_checkpoint_of_kafkas_cleaner_is_no_damage(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+    flushed(world, 2)
+    world.directory.close()
+    overwrite(world.disk, f"/data/{name}", b"")
+    report = Report()
+    verify_path(world.disk, "/data", report)
+    world.start()
+    CleanerOffsets(world.disk, "/data").read()
+    is_cleaners = name == file_names.CLEANER_OFFSETS
+    assert report.sound is is_cleaners
+    assert not is_cleaners or caplog.messages == []
+    assert world.directory.checkpoints.lost(name) is not is_cleaners
+    world.close()

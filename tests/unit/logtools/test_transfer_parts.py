@@ -135,6 +135,21 @@ def test_commits_are_rewritten_with_their_indexes_and_what_is_no_commit_stays() 
     assert disk.open_files == 0
 
 
+@pytest.mark.parametrize(
+    ("topic", "remedy"),
+    [
+        ("t", "or leave it out here with --topic"),
+        ("__consumer_offsets", "leave the consumer groups' offsets out here with --no-offsets"),
+        ("__transaction_state", "name a new directory"),
+    ],
+)
+def test_a_partition_with_records_there_is_refused_with_what_helps(topic: str, remedy: str) -> None:
+    disk = written()
+    disk.rename(PATH, f"/data/{topic}-0")
+    with pytest.raises(TransferError, match=f"{topic}-0: holds records already; .*{remedy}"):
+        check_room(disk, "/data", {TopicPartition(topic, 0): PATH})
+
+
 def test_only_a_partition_without_records_makes_room() -> None:
     disk = written()
     assert empty_partitions(disk, "/data") == {}

@@ -11,7 +11,7 @@ from headrace.logtools.verify import Report, verify_partition
 from headrace.logtools.verify.directory import Checkpoints, partitions_in
 from headrace.logtools.verify.partition import segment_files
 from headrace.model.errors import HeadraceError
-from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
+from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from headrace.ports.clock import Random
 from headrace.ports.disk import Disk
 
@@ -50,10 +50,12 @@ def check_room(disk: Disk, target: str, places: Places) -> None:
     empty = empty_partitions(disk, target)
     for place in places:
         if place in present and place not in empty:
-            raise TransferError(
-                f"{present[place]}: holds records already; delete that topic there first, or leave "
-                "it out here with --topic"
-            )
+            remedy = "delete that topic there first, or leave it out here with --topic"
+            if place.topic == OFFSETS_TOPIC:
+                remedy = "leave the consumer groups' offsets out here with --no-offsets"
+            elif place.topic == TRANSACTIONS_TOPIC:
+                remedy = "transactions of two brokers are not merged: name a new directory"
+            raise TransferError(f"{present[place]}: holds records already; {remedy}")
 
 
 @dataclass(slots=True)
