@@ -28,7 +28,8 @@ app.command(
 app.command(
     "headrace.cli.broker.dev:dev",
     help="Run a cluster for trying out, all brokers in this process, until Ctrl-C.\n\nOn this"
-    " machine only, without ZooKeeper. For example: headrace dev --brokers 3 --data ./trial",
+    " machine only; without ZooKeeper, unless --processes is given.\n\nFor example: headrace dev"
+    " --brokers 3 --data ./trial; headrace dev --processes 3",
 )
 app.command(
     "headrace.cli.broker.stop:stop",

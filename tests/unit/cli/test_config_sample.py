@@ -9,6 +9,11 @@ from headrace.cli.main import run as command
 from headrace.config.broker import load
 from headrace.config.definitions import BROKER
 
+EXAMPLES = {
+    "listeners", "advertised.listeners", "log.dirs", "amqp.guest", "broker.id", "zookeeper.connect",
+    "metrics.listener", "log.retention.hours",
+}  # fmt: skip
+"""Keys whose lines are examples, not defaults."""
 ROOT = Path(__file__).parents[3]
 
 
@@ -29,8 +34,7 @@ def test_every_line_of_the_sample_is_a_setting_that_is_taken(
         _, warnings = load(setting)
         assert not [warning for warning in warnings if warning.startswith(name)], setting
         default = BROKER[name].default
-        if name not in {"listeners", "advertised.listeners", "log.dirs", "amqp.guest", "broker.id",
-                        "zookeeper.connect", "metrics.listener", "log.retention.hours"}:  # fmt: skip
+        if name not in EXAMPLES:
             assert value == str(default).lower(), setting
 
 

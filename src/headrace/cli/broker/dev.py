@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from headrace.cli.broker import banner
+from headrace.cli.broker.dev_processes import run_processes
 from headrace.cli.broker.start import PAIR_FLAGS, QUIET_FLAGS, parse_pairs
 from headrace.cli.shared.failure import EXIT_FAILED, CommandError, UsageError
 from headrace.cli.shared.output import counted, note
@@ -45,6 +46,13 @@ def dev(
     brokers: Annotated[
         int | None,
         Parameter(help=f"How many brokers: 1 to {BROKERS_MAX}, {BROKERS} if you do not say."),
+    ] = None,
+    processes: Annotated[
+        int | None,
+        Parameter(
+            help="So many brokers in processes of their own, to be killed and paused, and a"
+            " ZooKeeper for them from pyspark's jars, in place of --brokers."
+        ),
     ] = None,
     port: Annotated[
         int,
@@ -83,7 +91,8 @@ def dev(
 ) -> int:
     """Run a cluster for trying out, all brokers in this process, until Ctrl-C.
 
-    On this machine only, without ZooKeeper. For example: headrace dev --brokers 3 --data ./trial
+    On this machine only; without ZooKeeper, unless --processes is given. For example: headrace dev
+    --brokers 3 --data ./trial; headrace dev --processes 3
     """
     with ExitStack() as undo:
         if data is None:
@@ -92,6 +101,13 @@ def dev(
         else:
             place = data
             check_place(place)
+        if processes is not None:
+            if brokers is not None or amqp_port is not None:
+                raise UsageError("--processes takes no --brokers and no --amqp-port")
+            given = {"log.level": log_level, "log.format": log_format, **parse_pairs(pairs)}
+            _refuse_own(given)
+            _lock(place, undo)
+            return run_processes(processes, place, port, given, quiet=quiet)
         count = how_many(brokers, kept(place))
         given = {"log.level": log_level, "log.format": log_format, **parse_pairs(pairs)}
         configs = configs_of(place, count, port, given, amqp_port)
@@ -137,9 +153,7 @@ def configs_of(
 
     `amqp_port`: of the first broker's listener of AMQP; None: RabbitMQ's own, where it is free.
     """
-    own = sorted(OURS & given.keys())
-    if own:
-        raise UsageError(f"--set {own[0]}: each of the brokers has its own, it cannot be set here")
+    _refuse_own(given)
     if not 0 <= port <= PORT_MAX + 1 - count:
         raise UsageError(
             f"--port {port}: must be 1 to {PORT_MAX + 1 - count} for {counted(count, 'broker')}, or"
@@ -178,6 +192,13 @@ def configs_of(
         if not warning.startswith("default.replication.factor="):  # there are several brokers
             note(f"headrace: warning: {warning}")
     return configs
+
+
+def _refuse_own(given: Mapping[str, str]) -> None:
+    """Raise UsageError where a setting is given to all brokers that each has of its own."""
+    own = sorted(OURS & given.keys())
+    if own:
+        raise UsageError(f"--set {own[0]}: each of the brokers has its own, it cannot be set here")
 
 
 def amqp_listener(port: int, amqp_port: int | None) -> str | None:

@@ -1,0 +1,168 @@
+"""`headrace dev --processes N`: brokers in processes of their own, and a ZooKeeper for them.
+
+The ZooKeeper is the one in pyspark's jars, for trying out: one server, on this machine only.
+Brokers can be killed and paused one by one, as in production.
+"""
+
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from headrace.cli.shared.failure import EXIT_FAILED, CommandError, UsageError
+from headrace.cli.shared.output import note, print_table
+
+HOST = "127.0.0.1"
+PROCESSES_MAX = 9
+START_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 30.0
+_MAIN = "org.apache.zookeeper.server.ZooKeeperServerMain"
+_ANOTHER = (
+    "start one (docker run -p 2181:2181 zookeeper:3.9) and brokers with"
+    " headrace serve --set zookeeper.connect=127.0.0.1:2181; headrace dev --brokers 3 needs none"
+)
+
+
+class ZooKeeperFiles(NamedTuple):
+    """What a ZooKeeper is started with."""
+
+    java: str
+    jars: str
+
+
+def find_zookeeper() -> ZooKeeperFiles:
+    """Return the Java and the jars of a ZooKeeper; CommandError says in one line how to get one."""
+    spec = importlib.util.find_spec("pyspark")  # found, not imported: that takes a while
+    jars = None if spec is None or spec.origin is None else Path(spec.origin).parent / "jars"
+    if jars is None or not any(jars.glob("zookeeper-[0-9]*.jar")):
+        raise CommandError(f"--processes: there is no ZooKeeper in pyspark's jars: {_ANOTHER}")
+    from headrace.model.errors import HeadraceError
+    from headrace.spark.java import find_java
+
+    try:
+        java = find_java()
+    except HeadraceError as error:
+        raise CommandError(f"--processes: ZooKeeper needs Java ({error}): {_ANOTHER}") from None
+    return ZooKeeperFiles(str(java.home / "bin" / "java"), f"{jars}/*")
+
+
+def run_processes(
+    count: int, place: Path, port: int, given: Mapping[str, str], *, quiet: bool
+) -> int:
+    """Run a ZooKeeper and `count` brokers until Ctrl-C. CommandError, UsageError."""
+    if not 1 <= count <= PROCESSES_MAX:
+        raise UsageError(f"--processes {count}: must be 1 to {PROCESSES_MAX}")
+    found = find_zookeeper()
+    with ExitStack() as undo:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        address, zookeeper = _start_zookeeper(found, place)
+        undo.callback(_end, [zookeeper])
+        ports = [port + number if port else _free_port() for number in range(count)]
+        brokers = [
+            _start_broker(number, ports[number - 1], address, place, count, given)
+            for number in range(1, count + 1)
+        ]
+        undo.callback(_end, brokers)
+        for number, broker in enumerate(brokers):
+            _await(ports[number], broker, f"broker {number + 1}")
+        if not quiet:
+            rows = [
+                [str(number), f"{HOST}:{ports[number - 1]}", broker.pid]
+                for number, broker in enumerate(brokers, 1)
+            ]
+            print_table(
+                ["BROKER", "ADDRESS", "PID"], [*rows, ["ZooKeeper", address, zookeeper.pid]]
+            )
+            note("kill -9 PID kills a broker, kill -STOP and -CONT pause it; Ctrl-C ends all")
+        try:
+            while any(broker.poll() is None for broker in brokers):
+                time.sleep(0.2)
+        except KeyboardInterrupt:
+            return 0
+    raise CommandError("all brokers have ended", EXIT_FAILED)
+
+
+def _start_zookeeper(found: ZooKeeperFiles, place: Path) -> "tuple[str, subprocess.Popen[bytes]]":
+    port = _free_port()
+    data = place / "zookeeper"
+    data.mkdir(parents=True, exist_ok=True)
+    configuration = data / "zoo.cfg"
+    configuration.write_text(
+        f"tickTime=2000\ndataDir={data}\nclientPort={port}\nclientPortAddress={HOST}\n"
+        "admin.enableServer=false\nmaxClientCnxns=0\n"
+    )
+    words = [found.java, "-Xmx128m", "-cp", found.jars, _MAIN, str(configuration)]
+    with (place / "zookeeper.log").open("ab") as out:
+        process = _started(words, out.fileno())
+    _await(port, process, f"ZooKeeper (its log is {place / 'zookeeper.log'})")
+    return f"{HOST}:{port}", process
+
+
+def _start_broker(
+    number: int, port: int, zookeeper: str, place: Path, count: int, given: Mapping[str, str]
+) -> "subprocess.Popen[bytes]":
+    copies = str(min(3, count))
+    settings = {
+        "zookeeper.connect": zookeeper,
+        "zookeeper.session.timeout.ms": "6000",  # a killed broker is missed after so long
+        "broker.id": str(number),
+        "listeners": f"PLAINTEXT://{HOST}:{port}",
+        "log.dirs": str(place / f"broker{number}"),
+        "default.replication.factor": copies,
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
+        **given,
+    }
+    words = [sys.executable, "-m", "headrace.cli.main", "serve", "-q"]
+    for key, value in settings.items():
+        words += ["--set", f"{key}={value}"]
+    return _started(words, None)
+
+
+def _started(words: Sequence[str], out: int | None) -> "subprocess.Popen[bytes]":
+    # A group of its own: Ctrl-C is for this process, which ends the others in their order.
+    return subprocess.Popen(  # noqa: S603 - our own words
+        words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+    )
+
+
+def _await(port: int, process: "subprocess.Popen[bytes]", what: str) -> None:
+    """Return once `port` is listened on; CommandError where the process ends before that."""
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            socket.create_connection((HOST, port), timeout=1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise CommandError(f"{what} does not start")
+
+
+def _end(processes: "Sequence[subprocess.Popen[bytes]]") -> None:
+    """Stop processes, paused ones too; those that do not end in time are killed."""
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
+            os.kill(process.pid, signal.SIGCONT)
+    deadline = time.monotonic() + STOP_SECONDS_MAX
+    for process in processes:
+        try:
+            process.wait(max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        found: int = free.getsockname()[1]
+        return found
