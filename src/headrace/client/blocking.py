@@ -100,7 +100,7 @@ class BlockingLink:
         (size,) = _LENGTH.unpack(head)
         if not 4 <= size <= RESPONSE_BYTES_MAX:
             self.close()
-            raise unreadable_answer(self._address, head)
+            raise unreadable_answer(self._address, bytes(head))
         frame = self._read(size, deadline)
         self._waiting.popleft().arrived(memoryview(frame))
         if self._retiring:

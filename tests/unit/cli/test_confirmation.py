@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.shared import confirmation
 from headrace.testing import BrokerThread
 from tests.support.cli_kit import Says, sayer
 
@@ -55,13 +54,13 @@ def test_deleting_asks_on_a_terminal_alone(
         secret = tmp_path / "secret"
         secret.write_text("a long password\n")
         says("user", "create", "alice", "--password-file", str(secret))
-    monkeypatch.setattr(confirmation.sys, "stdin", _Terminal("n\n"))
+    monkeypatch.setattr("sys.stdin", _Terminal("n\n"))
     code, _, told = says(*verb.split())
     assert question in told
     assert code == 1
     assert "nothing was changed" in told
     for more, stdin in (["--yes"], _Terminal("n\n")), ([], _Terminal("", terminal=False)):
-        monkeypatch.setattr(confirmation.sys, "stdin", stdin)
+        monkeypatch.setattr("sys.stdin", stdin)
         _, _, told = says(*verb.split(), *more)
         assert question not in told
         assert "nothing was changed" not in told

@@ -50,7 +50,8 @@ def broker() -> Iterator[BrokerThread]:
 
 
 def test_a_rebalance_commits_once_and_forgets_lost_partitions(broker: BrokerThread) -> None:
-    member, printed = RebalancedMember(), {}
+    member = RebalancedMember()
+    printed: dict[TopicPartition, int] = {}
     options = ReadOptions(Place("time", EARLIEST), frozenset(), "g", False, False)
     with connect(broker.bootstrap) as client:
         reader = Reader(client, ["t"], options)

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from headrace.cli.broker import dev_processes
 from headrace.cli.main import run as command
 from headrace.spark import java
 from headrace.spark.errors import SourceError
@@ -26,7 +25,7 @@ def test_one_line_says_how_to_get_a_zookeeper(
     if missing == "java":
         (tmp_path / "jars" / "zookeeper-3.9.5.jar").touch()
     found = None if missing == "pyspark" else spec_of(tmp_path)
-    monkeypatch.setattr(dev_processes.importlib.util, "find_spec", lambda name: found)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: found)
 
     def no_java() -> None:
         raise SourceError("there is no Java")

@@ -393,14 +393,3 @@ def test_an_error_that_ends_shipping_is_followed_by_the_summary(
     error, summary = capsys.readouterr().err.splitlines()[-2:]
     assert error.startswith("headrace: ")
     assert "0 lines shipped, 2 not shipped" in summary
-
-
-def test_unread_whole_lines_are_counted_as_not_shipped(place: Place) -> None:
-    place.write("one\ntwo\nthr")
-    shipper = place.shipper()
-    shipper.stop()
-    shipper.run()
-    assert shipper.unacknowledged == 0
-    assert shipper.summary().endswith(
-        ": 0 lines shipped, 2 not shipped; the next start begins with them"
-    )

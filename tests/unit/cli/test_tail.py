@@ -295,3 +295,14 @@ def test_an_endless_line_at_the_end_of_a_renamed_file_is_passed_over_aloud(
     assert reader.read() == ["b"]
     assert len(reader.warnings) == 1
     assert f"passed over a line of more than {LINE_BYTES_MAX} bytes" in reader.warnings[0]
+
+
+def test_whole_lines_that_were_not_handed_out_are_counted(tmp_path: Path) -> None:
+    file = tmp_path / "a.log"
+    file.write_text("one\ntwo\nthr")
+    tail = Tail(file, None, from_end=False, warn=lambda text: None)
+    assert tail.lines_left() == 2
+    assert tail.lines() == [b"one", b"two"]
+    assert tail.lines_left() == 0
+    tail.close()
+    assert tail.lines_left() == 0

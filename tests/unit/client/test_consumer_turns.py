@@ -56,7 +56,9 @@ class HandClient(Client):
     async def broker(self, broker_id: int) -> Any:
         return broker_id
 
-    async def ask(self, link: Any, call: Any, *, wait_seconds: float = 0.0) -> Any:
+    async def ask(
+        self, link: Any, call: Any, *, wait_seconds: float = 0.0, seconds: float | None = None
+    ) -> Any:
         if call.key == ApiKey.LIST_OFFSETS:
             self.resets.append((link, call.request.topics))
             ((topic, parts),) = call.request.topics

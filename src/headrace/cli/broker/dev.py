@@ -40,6 +40,21 @@ OURS = frozenset(
 """Settings that each broker needs for itself."""
 _BROKER = re.compile(r"broker([1-9])")
 
+Processes = Annotated[
+    int | None,
+    Parameter(
+        help="So many brokers in processes of their own, to be killed and paused, and a"
+        " ZooKeeper for them from pyspark's jars, in place of --brokers."
+    ),
+]
+AmqpPort = Annotated[
+    int | None,
+    Parameter(
+        help="Where the first broker takes RabbitMQ's clients, with their user guest; 0: a free"
+        " port. Default: 5672 where that is free, with --port 0 a free one.",
+    ),
+]
+
 
 def dev(
     *,
@@ -47,13 +62,7 @@ def dev(
         int | None,
         Parameter(help=f"How many brokers: 1 to {BROKERS_MAX}, {BROKERS} if you do not say."),
     ] = None,
-    processes: Annotated[
-        int | None,
-        Parameter(
-            help="So many brokers in processes of their own, to be killed and paused, and a"
-            " ZooKeeper for them from pyspark's jars, in place of --brokers."
-        ),
-    ] = None,
+    processes: Processes = None,
     port: Annotated[
         int,
         Parameter(
@@ -62,13 +71,7 @@ def dev(
             help="The first broker's port, the others have those behind it; 0: free ones.",
         ),
     ] = PORT,
-    amqp_port: Annotated[
-        int | None,
-        Parameter(
-            help="Where the first broker takes RabbitMQ's clients, with their user guest; 0: a free"
-            " port. Default: 5672 where that is free, with --port 0 a free one.",
-        ),
-    ] = None,
+    amqp_port: AmqpPort = None,
     data: Annotated[
         Path | None,
         Parameter(help="Where to keep topics and records for the next time; else they go."),
@@ -101,15 +104,14 @@ def dev(
         else:
             place = data
             check_place(place)
+        given = {"log.level": log_level, "log.format": log_format, **parse_pairs(pairs)}
         if processes is not None:
             if brokers is not None or amqp_port is not None:
                 raise UsageError("--processes takes no --brokers and no --amqp-port")
-            given = {"log.level": log_level, "log.format": log_format, **parse_pairs(pairs)}
             _refuse_own(given)
             _lock(place, undo)
             return run_processes(processes, place, port, given, quiet=quiet)
         count = how_many(brokers, kept(place))
-        given = {"log.level": log_level, "log.format": log_format, **parse_pairs(pairs)}
         configs = configs_of(place, count, port, given, amqp_port)
         _lock(place, undo)
         return _run(configs, place, keeps=data is not None, quiet=quiet)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from headrace.cli.shared.failure import EXIT_FAILED, CommandError, UsageError
-from headrace.cli.shared.output import note, print_table
+from headrace.cli.shared.output import Cell, note, print_table
 
 HOST = "127.0.0.1"
 PROCESSES_MAX = 9
@@ -73,7 +73,7 @@ def run_processes(
         for number, broker in enumerate(brokers):
             _await(ports[number], broker, f"broker {number + 1}")
         if not quiet:
-            rows = [
+            rows: list[list[Cell]] = [
                 [str(number), f"{HOST}:{ports[number - 1]}", broker.pid]
                 for number, broker in enumerate(brokers, 1)
             ]

@@ -21,10 +21,10 @@ from headrace.log.text_files import encode_uuid
 from headrace.model.errors import BEING_DELETED, ApiError, ErrorCode
 from headrace.model.nouns import (
     OFFSETS_TOPIC,
-    QUEUE_TOPIC_PREFIX,
     SHARE_STATE_TOPIC,
     TRANSACTIONS_TOPIC,
     TopicPartition,
+    is_queue_topic,
 )
 
 app = App(
@@ -153,12 +153,10 @@ def list_(
             ]
         )
         return
-    queues = sum(name.startswith(QUEUE_TOPIC_PREFIX) for name in topics)
-    if queues and not internal and not names:
+    if queues := 0 if internal or names else sum(map(is_queue_topic, topics)):
         note(f"{counted(queues, 'topic')} of AMQP's queues not listed: --internal lists them")
     if not shown:
-        note("no topics; create one with: headrace topic create NAME")
-        return
+        return note("no topics; create one with: headrace topic create NAME")
     print_table(
         ["TOPIC", "PARTITIONS", "REPLICAS"],
         [[topic.name, len(topic.partitions), _replicas(topic)] for topic in shown],
@@ -351,8 +349,8 @@ def delete(
 ) -> int:
     """Delete topics with all their records; it asks on a terminal, and always with -r.
 
-    Internal topics are never chosen by -r. For example: headrace topic delete orders orders-retry
-    --if-exists; headrace topic delete -r 'trial-.*' --yes
+    -r chooses no internal topic. For example: headrace topic delete orders; headrace topic delete
+    -r 'trial-.*' --yes
     """
     wanted = _needed(names + topic)
     with cluster.client() as client:
@@ -360,8 +358,7 @@ def delete(
         if regex:
             wanted = confirmed_matching("Delete", wanted, _own(known), yes=yes)
         else:
-            question = f"Delete {' and '.join(wanted)} with all records?"
-            confirm_on_terminal(question, yes=yes)
+            confirm_on_terminal(f"Delete {' and '.join(wanted)} with all records?", yes=yes)
 
         def act(name: str) -> tuple[bool, str]:
             if if_exists and name not in known.topics:

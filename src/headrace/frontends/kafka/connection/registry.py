@@ -112,32 +112,32 @@ APIS: tuple[Api, ...] = (
         "tests/unit/frontends/test_admin_apis.py"
         "::test_create_partitions_grows_and_refuses"),
     Api(ApiKey.CREATE_DELEGATION_TOKEN, "security", 1, 3, proof=
-        "tests/unit/frontends/test_admin_security.py"
-        "::test_nobody_is_given_a_delegation_token"),
+        "tests/unit/frontends/test_delegation_tokens.py"
+        "::test_a_token_is_made_described_renewed_and_ended"),
     Api(ApiKey.RENEW_DELEGATION_TOKEN, "security", 1, 2, proof=
-        "tests/unit/frontends/test_admin_security.py"
-        "::test_nobody_is_given_a_delegation_token"),
+        "tests/unit/frontends/test_delegation_tokens.py"
+        "::test_a_token_is_made_described_renewed_and_ended"),
     Api(ApiKey.EXPIRE_DELEGATION_TOKEN, "security", 1, 2, proof=
-        "tests/unit/frontends/test_admin_security.py"
-        "::test_nobody_is_given_a_delegation_token"),
+        "tests/unit/frontends/test_delegation_tokens.py"
+        "::test_a_token_is_made_described_renewed_and_ended"),
     Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, "security", 1, 3, proof=
-        "tests/unit/frontends/test_admin_security.py"
-        "::test_nobody_is_given_a_delegation_token"),
+        "tests/unit/frontends/test_delegation_tokens.py"
+        "::test_a_token_is_made_described_renewed_and_ended"),
     Api(ApiKey.DELETE_GROUPS, "groups", 0, 2, proof=
         "tests/unit/frontends/test_groups_apis.py"
         "::test_delete_groups_in_every_version"),
     Api(ApiKey.ELECT_LEADERS, "admin", 0, 2, proof=
-        "tests/unit/frontends/test_admin_entities.py"
-        "::test_one_broker_needs_no_election"),
+        "tests/unit/frontends/test_replica_apis.py"
+        "::test_partitions_of_one_topic_are_answered_together_in_the_order_asked"),
     Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "admin", 0, 1, proof=
         "tests/unit/frontends/test_admin_settings.py"
         "::test_incremental_alter_configs_changes_single_keys"),
     Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "admin", 0, 1, proof=
-        "tests/unit/frontends/test_admin_security.py"
-        "::test_replicas_stay_where_they_are"),
+        "tests/cluster/test_reassignment.py"
+        "::test_partitions_move_wholly_to_other_brokers_under_load_and_leave_nothing_behind"),
     Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, "admin", 0, 0, proof=
-        "tests/unit/frontends/test_admin_security.py"
-        "::test_replicas_stay_where_they_are"),
+        "tests/cluster/test_reassignment.py"
+        "::test_partitions_move_wholly_to_other_brokers_under_load_and_leave_nothing_behind"),
     Api(ApiKey.OFFSET_DELETE, "groups", 0, 0, proof=
         "tests/unit/frontends/test_group_offsets_apis.py"
         "::test_offset_delete_answers_for_each_partition_and_for_the_group"),
