@@ -153,7 +153,10 @@ def test_an_election_that_fails_gives_no_advice_for_readers(
     ("error", "advice"),
     [
         (ApiError(ErrorCode.NOT_CONTROLLER, f"{STORE_UNANSWERED} 1 since now"), "that ZooKeeper"),
-        (ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, BEING_DELETED), "headrace cluster health"),
+        (
+            ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic t: {BEING_DELETED}"),
+            "headrace cluster health",
+        ),
         (ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 't' already exists."), "--if-not-exists"),
     ],
 )

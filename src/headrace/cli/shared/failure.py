@@ -123,7 +123,7 @@ def refusal_of(error: ApiError) -> str:
 def _advice(error: ApiError) -> str | None:
     if error.message and error.message.startswith(STORE_UNANSWERED):
         return "check that ZooKeeper runs and that the broker reaches it"
-    if error.message == BEING_DELETED:
+    if error.message and BEING_DELETED in error.message:
         return "it is gone once every broker that holds it is back: headrace cluster health"
     return _ADVICE.get(error.code)
 
