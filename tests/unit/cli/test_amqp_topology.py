@@ -274,3 +274,15 @@ def test_what_the_command_declared_is_there_after_a_restart(
         _, exchanges, bindings = listed(broker)
         assert [row["name"] for row in exchanges if row["name"]] == ["inner"]
         assert [row["source"] for row in bindings] == [""]
+
+
+def test_topic_of_a_queue_is_listed_with_internal_topics_only(
+    asked: Asked, connection: Any
+) -> None:
+    channel = connection.channel()
+    channel.queue_declare("orders", durable=True)
+    channel.confirm_delivery()
+    channel.basic_publish("", "orders", b"m", pika.BasicProperties(delivery_mode=2))
+    assert asked("topic list")[1] == []
+    listed = asked("topic list", "--internal")[1]
+    assert [row["topic"] for row in listed] == ["__amqp.queue.orders"]

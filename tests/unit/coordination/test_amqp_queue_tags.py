@@ -104,6 +104,18 @@ def test_a_closed_channel_puts_back_what_it_held_of_every_queue_in_order() -> No
     assert (other.queue.ready, other.queue.unacked) == (3, 0)
 
 
+def test_ack_of_all_up_to_a_tag_settles_what_a_rollback_gave_back() -> None:
+    kit = QueueKit()
+    kit.consume()
+    kit.publish("a", "b", "c")
+    kit.deliver()
+    taken = [(1, *kit.channel.take(1, multiple=False)), (2, *kit.channel.take(2, multiple=True))]
+    assert kit.channel.next_deadline(1000) is not None, "the third one's"
+    kit.channel.give_back((tag, held) for tag, held in taken)
+    kit.channel.ack(3, multiple=True)
+    assert (kit.queue.unacked, dict(kit.channel.held)) == (0, {})
+
+
 def test_what_is_rejected_for_good_is_gone_where_nobody_wants_dead_letters() -> None:
     kit = with_four()
     kit.channel.nack(2, requeue=False)

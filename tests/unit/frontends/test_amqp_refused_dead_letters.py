@@ -174,6 +174,23 @@ def test_letter_without_a_route_is_gone_at_most_once(missing: str) -> None:
     assert unsettled(room) == 0
 
 
+def test_warning_comes_once_for_each_time_that_letters_begin_to_wait(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    room = QueueRoom()
+    client = room.client()
+    source_of(client, **AT_LEAST_ONCE)
+    target(client, **FULL)
+    for times in (1, 2):
+        reject(client, *SIX)
+        room.clock.advance(2 * RETRY_SECONDS)
+        assert caplog.text.count("queue 'q' in vhost '/': a dead letter is not accepted") == times
+        for _ in range(4):
+            taken(client)
+            room.clock.advance(RETRY_SECONDS)
+        assert unsettled(room) == 0
+
+
 def test_letters_wait_in_their_order_behind_those_published_again() -> None:
     room = QueueRoom()
     client = room.client()
