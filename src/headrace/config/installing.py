@@ -2,7 +2,6 @@
 
 import re
 import sys
-from importlib import metadata
 from shlex import join
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -20,6 +19,8 @@ def install_command(*packages: str) -> str:
 
 def _requirement(package: str) -> str:
     """Return what headrace's own metadata require of a package: its name and versions."""
+    from importlib import metadata  # not where nothing is missing: a broker's start is counted
+
     try:
         requirements = metadata.requires("headrace") or []
     except metadata.PackageNotFoundError:
