@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 class Producing:
     """A task's client, producer, encoder and coordinator; what they are told, in order."""
 
+    batch_bytes = 1 << 18
+
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.retry_seconds = 0.0
         self.told: list[str] = []
