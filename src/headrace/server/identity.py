@@ -42,9 +42,8 @@ def in_directories(config: BrokerConfig, disk: BrokerDisk) -> tuple[int, str]:
         if found is not None:
             cluster_id = cluster_id or found.cluster_id
             broker_id = found.broker_id if broker_id < 0 else broker_id
-    for path, problem in unreadable:
-        if broker_id < 0 or not cluster_id:
-            raise unusable(path, problem) from problem
+    if unreadable and (broker_id < 0 or not cluster_id):
+        raise unusable(*unreadable[0]) from unreadable[0][1]
     return broker_id, cluster_id
 
 

@@ -61,8 +61,8 @@ def low_message(client: Client, found: Sequence[Directory]) -> str:
 
 def _mark(client: Client, broker: int) -> int | None:
     """Return `log.dirs.free.bytes.min` of a broker; None: unset."""
-    (entry,) = run(describe_configs(client, BROKER_RESOURCE, str(broker), [KEY])) or [None]
-    return int(entry.value) if entry is not None and entry.value else None
+    entries = run(describe_configs(client, BROKER_RESOURCE, str(broker), [KEY]))
+    return next((int(entry.value) for entry in entries if entry.value), None)
 
 
 def failed_message(found: Sequence[Directory]) -> str:
