@@ -57,11 +57,12 @@ def accept(consumer: Any, seen: set[tuple[int, int]], count: int) -> None:
 
 
 def test_what_was_accepted_stays_so_when_a_broker_is_killed(
-    tmp_path: Path, zookeeper: ZooKeeper
+    tmp_path: Path, zookeeper: ZooKeeper, commands: list[Path]
 ) -> None:
     with BrokerCluster(
         tmp_path,
         zookeeper.hosts,
+        commands=commands,
         share_coordinator_state_topic_replication_factor=3,
         share_coordinator_state_topic_min_isr=2,
         share_coordinator_state_topic_num_partitions=6,

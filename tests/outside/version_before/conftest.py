@@ -39,16 +39,20 @@ def headrace_before(before: Path) -> Path:
 
 
 @pytest.fixture(scope="module", params=MIXES)
+def commands(request: pytest.FixtureRequest, headrace_before: Path) -> list[Path]:
+    """The headrace of each broker: N the new one, O the version before."""
+    named = {"N": HEADRACE, "O": headrace_before}
+    return [named[letter] for letter in MIXES[request.param]]
+
+
+@pytest.fixture(scope="module")
 def three_brokers(
-    request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
     zookeeper: ZooKeeper,
-    headrace_before: Path,
+    commands: list[Path],
 ) -> Iterator[BrokerCluster]:
     """Brokers of both versions; topics ask for two in-sync replicas."""
+    settings = {"min_insync_replicas": 2, **QUICK}
     place = tmp_path_factory.mktemp("brokers")
-    commands = [{"N": HEADRACE, "O": headrace_before}[letter] for letter in MIXES[request.param]]
-    with BrokerCluster(
-        place, zookeeper.hosts, commands=commands, min_insync_replicas=2, **QUICK
-    ) as found:
+    with BrokerCluster(place, zookeeper.hosts, commands=commands, **settings) as found:
         yield found
