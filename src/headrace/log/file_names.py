@@ -38,6 +38,9 @@ SESSION = "headrace-session"
 DIRECTORIES = "headrace-directories"
 """Ours: which directories this one's broker has, and whether its acks have waited for flushes."""
 
+GIVEN_UP = "headrace-given-up-replicas"
+"""Ours: logs that lack records which were flushed there, until their broker's cluster knows it."""
+
 METADATA = "headrace-metadata.db"
 """Ours: a single broker's metadata store, in its first log directory. Kafka ignores files there."""
 METADATA_LEFT = f"{METADATA}.migrated"

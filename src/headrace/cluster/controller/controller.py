@@ -81,7 +81,7 @@ class Controller:
         self._late_leaders = LateLeaders()
         self._term: ControllerTerm | None = None
         self._registration = OwnRegistration(broker, store)
-        self._doubts = OwnDoubts(broker)
+        self._doubts = OwnDoubts(broker, store)
         self._topics = TopicRequests(broker, self._decided)
         self.forward(self._create_one, lambda: self.reserve_producer_ids(broker.broker_id))
         self._unwatch: list[Callable[[], None]] = []
@@ -141,8 +141,9 @@ class Controller:
         if self._store.shared:
             for path in (znodes.CONTROLLER, znodes.BROKER_IDS):
                 self._unwatch.append(self._store.watch(path, lambda _: self._look_again()))
-            self._unwatch.append(self._duties.stop)
+            self._unwatch += self._duties.stop, self._doubts.stop
             self._duties.start()
+            self._doubts.start()
         async with self._change:
             await self._stand()
 
@@ -156,7 +157,7 @@ class Controller:
             for index, state in topic.states.items()
             if state.leader == me
         }
-        self._doubts.find(topics)
+        await self._doubts.find(topics)
         await self._doubts.settle()
         self.applier.may_make = self._doubts.may_make
         self.applier.before = self._before_orders

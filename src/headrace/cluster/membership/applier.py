@@ -152,7 +152,7 @@ class Applier:
                 continue
             if what.leader == NO_LEADER:
                 continue  # there is nobody to copy from: an empty log would pass for a whole one
-            if not what.is_new and isinstance(order, Lead) and not self.may_make(key):
+            if isinstance(order, Lead) and not (what.is_new or self._may_begin(what)):
                 _logger.error(
                     "%s is to be led here, and its log is not there: bring its directory back and "
                     "restart the broker, or delete the topic", key,
@@ -163,6 +163,19 @@ class Applier:
         for at_once in range(0, len(wanted), PREPARED_AT_ONCE):
             some = wanted[at_once : at_once + PREPARED_AT_ONCE]
             await called_back(partial(broker.prepare_partitions, some))
+
+    def _may_begin(self, what: Replication) -> bool:
+        """Tell whether a log that is not here may begin empty, to be led."""
+        if self.may_make(what.topic_partition):
+            return True
+        # What is gone is elected where an operator asks for it, and then it is the whole ISR.
+        asked = what.recovering and what.isr == (self._broker.broker_id,)
+        if asked:
+            _logger.warning(
+                "%s: its log is gone, and is begun empty: an unclean election was asked for",
+                what.topic_partition,
+            )  # fmt: skip
+        return asked
 
     def _carry_out(
         self, order: Lead | Follow, configs: Mapping[str, LogConfig], failed: Failed
