@@ -10,6 +10,7 @@ import pytest
 
 from headrace.broker.metadata_image import NO_LEADER
 from headrace.broker.partition import Partition
+from headrace.cluster.decisions.events import ElectionType
 from headrace.cluster.store import doubts, znodes
 from headrace.cluster.store.doubts import LOST, OLDER, REPAIRED, Doubt
 from headrace.cluster.store.znodes import PartitionState
@@ -235,6 +236,33 @@ def test_a_directory_is_no_older_copy_after_a_kill(caplog: pytest.LogCaptureFixt
         assert "older copy" not in caplog.text
 
     play(story, log_segment_bytes="4096")
+
+
+@pytest.mark.parametrize("records", [0, 3])
+def test_a_lost_disk_of_the_only_replica_begins_empty_where_that_is_asked_for(
+    records: int,
+) -> None:
+    """`headrace cluster elect-leaders --unclean`, as docs/cluster.md has it."""
+
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1)
+        await made(cluster, ONE)
+        partitions = cluster.brokers[1].broker.partitions
+        await until(lambda: ("t", 0) in partitions)
+        await filled(partitions["t", 0], 5)
+        cluster.replace_disk(1)
+        await cluster.start_again(1)
+        await asyncio.sleep(1)
+        assert (await state(cluster)).leader == NO_LEADER
+        await cluster.elect("t", ElectionType.UNCLEAN)
+        await led_by(cluster, 1)
+        await filled(partition_of(cluster, 1), records)
+        cluster.kill(1)
+        await cluster.start_again(1)
+        await led_by(cluster, 1)
+        assert partition_of(cluster, 1).log.end_offset == records
+
+    play(story)
 
 
 @pytest.mark.parametrize("seed", range(3))

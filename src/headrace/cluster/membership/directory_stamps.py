@@ -1,9 +1,9 @@
 """Stamps that tell a log directory from an older copy of it: a backup, an older disk image.
 
-A copy agrees with itself, so the directory alone cannot tell what it is. Each start, and each minute after it,
-draws a stamp, writes it into the directories, and then into the store. The file keeps the stamp
-that the store has until the store has the new one, so a broker that ends in between is no copy. A
-start that finds another stamp in the store has directories of before. See ADR 64.
+A copy agrees with itself, so the directory alone cannot tell what it is. Each start, and each
+minute after it, draws a stamp, writes it into the directories, and then into the store. The file
+keeps the stamp that the store has until the store has the new one, so a broker that ends in between
+is no copy. A start that finds another stamp in the store has directories of before. See ADR 64.
 """
 
 import logging

@@ -57,7 +57,7 @@ class GivenUpReplicas:
         if key in self:
             return True
         for directory in self._working():
-            end = directory.flushed_before(key, topic_id)
+            end = directory.loader.flushed_before(key, topic_id)
             if end > 0:
                 self._ends[directory.path][key] = end
                 self._missed.append((directory, key, topic_id))
@@ -86,7 +86,7 @@ class GivenUpReplicas:
             self._written[directory.path] = dict(ends)
             for held, key, topic_id in self._missed:
                 if held is directory:
-                    directory.forget_missing(key, topic_id)
+                    directory.loader.forget_missing(key, topic_id)
         self._missed.clear()
 
     # --- orders --------------------------------------------------------------------------------

@@ -93,8 +93,6 @@ class LogDirectory:
         self.load_blocking = self.loader.load_blocking
         self.found = self.loader.found
         self.refused = self.loader.refused
-        self.flushed_before = self.loader.flushed_before
-        self.forget_missing = self.loader.forget_missing
         self.identity = Identity()
         self.scrub = Scrub(parts)
         """Reads what is cold again, a piece at a time, looking for damage."""
