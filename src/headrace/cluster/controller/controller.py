@@ -157,9 +157,10 @@ class Controller:
             for index, state in topic.states.items()
             if state.leader == me
         }
-        await self._doubts.find(topics)
-        await self._doubts.settle()
-        self.applier.may_make = self._doubts.may_make
+        doubts = self._doubts
+        await doubts.find(topics)
+        await doubts.settle()
+        self.applier.may_make, self.applier.is_damaged = doubts.may_make, doubts.is_damaged
         self.applier.before = self._before_orders
 
     async def _before_orders(self, orders: Orders) -> None:

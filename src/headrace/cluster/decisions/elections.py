@@ -36,7 +36,7 @@ def elected(
     ]
     epoch = LeaderEpoch(state.leader_epoch + 1)
     if candidates:
-        leader = candidates[0]
+        leader = min(candidates, key=facts.damage_of(partition))  # the first that is sound
         if state is NEVER_LED:
             served = tuple(broker for broker in replicas if facts.serves(broker, partition))
         else:
@@ -150,6 +150,19 @@ def without(
     return state._replace(isr=isr, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
 
 
+def led_by_sound(facts: ClusterFacts, topic: StoredTopic, index: int) -> PartitionState | None:
+    """Return the partition's state once a damaged leader has handed it to a sound in-sync replica.
+
+    None: it stays as it is; a damaged leader leads on where there is no other.
+    """
+    damaged = facts.damage_of(TopicPartition(topic.name, index))
+    state = topic.states.get(index, NEVER_LED)
+    if not damaged(state.leader):
+        return None
+    after = elected(facts, topic, index, unclean=False)
+    return None if after.leader == NO_LEADER or damaged(after.leader) else after
+
+
 def moved_from(
     facts: ClusterFacts, topic: StoredTopic, index: int, leaving: BrokerId
 ) -> PartitionState | None:
@@ -175,6 +188,7 @@ def moved_from(
     ]
     if not heirs:
         return None
+    heirs.sort(key=facts.damage_of(partition))
     served = tuple(broker for broker in others if facts.serves(broker, partition))
     epoch = LeaderEpoch(state.leader_epoch + 1)
     return state._replace(leader=heirs[0], leader_epoch=epoch, isr=served)
@@ -191,5 +205,8 @@ def preferred(facts: ClusterFacts, topic: StoredTopic, index: int) -> PartitionS
     if first not in state.isr or not facts.may_lead(first, partition):
         return None
     if (first, partition) in facts.doubts:
+        return None
+    damaged = facts.damage_of(partition)
+    if damaged(first) and not all(map(damaged, state.isr)):
         return None
     return state._replace(leader=first, leader_epoch=LeaderEpoch(state.leader_epoch + 1))

@@ -37,7 +37,7 @@ async def _at_once(orders: Orders) -> None:
 
 
 def _never(partition: TopicPartition) -> bool:
-    """Tell that a log that is not there is missing."""
+    """Tell that it is not so."""
     return False
 
 
@@ -65,6 +65,8 @@ class Applier:
         """What is done with orders before they are carried out. ApiError: they are not."""
         self.may_make: Callable[[TopicPartition], bool] = _never
         """Whether a log that is not there never was, though its partition is not new."""
+        self.is_damaged: Callable[[TopicPartition], bool] = _never
+        """Whether damaged batches were met in a replica's log."""
         self._turn = asyncio.Lock()
 
     async def take(self, orders: Orders) -> Failed:
@@ -93,7 +95,14 @@ class Applier:
                     await asyncio.sleep(0)
             self._broker.publish(orders.delta)
             await self._stop([order for order in current if isinstance(order, Stop)], failed)
+            self._tell_damaged(current, failed)
             return failed
+
+    def _tell_damaged(self, orders: Sequence[Order], failed: Failed) -> None:
+        """Have the controller know which replicas have batches that cannot be read."""
+        for order in orders:
+            if not isinstance(order, Stop) and self.is_damaged(order.replication.topic_partition):
+                failed.setdefault(order.replication.topic_partition, ErrorCode.CORRUPT_MESSAGE)
 
     def _check(self, orders: Orders) -> None:
         if orders.controller_epoch < self.controller_epoch:

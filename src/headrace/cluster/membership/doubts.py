@@ -193,8 +193,9 @@ class OwnDoubts:
         """Have the next start doubt nothing of what this one found, where that is settled."""
         if self.doubts or not (self._gone or self._unclean or self._older):
             return
-        for found in (self._gone, self._unclean, self._older):
-            found.clear()
+        self._gone.clear()
+        self._unclean.clear()
+        self._older.clear()
         try:
             await self._write()
         except OSError as error:
@@ -206,6 +207,15 @@ class OwnDoubts:
         """Tell whether a log that is not here was never here: then it may be made to be led."""
         fenced = any(directory.fenced for directory in self._broker.directories)
         return key in self._never_made and not fenced
+
+    def is_damaged(self, key: TopicPartition) -> bool:
+        """Tell whether damaged batches were met in the replica's log since the start."""
+        return any(
+            directory.context.damaged
+            and (log := directory.logs.get(key)) is not None
+            and log.damage.met
+            for directory in self._broker.directories
+        )
 
     async def heard(
         self, orders: Orders, broker_epoch: int, tell: Callable[[Doubts], Awaitable[None]]
