@@ -169,6 +169,16 @@ class InSyncReplicas:
             return None
         return self._ask_for(self.in_sync | {replica})
 
+    def leave(self, replica: BrokerId, high_watermark: Offset) -> IsrChange | None:
+        """Ask for a member to leave whose log ends below what is committed.
+
+        It had all of that: its log got shorter outside of replication. It may join once it has it.
+        """
+        known = self._progress.get(replica)
+        if self.pending is not None or known is None or replica not in self.in_sync:
+            return None
+        return self._ask_for(self.in_sync - {replica}) if known.log_end < high_watermark else None
+
     def shrink(self, leader_end: Offset, now: float, lag_seconds_max: float) -> IsrChange | None:
         """Ask for those to leave that have not kept up for `lag_seconds_max`."""
         if self.pending is not None:

@@ -121,7 +121,7 @@ class LeaderTerm(Watched):
     def note_fetch(
         self, fetch: ReplicaFetch, now: float, *, may_join: bool = True
     ) -> IsrChange | None:
-        """Note where a follower is; an ISR to ask the controller for, where it may join.
+        """Note where a follower is; an ISR to ask the controller for, where it may join or must go.
 
         `may_join`: whether its broker is registered as it says. ApiError: NOT_LEADER_OR_FOLLOWER
         where the term is over.
@@ -135,9 +135,11 @@ class LeaderTerm(Watched):
         if fetch.log_start != start:
             led.look_again()
         led.advance(self.committed_end())
+        mark = led.log.high_watermark
+        if fetch.log_end < mark and fetch.replica in self._isr.in_sync:
+            return self._isr.leave(fetch.replica, mark)
         if not may_join:
             return None
-        mark = led.log.high_watermark
         return self._isr.join(fetch.replica, mark, flushed=led.flushes_on_ack)
 
     def lowest_start(self, living: Container[BrokerId]) -> Offset:

@@ -41,6 +41,9 @@ DIRECTORIES = "headrace-directories"
 RESERVE = "headrace-reserve"
 """Ours: room that a start on a full disk gives up to have some."""
 
+GIVEN_UP = "headrace-given-up-replicas"
+"""Ours: logs that lack records which were flushed there, until their broker's cluster knows it."""
+
 METADATA = "headrace-metadata.db"
 """Ours: a single broker's metadata store, in its first log directory. Kafka ignores files there."""
 METADATA_LEFT = f"{METADATA}.migrated"

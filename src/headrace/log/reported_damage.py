@@ -14,12 +14,14 @@ _logger = logging.getLogger(__name__)
 class ReportedDamage:
     """The damage met in one log, counted in its directory."""
 
-    __slots__ = ("_context", "_reported", "_topic_partition")
+    __slots__ = ("_context", "_reported", "_topic_partition", "met")
 
     def __init__(self, context: LogDirContext[Any], topic_partition: TopicPartition) -> None:
         self._context = context
         self._topic_partition = topic_partition
         self._reported: set[str] | None = None  # most logs never need one
+        self.met = False
+        """Whether batches of the log cannot be read. Set on any thread."""
 
     def say_once(self, what: str) -> bool:
         """Tell whether `what` has not been said of this log yet; from now on it has."""
@@ -35,6 +37,7 @@ class ReportedDamage:
         text = str(error)
         where = f"{error.path}:{error.position}" if isinstance(error, BadBatch) else text
         if self.say_once(where):
+            self.met = True
             self._context.damaged += 1
             _logger.error(
                 "%s: damaged: %s. Reads of it get KAFKA_STORAGE_ERROR, those before and behind it "

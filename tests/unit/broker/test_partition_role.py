@@ -367,3 +367,29 @@ def test_who_waits_for_a_term_is_told_when_a_follower_has_left_the_isr() -> None
     assert told == ["told"]
     partition.role.isr_committed(brokers, 3)
     assert told == ["told"]
+
+
+def test_a_member_whose_log_ends_below_what_is_committed_has_to_leave() -> None:
+    """Its log got shorter outside of replication: it may not be elected with what is left."""
+    lead = Lead()
+    lead.write(5)
+    lead.fetch(B, 5)
+    lead.fetch(C, 5)
+    assert lead.partition.high_watermark == 5
+    lead.write(1)
+    assert lead.fetch(B, 5) is None, "what is not committed it need not have"
+    assert brokers(lead.fetch(C, 4)) == [A, B]
+    assert lead.fetch(C, 4) is None, "it is asked for once"
+    lead.term.isr_committed((A, B), 1)
+    lead.fetch(B, 6)
+    assert lead.fetch(C, 5) is None
+    assert brokers(lead.fetch(C, 6)) == [A, B, C], "it may join once it has all"
+
+
+def test_a_short_log_has_to_leave_whether_or_not_its_registration_is_known() -> None:
+    lead = Lead()
+    lead.write(5)
+    lead.fetch(B, 5)
+    lead.fetch(C, 5)
+    said = ReplicaFetch(C, Offset(4), Offset(4), 2)
+    assert brokers(lead.term.note_fetch(said, 1.0, may_join=False)) == [A, B]

@@ -34,6 +34,7 @@ def partition(
     (known(partition(1, (1, 2), (1, 2))), [], ""),
     (known(partition(2, (1, 2), (1, 2))), [], ""),
     (known(partition(1, (1, 2), (1,))), ["under_replicated"], "not in sync: t-0"),
+    (known(partition(2, (1, 2), (1, 2))._replace(offline=(1,))), ["damaged"], "damaged or"),
     (known(partition(-1, (1, 2), (1,))), ["offline"], "1 partition with no leader"),
     (known(partition(-1, (1, 2), (1, 2))), ["offline"], "nobody can read or write: t-0"),
     (known(partition(1, (1, 2), (1, 2)), controller=-1), ["no_controller"], "no controller"),

@@ -18,9 +18,16 @@ from headrace.cluster.decisions.events import (
     ElectionType,
 )
 from headrace.cluster.decisions.facts import ClusterFacts, Decision
-from headrace.cluster.membership.doubts import UNFLUSHED, _read
+from headrace.cluster.membership.directory_notes import UNFLUSHED, read
 from headrace.cluster.store import doubts, znodes
-from headrace.cluster.store.doubts import LOST, Doubt, Registered
+from headrace.cluster.store.doubts import (
+    LOST,
+    OLDER,
+    OUT_OF_SERVICE,
+    REPAIRED,
+    Doubt,
+    Registered,
+)
 from headrace.cluster.store.stored_topic import StoredTopic
 from headrace.cluster.store.znodes import PartitionState, TopicNode
 from headrace.cluster.topics.creation import NewTopic
@@ -134,6 +141,73 @@ def test_the_last_of_the_isr_that_is_lost_stays_in_it_and_is_elected_by_nobody()
     assert decide(facts, unclean).refused == {T0: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE}
     facts = facts_of(state(NO_LEADER, ONE, TWO), {ONE: some(5, 5)})
     assert after(decide(facts, unclean)).leader == ONE, "earlier, if somebody asks for it"
+
+
+def by_hand(end: int, cause: str = OLDER) -> Doubt:
+    return some(5, end)._replace(cause=cause)
+
+
+@pytest.mark.parametrize("cause", [OLDER, REPAIRED])
+def test_a_log_changed_by_hand_leads_by_itself_only_where_no_other_could_have_more(
+    cause: str,
+) -> None:
+    """All of the ISR are back and in doubt: those outside of it may have what was lost."""
+    known = {ONE: by_hand(50, cause), TWO: some(5, 40)}
+    facts = facts_of(state(NO_LEADER, ONE, TWO), {**known, THREE: None})
+    assert not any(change.operations for change in decide(facts, BrokersJoined([ONE])).changes)
+    facts = facts_of(state(NO_LEADER, ONE, TWO), {**known}, ONE, TWO)
+    decision = decide(facts, BrokersJoined([ONE]))
+    assert after(decision) == state(ONE, ONE, epoch=6)._replace(recovering=True)
+    assert decision.changes[-1].unclean
+
+
+def test_where_an_election_is_asked_for_a_log_changed_by_hand_comes_last() -> None:
+    unclean = ElectionAsked(ElectionType.UNCLEAN, [T0])
+    facts = facts_of(state(NO_LEADER, ONE), {ONE: by_hand(50), TWO: None, THREE: None})
+    assert after(decide(facts, unclean)).leader == TWO
+    facts = facts_of(state(NO_LEADER, ONE), {ONE: by_hand(50)})
+    assert after(decide(facts, unclean)).leader == ONE
+
+
+def test_what_is_gone_everywhere_leads_empty_where_that_is_asked_for() -> None:
+    """As docs/cluster.md has it of elect-leaders --unclean; a partition of one replica, too."""
+    unclean = ElectionAsked(ElectionType.UNCLEAN, [T0])
+    facts = facts_of(state(NO_LEADER, TWO), {TWO: LOST}, TWO)
+    assert not any(change.operations for change in decide(facts, BrokersJoined([TWO])).changes)
+    decision = decide(facts, unclean)
+    assert after(decision) == state(TWO, TWO, epoch=6)._replace(recovering=True)
+    assert decision.changes[-1].unclean
+    facts = facts_of(state(NO_LEADER, TWO), {ONE: LOST, TWO: LOST}, ONE, TWO)
+    assert after(decide(facts, unclean)).leader == ONE
+    for other in ({}, {ONE: OUT_OF_SERVICE}, {ONE: some(1, 1)}):
+        facts = facts_of(state(NO_LEADER, TWO), {**other, TWO: LOST}, ONE, TWO)
+        assert after_or_none(decide(facts, unclean)) != TWO, "another may have records still"
+
+
+def after_or_none(decision: Decision) -> BrokerId | None:
+    return after(decision).leader if decision.changes else None
+
+
+def test_two_members_that_return_in_doubt_at_once_both_leave_the_isr() -> None:
+    facts = facts_of(state(ONE, ONE, TWO, THREE), {ONE: None, TWO: some(4, 4), THREE: by_hand(3)})
+    decision = decide(facts, BrokersJoined([TWO, THREE]))
+    assert after(decision) == state(ONE, ONE, epoch=6)
+
+
+def test_a_member_in_doubt_is_nobodys_heir_and_not_given_leadership_back() -> None:
+    facts = facts_of(state(THREE, ONE, TWO, THREE), {ONE: by_hand(3), TWO: None, THREE: None})
+    topic = facts.topics["t"]
+    assert elections.preferred(facts, topic, 0) is None
+    moved = elections.moved_from(facts, topic, 0, THREE)
+    assert moved is not None
+    assert moved.leader == TWO
+
+
+def test_an_election_without_doubts_ends_the_recovery_where_all_are_in_sync() -> None:
+    facts = facts_of(state(NO_LEADER, ONE)._replace(recovering=True), {ONE: None}, ONE)
+    assert after(decide(facts, BrokersJoined([ONE]))) == state(ONE, ONE, epoch=6)
+    facts = facts_of(state(NO_LEADER, ONE)._replace(recovering=True), {ONE: None}, ONE, TWO)
+    assert after(decide(facts, BrokersJoined([ONE]))).recovering
 
 
 def test_doubts_stand_in_a_registration_where_other_readers_pass_over_them() -> None:
@@ -251,7 +325,7 @@ def test_after_a_power_cut_of_all_the_replica_with_most_leads_once_all_are_back(
             node = await session.get(znodes.broker_path(BrokerId(number)))
             assert b"doubtful" not in node.value
             (directory,) = cluster.brokers[number].broker.directories
-            note = _read(directory)
+            note = read(directory)
             assert note is not None
             assert note.acks == UNFLUSHED, "the next start doubts nothing of it"
         assert not (await written(cluster)).recovering

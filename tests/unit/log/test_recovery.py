@@ -35,7 +35,7 @@ def test_a_kill_tears_nothing_but_the_end_so_a_bad_batch_before_it_is_damage(
     (said,) = [line for line in caplog.messages if "out of service" in line]
     assert f"{FIRST} at byte {at[4]}" in said
     assert "(offset 4)" in said
-    assert "restore its directory" in said
+    assert "restore the directory" in said
     world.close()
 
 

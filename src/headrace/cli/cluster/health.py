@@ -23,7 +23,8 @@ class Reason(NamedTuple):
 
     code: str
     """For scripts: `no_controller`, `store_unanswered`, `brokers_missing`, `brokers_unanswered`,
-    `offline`, `under_replicated`, `under_min_isr`, `directories_failed` or `directories_low`."""
+    `offline`, `under_replicated`, `under_min_isr`, `damaged`, `directories_failed` or
+    `directories_low`."""
     message: str
 
 
@@ -126,6 +127,11 @@ def reasons_of(seen: Seen) -> list[Reason]:
             "under_replicated",
             "with a replica that is not in sync:",
             lambda row: row.is_under_replicated and not row.is_offline,
+        ),
+        (
+            "damaged",
+            "with a replica that is damaged or whose directory failed, see its broker's log:",
+            lambda row: row.is_damaged(known),
         ),
     ):
         if message := _of_partitions(rows, text, wrong):

@@ -47,6 +47,10 @@ class PartitionRow(NamedTuple):
         needed = min(self.in_sync_needed, len(self.metadata.replicas))
         return not self.is_offline and len(self.metadata.isr) < needed
 
+    def is_damaged(self, known: Metadata) -> bool:
+        """Tell whether a live broker has a replica that is damaged or whose directory failed."""
+        return any(broker in known.brokers for broker in self.metadata.offline)
+
     @property
     def is_elsewhere(self) -> bool:
         """Whether another replica than the preferred one leads."""
@@ -155,6 +159,8 @@ class Health(NamedTuple):
     """Brokers that are registered and did not answer."""
     without_store: Sequence[int] = ()
     """Brokers that the metadata store does not answer."""
+    damaged: int = 0
+    """Partitions with a replica on a live broker that is damaged or whose directory failed."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the numbers for scripts."""
@@ -174,6 +180,7 @@ class Health(NamedTuple):
             "moving_partitions": self.moving,
             "unanswered_brokers": list(self.unanswered),
             "brokers_without_store": list(self.without_store),
+            "damaged_partitions": self.damaged,
         }
 
     @property
@@ -183,6 +190,7 @@ class Health(NamedTuple):
             self.offline
             or self.under_replicated
             or self.missing
+            or self.damaged
             or self.refusing
             or self.unanswered
             or self.without_store
@@ -209,6 +217,7 @@ def health_of(seen: Seen) -> Health:
         sum(row.move is not None for row in rows),
         [standing.broker for standing in seen.unanswered],
         [standing.broker for standing in seen.without_store],
+        sum(row.is_damaged(known) for row in rows),
     )
 
 

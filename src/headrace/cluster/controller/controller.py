@@ -85,7 +85,7 @@ class Controller:
         self._term: ControllerTerm | None = None
         self.known = KnownController(broker)
         self._registration = OwnRegistration(broker, store)
-        self._doubts = OwnDoubts(broker)
+        self._doubts = OwnDoubts(broker, store)
         self._topics = TopicRequests(broker, self._decided)
         self.forward(self._create_one, lambda: self.reserve_producer_ids(broker.broker_id))
         self._unwatch: list[Callable[[], None]] = []
@@ -145,8 +145,9 @@ class Controller:
         if self._store.shared:
             for path in (znodes.CONTROLLER, znodes.BROKER_IDS):
                 self._unwatch.append(self._store.watch(path, lambda _: self._look_again()))
-            self._unwatch.append(self._duties.stop)
+            self._unwatch += self._duties.stop, self._doubts.stop
             self._duties.start()
+            self._doubts.start()
         async with self._change:
             await self._stand()
 
@@ -160,9 +161,10 @@ class Controller:
             for index, state in topic.states.items()
             if state.leader == me
         }
-        self._doubts.find(topics)
-        await self._doubts.settle()
-        self.applier.may_make = self._doubts.may_make
+        doubts = self._doubts
+        await doubts.find(topics)
+        await doubts.settle()
+        self.applier.may_make, self.applier.is_damaged = doubts.may_make, doubts.is_damaged
         self.applier.before = self._before_orders
 
     async def _before_orders(self, orders: Orders) -> None:

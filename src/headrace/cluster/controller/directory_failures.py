@@ -2,12 +2,14 @@
 
 The broker makes a node below `/log_dir_event_notification`. The controller repeats its orders to
 that broker; what lies in the directory is answered KAFKA_STORAGE_ERROR, leaves the ISR, and is led
-by another.
+by another. So are logs in which damaged batches were met: these are answered CORRUPT_MESSAGE, stay
+in the ISR with all batches that are sound, and lead nothing that another in-sync replica can lead.
 """
 
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.cluster.controller.term import Result
@@ -16,9 +18,14 @@ from headrace.cluster.decisions.facts import ClusterFacts
 from headrace.cluster.store import znodes
 from headrace.cluster.store.reaction import Reaction
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import BrokerId
+from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.store import NoNode, Store
 
+if TYPE_CHECKING:
+    from headrace.ports.clock import Timer
+
+DAMAGE_LOOK_SECONDS = 5.0
+"""How often a broker looks whether damage was met: that happens on any thread."""
 _NOTICE = f"{znodes.DIRECTORY_FAILURES}/log_dir_event_"
 
 
@@ -41,6 +48,9 @@ class DirectoryFailures:
         self._telling = Reaction(self._tell, "that a log directory has failed cannot be told")
         self._taking = Reaction(self._take, "failed log directories of brokers wait")
         self._unwatch: list[Callable[[], None]] = []
+        self._damaged: set[TopicPartition] = set()
+        """Logs that are known to be damaged, and were told."""
+        self._damage_timer: Timer | None = None
         self.look = self._taking.ask
         """Take what was told already: who becomes the controller does that."""
 
@@ -50,11 +60,14 @@ class DirectoryFailures:
             directory.on_failure(self._failed)
         watch = self._store.watch
         self._unwatch.append(watch(znodes.DIRECTORY_FAILURES, lambda _: self.look()))
+        self._look_for_damage()
 
     def stop(self) -> None:
         """Do nothing any more."""
         for cancel in self._unwatch:
             cancel()
+        if self._damage_timer is not None:
+            self._damage_timer.cancel()
         self._telling.cancel()
         self._taking.cancel()
 
@@ -66,6 +79,17 @@ class DirectoryFailures:
     def _failed(self, error: OSError) -> None:
         self._untold = True
         self._telling.ask()
+
+    def _look_for_damage(self) -> None:
+        broker = self._broker
+        self._damage_timer = broker.clock.call_later(DAMAGE_LOOK_SECONDS, self._look_for_damage)
+        if not any(directory.context.damaged for directory in broker.directories):
+            return
+        found = {log.topic_partition for log in broker.logs() if log.damage.met}
+        if found - self._damaged:
+            self._untold = True
+            self._telling.ask()
+        self._damaged = found
 
     async def _tell(self) -> None:
         value = json.dumps({"version": 1, "broker": self._broker.broker_id, "event": 1}).encode()

@@ -22,6 +22,7 @@ from headrace.cluster.decisions.events import (
     IsrAsked,
     LeadersRestarted,
     ReassignmentAdvanced,
+    ReplicasDamaged,
     ReplicasFailed,
     ShutdownAsked,
     TopicsDeleted,
@@ -111,11 +112,11 @@ class ControllerTerm:
         finally:
             self._note_unclean(outcome.taken)
             failed = await self._send(outcome.taken)
-        led = {
+        led: dict[TopicPartition, ErrorCode] = {
             key: code
             for broker, codes in failed.items()
             for key, code in codes.items()
-            if self._leader(key) == broker
+            if self._leader(key) == broker and code is not ErrorCode.CORRUPT_MESSAGE
         }
         if isinstance(event, TopicsDeleted):
             await self._end_deletions(outcome.taken, failed)
@@ -299,6 +300,14 @@ class ControllerTerm:
             if lost:
                 self.facts.failed |= {(broker, key) for key in lost}
                 await self.carry_out(ReplicasFailed(broker, lost))
+            damaged = [
+                key
+                for key, code in codes.items()
+                if code is ErrorCode.CORRUPT_MESSAGE and (broker, key) not in self.facts.damaged
+            ]
+            if damaged:
+                self.facts.damaged |= {(broker, key) for key in damaged}
+                await self.carry_out(ReplicasDamaged(broker, damaged))
         restarted = [
             key
             for codes in failed.values()

@@ -24,6 +24,7 @@ from headrace.cluster.decisions.events import (
     LeadersRestarted,
     ReassignmentAdvanced,
     ReassignmentAsked,
+    ReplicasDamaged,
     ReplicasFailed,
     ShutdownAsked,
     TopicGrown,
@@ -167,6 +168,22 @@ def _(event: ReplicasFailed, facts: ClusterFacts) -> Decision:
         if name in facts.topics and name not in facts.deleting
     )
     return Decision(tuple(_without(facts, hit, frozenset((event.broker,)))))
+
+
+@_decide.register
+def _(event: ReplicasDamaged, facts: ClusterFacts) -> Decision:
+    """Have sound replicas lead in their place, and show which are damaged."""
+    found: list[Change] = []
+    for partition in event.partitions:
+        topic = _topic_of(facts, partition)
+        if topic is not None:
+            after = elections.led_by_sound(facts, topic, partition.partition)
+            found.append(
+                changes.reminder(topic, [partition.partition], ())
+                if after is None
+                else changes.state_change(facts, topic, partition.partition, after)
+            )
+    return Decision(tuple(found))
 
 
 @_decide.register

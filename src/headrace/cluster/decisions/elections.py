@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from headrace.broker.metadata_image import NO_LEADER
 from headrace.cluster.decisions.facts import ClusterFacts
-from headrace.cluster.store.doubts import LOST
+from headrace.cluster.store.doubts import GONE
 from headrace.cluster.store.stored_topic import NEVER_LED, StoredTopic
 from headrace.cluster.store.znodes import PartitionState
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
@@ -18,8 +18,10 @@ def elected(
     The first in the order of the assignment that may lead, is in the ISR and in no doubt; the ISR
     keeps those that are served and in no doubt either. Without one, where all of the ISR are back
     and in doubt, the one with most of the log; or if `unclean` (by default as configured), the
-    first that may lead. Such a leader is the whole ISR, and may lack committed records. Else
-    nobody, and the ISR stays: one of them has what was acknowledged.
+    first that may lead, those last whose log was changed by hand. Where `unclean` was asked for,
+    and all replicas are here and gone, the first of them leads an empty log. Such a leader
+    is the whole ISR, and may lack committed records. Else nobody, and the ISR stays: one of them
+    has what was acknowledged.
     """
     partition = TopicPartition(topic.name, index)
     state = topic.states.get(index, NEVER_LED)
@@ -34,16 +36,14 @@ def elected(
     ]
     epoch = LeaderEpoch(state.leader_epoch + 1)
     if candidates:
-        leader = candidates[0]
+        leader = min(candidates, key=facts.damage_of(partition))  # the first that is sound
         if state is NEVER_LED:
             served = tuple(broker for broker in replicas if facts.serves(broker, partition))
         else:
             served = _trusted(facts, partition, isr)
-        return state._replace(leader=leader, leader_epoch=epoch, isr=served)
-    left = [broker for broker in able if facts.doubts.get((broker, partition)) != LOST]
-    most = _with_most(facts, partition, isr, left)
-    if most is None and left and (facts.unclean(topic) if unclean is None else unclean):
-        most = left[0]
+        recovering = state.recovering and not set(replicas) <= set(served)
+        return state._replace(leader=leader, leader_epoch=epoch, isr=served, recovering=recovering)
+    most = _with_doubts(facts, topic, index, able, unclean=unclean)
     if most is not None:
         return state._replace(leader=most, leader_epoch=epoch, isr=(most,), recovering=True)
     return state._replace(leader=NO_LEADER, leader_epoch=epoch, isr=isr or state.isr)
@@ -60,18 +60,53 @@ def _trusted(
     )
 
 
-def _with_most(
+def _with_doubts(
     facts: ClusterFacts,
-    partition: TopicPartition,
-    isr: tuple[BrokerId, ...],
-    left: Sequence[BrokerId],
+    topic: StoredTopic,
+    index: int,
+    able: Sequence[BrokerId],
+    *,
+    unclean: bool | None,
 ) -> BrokerId | None:
-    """Return who of `left` has most of the log, where all of the ISR are here and in doubt."""
-    doubts = facts.doubts
-    if not all(facts.serves(broker, partition) and (broker, partition) in doubts for broker in isr):
+    """Return the replica of `able` that may lead though it may lack committed records."""
+    partition = TopicPartition(topic.name, index)
+    doubts = {
+        broker: doubt
+        for broker in topic.node.partitions[index]
+        if (doubt := facts.doubts.get((broker, partition))) is not None
+    }
+    left = [broker for broker in able if broker not in doubts or not doubts[broker].is_lost]
+    most = _with_most(facts, topic, index, left)
+    if most is None and (facts.unclean(topic) if unclean is None else unclean):
+        last = [broker for broker in left if broker in doubts and doubts[broker].is_by_hand]
+        first = [broker for broker in left if broker not in last]
+        most = next(iter((*first, *last)), None)
+    if unclean and all(
+        broker in doubts and doubts[broker].cause == GONE for broker in topic.node.partitions[index]
+    ):
+        most = next(iter(able), None)
+    return most
+
+
+def _with_most(
+    facts: ClusterFacts, topic: StoredTopic, index: int, left: Sequence[BrokerId]
+) -> BrokerId | None:
+    """Return who of `left` has most of the log, where all of the ISR are here and in doubt.
+
+    None where the log of one was changed by hand and there are replicas outside of the ISR: these
+    may have more.
+    """
+    partition, replicas = TopicPartition(topic.name, index), topic.node.partitions[index]
+    isr = [broker for broker in topic.states.get(index, NEVER_LED).isr if broker in replicas]
+    if not all(
+        facts.serves(broker, partition) and (broker, partition) in facts.doubts for broker in isr
+    ):
+        return None
+    doubts = {broker: facts.doubts[broker, partition] for broker in isr}
+    if any(doubt.is_by_hand for doubt in doubts.values()) and len(isr) < len(replicas):
         return None
     members = [broker for broker in left if broker in isr]
-    return max(members, key=lambda broker: doubts[broker, partition], default=None)
+    return max(members, key=lambda broker: doubts[broker][:2], default=None)
 
 
 def returned(facts: ClusterFacts, topic: StoredTopic, index: int) -> PartitionState | None:
@@ -115,6 +150,19 @@ def without(
     return state._replace(isr=isr, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
 
 
+def led_by_sound(facts: ClusterFacts, topic: StoredTopic, index: int) -> PartitionState | None:
+    """Return the partition's state once a damaged leader has handed it to a sound in-sync replica.
+
+    None: it stays as it is; a damaged leader leads on where there is no other.
+    """
+    damaged = facts.damage_of(TopicPartition(topic.name, index))
+    state = topic.states.get(index, NEVER_LED)
+    if not damaged(state.leader):
+        return None
+    after = elected(facts, topic, index, unclean=False)
+    return None if after.leader == NO_LEADER or damaged(after.leader) else after
+
+
 def moved_from(
     facts: ClusterFacts, topic: StoredTopic, index: int, leaving: BrokerId
 ) -> PartitionState | None:
@@ -132,10 +180,15 @@ def moved_from(
         return state._replace(isr=others, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
     order = topic.node.partitions[index]
     heirs = [
-        replica for replica in order if replica in others and facts.may_lead(replica, partition)
+        replica
+        for replica in order
+        if replica in others
+        and facts.may_lead(replica, partition)
+        and (replica, partition) not in facts.doubts
     ]
     if not heirs:
         return None
+    heirs.sort(key=facts.damage_of(partition))
     served = tuple(broker for broker in others if facts.serves(broker, partition))
     epoch = LeaderEpoch(state.leader_epoch + 1)
     return state._replace(leader=heirs[0], leader_epoch=epoch, isr=served)
@@ -148,6 +201,12 @@ def preferred(facts: ClusterFacts, topic: StoredTopic, index: int) -> PartitionS
     """
     first = topic.node.partitions[index][0]
     state = topic.states.get(index, NEVER_LED)
-    if first not in state.isr or not facts.may_lead(first, TopicPartition(topic.name, index)):
+    partition = TopicPartition(topic.name, index)
+    if first not in state.isr or not facts.may_lead(first, partition):
+        return None
+    if (first, partition) in facts.doubts:
+        return None
+    damaged = facts.damage_of(partition)
+    if damaged(first) and not all(map(damaged, state.isr)):
         return None
     return state._replace(leader=first, leader_epoch=LeaderEpoch(state.leader_epoch + 1))

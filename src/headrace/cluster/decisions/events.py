@@ -67,6 +67,13 @@ class ReplicasFailed(NamedTuple):
     partitions: Sequence[TopicPartition]
 
 
+class ReplicasDamaged(NamedTuple):
+    """A broker has met damaged batches in replicas. The facts say so already."""
+
+    broker: BrokerId
+    partitions: Sequence[TopicPartition]
+
+
 class DirectoriesFailed(NamedTuple):
     """Log directories of brokers that go on have failed: their answers to orders will say which."""
 
@@ -121,6 +128,7 @@ Event = (
     | BrokersJoined
     | BrokersLeft
     | ReplicasFailed
+    | ReplicasDamaged
     | DirectoriesFailed
     | LeadersRestarted
     | ShutdownAsked

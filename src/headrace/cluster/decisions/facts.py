@@ -1,6 +1,6 @@
 """What the controller knows of the store: topics, the versions they were read at, who is alive."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -62,6 +62,8 @@ class ClusterFacts:
         """Alive, and asked to hand over what they lead."""
         self.failed: set[tuple[BrokerId, TopicPartition]] = set()
         """Replicas whose directory has failed."""
+        self.damaged: set[tuple[BrokerId, TopicPartition]] = set()
+        """Replicas of which batches cannot be read. They may lead where nobody else can."""
         self.doubts: dict[tuple[BrokerId, TopicPartition], Doubt] = {}
         """Replicas that may lack what was committed, as their brokers' registrations say."""
         self.topics: dict[str, StoredTopic] = {}
@@ -86,6 +88,7 @@ class ClusterFacts:
         self.brokers = {key: broker for key, broker in self.brokers.items() if key in alive}
         self.leaving.intersection_update(alive)
         self.failed = {pair for pair in self.failed if pair[0] in alive}
+        self.damaged = {pair for pair in self.damaged if pair[0] in alive}
         self.doubts = {pair: doubt for pair, doubt in self.doubts.items() if pair[0] in alive}
 
     def is_registered_as(self, broker: BrokerId, epoch: int) -> bool:
@@ -100,6 +103,10 @@ class ClusterFacts:
     def may_lead(self, broker: BrokerId, partition: TopicPartition) -> bool:
         """Tell whether the broker serves the partition and is not leaving."""
         return broker not in self.leaving and self.serves(broker, partition)
+
+    def damage_of(self, partition: TopicPartition) -> Callable[[BrokerId], bool]:
+        """Return what sorts replicas that are damaged behind all others."""
+        return lambda broker: (broker, partition) in self.damaged
 
     def unclean(self, topic: StoredTopic) -> bool:
         """Tell whether a replica outside of the ISR may lead when none of the ISR can."""
@@ -147,6 +154,7 @@ class ClusterFacts:
         if topic is not None:
             gone = {TopicPartition(name, index) for index in topic.node.partitions}
             self.failed = {pair for pair in self.failed if pair[1] not in gone}
+            self.damaged = {pair for pair in self.damaged if pair[1] not in gone}
 
     def delta(self, changes: Iterable[Change]) -> ImageDelta:
         """Return what clients are to see of changes that were taken."""
@@ -179,17 +187,21 @@ class ClusterFacts:
 
     def _shown(self, topic: StoredTopic) -> TopicInfo:
         found = topic.shown()
-        if not self.failed:
+        if not (self.failed or self.damaged):
             return found
         partitions = [self._with_failed(topic.name, each) for each in found.partitions]
         return replace(found, partitions=tuple(partitions))
 
     def _with_failed(self, name: str, partition: PartitionInfo) -> PartitionInfo:
-        """Mark the replicas whose directory has failed; who lost his broker, the brokers tell."""
-        if not self.failed:
+        """Mark replicas that are damaged or whose directory has failed; brokers tell their own end.
+
+        A damaged one that leads is marked, too: it is not whole, whatever it serves.
+        """
+        if not (self.failed or self.damaged):
             return partition
         key = TopicPartition(name, partition.index)
-        offline = tuple(broker for broker in partition.replicas if (broker, key) in self.failed)
+        hit = self.failed | self.damaged
+        offline = tuple(broker for broker in partition.replicas if (broker, key) in hit)
         return replace(partition, offline=offline)
 
 

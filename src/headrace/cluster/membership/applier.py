@@ -37,7 +37,7 @@ async def _at_once(orders: Orders) -> None:
 
 
 def _never(partition: TopicPartition) -> bool:
-    """Tell that a log that is not there is missing."""
+    """Tell that it is not so."""
     return False
 
 
@@ -65,6 +65,8 @@ class Applier:
         """What is done with orders before they are carried out. ApiError: they are not."""
         self.may_make: Callable[[TopicPartition], bool] = _never
         """Whether a log that is not there never was, though its partition is not new."""
+        self.is_damaged: Callable[[TopicPartition], bool] = _never
+        """Whether damaged batches were met in a replica's log."""
         self._turn = asyncio.Lock()
 
     async def take(self, orders: Orders) -> Failed:
@@ -93,7 +95,14 @@ class Applier:
                     await asyncio.sleep(0)
             self._broker.publish(orders.delta)
             await self._stop([order for order in current if isinstance(order, Stop)], failed)
+            self._tell_damaged(current, failed)
             return failed
+
+    def _tell_damaged(self, orders: Sequence[Order], failed: Failed) -> None:
+        """Have the controller know which replicas have batches that cannot be read."""
+        for order in orders:
+            if not isinstance(order, Stop) and self.is_damaged(order.replication.topic_partition):
+                failed.setdefault(order.replication.topic_partition, ErrorCode.CORRUPT_MESSAGE)
 
     def _check(self, orders: Orders) -> None:
         if orders.controller_epoch < self.controller_epoch:
@@ -152,7 +161,7 @@ class Applier:
                 continue
             if what.leader == NO_LEADER:
                 continue  # there is nobody to copy from: an empty log would pass for a whole one
-            if not what.is_new and isinstance(order, Lead) and not self.may_make(key):
+            if isinstance(order, Lead) and not (what.is_new or self._may_begin(what)):
                 _logger.error(
                     "%s is to be led here, and its log is not there: bring its directory back and "
                     "restart the broker, or delete the topic", key,
@@ -163,6 +172,19 @@ class Applier:
         for at_once in range(0, len(wanted), PREPARED_AT_ONCE):
             some = wanted[at_once : at_once + PREPARED_AT_ONCE]
             await called_back(partial(broker.prepare_partitions, some))
+
+    def _may_begin(self, what: Replication) -> bool:
+        """Tell whether a log that is not here may begin empty, to be led."""
+        if self.may_make(what.topic_partition):
+            return True
+        # What is gone is elected where an operator asks for it, and then it is the whole ISR.
+        asked = what.recovering and what.isr == (self._broker.broker_id,)
+        if asked:
+            _logger.warning(
+                "%s: its log is gone, and is begun empty: an unclean election was asked for",
+                what.topic_partition,
+            )  # fmt: skip
+        return asked
 
     def _carry_out(
         self, order: Lead | Follow, configs: Mapping[str, LogConfig], failed: Failed

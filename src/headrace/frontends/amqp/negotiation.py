@@ -1,5 +1,6 @@
 """What a connection and its client tell each other and agree on before it is open."""
 
+import re
 from typing import NamedTuple
 
 from headrace.config.keys.amqp import AmqpKeys

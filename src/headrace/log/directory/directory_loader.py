@@ -171,14 +171,27 @@ class DirectoryLoader:
     def refused(self, partition: TopicPartition, topic_id: bytes) -> CorruptLogError | None:
         """Return why a partition that is to be served is out of service here; None: it is not."""
         if partition not in self._parts.logs and partition not in self._parts.quarantined:
-            # Checkpoints are written now and then, the read bounds with each flush.
-            end = max(
-                self._parts.missing.pop(partition, Offset(0)),
-                self._parts.bounds.end_of(topic_id, partition.partition),
-            )
+            end = self.flushed_before(partition, topic_id)
+            self._parts.missing.pop(partition, None)
             if end > 0:
                 self._quarantine(partition, self._gone(partition, end))
         return self._parts.quarantined.get(partition)
+
+    def flushed_before(self, partition: TopicPartition, topic_id: bytes) -> Offset:
+        """Return up to where a log was flushed that has no directory; 0: nothing is known of it."""
+        if partition in self._parts.logs or partition in self._parts.quarantined:
+            return Offset(0)
+        # Checkpoints are written now and then, the read bounds with each flush.
+        return max(
+            self._parts.missing.get(partition, Offset(0)),
+            self._parts.bounds.end_of(topic_id, partition.partition),
+        )
+
+    def forget_missing(self, partition: TopicPartition, topic_id: bytes) -> None:
+        """Let a log that has no directory be made again: that it is gone is known elsewhere."""
+        self._parts.missing.pop(partition, None)
+        self._parts.checkpoints.forget(partition)
+        self._parts.bounds.forget(topic_id, partition.partition)
 
     def _gone(self, partition: TopicPartition, end: Offset) -> CorruptLogError:
         return CorruptLogError(

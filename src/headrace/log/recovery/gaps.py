@@ -34,8 +34,9 @@ AHEAD_OFFSETS = 1 << 20
 FILE_NAME = "headrace-gap-offset-checkpoint"
 FILE_NAME_NOTED = "headrace-noted-gap-offset-checkpoint"
 WHAT_TO_DO = (
-    "the partition is out of service and nothing of it was changed: restore its directory from a "
-    "copy, or stop the broker and see `headrace log verify` and `headrace log repair`"
+    "the partition is out of service and nothing of it was changed: stop the broker; where another "
+    "replica of the partition is in sync, delete this directory, and the broker fetches it; else "
+    "restore the directory from a copy, or see `headrace log verify` and `headrace log repair`"
 )
 
 

@@ -1,10 +1,13 @@
 """A log directory: partition by partition, then the checkpoints."""
 
+from collections.abc import Mapping
 from itertools import pairwise
 
 from headrace.log import file_names, text_files
-from headrace.log.directory import durable_read_bounds, unchanged_logs
+from headrace.log.directory import durable_read_bounds, given_up, unchanged_logs
+from headrace.log.directory.durable_read_bounds import Key
 from headrace.log.directory.meta_properties import read_identity
+from headrace.log.directory.read_bound_slot import Said
 from headrace.log.recovery.gaps import Gaps
 from headrace.logtools.repair.plan import Mending
 from headrace.logtools.repair.salvage import salvage
@@ -46,12 +49,13 @@ def repair_directory(
     for place, end in checkpoints.missing(mending.disk, path, places).items():
         if only is None or place == only:
             text = f"is gone, with the offsets up to {end - 1}: nobody has them any more"
+            _give_up(mending, path, place, end)
             mending.cannot(f"{path}/{place}", text)
             ends[place] = 0
     for place, where in places.items():
         if only is not None and place != only:
             continue
-        facts = _partition(mending, place, where, checkpoints, told, ids)
+        facts = _partition(mending, place, where, checkpoints, told, ids, said)
         check_bound(said, place, facts, path, told)
         ends[place] = facts.end
     _gaps(mending, path, checkpoints.gaps)
@@ -66,10 +70,15 @@ def _partition(
     checkpoints: Checkpoints,
     told: Report,
     ids: dict[str, bytes],
+    said: Mapping[Key, Said],
 ) -> PartitionFacts:
     around = checkpoints.around(place)
     facts, findings = _looked_at(mending, where, checkpoints, place, told)
     bad = {finding.path for finding in findings if finding.damage and finding.kind is Kind.BATCH}
+    bound = said.get((facts.topic_id or b"", place.partition), (0, 0, 0))
+    flushed = max(around.recovery_point, around.high_watermark or 0, bound[1])
+    if bad or flushed > facts.end or any(_is_loss(finding, where) for finding in findings):
+        _give_up(mending, where.rpartition("/")[0], place, max(flushed, facts.end))
     changed = bool(bad) and salvage(mending, facts, bad)
     if changed:
         again = Report()
@@ -90,6 +99,18 @@ def _partition(
     if (around.recovery_point > facts.end or changed) and not mending.dry_run:
         sync_segments(mending, facts)
     return facts
+
+
+def _give_up(mending: Mending, path: str, place: TopicPartition, end: int) -> None:
+    """Note that a log lacks records from now on, before it does: no replica of it is in sync."""
+    if not mending.dry_run:
+        given_up.add(mending.disk, path, place, end)
+    if mending.disk.exists(f"{path}/{file_names.DIRECTORIES}"):
+        mending.say(
+            f"{path}/{place}: this broker is one of a cluster: if another replica of the partition"
+            " is in sync (headrace cluster partitions), delete this directory instead of repairing"
+            " it. Either way the broker fetches the partition anew from its leader when it starts"
+        )
 
 
 def _looked_at(

@@ -1,0 +1,96 @@
+"""Stamps that tell a log directory from an older copy of it: a backup, an older disk image.
+
+A copy agrees with itself, so the directory alone cannot tell what it is. Each start, and each
+minute after it, draws a stamp, writes it into the directories, and then into the store. The file
+keeps the stamp that the store has until the store has the new one, so a broker that ends in between
+is no copy. A start that finds another stamp in the store has directories of before. See ADR 64.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
+
+from headrace.broker.broker import Broker
+from headrace.cluster.membership.directory_notes import Note
+from headrace.cluster.store import stamps
+from headrace.cluster.store.reaction import Reaction
+from headrace.cluster.store.znodes import BadPayload
+from headrace.log.text_files import encode_uuid
+from headrace.ports.store import NoNode, Store, StoreError
+
+if TYPE_CHECKING:
+    from headrace.ports.clock import Timer
+
+_logger = logging.getLogger(__name__)
+
+RENEWED_EVERY_SECONDS = 60.0
+"""A copy is told from the directory where it is older than this, at the latest."""
+
+
+class DirectoryStamps:
+    """What the store knows of this broker's log directories. On the deciding thread."""
+
+    def __init__(
+        self, broker: Broker, store: Store, write: Callable[[], Awaitable[Iterable[str]]]
+    ) -> None:
+        """`write` has the directories say their stamps, and returns the ids of those that do."""
+        self._broker = broker
+        self._store = store
+        self._path = stamps.path_of(broker.broker_id)
+        self._write = write
+        self._known: dict[str, str] = {}
+        """By directory id: what the store has."""
+        self._next: str | None = None
+        """What is written into the directories, and not into the store yet."""
+        self._renewing = Reaction(self._renew, "log.dirs: the stamps of directories wait")
+        self._timer: Timer | None = None
+
+    async def read(self) -> None:
+        """Read what the store has, before the directories are judged. StoreError."""
+        try:
+            node = await self._store.get(self._path)
+            self._known = stamps.decode(self._path, node.value)
+        except NoNode:
+            return
+        except BadPayload as error:
+            _logger.warning("%s; older copies of log directories are not recognised", error)
+
+    def is_older(self, note: Note | None, *, holds_logs: bool) -> bool:
+        """Tell whether a directory that says this is none that the store has seen last."""
+        if note is None:
+            return holds_logs and bool(self._known)  # it was copied here, or is older than the file
+        known = self._known.get(note.directory_id)
+        return note.older or (known is not None and known not in note.stamps)
+
+    def of(self, directory_id: str) -> tuple[str, ...]:
+        """Return the stamps that a directory is to say."""
+        known = self._known.get(directory_id)
+        return tuple(stamp for stamp in (self._next, known) if stamp is not None)
+
+    def start(self) -> None:
+        """Have the store know the directories' stamps, now and later: the broker is registered."""
+        self._timer = self._broker.clock.call_later(RENEWED_EVERY_SECONDS, self.start)
+        self._renewing.ask()
+
+    def stop(self) -> None:
+        """Renew them no more."""
+        self._renewing.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def _renew(self) -> None:
+        stamp = self._next = self._next or encode_uuid(self._broker.random.uuid())
+        written = await self._write()
+        known = {**self._known, **dict.fromkeys(written, stamp)}
+        try:
+            await self._put(stamps.encode(known))
+        except StoreError as error:  # the directories say both, so nothing is lost by waiting
+            _logger.debug("%s: %s", self._path, error)
+            return
+        self._known, self._next = known, None
+
+    async def _put(self, value: bytes) -> None:
+        try:
+            await self._store.set(self._path, value)
+        except NoNode:
+            await self._store.create(self._path, value, parents=True)

@@ -1,0 +1,161 @@
+"""Logs of this broker that lack records which were flushed: repaired, or their directory is gone.
+
+`log.directory.given_up` names them until a controller that knows it orders the replica to lead or
+to follow. What follows another leader begins anew: the log that is left is set aside with all its
+bytes, as offsets between others may be missing, which no follower fetches.
+"""
+
+import logging
+from collections.abc import Iterable
+from functools import partial
+
+from headrace.broker.broker import Broker
+from headrace.broker.metadata_image import NO_LEADER
+from headrace.cluster.decisions.orders import Follow, Order, Orders, Stop
+from headrace.log.directory import given_up
+from headrace.log.directory.log_directory import LogDirectory
+from headrace.model.errors import CorruptLogError, StorageError
+from headrace.model.nouns import Offset, TopicPartition
+from headrace.ports.callbacks import Done
+from headrace.posix.awaiting import called_back
+
+_logger = logging.getLogger(__name__)
+
+
+class GivenUpReplicas:
+    """What the directories' files say. On the deciding thread."""
+
+    def __init__(self, broker: Broker) -> None:
+        """Nothing is known yet."""
+        self._broker = broker
+        self._ends: dict[str, dict[TopicPartition, Offset]] = {}
+        """By directory: where the logs ended."""
+        self._written: dict[str, dict[TopicPartition, Offset]] = {}
+        self._missed: list[tuple[LogDirectory, TopicPartition, bytes]] = []
+        """Logs that are gone, which the directories' checkpoints knew, with their topics' ids."""
+
+    def __contains__(self, key: object) -> bool:
+        """Tell whether the partition's log lacks records here."""
+        return any(key in ends for ends in self._ends.values())
+
+    async def read(self) -> bool:
+        """Read the files; False where one makes no sense. The logs are loaded. OSError."""
+        sound = True
+        for directory in self._working():
+            work = partial(given_up.read, directory.disk, directory.path)
+            found = await called_back(partial(directory.disk.run, work))
+            sound = sound and found is not None
+            self._ends[directory.path] = dict(found or {})
+            self._written[directory.path] = dict(found or {})
+        return sound
+
+    def was_here(self, key: TopicPartition, topic_id: bytes) -> bool:
+        """Tell whether a partition without a log had one with records; from `write` on it is said.
+
+        The checkpoints of its directory tell, or what readers of the files were told.
+        """
+        if key in self:
+            return True
+        for directory in self._working():
+            end = directory.loader.flushed_before(key, topic_id)
+            if end > 0:
+                self._ends[directory.path][key] = end
+                self._missed.append((directory, key, topic_id))
+        return key in self
+
+    def forget(self, key: TopicPartition) -> None:
+        """Take the partition's log for whole; durable with `write`."""
+        for ends in self._ends.values():
+            ends.pop(key, None)
+
+    async def write(self) -> None:
+        """Write the files that say something else; then the checkpoints need not know the logs."""
+        for directory in self._working():
+            ends = self._ends[directory.path]
+            if ends == self._written[directory.path]:
+                continue
+            work = partial(given_up.write, directory.disk, directory.path, dict(ends))
+            try:
+                await called_back(partial(directory.disk.run, work))
+            except OSError as error:
+                _logger.warning(
+                    "%s: replicas that lack records cannot be noted: %s. They stay out of service"
+                    " until a start can", directory.path, error,
+                )  # fmt: skip
+                continue
+            self._written[directory.path] = dict(ends)
+            for held, key, topic_id in self._missed:
+                if held is directory:
+                    directory.loader.forget_missing(key, topic_id)
+        self._missed.clear()
+
+    # --- orders --------------------------------------------------------------------------------
+
+    async def ordered(self, orders: Orders) -> None:
+        """Begin anew what is to follow another broker; before the orders are carried out."""
+        settled = {key for key in map(_settled, orders.orders) if key is not None and key in self}
+        if not settled:
+            return
+        followed = settled & set(map(_followed, orders.orders))
+        kept = {key for key in sorted(followed) if not self._set_aside(key)}
+        await self._forget_former()
+        for key in sorted(settled - kept):
+            self.forget(key)
+        await self.write()
+
+    def _set_aside(self, key: TopicPartition) -> bool:
+        """Set the log aside that is left; False where there is no room for another one."""
+        for directory in self._working():
+            log = directory.logs.get(key)
+            if log is None:
+                continue
+            size = sum(segment.size for segment in log.segments)
+            self._broker.stop_partition(*key, delete=False)
+            if directory.disk.free_bytes(directory.path) < size:
+                directory.logs.pop(key).close(clean=False)
+                why = f"{directory.path}/{key}: lacks records, and there is no room to fetch it"
+                directory.quarantined[key] = CorruptLogError(why)
+                _logger.error(
+                    "%s: lacks records that its leader has, and there is no room to fetch it again"
+                    " next to what is left: stop the broker, delete %s/%s and start it",
+                    key, directory.path, key,
+                )  # fmt: skip
+                return False
+            try:
+                directory.set_aside(key)
+            except StorageError:
+                return False  # the directory has said so
+            _logger.warning(
+                "%s: lacks records, and is fetched anew; what is left is set aside as a -stray"
+                " directory in %s, which may be deleted once the replica is in sync",
+                key, directory.path,
+            )  # fmt: skip
+        return True
+
+    async def _forget_former(self) -> None:
+        """Have no checkpoint hold the end of a former log against the one that begins anew."""
+        for directory in self._working():
+            try:
+                await called_back(partial(directory.disk.run, directory.bounds.sync))
+            except OSError as error:
+                directory.context.fail(error, directory.path)
+            await called_back(partial(_checkpointed, directory))
+
+    def _working(self) -> Iterable[LogDirectory]:
+        return [directory for directory in self._broker.directories if not directory.fenced]
+
+
+def _checkpointed(directory: LogDirectory, done: Done[None]) -> None:
+    directory.checkpoint(lambda _: done(None))
+
+
+def _settled(order: Order) -> TopicPartition | None:
+    """Return the partition whose log is what it is from now on; None: it waits for a leader."""
+    if isinstance(order, Stop):
+        return order.topic_partition
+    return None if order.replication.leader == NO_LEADER else order.replication.topic_partition
+
+
+def _followed(order: Order) -> TopicPartition | None:
+    """Return the partition that is to follow a leader; None: another order."""
+    return _settled(order) if isinstance(order, Follow) else None
