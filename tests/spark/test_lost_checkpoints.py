@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from tests.spark.kit import Topics
 from tests.spark.long import long_only
 from tests.spark.sink_kit import numbers_of
-from tests.spark.tables.kit import read
 from tests.spark.waiting import eventually
+from tests.support.tables import read
 
 TOPIC = "topic"
 every_sink = pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from typing import Any
 
 from tests.spark.kit import Topics
 from tests.spark.standalone import StandaloneCluster
-from tests.spark.tables.kit import FORMATS
 from tests.spark_kills.live_points import (
     AMID_MERGE,
     DIE,
@@ -20,6 +19,7 @@ from tests.spark_kills.live_points import (
 from tests.spark_kills.live_story import SLOW, LiveStory
 from tests.spark_kills.sink_story import POINTS, SinkStory
 from tests.support.process import BrokerProcess
+from tests.support.tables import FORMATS
 
 
 def main() -> None:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from tests.spark.kit import Topics
 from tests.spark.long import QUICK_JAVA
 from tests.spark.sink_kit import committed_rows, numbers_of
-from tests.spark.tables.kit import read
 from tests.spark_kills.live_points import (
     ACTION,
     BLOCKS,
@@ -33,6 +32,7 @@ from tests.spark_kills.live_points import (
     WAIT,
 )  # fmt: skip
 from tests.spark_kills.speculation import BEGUN, GIVEN_UP, WON, attempts_of, speculating
+from tests.support.tables import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -95,6 +95,25 @@ def test_cluster_that_could_not_be_made_is_tried_again(shown: Commits) -> None:
     assert Cluster.committed == [("h", 2), ("g", 3)]
 
 
+def test_offsets_that_were_shown_are_not_committed_again(shown: Commits) -> None:
+    original = Cluster.commit
+
+    def commit(cluster: Cluster, group: str, ends: dict[TopicPartition, int]) -> None:
+        original(cluster, group, ends)
+        if group == "g":  # another batch ends meanwhile
+            shown._closed = False
+            shown.show("h", {T0: 5})
+            shown._closed = True
+
+    Cluster.commit = commit  # type: ignore[method-assign]
+    try:
+        shown.show("g", {T0: 1})
+        run(shown)
+    finally:
+        Cluster.commit = original  # type: ignore[method-assign]
+    assert Cluster.committed == [("g", 1), ("h", 5)]
+
+
 def test_nothing_is_shown_once_it_is_closed(shown: Commits) -> None:
     shown.close()
     shown.show("g", {T0: 1})

@@ -16,15 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
-
-pytest.importorskip("pyspark")
-pytest.importorskip("deltalake")
-pytest.importorskip("pyiceberg")
-
 from deltalake import DeltaTable, QueryBuilder
 
 from headrace.spark.tables import files
-from tests.spark.tables.kit import Run, iceberg_table, read, write
+from tests.support.tables import Run, iceberg_table, read, write
 
 NAN, INFINITE = float("nan"), float("inf")
 NAME = "\U00020bb7\u91ce"

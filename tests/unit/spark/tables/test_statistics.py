@@ -12,8 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-pytest.importorskip("pyspark")
-
 from headrace.spark.tables.delta_statistics import log_statistics
 from headrace.spark.tables.files import WrittenFile
 from headrace.spark.tables.statistics import (
@@ -56,6 +54,15 @@ def test_bounds_of_floats_are_given_where_all_are_finite(tmp_path: Path) -> None
     assert [math.copysign(1, float(str(bound))) for bound in found["zeros"][:2]] == [-1, 1]
     footer = pq.read_metadata(tmp_path / "f")
     assert not any(footer.row_group(0).column(at).is_stats_set for at in range(6))
+
+
+def test_nulls_are_counted_over_all_rows_of_a_file() -> None:
+    schema = pa.schema([("f", pa.float32())])
+    looked = RowBounds(schema)
+    for values in ([None, 1.0], [None, None], [3.0, None]):
+        looked.look_at(pa.table({"f": pa.array(values, pa.float32())}))
+    footer: Any = SimpleNamespace(num_row_groups=0)
+    assert statistics_of(footer, schema, looked) == {"f": (1.0, 3.0, 4)}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from headrace.spark.errors import OptionError
 from headrace.spark.tables.errors import TableError
 from headrace.spark.tables.options import Upsert
 from headrace.spark.tables.upsert import last_of_each_key
-from tests.spark.tables.kit import SCHEMA, Run, parquet_files, read
+from tests.support.tables import SCHEMA, Run, parquet_files, read
 
 UPSERT = Upsert(("key",), "offset", "value")
 
@@ -69,7 +69,7 @@ def test_files_of_a_merged_batch_are_swept(tmp_path: Path) -> None:
 
 
 def test_of_two_runs_at_once_one_merges(tmp_path: Path) -> None:
-    from tests.spark.tables.test_table_commits import Racing
+    from tests.unit.spark.tables.test_table_commits import Racing
 
     run = Run(tmp_path, "delta", upsertBy="key")
     run.plan(0, 1)

@@ -1,31 +1,22 @@
 """The sink's driver and its log of decisions by themselves: what is swept, refused, bounded."""
 
 import json
-from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from headrace.client.offsets import EARLIEST, OffsetAt
-from headrace.client.transactions import GONE, NO_TIMEOUT_MS, OpenTransaction, Writer
+from headrace.client.transactions import NO_TIMEOUT_MS, OpenTransaction, Writer
 from headrace.client.transport import ClientError
-from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
-from headrace.spark import checkpoint, decisions, sink_driver
+from headrace.spark import checkpoint, decisions
 from headrace.spark.checkpoint import POSITIONS_CHARACTERS_MAX, PlannedBatch, planned
 from headrace.spark.decisions import Decision, DecisionLog, LastDecision
 from headrace.spark.errors import SinkError
-from headrace.spark.sink_driver import LEFT_MS_MIN, SinkDriver
+from headrace.spark.sink_driver import LEFT_MS_MIN
 from headrace.spark.sink_task import SinkMessage
-from tests.support.sink_parts import DRIVER, ONE, TOKEN, run, sink
-
-NOW_MS = 1_800_000_000_000
-
-
-def decided(batch: int, *writers: Writer, digest: str = "") -> Decision:
-    return Decision("batch", batch, digest, "", [list(writer) for writer in writers])
-
+from tests.support.sink_parts import DRIVER, NOW_MS, ONE, TOKEN, Cluster, decided, run
 
 # --- the log of decisions -------------------------------------------------------------------------
 
@@ -105,67 +96,6 @@ def test_the_log_keeps_the_last_decision_for_ever(monkeypatch: pytest.MonkeyPatc
 
 
 # --- the driver -----------------------------------------------------------------------------------
-
-
-class Cluster:
-    """Coordinators of transactions, and a decision log. `transactions`, `DecisionLog`"""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **options: str) -> None:
-        self.open = [ONE.transactional_id]
-        self.found = {
-            ONE.transactional_id: OpenTransaction(ONE, "Ongoing", 900_000, NOW_MS),
-            DRIVER.transactional_id: OpenTransaction(DRIVER, "Empty", 10_000, -1),
-        }
-        self.last_decision: LastDecision | None = None
-        self.taken: list[str] = []
-        self.refused: set[str] = set()
-        self.fenced = 0
-        self.ended: list[tuple[str, bool]] = []
-        self.decisions: list[Decision] = []
-        self.marked: list[int] = []
-        transactions = SimpleNamespace(
-            GONE=GONE, take_id=self._take_id, describe=self._describe, open_ids=self._open_ids,
-            end=self._end,
-        )  # fmt: skip
-        monkeypatch.setattr(sink_driver, "transactions", transactions)
-        monkeypatch.setattr(sink_driver, "run", run)
-        monkeypatch.setattr(sink_driver, "DecisionLog", lambda *_: self)
-        monkeypatch.setattr(sink_driver, "time", SimpleNamespace(time=lambda: NOW_MS / 1000))
-        monkeypatch.setattr(sink_driver, "_begun", set())
-        self.driver = SinkDriver(sink(**options))
-
-    async def _take_id(self, _: Any, transactional_id: str, timeout_ms: int) -> Writer:
-        if transactional_id in self.refused:
-            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-        if transactional_id.endswith(".driver"):
-            self.fenced += 1
-        else:
-            self.taken.append(transactional_id)
-        return DRIVER
-
-    async def _describe(self, _: Any, names: Iterable[str]) -> dict[str, OpenTransaction]:
-        return {name: self.found[name] for name in names if name in self.found}
-
-    async def _open_ids(self, _: Any, prefix: str) -> list[str]:
-        return [name for name in self.open if name.startswith(prefix)]
-
-    async def _end(self, _: Any, writer: Writer, *, commit: bool) -> None:
-        self.ended.append((writer.transactional_id, commit))
-
-    async def create(self) -> None:
-        """It is there."""
-
-    async def last(self) -> LastDecision | None:
-        return self.last_decision
-
-    async def decide(self, driver: Writer, decision: Decision, now_ms: int) -> None:
-        self.decisions.append(decision)
-
-    async def mark_ended(self, decision: Decision, now_ms: int) -> None:
-        self.marked.append(decision.batch)
-
-    def another(self, **options: str) -> SinkDriver:
-        return SinkDriver(sink(**options))
 
 
 def test_what_runs_before_left_open_is_swept_once_by_each_sink_of_a_process(
@@ -325,115 +255,3 @@ def test_positions_are_kept_with_a_decision_up_to_a_length(
     found = planned("check", 0)
     assert isinstance(found, PlannedBatch)
     assert found.positions == ("" if more else positions)
-
-
-# --- an error midway ------------------------------------------------------------------------------
-
-TWO = Writer("p.sink.task-a-2", 3, 0)
-
-
-def ends_fail(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, **errors: Exception) -> None:
-    """Let the ends of these transactions fail, by the last part of their names."""
-    ended = cluster._end
-
-    async def end(client: Any, writer: Writer, *, commit: bool) -> None:
-        error = errors.get("_" + writer.transactional_id.rpartition("-")[2])
-        if error is not None:
-            raise error
-        await ended(client, writer, commit=commit)
-
-    monkeypatch.setattr(sink_driver.transactions, "end", end)
-
-
-def test_transaction_that_is_gone_keeps_no_other_of_its_batch_from_its_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    cluster = Cluster(monkeypatch)
-    three = Writer("p.sink.task-a-3", 4, 0)
-    for writer in (TWO, three):
-        cluster.found[writer.transactional_id] = OpenTransaction(writer, "Ongoing", 900_000, NOW_MS)
-    ends_fail(
-        monkeypatch, cluster, _1=ApiError(ErrorCode.PRODUCER_FENCED),
-        _3=ApiError(ErrorCode.INVALID_TXN_STATE),
-    )  # fmt: skip
-    messages = [SinkMessage(TOKEN, writer, 1) for writer in (ONE, TWO, three)]
-    with pytest.raises(SinkError, match=r"2 of its 3 .*a-1 \(PRODUCER_FENCED\), .*a-3 \(INVALID"):
-        cluster.driver.commit(messages, None)
-    assert cluster.ended == [(TWO.transactional_id, True)]
-    assert cluster.marked == [], "the batch is not said to be ended"
-
-
-@pytest.mark.parametrize("error", [ClientError("away"), ApiError(ErrorCode.NOT_COORDINATOR)])
-def test_repeated_job_aborts_all_that_it_can_of_what_it_wrote_again(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
-) -> None:
-    cluster = Cluster(monkeypatch, txnAppId="p", txnVersion="4")
-    cluster.last_decision = LastDecision(decided(4), True)
-    ends_fail(monkeypatch, cluster, _1=error)
-    cluster.driver.commit([SinkMessage(TOKEN, ONE, 1), SinkMessage(TOKEN, TWO, 1)], None)
-    assert cluster.ended == [(TWO.transactional_id, False)]
-    assert "p.sink.task-a-1 is left to its timeout" in caplog.text
-
-
-@pytest.mark.parametrize("error", [ClientError("away"), ApiError(ErrorCode.NOT_COORDINATOR)])
-def test_brokers_that_are_away_when_a_write_is_aborted_are_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    cluster = Cluster(monkeypatch)
-
-    async def away(*_: Any) -> None:
-        raise error
-
-    monkeypatch.setattr(sink_driver.transactions, "describe", away)
-    with pytest.raises(SinkError, match="pipeline p: "):
-        cluster.driver.abort([SinkMessage(TOKEN, ONE, 1)], None)
-
-
-def test_sweep_that_failed_is_repeated_by_the_next_begin(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster(monkeypatch)
-    listed = sink_driver.transactions.open_ids
-
-    async def away(*_: Any) -> None:
-        raise ClientError("away")
-
-    monkeypatch.setattr(sink_driver.transactions, "open_ids", away)
-    with pytest.raises(SinkError, match="pipeline p: away"):
-        cluster.driver.begin()
-    monkeypatch.setattr(sink_driver.transactions, "open_ids", listed)
-    cluster.driver.begin()
-    assert cluster.taken == [ONE.transactional_id]
-
-
-@pytest.mark.parametrize(
-    "state", ["PrepareCommit", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence"]
-)
-def test_transaction_in_any_other_state_than_open_is_not_decided(
-    monkeypatch: pytest.MonkeyPatch, state: str
-) -> None:
-    cluster = Cluster(monkeypatch)
-    cluster.found[ONE.transactional_id] = OpenTransaction(ONE, state, 900_000, NOW_MS)
-    with pytest.raises(SinkError, match="is not open any more"):
-        cluster.driver.commit([SinkMessage(TOKEN, ONE, 5)], None)
-
-
-@pytest.mark.parametrize(
-    ("last", "error"),
-    [
-        (None, "is behind what was written"), (decided(5), "is behind what was written"),
-        (decided(4, digest="other"), "was written from other offsets"), (decided(4), None),
-    ],
-)  # fmt: skip
-def test_repeated_batch_is_held_against_the_last_decision(
-    monkeypatch: pytest.MonkeyPatch, last: Decision | None, error: str | None
-) -> None:
-    cluster = Cluster(monkeypatch)
-
-    object.__setattr__(cluster.driver._options, "checkpoint", "/check")
-    monkeypatch.setattr(sink_driver, "planned", lambda *_: PlannedBatch("", ""))
-    cluster.last_decision = None if last is None else LastDecision(last, True)
-    if error is None:
-        cluster.driver.commit([SinkMessage(TOKEN, ONE, 5)], 4)
-    else:
-        with pytest.raises(SinkError, match=error):
-            cluster.driver.commit([SinkMessage(TOKEN, ONE, 5)], 4)
-    assert cluster.decisions == []

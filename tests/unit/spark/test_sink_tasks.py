@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.client.transactions import OpenTransaction, Writer
+from headrace.client.transport import ClientError
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.spark import sink_task
@@ -212,6 +213,35 @@ def test_a_client_tries_for_as_long_as_a_delivery_may_take() -> None:
     options = sink(kafka__delivery__timeout__ms="9000", kafka__request__timeout__ms="4000")
     with client_of(replace(options)) as client:
         assert (client.retry_seconds, client.request_timeout_seconds) == (9.0, 4.0)
+
+
+@pytest.mark.parametrize("error", [ClientError("away"), ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)])
+def test_task_that_fails_aborts_what_it_opened_without_waiting_for_brokers(
+    task: Producing, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    task.retry_seconds = 120.0
+    retries: list[float] = []
+
+    async def fail() -> None:
+        raise error
+
+    async def end(*_: Any, **named: Any) -> None:
+        retries.append(task.retry_seconds)
+        raise ClientError("still away")
+
+    monkeypatch.setattr(task, "flush", fail)
+    monkeypatch.setattr(sink_task.transactions, "end", end)
+    with pytest.raises(SinkError, match=r"away|NOT_LEADER"):
+        task.write(sink(), [0])
+    assert retries == [0.0], "the driver sweeps, or the next run"
+
+
+def test_timeout_that_the_brokers_do_not_allow_names_both_settings(task: Producing) -> None:
+    task.refused = [(True, ErrorCode.INVALID_TRANSACTION_TIMEOUT)]
+    with pytest.raises(
+        SinkError, match=r"kafka.transaction.timeout.ms: 900000 is more than .* allows"
+    ):
+        task.write(sink(), [0])
 
 
 def test_a_forked_worker_begins_to_count_under_a_name_of_its_own(

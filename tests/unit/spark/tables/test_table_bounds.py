@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.spark.tables.errors import TableError
-from tests.spark.tables.kit import FORMATS, Run, iceberg_table, read
+from tests.support.tables import FORMATS, Run, iceberg_table, read
 
 YEAR_55840_US = 1_700_000_000_000_000_000
 """Microseconds that a producer gave for milliseconds."""
@@ -38,19 +38,29 @@ def statistics(run: Run) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf"), 2.5])
-def test_numbers_that_may_be_beside_nan_have_no_bounds_in_deltas_log(
+def floats(number: float) -> pa.RecordBatch:
+    columns = [pa.array([0, 1]), pa.array([1.0, number]), pa.array([1.0, number], pa.float32())]
+    return pa.record_batch(columns, names=["offset", "large", "small"])
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_deltas_log_has_no_bounds_beside_a_number_that_is_not_finite(
     tmp_path: Path, number: float
 ) -> None:
-    columns = [pa.array([0, 1]), pa.array([1.0, number]), pa.array([1.0, number], pa.float32())]
     run = Run(tmp_path, "delta")
-    write(run, pa.record_batch(columns, names=["offset", "large", "small"]))
+    write(run, floats(number))
     assert statistics(run) == {
         "numRecords": 2,
-        "minValues": {"offset": 0},
-        "maxValues": {"offset": 1},
         "nullCount": {"offset": 0, "large": 0, "small": 0},
     }
+
+
+def test_deltas_log_has_the_bounds_of_finite_numbers(tmp_path: Path) -> None:
+    run = Run(tmp_path, "delta")
+    write(run, floats(2.5))
+    found = statistics(run)
+    assert found["minValues"] == {"offset": 0, "large": 1.0, "small": 1.0}
+    assert found["maxValues"] == {"offset": 1, "large": 2.5, "small": 2.5}
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -168,6 +168,30 @@ def test_a_leader_that_resigns_is_looked_for_anew(monkeypatch: pytest.MonkeyPatc
     assert broker.given_back == 2
 
 
+@pytest.mark.parametrize(
+    ("code", "passes"),
+    [(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, False), (ErrorCode.NOT_LEADER_OR_FOLLOWER, True),
+     (ErrorCode.UNKNOWN_TOPIC_ID, True), (ErrorCode.TOPIC_AUTHORIZATION_FAILED, False)],
+)  # fmt: skip
+def test_refusal_of_a_whole_fetch_is_asked_again_where_it_may_pass(
+    monkeypatch: pytest.MonkeyPatch, code: ErrorCode, passes: bool
+) -> None:
+    broker = Broker(monkeypatch, batch(5, 5))
+    receive, refusals = broker.receive, [ApiError(code)]
+
+    def refuse_once() -> list[Fetched]:
+        if refusals:
+            raise refusals.pop()
+        return receive()
+
+    monkeypatch.setattr(broker, "receive", refuse_once)
+    if passes:
+        assert found(task()) == [5, 6, 7, 8, 9]
+    else:
+        with pytest.raises(SourceError, match=code.name):
+            found(task())
+
+
 # --- what waits -----------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from deltalake import DeltaTable, Field, Schema, TableFeatures
 from deltalake.schema import PrimitiveType
 
 from headrace.spark.tables.errors import TableError
-from tests.spark.tables.kit import (
+from tests.support.tables import (
     FORMATS,
     Run,
     held,

@@ -7,7 +7,7 @@ import pytest
 from headrace.spark import kafka_options, options, sink_options
 from headrace.spark.tables import options as table_options
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 SPARKS_OWN = {"path", "queryName"}
 """Of a topic's sink: Spark puts them in whether they are asked for or not."""
 
