@@ -163,6 +163,12 @@ def test_the_group_of_a_checkpoint_is_kept(brokers: Brokers) -> None:
     assert again.latestOffset(start, ALL)["headrace"]["group"] == group
 
 
+def test_group_that_is_named_later_is_shown_from_then_on(brokers: Brokers) -> None:
+    start = reader().initialOffset()
+    assert "group" not in start["headrace"]
+    assert reader(**{"kafka.group.id": "g"}).latestOffset(start, ALL)["headrace"]["group"] == "g"
+
+
 # --- what waits -----------------------------------------------------------------------------------
 
 

@@ -217,9 +217,11 @@ class ParquetDirectory(Table):
                 yield str(relative)
 
     def _create(self, said: dict[str, Any]) -> None:
-        if self.location.is_dir() and any(
+        holds_files = self.location.is_dir() and any(
             not name.name.startswith((".", "_")) for name in self.location.iterdir()
-        ):
+        )
+        # Looked at after the files: another run's commit is in the log before they are seen.
+        if holds_files and not self.exists():
             raise TableError(
                 f"{self.location} holds files that no commit of ours names: give an empty directory"
             )

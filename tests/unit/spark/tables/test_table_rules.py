@@ -1,15 +1,21 @@
 """Tables with rules, features or formats that a commit of files does not keep: one error each."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Field, Schema, TableFeatures
+from deltalake.exceptions import CommitFailedError
 from deltalake.schema import PrimitiveType
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException
 
 from headrace.spark.tables.errors import TableError
+from headrace.spark.tables.table import Table
 from tests.support.tables import (
     FORMATS,
     Run,
@@ -131,3 +137,44 @@ def test_icebergs_third_format_is_refused_before_anything_is_written(tmp_path: P
     before = parquet_files(run.path)
     refused(run, 1, "sales.orders has format-version 3, and pyiceberg writes 2")
     assert parquet_files(run.path) == before
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_table_that_another_run_makes_at_the_same_time_is_written_to(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(tmp_path, kind)
+    run.batch(0, 0, 10)
+    asked: list[bool] = []
+
+    def not_yet(_: Table) -> bool:
+        asked.append(True)
+        return len(asked) > 1  # this run's look came before the other had made it
+
+    monkeypatch.setattr(type(run.table), "exists", not_yet)
+    assert run.batch(1, 10, 10)
+    assert offsets(run.path, kind) == list(range(20))
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_commit_that_makes_a_table_too_late_is_no_error(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(tmp_path, kind)
+
+    def make_first(error: Exception) -> Callable[..., Any]:
+        def make(*_: Any, **__: Any) -> None:
+            monkeypatch.undo()
+            Run(tmp_path, kind).tasks(0)  # another run is faster
+            raise error
+
+        return make
+
+    if kind == "delta":
+        monkeypatch.setattr(DeltaTable, "create", make_first(CommitFailedError("version 0")))
+    else:
+        late = make_first(CommitFailedException("the table exists"))
+        monkeypatch.setattr(Catalog, "create_table_transaction", late)
+        monkeypatch.setattr(SqlCatalog, "create_table_transaction", late)
+    assert run.batch(0, 0, 10)
+    assert offsets(run.path, kind) == list(range(10))
