@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Sequence
 from statistics import median
 
-from headrace.arrow.columns import COLUMNS, HEADERS
-from headrace.arrow.decode import PartitionDecoder
-from headrace.coordination.queues.messages.record_messages import batch_of_messages
+from headrace.arrow.read.columns import COLUMNS, HEADERS
+from headrace.arrow.read.decode import PartitionDecoder
+from headrace.queues.stores.log.record_messages import batch_of_messages
 from headrace.record.batch import stamp
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from headrace.client.calls import Maker
+from headrace.client.calls.call import Maker
 from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import FLEXIBLE_FROM, ApiKey
 

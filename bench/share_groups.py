@@ -10,7 +10,7 @@ import uuid
 from dataclasses import dataclass
 
 from bench.rebalance import Wire
-from headrace.client.calls import Maker
+from headrace.client.calls.call import Maker
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import request_head
 from headrace.wire.kafka.hot import share_fetch

@@ -25,11 +25,11 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from bench.spark_peer import CONNECTOR
-from headrace.client.admin import create_topic
-from headrace.client.calls import HotCall, check
+from headrace.client.admin.topics import create_topic
+from headrace.client.calls.call import HotCall, check
 from headrace.client.client import Client
 from headrace.client.sync import connect, run
-from headrace.client.transport import Reply
+from headrace.client.transport.port import Reply
 from headrace.record.batch import Codec, Record, build
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import parse_response

@@ -23,8 +23,8 @@ from bench.spark_batches import EMPTY
 from bench.spark_process import SparkProcess
 from bench.spark_tables import KINDS, SPARK_PARQUET
 from bench.subjects import OURS, Broker, Kafka, Subject, in_turn
-from headrace.client.admin import create_topic
-from headrace.client.offsets import LATEST, list_offsets
+from headrace.client.admin.topics import create_topic
+from headrace.client.calls.offsets import LATEST, list_offsets
 from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.client.admin import create_topic
-from headrace.client.groups import committed
-from headrace.client.offsets import EARLIEST, LATEST, list_offsets
-from headrace.client.producer import Producer
+from headrace.client.admin.groups import committed
+from headrace.client.admin.topics import create_topic
+from headrace.client.calls.offsets import EARLIEST, LATEST, list_offsets
+from headrace.client.producer.producer import Producer
 from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition
 from headrace.record.compression import Codec

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class DefaultSource(DataSource):
-    """`format("headrace")` of `spark.read`, `readStream`, `df.write` and `writeStream`."""
+    """`format("headrace")` of `spark.source.read`, `readStream`, `df.write` and `writeStream`."""
 
     listened = False
 
@@ -30,7 +30,7 @@ class DefaultSource(DataSource):
 
     def _source(self) -> DataSource:
         try:
-            from headrace.spark.source import HeadraceSource
+            from headrace.spark.source.source import HeadraceSource
         except ImportError as error:
             from headrace.config.installing import install_command
 

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 )
 from kazoo.client import KazooClient
 
-from headrace.security.sasl import Mechanism
+from headrace.security.sasl.sasl import Mechanism
 from tests.support.broker_cluster import until
 from tests.support.load import Load, kept
 from tests.support.process import HEADRACE

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import headrace.arrow
-from headrace.coordination.queues.queue_names import queue_topic
+from headrace.queues.queue_names import queue_topic
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import ConfirmSelect
 from headrace.wire.amqp.field_table import FieldTable

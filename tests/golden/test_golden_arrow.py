@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import headrace.arrow
-from headrace.arrow.columns import COLUMNS, HEADERS
-from headrace.arrow.open_topic import Isolation
-from headrace.arrow.partition_files import PartitionFiles
+from headrace.arrow.read.columns import COLUMNS, HEADERS
+from headrace.arrow.read.open_topic import Isolation
+from headrace.arrow.read.partition_files import PartitionFiles
 from headrace.model.nouns import TopicPartition
 from tests.golden.test_log_golden import BROKERS, GOLDEN, expected, short
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from headrace.cluster.store import acl_znodes, znodes
-from headrace.coordination.queues.model import stored_records
 from headrace.model.nouns import BrokerId
 from headrace.posix.store.sqlite_tree import Tree
+from headrace.queues.model import stored_records
 from tests.support.version_before.write_broker import ENDS, GOLDEN, unpack
 from tests.support.version_before.write_cluster import recorded_tree
 

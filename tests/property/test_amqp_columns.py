@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.arrow.columns import AMQP_TYPE
+from headrace.arrow.read.columns import AMQP_TYPE
 from headrace.model.errors import Malformed
 from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.header_texts import clean, value_text

@@ -28,8 +28,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from headrace.coordination.queues.engine.deliveries import Delivery
-from headrace.coordination.queues.queue_settings import Overflow
+from headrace.queues.engine.deliveries import Delivery
+from headrace.queues.queue_settings import Overflow
 from headrace.testing.disk_crash import crash_states
 from tests.support.amqp_cases import (
     CLOCK_SECONDS,
@@ -48,7 +48,7 @@ from tests.support.amqp_cases import (
 from tests.support.amqp_lives import BrokerLife
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.engine.consumers import Consumer
+    from headrace.queues.engine.consumers import Consumer
 
 LONG = bool(os.environ.get("HEADRACE_LONG"))
 EXAMPLES = 400 if LONG else 25

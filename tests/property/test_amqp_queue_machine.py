@@ -11,13 +11,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from headrace.coordination.queues.engine.consumers import Consumer
-from headrace.coordination.queues.engine.deliveries import Delivery
-from headrace.coordination.queues.engine.message_queue import MessageQueue
-from headrace.coordination.queues.engine.unacked import ChannelUnacked
-from headrace.coordination.queues.messages.memory_messages import MemoryMessages
-from headrace.coordination.queues.messages.memory_use import MemoryUse
-from headrace.coordination.queues.queue_settings import Overflow, Published, QueueSettings
+from headrace.queues.engine.consumers import Consumer
+from headrace.queues.engine.deliveries import Delivery
+from headrace.queues.engine.message_queue import MessageQueue
+from headrace.queues.engine.unacked import ChannelUnacked
+from headrace.queues.queue_settings import Overflow, Published, QueueSettings
+from headrace.queues.stores.memory.memory_messages import MemoryMessages
+from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.reply_codes import ChannelClosing
 from tests.support.amqp_queues import positions_in, settings

@@ -5,12 +5,12 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.coordination.queues.model.declarations import QueueCounts
-from headrace.coordination.queues.model.exchanges import Binding, Destination
-from headrace.coordination.queues.model.topic_trie import TopicTrie
-from headrace.coordination.queues.model.virtual_host import VirtualHost
-from headrace.coordination.queues.queue_names import queue_of_topic, queue_topic
 from headrace.model.nouns import topic_name_problem
+from headrace.queues.model.declarations import QueueCounts
+from headrace.queues.model.exchanges import Binding, Destination
+from headrace.queues.model.topic_trie import TopicTrie
+from headrace.queues.model.virtual_host import VirtualHost
+from headrace.queues.queue_names import queue_of_topic, queue_topic
 from tests.support.virtual_hosts import ME, exchange, queue, virtual_host
 
 words = st.sampled_from(["a", "b", "", "*", "#"])

@@ -12,21 +12,21 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from headrace.coordination.queues.engine.hosted_queue import Getter
-from headrace.coordination.queues.messages.extent import OBJECT_BYTES
-from headrace.coordination.queues.messages.memory_messages import MemoryMessages
-from headrace.coordination.queues.messages.memory_use import MemoryUse
-from headrace.coordination.queues.messages.spill import RETRY_SECONDS, Spill
-from headrace.coordination.queues.messages.spill_files import SpillFiles
 from headrace.ports.deadlines import Deadlines
+from headrace.queues.engine.hosted_queue import Getter
+from headrace.queues.stores.memory.memory_messages import MemoryMessages
+from headrace.queues.stores.memory.memory_use import MemoryUse
+from headrace.queues.stores.memory.spill import RETRY_SECONDS, Spill
+from headrace.queues.stores.memory.spill_extent import OBJECT_BYTES
+from headrace.queues.stores.memory.spill_files import SpillFiles
 from headrace.testing.clock import SimClock
 from tests.property.test_amqp_queue_machine import QueueMachine
 from tests.support.amqp_queues import settings
 from tests.support.amqp_spill import DATA, InstantDisk, SpillRoom, number_of
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.engine.deliveries import Delivery
     from headrace.model.errors import HeadraceError
+    from headrace.queues.engine.deliveries import Delivery
 
 SMALL = 210
 """What a message of the machines takes in memory, about."""

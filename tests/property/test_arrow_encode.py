@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.arrow import encode
-from headrace.arrow.decode import PartitionDecoder
-from headrace.arrow.encode import RowEncoder, RowError
-from headrace.client.partitioner import partition_of
+from headrace.arrow.read.decode import PartitionDecoder
+from headrace.arrow.write import encode
+from headrace.arrow.write.encode import RowEncoder, RowError
 from headrace.kernels.choose import records_encoder_named
 from headrace.record.batch import check_produced, records
 from headrace.record.compression import Codec
+from headrace.record.key_partition import partition_of
 
 pytest.importorskip("numba")
 

@@ -8,8 +8,8 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.arrow.columns import COLUMNS, Buffers
-from headrace.arrow.decode import PartitionDecoder
+from headrace.arrow.read.columns import COLUMNS, Buffers
+from headrace.arrow.read.decode import PartitionDecoder
 from headrace.kernels.choose import DecodeRecords, records_decoder_named
 from headrace.kernels.layout import BATCH_SLOTS, INT64_MAX, INT64_MIN, Outcome, Slot
 from headrace.record.batch import Codec, Record, TimestampType, build, iterate

@@ -30,7 +30,7 @@ from headrace.cluster.decisions.facts import Change, ClusterFacts
 from headrace.cluster.decisions.orders import Follow, Lead
 from headrace.cluster.store import znodes
 from headrace.cluster.store.catalog import Catalog
-from headrace.cluster.store.doubts import LOST, Doubt, Registered
+from headrace.cluster.store.stored_doubts import LOST, Doubt, Registered
 from headrace.cluster.store.stored_topic import StoredTopic
 from headrace.cluster.store.znodes import PartitionState
 from headrace.cluster.topics.creation import Planned

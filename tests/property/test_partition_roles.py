@@ -3,7 +3,7 @@ G12); and each rule of replication that is left out is found by the same histori
 
 import pytest
 
-from headrace.broker.leader_term import LeaderTerm
+from headrace.broker.replica.leader_term import LeaderTerm
 from tests.support.planted_isr import ask_for_without_union, join_below_the_start
 from tests.support.three_replicas import ThreeReplicas, Violation, run
 

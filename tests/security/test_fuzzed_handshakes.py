@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.security.plain import PlainServer
-from headrace.security.sasl import TOKEN_BYTES_MAX
+from headrace.security.sasl.plain import PlainServer
+from headrace.security.sasl.sasl import TOKEN_BYTES_MAX
 from headrace.wire.kafka.api import ApiKey
 from tests.support.authorisation import frame_of
 from tests.support.doors import Door, House, Role, Way
@@ -156,7 +156,7 @@ def test_mutated_frames_of_sasl_let_nobody_in_and_hurt_nobody(
 @given(st.binary(max_size=200) | st.text(st.sampled_from("\0ab,=n"), max_size=12).map(str.encode))
 def test_no_token_of_plain_but_the_right_one_makes_anybody_known(token: bytes) -> None:
     from headrace.model.secret import Secret
-    from headrace.security.sasl import SaslRefused
+    from headrace.security.sasl.sasl import SaslRefused
 
     server = PlainServer({"a": Secret("b")})
     with contextlib.suppress(SaslRefused):

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.client.admin.users import describe_users
 from headrace.client.sync import connect, run
-from headrace.client.users import describe_users
 from headrace.config.jaas import SCRAM_MODULE
 from headrace.net import local
 from headrace.testing import BrokerThread

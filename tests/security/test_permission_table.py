@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.frontends.kafka.connection.authorisation import ASKED, NOT_ASKED, Ask
+from headrace.frontends.kafka.authentication.authorisation import ASKED, NOT_ASKED, Ask
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.security.acl import ANY_NAME
 from headrace.security.authorizer import CLUSTER_NAME, Resource, ResourceType

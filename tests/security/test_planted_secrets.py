@@ -16,11 +16,11 @@ import pytest
 
 from headrace.config.broker import load
 from headrace.config.jaas import PLAIN_MODULE
-from headrace.frontends.kafka.connection.authorisation import NOT_ASKED
+from headrace.frontends.kafka.authentication.authorisation import NOT_ASKED
 from headrace.model.errors import ConfigError
 from headrace.model.secret import Secret
-from headrace.security import scram
-from headrace.security.sasl import Mechanism
+from headrace.security.sasl import scram
+from headrace.security.sasl.sasl import Mechanism
 from headrace.server.assembly import Server
 from headrace.testing.broker import BrokerThread
 from headrace.wire.kafka.api import VERSIONS, ApiKey

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from headrace.cli.main import run as command
-from headrace.net import handshakes
+from headrace.net.tls import handshakes
 from headrace.testing import BrokerThread
 from headrace.wire.first_bytes import TLS_ALERT
 from tests.support.certificates import OPEN, Authority, Certificate

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.main import run as command
-from headrace.client.blocking import BlockingTransport
 from headrace.client.client import Client
-from headrace.client.events import EventTransport
 from headrace.client.sync import FetchConnection, connect, run
-from headrace.client.transport import Address, CannotConnect
+from headrace.client.transport.blocking import BlockingTransport
+from headrace.client.transport.events import EventTransport
+from headrace.client.transport.port import Address, CannotConnect
 from headrace.model.errors import ConfigError
 from headrace.posix.network import RealNetwork
 from headrace.posix.tls_client import client_context

@@ -5,16 +5,16 @@ import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.client.admin import (
+from headrace.client.admin.groups import committed
+from headrace.client.admin.topics import (
     TOPIC_RESOURCE,
     alter_configs,
     create_partitions,
     create_topic,
     delete_topic,
 )
-from headrace.client.calls import HotCall, check
-from headrace.client.groups import committed
-from headrace.client.offsets import EARLIEST, list_offsets
+from headrace.client.calls.call import HotCall, check
+from headrace.client.calls.offsets import EARLIEST, list_offsets
 from headrace.client.sync import connect, run
 from headrace.model.errors import ApiError
 from headrace.model.nouns import TopicPartition

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headrace.arrow.decode import PartitionDecoder
-from headrace.client.offsets import EARLIEST, LATEST, list_offsets
+from headrace.arrow.read.decode import PartitionDecoder
+from headrace.client.calls.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.sync import FetchConnection, Wanted, connect, run
 from headrace.model.nouns import TopicPartition
 

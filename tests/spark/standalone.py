@@ -14,7 +14,7 @@ from typing import Self
 
 import pyspark
 
-from headrace.spark.java import find_java
+from headrace.spark.sessions.java import find_java
 from tests.support.process import free_port, wait_or_kill
 
 START_SECONDS_MAX = 180

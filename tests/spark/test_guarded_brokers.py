@@ -10,9 +10,9 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from headrace.client.groups import committed
-from headrace.client.security import credentials_in
+from headrace.client.admin.groups import committed
 from headrace.client.sync import connect, run
+from headrace.client.transport.credentials import credentials_in
 from headrace.config.jaas import SCRAM_MODULE
 from headrace.posix.tls_client import client_context
 from headrace.testing.broker import BrokerThread

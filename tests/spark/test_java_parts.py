@@ -16,14 +16,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from headrace.spark import java, sink
-from headrace.spark.columns import chosen_columns, row_schema
 from headrace.spark.errors import OptionError, SourceError
-from headrace.spark.java import Java, find_java
-from headrace.spark.sink import batch_writer, stream_writer
-from headrace.spark.sink_columns import check_columns
-from headrace.spark.sink_task import SinkMessage
-from headrace.spark.source import HeadraceSource
+from headrace.spark.sessions import java
+from headrace.spark.sessions.java import Java, find_java
+from headrace.spark.sink import sink
+from headrace.spark.sink.sink import batch_writer, stream_writer
+from headrace.spark.sink.sink_columns import check_columns
+from headrace.spark.sink.sink_task import SinkMessage
+from headrace.spark.source.columns import chosen_columns, row_schema
+from headrace.spark.source.source import HeadraceSource
 
 # --- Java -----------------------------------------------------------------------------------------
 

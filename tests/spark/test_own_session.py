@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from headrace.model.nouns import TopicPartition
-from headrace.spark import register
 from headrace.spark.errors import SourceError
-from headrace.spark.listener import attach
-from headrace.spark.python import worker_python
+from headrace.spark.sessions import register
+from headrace.spark.sessions.listener import attach
+from headrace.spark.sessions.python import worker_python
 from tests.spark.kit import Topics
 from tests.spark.waiting import eventually
 

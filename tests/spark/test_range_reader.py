@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from headrace.client.offsets import EARLIEST
+from headrace.client.calls.offsets import EARLIEST
 from headrace.client.sync import FetchConnection, Fetched, Wanted, connect, run
-from headrace.client.transport import Address
+from headrace.client.transport.port import Address
 from headrace.model.errors import ErrorCode
 from headrace.record.batch import Record
-from headrace.spark.cluster import Cluster
-from headrace.spark.connections import FetchConnections, kept_connections
 from headrace.spark.errors import DataLossError, SourceError
-from headrace.spark.options import Fetching, Options, parse_options
-from headrace.spark.read import RangePartition, RangeReader
 from headrace.spark.security import Security
+from headrace.spark.source.cluster import Cluster
+from headrace.spark.source.connections import FetchConnections, kept_connections
+from headrace.spark.source.options import Fetching, Options, parse_options
+from headrace.spark.source.read import RangePartition, RangeReader
 from tests.spark.kit import TIME_MS, Topics
 
 COLUMNS = ("offset", "value")

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from headrace.client.groups import committed
+from headrace.client.admin.groups import committed
 from headrace.client.sync import run
-from headrace.client.transport import Refused
+from headrace.client.transport.port import Refused
 from headrace.config.jaas import SCRAM_MODULE
 from headrace.model.nouns import TopicPartition
 from headrace.spark import security
-from headrace.spark.connections import FetchConnections
 from headrace.spark.errors import OptionError, SinkError, SourceError
-from headrace.spark.offsets import Position
-from headrace.spark.options import Fetching, Options, parse_options
-from headrace.spark.read import RangePartition, RangeReader
 from headrace.spark.security import Security
-from headrace.spark.sink_options import SinkOptions, parse_sink_options
-from headrace.spark.sink_task import knock
-from headrace.spark.stream_reader import StreamReader
+from headrace.spark.sink.sink_options import SinkOptions, parse_sink_options
+from headrace.spark.sink.sink_task import knock
+from headrace.spark.source.connections import FetchConnections
+from headrace.spark.source.offsets import Position
+from headrace.spark.source.options import Fetching, Options, parse_options
+from headrace.spark.source.read import RangePartition, RangeReader
+from headrace.spark.source.stream_reader import StreamReader
 from headrace.testing.broker import BrokerThread
 from tests.support.certificates import Authority
 from tests.support.sasl_kit import PASSWORD, USER, add_scram_users, guarded
@@ -208,7 +208,7 @@ def test_the_source_shows_its_group_itself_where_the_listener_knows_no_password(
 
 
 def _schema() -> Any:
-    from headrace.spark.columns import row_schema
+    from headrace.spark.source.columns import row_schema
 
     return row_schema(("value",))
 
@@ -228,7 +228,7 @@ def test_a_kept_connection_is_for_who_made_it(broker: BrokerThread) -> None:
 
 
 def _address(broker: BrokerThread) -> Any:
-    from headrace.client.transport import Address
+    from headrace.client.transport.port import Address
 
     return Address("127.0.0.1", broker.port)
 

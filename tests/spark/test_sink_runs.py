@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from headrace.client import transactions
+from headrace.client.producer import transactions
+from headrace.client.producer.transactions import Writer
 from headrace.client.sync import connect, run
-from headrace.client.transactions import Writer
 from headrace.model.nouns import TopicPartition
-from headrace.spark import sink_task
 from headrace.spark.errors import SinkError
-from headrace.spark.offsets import Position
-from headrace.spark.sink_driver import _begun
+from headrace.spark.sink import sink_task
+from headrace.spark.sink.sink_driver import _begun
+from headrace.spark.source.offsets import Position
 from tests.spark.kit import Topics
 from tests.spark.sink_kit import committed_rows, numbers_of
 from tests.spark_kills.sink_story import SinkStory, _Context
@@ -53,7 +53,7 @@ def test_a_driver_that_was_overtaken_between_its_look_and_its_decision_decides_n
 ) -> None:
     numbers = story.plan()
     older = written(story, begun(story), numbers)
-    from headrace.spark.sink_driver import SinkDriver
+    from headrace.spark.sink.sink_driver import SinkDriver
 
     look = SinkDriver._check_open
 
@@ -144,7 +144,7 @@ def test_a_transaction_that_is_gone_after_the_decision_is_an_error_and_not_silen
 ) -> None:
     numbers = story.plan()
     message = written(story, begun(story), numbers)
-    from headrace.spark.sink_driver import SinkDriver
+    from headrace.spark.sink.sink_driver import SinkDriver
 
     finish = SinkDriver._finish
 

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from headrace.coordination.queues.model.exchange_topic import KEY_HEADER, TOPIC
+from headrace.queues.model.exchange_topic import KEY_HEADER, TOPIC
 from headrace.testing import BrokerThread
 from tests.support.amqp_records import NOTHING
 from tests.support.amqp_topics import CONFIG, SECONDS, confirming, connected, create

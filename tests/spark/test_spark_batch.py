@@ -9,9 +9,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from headrace.arrow.columns import COLUMNS, NEVER_NULL, schema
+from headrace.arrow.read.columns import COLUMNS, NEVER_NULL, schema
 from headrace.record.batch import Codec, Record
-from headrace.spark.columns import row_schema
+from headrace.spark.source.columns import row_schema
 from tests.spark.kit import TIME_MS, Topics, values_of
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.spark import java
 from headrace.spark.errors import SourceError
-from headrace.spark.java import find_java
-from headrace.spark.python import worker_python
+from headrace.spark.sessions import java
+from headrace.spark.sessions.java import find_java
+from headrace.spark.sessions.python import worker_python
 
 
 def jdk(home: Path, version: str) -> Path:

@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import Consumer
 from pyspark.sql import SparkSession
 
-from headrace.client import transactions
-from headrace.client.partitioner import partition_of
+from headrace.client.producer import transactions
 from headrace.client.sync import connect, run
+from headrace.record.key_partition import partition_of
 from tests.spark.kit import TIME_MS, Topics
 from tests.spark.long import long_only
 from tests.spark.sink_kit import committed_rows, numbers_of, sink_of

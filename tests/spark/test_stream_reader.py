@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
+from headrace.client.calls.metadata import Metadata
 from headrace.client.client import Client
-from headrace.client.metadata import Metadata
 from headrace.model.nouns import TopicPartition
-from headrace.spark.batch_reader import BatchReader
-from headrace.spark.columns import row_schema
 from headrace.spark.errors import DataLossError, SourceError
-from headrace.spark.offsets import Position
-from headrace.spark.options import parse_options
-from headrace.spark.read import RangePartition
-from headrace.spark.stream_reader import StreamReader
+from headrace.spark.source.batch_reader import BatchReader
+from headrace.spark.source.columns import row_schema
+from headrace.spark.source.offsets import Position
+from headrace.spark.source.options import parse_options
+from headrace.spark.source.read import RangePartition
+from headrace.spark.source.stream_reader import StreamReader
 from tests.spark.kit import TIME_MS, Topics
 from tests.spark.waiting import eventually
 
@@ -197,7 +197,9 @@ def test_a_batch_waits_for_the_least_of_offsets_but_not_for_ever(
     assert reader.latestOffset(start, limit) == start
     assert reader.latestOffset(start, ALL) != start  # Trigger.Once
     started = time.monotonic()
-    monkeypatch.setattr("headrace.spark.stream_reader.time.monotonic", lambda: started + 3601)
+    monkeypatch.setattr(
+        "headrace.spark.source.stream_reader.time.monotonic", lambda: started + 3601
+    )
     assert reader.latestOffset(start, limit)["offsets"] == {topic: {"0": 10}}
     monkeypatch.undo()
     topics.number(topic, 0, 10, 10)

@@ -16,10 +16,10 @@ from pyspark.serializers import SpecialLengths
 from pyspark.sql import SparkSession
 from pyspark.util import handle_worker_exception
 
-from headrace.spark import worker_daemon
 from headrace.spark.errors import OptionError
-from headrace.spark.python import worker_python
-from headrace.spark.worker_daemon import in_one_sentence, settled, silent
+from headrace.spark.sessions import worker_daemon
+from headrace.spark.sessions.python import worker_python
+from headrace.spark.sessions.worker_daemon import in_one_sentence, settled, silent
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError])
@@ -143,7 +143,9 @@ def test_sparks_python_runs_those_that_tell_of_errors_by_it(
     python.write_text('#!/bin/sh\necho "$@"\n')
     python.chmod(0o700)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("headrace.spark.python.sys", SimpleNamespace(executable=str(python)))
+    monkeypatch.setattr(
+        "headrace.spark.sessions.python.sys", SimpleNamespace(executable=str(python))
+    )
     said = subprocess.run([worker_python(), *words], capture_output=True, text=True, check=True)
     run = ["-P", worker_daemon.__file__, *words[1:]] if ours else words
     assert said.stdout.split() == " ".join(run).split()

@@ -21,13 +21,13 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from headrace.client import transactions
-from headrace.client.producer import Producer
-from headrace.client.transactions import Writer
-from headrace.spark.decisions import DecisionLog
-from headrace.spark.sink import StreamWriter
-from headrace.spark.sink_options import parse_sink_options
-from headrace.spark.source import HeadraceSource
+from headrace.client.producer import transactions
+from headrace.client.producer.producer import Producer
+from headrace.client.producer.transactions import Writer
+from headrace.spark.sink.decisions import DecisionLog
+from headrace.spark.sink.sink import StreamWriter
+from headrace.spark.sink.sink_options import parse_sink_options
+from headrace.spark.source.source import HeadraceSource
 from headrace.spark.tables.sink import HeadraceTable, StreamTableWriter, table_of
 
 TOPIC_POINTS = (

@@ -19,11 +19,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
-from headrace.client import transactions
-from headrace.client.producer import Producer
-from headrace.spark import sink_task
-from headrace.spark.decisions import DecisionLog
-from headrace.spark.sink import StreamWriter, stream_writer
+from headrace.client.producer import transactions
+from headrace.client.producer.producer import Producer
+from headrace.spark.sink import sink_task
+from headrace.spark.sink.decisions import DecisionLog
+from headrace.spark.sink.sink import StreamWriter, stream_writer
 from tests.spark.sink_kit import numbers_of
 
 POINTS = (

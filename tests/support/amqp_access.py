@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from headrace.coordination.queues.permissions.access import Access, Grant, Permissions
-from headrace.coordination.queues.permissions.definitions import Definitions, UserDefinition
-from headrace.frontends.amqp.access import Admission
+from headrace.queues.permissions.access import Access, Grant, Permissions
+from headrace.queues.permissions.definitions import Definitions, UserDefinition
 from headrace.security.audit import Audit
 from headrace.security.identity import USER, Identity, Principal
 from headrace.security.rules import RuleAuthorizer, RuleSource
+from headrace.vhosts.access import Admission
 from tests.support.groups_kit import HandClock
 
 PEER = "192.0.2.7"

@@ -3,18 +3,18 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from headrace.coordination.queues.engine.hosted_queue import MakeStore
-from headrace.coordination.queues.message_store import MessageStore
-from headrace.coordination.queues.messages.memory_messages import MemoryMessages, Owner
-from headrace.coordination.queues.messages.memory_use import MemoryUse
-from headrace.coordination.queues.model.declarations import Queue
-from headrace.coordination.queues.permissions.access import FULL_ACCESS, Access
-from headrace.coordination.queues.permissions.definitions import Definitions
 from headrace.frontends.amqp.bounds import Bounds
-from headrace.frontends.amqp.connection import AmqpConnection
-from headrace.frontends.amqp.negotiation import Settings
-from headrace.frontends.amqp.ports import Credentials, LoginDone, Peer
+from headrace.frontends.amqp.connection.connection import AmqpConnection
+from headrace.frontends.amqp.connection.negotiation import Settings
+from headrace.frontends.amqp.connection.ports import Credentials, LoginDone, Peer
 from headrace.frontends.amqp.queue_broker import Admission, QueueBroker
+from headrace.queues.engine.hosted_queue import MakeStore
+from headrace.queues.message_store import MessageStore
+from headrace.queues.model.declarations import Queue
+from headrace.queues.permissions.access import FULL_ACCESS, Access
+from headrace.queues.permissions.definitions import Definitions
+from headrace.queues.stores.memory.memory_messages import MemoryMessages, Owner
+from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.security.identity import USER, Identity, Principal
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import (

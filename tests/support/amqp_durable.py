@@ -3,22 +3,22 @@
 from typing import TYPE_CHECKING
 
 from headrace.broker.partition import Partition
-from headrace.coordination.queues.engine.hosted_queue import Getter, Hooks, HostedQueue
-from headrace.coordination.queues.engine.unacked import ChannelUnacked
-from headrace.coordination.queues.messages.durable_messages import DurableMessages, QueueLogs
-from headrace.coordination.queues.messages.settled_files import SettledFiles
-from headrace.coordination.queues.model.declarations import Queue
-from headrace.coordination.queues.queue_settings import Published, QueueSettings
 from headrace.model.errors import HeadraceError
 from headrace.model.nouns import LeaderEpoch
 from headrace.ports.deadlines import Deadlines
+from headrace.queues.engine.hosted_queue import Getter, Hooks, HostedQueue
+from headrace.queues.engine.unacked import ChannelUnacked
+from headrace.queues.model.declarations import Queue
+from headrace.queues.queue_settings import Published, QueueSettings
+from headrace.queues.stores.log.durable_messages import DurableMessages, QueueLogs
+from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.record.batch import BatchHeader, check_produced
 from tests.support.amqp_log import CONFIG, PLACE, message
 from tests.support.amqp_queues import settings
 from tests.support.log import NOW_MS, World, batch_of
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.engine.deliveries import Delivery
+    from headrace.queues.engine.deliveries import Delivery
 
 
 class DurableQueue:

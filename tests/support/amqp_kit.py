@@ -3,10 +3,16 @@
 from collections.abc import Callable
 from typing import Any
 
-from headrace.frontends.amqp.channel_methods import METHODS
-from headrace.frontends.amqp.connection import AmqpConnection
-from headrace.frontends.amqp.negotiation import Settings
-from headrace.frontends.amqp.ports import Credentials, LoginDone, LoginRefused, Outlet, Peer
+from headrace.frontends.amqp.channel.channel_methods import METHODS
+from headrace.frontends.amqp.connection.connection import AmqpConnection
+from headrace.frontends.amqp.connection.negotiation import Settings
+from headrace.frontends.amqp.connection.ports import (
+    Credentials,
+    LoginDone,
+    LoginRefused,
+    Outlet,
+    Peer,
+)
 from headrace.model.secret import Secret
 from headrace.security.identity import USER, Principal
 from headrace.wire.amqp.control_methods import (

@@ -8,30 +8,30 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.partition import Partition
 from headrace.config.log_config import LogConfig
-from headrace.coordination.queues.engine.consumers import Consumer
-from headrace.coordination.queues.engine.deliveries import Delivery
-from headrace.coordination.queues.engine.hosted_queue import Getter, HostedQueue, stores_in_memory
-from headrace.coordination.queues.engine.unacked import ChannelUnacked
-from headrace.coordination.queues.engine.virtual_hosts import VirtualHosts
-from headrace.coordination.queues.message_store import TopicStore
-from headrace.coordination.queues.messages.durable_messages import DurableMessages, QueueLogs
-from headrace.coordination.queues.messages.memory_use import MemoryUse
-from headrace.coordination.queues.messages.settled_files import SettledFiles
-from headrace.coordination.queues.model.bindings import Removed
-from headrace.coordination.queues.model.declarations import Queue, QueueFlags
-from headrace.coordination.queues.model.durability import Declared, KeptDone, Model
-from headrace.coordination.queues.model.exchange_topic import KafkaTopics, NoTopics
-from headrace.coordination.queues.queue_names import queue_topic
-from headrace.coordination.queues.queue_settings import Published
 from headrace.model.errors import HeadraceError
 from headrace.model.nouns import LeaderEpoch, TopicPartition
+from headrace.queues.engine.consumers import Consumer
+from headrace.queues.engine.deliveries import Delivery
+from headrace.queues.engine.hosted_queue import Getter, HostedQueue, stores_in_memory
+from headrace.queues.engine.unacked import ChannelUnacked
+from headrace.queues.engine.virtual_hosts import VirtualHosts
+from headrace.queues.message_store import TopicStore
+from headrace.queues.model.bindings import Removed
+from headrace.queues.model.declarations import Queue, QueueFlags
+from headrace.queues.model.durability import Declared, KeptDone, Model
+from headrace.queues.model.exchange_topic import KafkaTopics, NoTopics
+from headrace.queues.queue_names import queue_topic
+from headrace.queues.queue_settings import Published
+from headrace.queues.stores.log.durable_messages import DurableMessages, QueueLogs
+from headrace.queues.stores.log.settled_files import SettledFiles
+from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.testing.disk import SimDisk
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header
 from tests.support.log import World, values
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.engine.targets import Target
+    from headrace.queues.engine.targets import Target
 
 CONFIG = LogConfig(
     segment_bytes=1000,

@@ -2,16 +2,16 @@
 
 from headrace.broker.partition import Partition
 from headrace.config.log_config import LogConfig
-from headrace.coordination.queues.engine.consumers import Consumer
-from headrace.coordination.queues.engine.deliveries import Delivery
-from headrace.coordination.queues.engine.message_queue import MessageQueue
-from headrace.coordination.queues.engine.unacked import ChannelUnacked
-from headrace.coordination.queues.messages.log_messages import LogMessages
-from headrace.coordination.queues.messages.settled_files import SettledFiles
-from headrace.coordination.queues.queue_names import queue_topic
-from headrace.coordination.queues.queue_settings import Published, QueueSettings
 from headrace.model.errors import HeadraceError
 from headrace.model.nouns import LeaderEpoch, TopicPartition
+from headrace.queues.engine.consumers import Consumer
+from headrace.queues.engine.deliveries import Delivery
+from headrace.queues.engine.message_queue import MessageQueue
+from headrace.queues.engine.unacked import ChannelUnacked
+from headrace.queues.queue_names import queue_topic
+from headrace.queues.queue_settings import Published, QueueSettings
+from headrace.queues.stores.log.log_messages import LogMessages
+from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.record.batch import BatchHeader, check_produced
 from headrace.testing.disk import SimDisk
 from headrace.wire.amqp.content import Message

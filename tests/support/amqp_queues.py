@@ -2,19 +2,14 @@
 
 from collections.abc import Mapping
 
-from headrace.coordination.queues.engine.consumers import Consumer
-from headrace.coordination.queues.engine.deliveries import Delivery
-from headrace.coordination.queues.engine.message_queue import MessageQueue
-from headrace.coordination.queues.engine.unacked import ChannelUnacked
-from headrace.coordination.queues.message_store import MessageStore
-from headrace.coordination.queues.messages.memory_messages import MemoryMessages
-from headrace.coordination.queues.messages.memory_use import MemoryUse
-from headrace.coordination.queues.queue_settings import (
-    Overflow,
-    Published,
-    QueueSettings,
-    QueueType,
-)
+from headrace.queues.engine.consumers import Consumer
+from headrace.queues.engine.deliveries import Delivery
+from headrace.queues.engine.message_queue import MessageQueue
+from headrace.queues.engine.unacked import ChannelUnacked
+from headrace.queues.message_store import MessageStore
+from headrace.queues.queue_settings import Overflow, Published, QueueSettings, QueueType
+from headrace.queues.stores.memory.memory_messages import MemoryMessages
+from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.wire.amqp.content import Message
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from headrace.arrow.columns import AMQP_TYPE
-from headrace.arrow.decode import PartitionDecoder
+from headrace.arrow.read.columns import AMQP_TYPE
+from headrace.arrow.read.decode import PartitionDecoder
 from headrace.record.batch import Record, build
 from headrace.wire.amqp.properties import Properties, make_header
 from headrace.wire.amqp.record_headers import EXCHANGE, HEADER

@@ -6,24 +6,19 @@ from typing import TypeVar
 
 import pytest
 
-from headrace.coordination.queues.engine.consumers import Consumer
-from headrace.coordination.queues.engine.deliveries import Delivery
-from headrace.coordination.queues.engine.hosted_queue import (
-    Getter,
-    Hooks,
-    HostedQueue,
-    stores_in_memory,
-)
-from headrace.coordination.queues.engine.unacked import ChannelUnacked
-from headrace.coordination.queues.messages.memory_messages import MemoryMessages
-from headrace.coordination.queues.messages.memory_use import MemoryUse
-from headrace.coordination.queues.messages.message_run import MESSAGE_BYTES
-from headrace.coordination.queues.messages.spill import LOW_SHARE, SPILL_SHARE, Spill
-from headrace.coordination.queues.messages.spill_files import FILE_BYTES, SpillFiles
-from headrace.coordination.queues.model.declarations import Queue
-from headrace.coordination.queues.queue_settings import Published, QueueSettings
 from headrace.model.errors import HeadraceError
 from headrace.ports.deadlines import Deadlines
+from headrace.queues.engine.consumers import Consumer
+from headrace.queues.engine.deliveries import Delivery
+from headrace.queues.engine.hosted_queue import Getter, Hooks, HostedQueue, stores_in_memory
+from headrace.queues.engine.unacked import ChannelUnacked
+from headrace.queues.model.declarations import Queue
+from headrace.queues.queue_settings import Published, QueueSettings
+from headrace.queues.stores.memory.memory_messages import MemoryMessages
+from headrace.queues.stores.memory.memory_use import MemoryUse
+from headrace.queues.stores.memory.message_run import MESSAGE_BYTES
+from headrace.queues.stores.memory.spill import LOW_SHARE, SPILL_SHARE, Spill
+from headrace.queues.stores.memory.spill_files import FILE_BYTES, SpillFiles
 from headrace.testing.clock import SimClock
 from headrace.testing.disk import SimDisk
 from headrace.wire.amqp.content import Message

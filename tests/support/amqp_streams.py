@@ -5,19 +5,17 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.partition import Partition
 from headrace.config.log_config import LogConfig
-from headrace.coordination.queues.engine.consumers import Consumer
-from headrace.coordination.queues.engine.deliveries import Delivery
-from headrace.coordination.queues.engine.hosted_queue import Hooks, stores_in_memory
-from headrace.coordination.queues.engine.stream_queue import StreamQueue
-from headrace.coordination.queues.engine.unacked import ChannelUnacked
-from headrace.coordination.queues.message_store import MessageStore
-from headrace.coordination.queues.messages.durable_messages import DurableMessages, QueueLogs
-from headrace.coordination.queues.messages.durable_stream import DurableStream
-from headrace.coordination.queues.messages.memory_use import MemoryUse
-from headrace.coordination.queues.messages.settled_files import SettledFiles
-from headrace.coordination.queues.messages.stream_log import StreamLog
-from headrace.coordination.queues.model.declarations import Queue
-from headrace.coordination.queues.queue_settings import (
+from headrace.log.retention import apply_retention
+from headrace.model.nouns import LeaderEpoch
+from headrace.ports.deadlines import Deadlines
+from headrace.queues.engine.consumers import Consumer
+from headrace.queues.engine.deliveries import Delivery
+from headrace.queues.engine.hosted_queue import Hooks, stores_in_memory
+from headrace.queues.engine.stream_queue import StreamQueue
+from headrace.queues.engine.unacked import ChannelUnacked
+from headrace.queues.message_store import MessageStore
+from headrace.queues.model.declarations import Queue
+from headrace.queues.queue_settings import (
     ConsumerSettings,
     Published,
     QueueSettings,
@@ -25,9 +23,11 @@ from headrace.coordination.queues.queue_settings import (
     StreamOffset,
     StreamStart,
 )
-from headrace.log.retention import apply_retention
-from headrace.model.nouns import LeaderEpoch
-from headrace.ports.deadlines import Deadlines
+from headrace.queues.stores.log.durable_messages import DurableMessages, QueueLogs
+from headrace.queues.stores.log.settled_files import SettledFiles
+from headrace.queues.stores.memory.memory_use import MemoryUse
+from headrace.queues.stores.stream.durable_stream import DurableStream
+from headrace.queues.stores.stream.stream_log import StreamLog
 from headrace.record.batch import BatchHeader, check_produced
 from headrace.wire.amqp.properties import Properties, property_of
 from tests.support.amqp_log import CONFIG, PLACE, message

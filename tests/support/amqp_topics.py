@@ -13,7 +13,7 @@ from confluent_kafka.admin import (
 )
 from pika.exceptions import ChannelClosedByBroker
 
-from headrace.coordination.queues.model.exchange_topic import TOPIC
+from headrace.queues.model.exchange_topic import TOPIC
 from headrace.testing import BrokerThread
 
 CONFIG = {

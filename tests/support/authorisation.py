@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, get_args, get_type_hints
 
 from headrace.broker.broker import Broker
-from headrace.frontends.kafka.connection.authorisation import Ask
+from headrace.frontends.kafka.authentication.authorisation import Ask
 from headrace.frontends.kafka.connection.dispatch import Dispatcher, KafkaSession
 from headrace.frontends.kafka.connection.refusals import _nothing
 from headrace.frontends.kafka.connection.registry import APIS

@@ -1,6 +1,6 @@
 """A request of each API for each question it asks, and how Kafka answers where that is refused."""
 
-from headrace.frontends.kafka.connection import authorisation as auth
+from headrace.frontends.kafka.authentication import authorisation as auth
 from headrace.wire.kafka.api import ApiKey
 from tests.support.authorisation_values import (
     ACL,

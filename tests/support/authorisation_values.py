@@ -7,8 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from headrace.broker.metadata_image import BrokerInfo, ImageDelta
-from headrace.frontends.kafka.connection import authorisation as auth
-from headrace.frontends.kafka.connection.authorisation import Ask
+from headrace.frontends.kafka.authentication import authorisation as auth
+from headrace.frontends.kafka.authentication.authorisation import Ask
 from headrace.model.nouns import BrokerId
 from headrace.record.batch import Record, build
 from headrace.security.identity import Identity, Principal

@@ -11,7 +11,7 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from headrace.cli.main import run as command
-from headrace.client.producer import Producer
+from headrace.client.producer.producer import Producer
 from headrace.client.sync import connect, run
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"

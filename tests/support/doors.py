@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from headrace.config.jaas import PLAIN_MODULE
-from headrace.frontends.kafka.connection.authorisation import CLUSTER_ACTION, Ask
+from headrace.frontends.kafka.authentication.authorisation import CLUSTER_ACTION, Ask
 from headrace.security.acl import ANY_NAME, AclEntry, Permission
 from headrace.security.acl_rules import AclRules
 from headrace.security.authorizer import CLUSTER_NAME, Operation, Resource, ResourceType

@@ -5,10 +5,10 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, cast
 
-from headrace.broker.in_sync_replicas import IsrChange, Replicas
-from headrace.broker.leader_term import LeaderTerm
 from headrace.broker.metadata_image import BrokerInfo, ImageDelta
 from headrace.broker.partition import Partition
+from headrace.broker.replica.in_sync_replicas import IsrChange, Replicas
+from headrace.broker.replica.leader_term import LeaderTerm
 from headrace.cluster.topics.creation import NewTopic
 from headrace.frontends.kafka.connection.dispatch import Dispatcher
 from headrace.frontends.kafka.connection.registry import APIS

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headrace.client.client import Client
-from headrace.client.transport import Address, Buffer, CannotConnect, ClientError
+from headrace.client.transport.port import Address, Buffer, CannotConnect, ClientError
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import RequestHeader, parse_request, response_head
 from headrace.wire.kafka.hot import metadata, produce
@@ -38,7 +38,7 @@ class Asked:
 
 @dataclass(slots=True)
 class HandCluster:
-    """`client.transport.Transport`: time passes only where the client sleeps."""
+    """`client.transport.port.Transport`: time passes only where the client sleeps."""
 
     leaders: dict[str, list[int]] = field(default_factory=lambda: {"t": [0, 0, 0]})
     """The leader of each partition of each topic."""

@@ -1,6 +1,6 @@
 """A client's transport in hand: nobody answers, and time passes where the client sleeps."""
 
-from headrace.client.transport import Address, CannotConnect, Link
+from headrace.client.transport.port import Address, CannotConnect, Link
 
 
 class HandTransport:

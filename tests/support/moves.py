@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from headrace.broker.broker import Broker
-from headrace.broker.in_sync_replicas import Replicas
 from headrace.broker.partition import Partition
+from headrace.broker.replica.in_sync_replicas import Replicas
 from headrace.config.broker import load
 from headrace.config.log_config import LogConfig
 from headrace.log.directory.log_directory import LogDirectory

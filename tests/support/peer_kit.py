@@ -3,11 +3,11 @@
 from typing import Any, TypeVar
 
 from headrace.broker.metadata_image import TopicInfo
-from headrace.client.calls import Call
+from headrace.client.calls.call import Call
 from headrace.client.client import Client
-from headrace.client.events import EventTransport
-from headrace.client.handshake import VersionsCall
-from headrace.client.transport import Address
+from headrace.client.transport.events import EventTransport
+from headrace.client.transport.handshake import VersionsCall
+from headrace.client.transport.port import Address
 from headrace.cluster.peers.peer_call import Fields, PeerCall
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.nouns import BrokerId

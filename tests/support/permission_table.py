@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from headrace.broker.metadata_image import ImageDelta
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     ASKED,
     CLUSTER_ACTION,
     NOT_ASKED,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.broker.in_sync_replicas import InSyncReplicas, IsrChange
+from headrace.broker.replica.in_sync_replicas import InSyncReplicas, IsrChange
 from headrace.model.nouns import BrokerId, Offset
 
 

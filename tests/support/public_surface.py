@@ -60,12 +60,12 @@ def metrics() -> Iterator[str]:
     """Names with type and labels, by registering every gauge on a broker that is not looked at."""
     from headrace.frontends.http import exposition
     from headrace.observe.metrics import Metrics
-    from headrace.server import numbers
+    from headrace.server import metrics_sources
 
     kept = Metrics()
     broker = MagicMock(metrics=kept)
-    numbers.register(broker, *(MagicMock() for _ in range(5)))
-    numbers.register_disk(kept, MagicMock())
+    metrics_sources.register(broker, *(MagicMock() for _ in range(5)))
+    metrics_sources.register_disk(kept, MagicMock())
     for gauge in kept.gauges.values():
         labels = [gauge.label] if isinstance(gauge.label, str) else gauge.label
         yield f"metric {gauge.name} {'counter' if gauge.counter else 'gauge'} {_listed(labels)}"
@@ -191,7 +191,8 @@ def spark_options() -> Iterator[str]:
             values = " ".join(re.findall(r"`[^`]+`|\b\d+\b", default)).replace("`", "")
             for name in re.findall(r"`([^`]+)`", first):
                 yield f"spark {of} {name} default={values}"
-    from headrace.spark import options, sink_options
+    from headrace.spark.sink import sink_options
+    from headrace.spark.source import options
     from headrace.spark.tables import options as table_options
 
     given = {"source": options._NAMES, "sink": sink_options._OURS,
@@ -278,9 +279,9 @@ def loggers() -> Iterator[str]:
 
 def topics() -> Iterator[str]:
     """Internal topics, topics of queues and decisions, transactional ids of the sink."""
-    from headrace.coordination.queues.queue_names import queue_topic
     from headrace.model import nouns
-    from headrace.spark.sink_options import parse_sink_options
+    from headrace.queues.queue_names import queue_topic
+    from headrace.spark.sink.sink_options import parse_sink_options
 
     for name in ("OFFSETS_TOPIC", "TRANSACTIONS_TOPIC", "SHARE_STATE_TOPIC", "METADATA_TOPIC"):
         yield f"topic {getattr(nouns, name)}"

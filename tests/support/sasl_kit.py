@@ -8,9 +8,9 @@ from typing import Any, Self
 from headrace.config.jaas import PLAIN_MODULE
 from headrace.model.errors import ErrorCode
 from headrace.model.secret import Secret
-from headrace.security import scram
-from headrace.security.sasl import Mechanism, SaslClient
-from headrace.security.scram_exchange import ScramClient
+from headrace.security.sasl import scram
+from headrace.security.sasl.sasl import Mechanism, SaslClient
+from headrace.security.sasl.scram_exchange import ScramClient
 from headrace.testing.broker import BrokerThread
 from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey
@@ -146,7 +146,7 @@ class Knocking:
 
 def client_of(mechanism: str, user: str = USER, password: str = PASSWORD) -> SaslClient:
     """The client's side of a mechanism."""
-    from headrace.security.plain import PlainClient
+    from headrace.security.sasl.plain import PlainClient
 
     if mechanism == "PLAIN":
         return PlainClient(user, Secret(password))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.config.jaas import PLAIN_MODULE, SCRAM_MODULE
-from headrace.security.sasl import Mechanism
+from headrace.security.sasl.sasl import Mechanism
 from tests.support.broker_cluster import BrokerCluster
 from tests.support.certificates import Authority
 from tests.support.process import HEADRACE, free_port

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from confluent_kafka import Producer
 
-from headrace.client.admin import alter_configs, create_topic
-from headrace.client.calls import ColdCall, HotCall
+from headrace.client.admin.topics import alter_configs, create_topic
+from headrace.client.calls.call import ColdCall, HotCall
 from headrace.client.sync import connect, run
 from headrace.record.batch import CONTROL, iterate, records, size_of
 from headrace.wire.kafka.api import ApiKey

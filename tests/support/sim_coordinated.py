@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from headrace.client.admin import create_topic
+from headrace.client.admin.groups import Committed, commit, committed
+from headrace.client.admin.topics import create_topic
 from headrace.client.client import Client
-from headrace.client.consumer import Consumer
-from headrace.client.groups import Committed, commit, committed
-from headrace.client.member import Member
-from headrace.client.transport import ClientError
+from headrace.client.consumer.consumer import Consumer
+from headrace.client.consumer.member import Member
+from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError
 from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from headrace.testing.sim.cluster import LAG_SECONDS, SimCluster

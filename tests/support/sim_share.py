@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
-from headrace.client.calls import ColdCall, HotCall, Maker, check
+from headrace.client.calls.call import ColdCall, HotCall, Maker, check
 from headrace.client.client import Client
-from headrace.client.transport import ClientError, Link
+from headrace.client.transport.port import ClientError, Link
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.wire.kafka.api import ApiKey as K
 from headrace.wire.kafka.hot import share_acknowledge, share_fetch

@@ -8,10 +8,10 @@ from collections import Counter
 from contextlib import suppress
 from typing import NamedTuple
 
-from headrace.client.admin import alter_configs, create_topic
+from headrace.client.admin.topics import alter_configs, create_topic
 from headrace.client.client import Client
-from headrace.client.producer import Producer
-from headrace.client.transport import ClientError
+from headrace.client.producer.producer import Producer
+from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from headrace.testing.sim.cluster import LAG_SECONDS, SimCluster

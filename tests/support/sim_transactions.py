@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from headrace.client.calls import ColdCall, HotCall, Maker, check, error_code
+from headrace.client.calls.call import ColdCall, HotCall, Maker, check, error_code
 from headrace.client.client import Client
-from headrace.client.transport import Link
+from headrace.client.transport.port import Link
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record.batch import Record, build

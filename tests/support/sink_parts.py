@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from headrace.client.transactions import GONE, OpenTransaction, Writer
+from headrace.client.producer.transactions import GONE, OpenTransaction, Writer
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.spark import sink_driver
-from headrace.spark.decisions import Decision, LastDecision
-from headrace.spark.sink_driver import SinkDriver
-from headrace.spark.sink_options import SinkOptions, parse_sink_options
-from headrace.spark.sink_task import RunToken
+from headrace.spark.sink import sink_driver
+from headrace.spark.sink.decisions import Decision, LastDecision
+from headrace.spark.sink.sink_driver import SinkDriver
+from headrace.spark.sink.sink_options import SinkOptions, parse_sink_options
+from headrace.spark.sink.sink_task import RunToken
 
 NOW_MS = 1_800_000_000_000
 DRIVER, ONE = Writer("p.sink.driver", 1, 0), Writer("p.sink.task-a-1", 2, 0)

@@ -8,10 +8,10 @@ the controller, and who carries what to whom.
 from dataclasses import dataclass, field
 from random import Random
 
-from headrace.broker.follower import Follower
-from headrace.broker.in_sync_replicas import IsrChange, ReplicaFetch, Replicas
-from headrace.broker.leader_term import LeaderTerm
 from headrace.broker.partition import Partition
+from headrace.broker.replica.follower import Follower
+from headrace.broker.replica.in_sync_replicas import IsrChange, ReplicaFetch, Replicas
+from headrace.broker.replica.leader_term import LeaderTerm
 from headrace.config.log_config import LogConfig
 from headrace.log.log import Log
 from headrace.model.errors import ApiError

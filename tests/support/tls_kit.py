@@ -11,9 +11,9 @@ import pytest
 from headrace.config.connection_limits import ConnectionLimits
 from headrace.config.value_types import Value
 from headrace.model.errors import Malformed
-from headrace.net.handshakes import Handshakes
 from headrace.net.table import ConnectionTable
-from headrace.net.tls import TlsConnection
+from headrace.net.tls.handshakes import Handshakes
+from headrace.net.tls.tls import TlsConnection
 from headrace.security.identity import ANONYMOUS, USER, Principal
 from tests.support.certificates import Authority
 from tests.support.connections import HandTransport

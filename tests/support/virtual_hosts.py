@@ -5,10 +5,10 @@ from itertools import count
 
 import pytest
 
-from headrace.coordination.queues.model.bindings import Removed
-from headrace.coordination.queues.model.declarations import Declared, ExchangeFlags, QueueFlags
-from headrace.coordination.queues.model.exchanges import Binding, Destination
-from headrace.coordination.queues.model.virtual_host import VirtualHost
+from headrace.queues.model.bindings import Removed
+from headrace.queues.model.declarations import Declared, ExchangeFlags, QueueFlags
+from headrace.queues.model.exchanges import Binding, Destination
+from headrace.queues.model.virtual_host import VirtualHost
 from headrace.wire.amqp.reply_codes import AmqpError
 
 ME = "connection 1"

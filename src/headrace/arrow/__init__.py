@@ -28,14 +28,14 @@ batch that breaks the format raises `CorruptBatch`.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headrace.arrow.open_topic import open as open  # noqa: A004 - headrace.arrow.open is its name
+    from headrace.arrow.read.open_topic import open as open  # noqa: A004 - headrace.arrow.open is its name
 
 __all__ = ["open"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - pyarrow is imported by who asks for `open`
     if name == "open":
-        from headrace.arrow import open_topic
+        from headrace.arrow.read import open_topic
 
         return open_topic.open
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

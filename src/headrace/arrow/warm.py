@@ -4,8 +4,8 @@ import time
 
 import pyarrow as pa
 
-from headrace.arrow.decode import PartitionDecoder
-from headrace.arrow.encode import RowEncoder
+from headrace.arrow.read.decode import PartitionDecoder
+from headrace.arrow.write.encode import RowEncoder
 from headrace.kernels.choose import numba_unwanted
 from headrace.kernels.compact_records import KernelRecords
 from headrace.log.compaction.records import Span

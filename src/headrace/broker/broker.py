@@ -9,15 +9,15 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from headrace.broker.flush_intervals import FlushIntervals
-from headrace.broker.in_sync_replicas import ALONE, Replicas
 from headrace.broker.log_placement import LogPlacement
 from headrace.broker.metadata_image import ImageDelta, MetadataImage, with_offline
 from headrace.broker.partition import Partition
-from headrace.broker.partition_role import always
 from headrace.broker.producer_ids import ProducerIds
+from headrace.broker.queue_topics_port import NoQueues, QueueTopics, ask_nobody
 from headrace.broker.quotas import Quotas
-from headrace.broker.replication_throttles import ReplicationThrottles
-from headrace.broker.unset import NoQueues, QueueTopics, ask_nobody
+from headrace.broker.replica.in_sync_replicas import ALONE, Replicas
+from headrace.broker.replica.partition_role import always
+from headrace.broker.replica.replication_throttles import ReplicationThrottles
 from headrace.config.broker import BrokerConfig
 from headrace.config.entity_settings import EntityConfigs, group_configs
 from headrace.config.keys.entities import CLIENT_METRICS
@@ -33,8 +33,8 @@ from headrace.ports.clock import Clock, Random
 from headrace.ports.disk import Disk
 from headrace.security.audit import Audit
 from headrace.security.authorizer import AllowsAll, Authorizer
-from headrace.security.failed_attempts import FailedAttempts
-from headrace.security.users import Users
+from headrace.security.sasl.failed_attempts import FailedAttempts
+from headrace.security.sasl.users import Users
 
 if TYPE_CHECKING:
     from headrace.broker.directory_moves import DirectoryMoves

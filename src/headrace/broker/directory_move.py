@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.broker.partition import Partition
-from headrace.broker.replication_throttles import ReplicationThrottles
+from headrace.broker.replica.replication_throttles import ReplicationThrottles
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.directory.new_log import NewLog
 from headrace.log.follower_append import UnexpectedBatch
@@ -20,7 +20,7 @@ from headrace.record.batch import parse_header
 from headrace.record.compression import CorruptBatch
 
 if TYPE_CHECKING:
-    from headrace.broker.follower import Follower
+    from headrace.broker.replica.follower import Follower
     from headrace.ports.clock import Timer
 
 _logger = logging.getLogger(__name__)

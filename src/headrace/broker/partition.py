@@ -12,7 +12,7 @@ Everything here runs on the one deciding thread and never waits.
 """
 
 from headrace.broker.appended import Appended
-from headrace.broker.partition_role import PartitionRole
+from headrace.broker.replica.partition_role import PartitionRole
 from headrace.broker.watchable import Watched
 from headrace.config.log_config import LogConfig
 from headrace.log.append_run import append_run

@@ -11,7 +11,7 @@ from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.confirmation import Yes, confirm
 from headrace.cli.shared.failure import UsageError, error_json, line_of
 from headrace.cli.shared.output import note, note_error, print_json, print_table
-from headrace.client.acls import create_acls, delete_acls, describe_acls
+from headrace.client.admin.acls import create_acls, delete_acls, describe_acls
 from headrace.client.sync import run
 from headrace.model.errors import ApiError
 from headrace.security.acl import ANY_HOST, AclBinding, AclEntry, AclFilter, Permission

@@ -9,8 +9,8 @@ from cyclopts import App, Parameter
 from headrace.cli.shared.broker_options import BrokerOptions, Json, setting_pairs
 from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError, not_found
 from headrace.cli.shared.output import note, print_json, print_line, print_table
-from headrace.client import admin
-from headrace.client.admin import ConfigEntry
+from headrace.client.admin import topics as admin
+from headrace.client.admin.topics import ConfigEntry
 from headrace.client.client import Client
 from headrace.client.sync import run
 

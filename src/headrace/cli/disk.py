@@ -4,9 +4,15 @@ from typing import NamedTuple
 
 from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.output import note, print_json, print_line, print_table
-from headrace.client.replicas import LogDir, ReplicaLog, StrayDirectory, directories, stray_logs
+from headrace.client.admin.replicas import (
+    LogDir,
+    ReplicaLog,
+    StrayDirectory,
+    directories,
+    stray_logs,
+)
 from headrace.client.sync import run
-from headrace.client.transport import ClientError
+from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError
 from headrace.model.nouns import TopicPartition
 

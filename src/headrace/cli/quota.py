@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from headrace.cli.shared.broker_options import BrokerOptions, Json, pairs
 from headrace.cli.shared.failure import CommandError, UsageError
 from headrace.cli.shared.output import note, print_json, print_line, print_table
-from headrace.client.quotas import Quota, alter_quotas, describe_quotas
+from headrace.client.admin.quotas import Quota, alter_quotas, describe_quotas
 from headrace.client.sync import run
 
 app = App(

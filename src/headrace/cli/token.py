@@ -10,9 +10,7 @@ from cyclopts import App, Parameter
 from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError
 from headrace.cli.shared.output import note, print_json, print_line, print_table
-from headrace.client.client import Client
-from headrace.client.sync import run
-from headrace.client.tokens import (
+from headrace.client.admin.tokens import (
     AT_ONCE_MS,
     Token,
     create_token,
@@ -20,6 +18,8 @@ from headrace.client.tokens import (
     expire_token,
     renew_token,
 )
+from headrace.client.client import Client
+from headrace.client.sync import run
 from headrace.config.jaas import SCRAM_MODULE
 
 app = App(

@@ -9,12 +9,16 @@ from headrace.cli.shared.confirmation import Yes, confirm
 from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError, not_found
 from headrace.cli.shared.output import note, print_json, print_line, print_table
 from headrace.cli.shared.partition_choice import chosen_partitions
-from headrace.cli.shared.several import describe_each
-from headrace.client import transactions
+from headrace.cli.shared.per_name_outcomes import describe_each
+from headrace.client.admin.producer_states import (
+    ProducerState,
+    abort_in_partition,
+    describe_producers,
+)
 from headrace.client.client import Client
-from headrace.client.producer_states import ProducerState, abort_in_partition, describe_producers
+from headrace.client.producer import transactions
+from headrace.client.producer.transactions import OpenTransaction
 from headrace.client.sync import run
-from headrace.client.transactions import OpenTransaction
 
 app = App(
     name="txn",

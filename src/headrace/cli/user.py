@@ -9,18 +9,18 @@ from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
 from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError
 from headrace.cli.shared.output import note, print_json, print_line, print_table
 from headrace.cli.shared.passwords import PasswordFile, password_of
-from headrace.client.client import Client
-from headrace.client.sync import run
-from headrace.client.users import (
+from headrace.client.admin.users import (
     SALT_BYTES,
     User,
     delete_credential,
     describe_users,
     set_credential,
 )
+from headrace.client.client import Client
+from headrace.client.sync import run
 from headrace.model.secret import Secret
-from headrace.security.sasl import Mechanism
-from headrace.security.scram import HASHES, ITERATIONS_MAX, ITERATIONS_MIN, make_credential
+from headrace.security.sasl.sasl import Mechanism
+from headrace.security.sasl.scram import HASHES, ITERATIONS_MAX, ITERATIONS_MIN, make_credential
 
 app = App(
     name="user",

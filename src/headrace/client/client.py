@@ -7,10 +7,10 @@ threads.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from headrace.client.calls import RETRIABLE, Call
-from headrace.client.handshake import VersionsCall, find_coordinator_call
-from headrace.client.metadata import Metadata, metadata_call
-from headrace.client.transport import (
+from headrace.client.calls.call import RETRIABLE, Call
+from headrace.client.calls.metadata import Metadata, metadata_call
+from headrace.client.transport.handshake import VersionsCall, find_coordinator_call
+from headrace.client.transport.port import (
     Address,
     CannotConnect,
     ClientError,
@@ -25,7 +25,7 @@ from headrace.model.errors import STORE_UNANSWERED, ApiError, ErrorCode, Headrac
 from headrace.wire.kafka.frame import parse_response
 
 if TYPE_CHECKING:
-    from headrace.client.security import Credentials
+    from headrace.client.transport.credentials import Credentials
 
 T = TypeVar("T")
 
@@ -128,7 +128,7 @@ class Client:
         return link
 
     async def _authenticate(self, link: Link, credentials: "Credentials", seconds: float) -> None:
-        from headrace.client.security import authenticate
+        from headrace.client.transport.credentials import authenticate
 
         lifetime_ms = await authenticate(
             credentials, lambda call: self.ask(link, call, seconds=seconds)

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.client import replicas
-from headrace.client.metadata import Metadata
-from headrace.client.replicas import Reassigning, ReplicaLog
+from headrace.client.admin import replicas
+from headrace.client.admin.replicas import Reassigning, ReplicaLog
+from headrace.client.calls.metadata import Metadata
 from headrace.client.standing import replica_ends
-from headrace.client.transport import ClientError
+from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError
 from headrace.model.nouns import TopicPartition
 

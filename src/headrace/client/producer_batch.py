@@ -8,7 +8,7 @@ the batches behind it keep theirs, and nothing is stored twice.
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from headrace.client.value_batches import bytes_beside
+from headrace.client.producer.value_batches import bytes_beside
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record.batch import TRANSACTIONAL, build, codec_of, parse_header, records

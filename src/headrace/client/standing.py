@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.client import replicas
-from headrace.client.admin import topic_values
-from headrace.client.metadata import Metadata, metadata_call
-from headrace.client.replicas import Reassigning
-from headrace.client.transport import ClientError
+from headrace.client.admin import replicas
+from headrace.client.admin.replicas import Reassigning
+from headrace.client.admin.topics import topic_values
+from headrace.client.calls.metadata import Metadata, metadata_call
+from headrace.client.transport.port import ClientError
 from headrace.model.errors import STORE_UNANSWERED, ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 

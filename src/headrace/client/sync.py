@@ -14,11 +14,11 @@ from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from headrace.client.blocking import BlockingTransport, open_socket
+from headrace.client.calls.fetch import FetchCall, Fetched, Wanted, fetch_call, read_fetched
 from headrace.client.client import CONNECT_SECONDS, Client, common_version
-from headrace.client.fetch import FetchCall, Fetched, Wanted, fetch_call, read_fetched
-from headrace.client.handshake import VersionsCall
-from headrace.client.transport import (
+from headrace.client.transport.blocking import BlockingTransport, open_socket
+from headrace.client.transport.handshake import VersionsCall
+from headrace.client.transport.port import (
     RESPONSE_BYTES_MAX,
     Address,
     ClientError,
@@ -33,8 +33,8 @@ from headrace.wire.kafka.frame import parse_response
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from headrace.client.calls import Call
-    from headrace.client.security import Credentials
+    from headrace.client.calls.call import Call
+    from headrace.client.transport.credentials import Credentials
 
 __all__ = ["FetchConnection", "Fetched", "Wanted", "connect", "run"]
 
@@ -205,7 +205,7 @@ class FetchConnection:
         self.versions = call.decode(0, frame[parse_response(frame, call.key, 0)[1] :])
 
     def _authenticate(self, credentials: "Credentials") -> None:
-        from headrace.client.security import authenticate
+        from headrace.client.transport.credentials import authenticate
 
         async def ask(call: "Call[Any]") -> object:
             version = common_version(self.versions, call)

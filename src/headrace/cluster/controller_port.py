@@ -26,12 +26,12 @@ from headrace.security.acl import AclBinding, AclFilter
 from headrace.security.identity import Principal
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.permissions.definitions import (
+    from headrace.queues.permissions.definitions import (
         Definitions,
         UserDefinition,
         VhostDefinition,
     )
-    from headrace.security.delegation_tokens import DelegationToken, DelegationTokens
+    from headrace.security.sasl.delegation_tokens import DelegationToken, DelegationTokens
 
 Spend = Callable[[int], None]
 """Told how many partitions are about to be created or deleted; ApiError refuses (a quota).

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.client.partitioner import partition_of
 from headrace.kernels.encode_layout import Divided, Encoded, EncodeSlot
+from headrace.record.key_partition import partition_of
 
 Array = np.ndarray[Any, Any]
 

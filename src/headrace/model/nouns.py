@@ -36,7 +36,7 @@ STRAY_LOGS = "/-stray"
 """In place of a topic in DescribeLogDirs: asks for the directories of logs that were set aside. No
 topic can have that name; Kafka's brokers and clients neither ask for it nor answer it."""
 QUEUE_TOPIC_PREFIX = "__amqp."
-"""What the names of AMQP queues' topics begin with (`coordination.queues.queue_names`)."""
+"""The prefix of the names of AMQP queues' topics (`queues.queue_names`)."""
 
 
 class TopicPartition(NamedTuple):

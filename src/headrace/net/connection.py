@@ -21,7 +21,7 @@ from headrace.wire.first_bytes import FIRST_BYTES
 
 if TYPE_CHECKING:
     from headrace.net.admission import Admission
-    from headrace.net.places import Place
+    from headrace.net.connection_places import Place
 
 
 class Connection(BufferedProtocol):

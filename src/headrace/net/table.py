@@ -9,6 +9,7 @@ from typing import Protocol
 from headrace.net.answering import Answers
 from headrace.net.buffers import BufferPool
 from headrace.net.connection import Connection
+from headrace.net.connection_places import Holder, Place, Places
 from headrace.net.foreign_clients import NO_LISTENERS
 from headrace.net.limits import (
     PIECE_BYTES,
@@ -16,7 +17,6 @@ from headrace.net.limits import (
     SWEEP_SECONDS,
     Limits,
 )
-from headrace.net.places import Holder, Place, Places
 from headrace.net.session import Session
 from headrace.net.stream import StreamSession
 from headrace.ports.clock import Clock, Timer

@@ -7,12 +7,12 @@ catch up: while one's answer is written, another's arrives. In sync, more of the
 from collections.abc import Sequence
 
 from headrace.broker.broker import Broker
-from headrace.broker.follower import Follower
 from headrace.broker.metadata_image import NO_LEADER
 from headrace.broker.partition import Partition
+from headrace.broker.replica.follower import Follower
 from headrace.model.nouns import BrokerId
+from headrace.replication.fetch_dependencies import Means, Running
 from headrace.replication.followed_partition import FollowedPartition
-from headrace.replication.means import Means, Running
 from headrace.replication.source import Source
 
 

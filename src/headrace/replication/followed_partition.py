@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.follower import Follower
 from headrace.broker.partition import Partition
+from headrace.broker.replica.follower import Follower
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import Offset
 from headrace.wire.kafka.hot.fetch import FetchPartition

@@ -1,17 +1,18 @@
 """Has the ISRs be what they are: leaders' changes are asked of the controller, and laggards leave.
 
-A leader decides (`broker.in_sync_replicas`), and keeps what it asks for until it knows what came of
-it. Here that is carried to the controller: all partitions' changes together, one call at a time, as
-the controller takes them in that order. What was not answered is asked again, later each time.
+A leader decides (`broker.replica.in_sync_replicas`) and keeps each requested change until its
+outcome is known. This module sends the changes of all partitions to the controller together, one
+call at a time, since the controller applies them in that order. A change without an answer is sent
+again, later each time.
 """
 
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from headrace.broker.in_sync_replicas import IsrChange
-from headrace.broker.leader_term import LeaderTerm
 from headrace.broker.partition import Partition
+from headrace.broker.replica.in_sync_replicas import IsrChange
+from headrace.broker.replica.leader_term import LeaderTerm
 from headrace.model.errors import ErrorCode, HeadraceError
 from headrace.model.nouns import TopicPartition, counted
 from headrace.ports.clock import Clock, Timer

@@ -10,19 +10,19 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
-from headrace.broker.follower import Follower
 from headrace.broker.partition import Partition
-from headrace.client.calls import HotCall
-from headrace.client.transport import CannotConnect, ClientError
+from headrace.broker.replica.follower import Follower
+from headrace.client.calls.call import HotCall
+from headrace.client.transport.port import CannotConnect, ClientError
 from headrace.model.errors import ApiError, Malformed
 from headrace.model.nouns import BrokerId, counted
 from headrace.ports.callbacks import Done
 from headrace.posix.awaiting import called_back
-from headrace.replication.answers import Answers, Arrived
+from headrace.replication.fetch_dependencies import Means
+from headrace.replication.fetch_responses import Answers, Arrived
 from headrace.replication.fetch_session import FetchSession, Key
 from headrace.replication.followed_partition import FollowedPartition, rest_seconds
-from headrace.replication.held_back import HeldBack
-from headrace.replication.means import Means
+from headrace.replication.paused_partitions import HeldBack
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import fetch, fetch_response
 from headrace.wire.kafka.hot.fetch import FetchPartition, FetchRequest

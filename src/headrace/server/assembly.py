@@ -32,15 +32,15 @@ from headrace.security.authorizer import Authorizer
 from headrace.security.configured import default_authorizer
 from headrace.server import identity
 from headrace.server.compaction import ProcessWorker, compaction_worker
-from headrace.server.doors import METRICS, Doors
 from headrace.server.frontends import Frontends, Parts
+from headrace.server.listeners import METRICS, Doors
 from headrace.server.log_directories import Owner, load_all, open_all
 from headrace.server.stop_waits import FLUSH_SECONDS_MAX, SEND_SECONDS_MAX, StopWaits, until
 
 if TYPE_CHECKING:
     from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
     from headrace.log.directory.log_directory import LogDirectory
-    from headrace.server.among_brokers import AmongBrokers
+    from headrace.server.cluster_links import AmongBrokers
     from headrace.server.ways_to_listeners import WaysToListeners
 
 log = logging.getLogger(__name__)
@@ -206,7 +206,7 @@ class Server:
         store = self._opened_store()
         self.controller = self._make_controller(self.broker, store, self._session)
         if store.shared:
-            from headrace.server.among_brokers import AmongBrokers
+            from headrace.server.cluster_links import AmongBrokers
 
             self.among_brokers = AmongBrokers(
                 self.controller, store, self._session, self.world, self._ways(), self.directories,
@@ -221,7 +221,7 @@ class Server:
     def _controller_of(self, broker: Broker, store: Store, session: SessionEvents) -> Controller:
         if not store.shared:
             return Controller(broker, store, session)
-        from headrace.server.among_brokers import order_channels
+        from headrace.server.cluster_links import order_channels
 
         return Controller(broker, store, session, peers=order_channels(broker, self._ways()))
 
@@ -282,13 +282,13 @@ class Server:
         from headrace.frontends.http import gauges
         from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
         from headrace.frontends.http.exposition import ProcessNumbers
-        from headrace.server import numbers, ready
+        from headrace.server import metrics_sources, ready
 
-        numbers.register(
+        metrics_sources.register(
             self.broker, self.coordinators, self.table, self.cleaner, self.controller,
             self.among_brokers,
         )  # fmt: skip
-        numbers.register_disk(self.metrics, self.disk)
+        metrics_sources.register_disk(self.metrics, self.disk)
         self.http = HttpEndpoint(
             self.metrics,
             partial(gauges.healthy, self.broker),

@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.client.transport import ClientError
+from headrace.client.transport.port import ClientError
 from headrace.frontends.http import readiness
 from headrace.model.errors import ApiError
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.controller.controller import Controller
-    from headrace.server.among_brokers import AmongBrokers
+    from headrace.server.cluster_links import AmongBrokers
 
 
 async def awaited(

@@ -9,19 +9,19 @@ from typing import Any
 
 from headrace.broker.broker import Broker
 from headrace.broker.gathered_writes import GatheredWrites
-from headrace.client.peer_clients import PeerClients
-from headrace.client.transport import Address
+from headrace.client.transport.peer_clients import PeerClients
+from headrace.client.transport.port import Address
 from headrace.cluster.membership.applier import Applier
 from headrace.cluster.membership.lease import Lease
-from headrace.cluster.other_brokers.asking_others import AskingOthers
+from headrace.cluster.other_brokers.coordinator_peers import AskingOthers
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.nouns import BrokerId
 from headrace.ports.store import Store
 from headrace.ports.world import World
 from headrace.replication.controller_calls import ControllerCalls
+from headrace.replication.fetch_dependencies import Means
 from headrace.replication.fetchers import ReplicaFetchers
 from headrace.replication.isr_keeper import IsrKeeper
-from headrace.replication.means import Means
 
 
 class Replicating:

@@ -11,8 +11,8 @@ from headrace.config.broker import BrokerConfig
 from headrace.config.listeners import TLS_PROTOCOLS, Listener
 from headrace.config.tls_settings import TlsSettings, tls_settings
 from headrace.model.errors import ConfigError
-from headrace.net.handshakes import Gate, Handshakes
-from headrace.net.tls import TlsConnection
+from headrace.net.tls.handshakes import Gate, Handshakes
+from headrace.net.tls.tls import TlsConnection
 from headrace.posix import tls
 from headrace.posix.threads import Crew
 from headrace.security.distinguished_name import subject_of
@@ -37,7 +37,7 @@ class _Contexts(NamedTuple):
 
 
 class TlsListener:
-    """One listener. `net.tls.Door`."""
+    """A TLS listener. `net.tls.tls.Door`."""
 
     def __init__(self, settings: TlsSettings, *, among_brokers: bool) -> None:
         """Read its files; ConfigError. Blocks."""

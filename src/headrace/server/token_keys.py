@@ -16,8 +16,8 @@ from headrace.posix.tls import stamp
 
 if TYPE_CHECKING:
     from headrace.ports.clock import Clock, Timer
-    from headrace.security.jwk import Keys
-    from headrace.security.token_verifier import TokenVerifier
+    from headrace.security.sasl.jwk import Keys
+    from headrace.security.sasl.token_verifier import TokenVerifier
 
 log = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ def _read(settings: OAuthBearerListener, before: "tuple[_Stamp] | None") -> _Out
 
     `before`: the stamp that the file had; None: it is read in any case.
     """
-    from headrace.security.jwk import JWKS_BYTES_MAX, parse_jwks
+    from headrace.security.sasl.jwk import JWKS_BYTES_MAX, parse_jwks
 
     path = settings.jwks_file
     now: _Stamp = None
@@ -148,7 +148,7 @@ class TokenKeys:
     ) -> None:
         """Begin to read them, and fill `verifiers` by listener; ConfigError."""
         try:
-            from headrace.security.token_verifier import TokenVerifier
+            from headrace.security.sasl.token_verifier import TokenVerifier
         except ModuleNotFoundError as missing:
             if (missing.name or "").partition(".")[0] != "cryptography":
                 raise

@@ -12,8 +12,8 @@ from headrace.cluster.store.catalog import Catalog
 from headrace.config.broker import BrokerConfig
 from headrace.model.errors import ConfigError
 from headrace.ports.store import SessionEvents
-from headrace.security.sasl import Mechanism
-from headrace.security.scram import Credential, encode_credential
+from headrace.security.sasl.sasl import Mechanism
+from headrace.security.sasl.scram import Credential, encode_credential
 from headrace.server.real_world import open_zookeeper
 
 

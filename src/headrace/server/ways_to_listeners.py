@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.client.events import Connect, EventLink, EventTransport
-from headrace.client.peer_clients import PeerClients, Refusals
+from headrace.client.transport.events import Connect, EventLink, EventTransport
+from headrace.client.transport.peer_clients import PeerClients, Refusals
 from headrace.config.broker import BrokerConfig
 from headrace.config.cross_key_rules import problem_line
 from headrace.config.sasl import BETWEEN_BROKERS, login_problem
 from headrace.model.errors import ConfigError
 
 if TYPE_CHECKING:
-    from headrace.client.security import Credentials
+    from headrace.client.transport.credentials import Credentials
     from headrace.ports.network import Network
     from headrace.server.tls_listeners import TlsListeners
 
@@ -51,8 +51,8 @@ class WaysToListeners:
         sasl = self._config.sasl.get(listener)
         if sasl is None:
             return None
-        from headrace.client.security import Credentials
-        from headrace.security.sasl import Mechanism
+        from headrace.client.transport.credentials import Credentials
+        from headrace.security.sasl.sasl import Mechanism
 
         mechanism = self._config.sasl_mechanism_inter_broker_protocol
         problem = login_problem(listener, mechanism, sasl)

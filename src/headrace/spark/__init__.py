@@ -31,9 +31,9 @@ Row schema and option names are those of Spark's own Kafka connector. Filters ar
 (`docs/adr`): in Spark 4.3.0 pushed filters leak into later queries; use the options instead.
 """
 
-from headrace.spark.listener import attach
-from headrace.spark.register import prepare
-from headrace.spark.session import builder, session
+from headrace.spark.sessions.listener import attach
+from headrace.spark.sessions.register import prepare
+from headrace.spark.sessions.session import builder, session
 
 __all__ = ["attach", "builder", "session"]
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.client.client import Client
-from headrace.client.security import Credentials, credentials_in
 from headrace.client.sync import FetchConnection, connect
-from headrace.client.transport import Address
+from headrace.client.transport.credentials import Credentials, credentials_in
+from headrace.client.transport.port import Address
 from headrace.config.client_settings import is_security
 from headrace.config.listeners import CLIENT_PROTOCOL
 from headrace.model.errors import ConfigError

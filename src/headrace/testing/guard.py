@@ -195,8 +195,8 @@ class Guard:
         if not self.by_password or self.mechanism == "PLAIN":
             return
         from headrace.cluster.settings.user_settings import Upsertion
-        from headrace.security.sasl import Mechanism
-        from headrace.security.scram import NUMBERS, salted
+        from headrace.security.sasl.sasl import Mechanism
+        from headrace.security.sasl.scram import NUMBERS, salted
 
         mechanism = Mechanism(self.mechanism)
         (number,) = (number for number, found in NUMBERS.items() if found is mechanism)

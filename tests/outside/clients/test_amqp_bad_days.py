@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pamqp.commands import Basic, Channel, Connection, Queue
 
-from headrace.frontends.amqp.session import AmqpFrontend
+from headrace.frontends.amqp.connection.session import AmqpFrontend
 from headrace.server.assembly import Server
 from headrace.testing import BrokerThread
 from tests.outside.amqp import frames

@@ -10,16 +10,17 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from headrace.client import admin, groups
+from headrace.client.admin import groups
+from headrace.client.admin import topics as admin
+from headrace.client.admin.groups import Committed
+from headrace.client.calls.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from headrace.client.client import Client
-from headrace.client.consumer import Consumer
-from headrace.client.events import EventTransport
-from headrace.client.groups import Committed
-from headrace.client.member import Member
-from headrace.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
-from headrace.client.producer import Producer
+from headrace.client.consumer.consumer import Consumer
+from headrace.client.consumer.member import Member
+from headrace.client.producer.producer import Producer
 from headrace.client.sync import FetchConnection, Wanted, connect, run
-from headrace.client.transport import Address, parse_bootstrap
+from headrace.client.transport.events import EventTransport
+from headrace.client.transport.port import Address, parse_bootstrap
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record.batch import iterate, records

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headrace.cli.main import run
-from headrace.client.consumer import Consumer
+from headrace.client.consumer.consumer import Consumer
 from tests.crash.test_damaged_files import fill, value_at
 from tests.support.process import BrokerProcess
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as st
 
-from headrace.spark.columns import row_schema
+from headrace.spark.source.columns import row_schema
 from headrace.spark.tables.errors import TableError
 from headrace.spark.tables.sink import arrow_schema
 from tests.outside.spark_tables.values import plain

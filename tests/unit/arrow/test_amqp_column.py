@@ -15,9 +15,9 @@ import pika
 import pytest
 
 import headrace.arrow
-from headrace.arrow.amqp_properties import PropertyColumns
-from headrace.arrow.columns import AMQP_TYPE, COLUMNS, HEADERS, decoded, schema
-from headrace.arrow.decode import PartitionDecoder
+from headrace.arrow.amqp.amqp_properties import PropertyColumns
+from headrace.arrow.read.columns import AMQP_TYPE, COLUMNS, HEADERS, decoded, schema
+from headrace.arrow.read.decode import PartitionDecoder
 from headrace.kernels.choose import records_decoder_named
 from headrace.model.nouns import LeaderEpoch
 from headrace.record import batch as wire
@@ -274,7 +274,7 @@ def test_properties_that_are_the_same_are_read_once_whatever_the_bodies_sizes(
             read.append(len(headers))
             super().__init__(headers)
 
-    monkeypatch.setattr("headrace.arrow.amqp_column.PropertyColumns", Noted)
+    monkeypatch.setattr("headrace.arrow.amqp.amqp_column.PropertyColumns", Noted)
     kinds: list[dict[str, Any]] = [{}, {"type": "a"}, {"type": "b"}]
     headers = [
         make_header(size, Properties(**kind)) for size in (0, 5, 1 << 40) for kind in kinds
@@ -292,7 +292,7 @@ def test_values_of_headers_that_are_the_same_are_read_once(
         read.append(value)
         return decode_value(value, at, end)
 
-    monkeypatch.setattr("headrace.arrow.amqp_tables.decode_value", noted)
+    monkeypatch.setattr("headrace.arrow.amqp.amqp_tables.decode_value", noted)
     tables = [{"n": 1, "id": f"m{number}", "on": True} for number in range(5)]
     rows = amqp_of(*(message(content_header(headers=table)) for table in tables))
     assert rows == [own(headers=[("n", "1"), ("id", f"m{n}"), ("on", "true")]) for n in range(5)]

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pytest
 
-from headrace.arrow.assemble import Assembler
-from headrace.arrow.columns import COLUMNS, HEADERS, Buffers, Pool, schema
-from headrace.arrow.decode import PartitionDecoder
+from headrace.arrow.read.assemble import Assembler
+from headrace.arrow.read.columns import COLUMNS, HEADERS, Buffers, Pool, schema
+from headrace.arrow.read.decode import PartitionDecoder
 from headrace.kernels.layout import Slot
 from headrace.record.batch import Record, build, new_record
 from headrace.record.batch_layout import CRC_FROM
@@ -155,7 +155,7 @@ def test_the_topic_is_in_each_row(dictionary: bool) -> None:
 
 AT_EXIT = """
 import sys, types
-import headrace.arrow.assemble, headrace.arrow.decode as decode
+import headrace.arrow.read.assemble, headrace.arrow.read.decode as decode
 from headrace.record.batch import build, new_record
 def batch():
     decoder = decode.PartitionDecoder("t", 0, offset_from=0)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from headrace.arrow.aborted_transactions import Aborted
-from headrace.arrow.columns import COLUMNS, Buffers, schema
-from headrace.arrow.decode import PartitionDecoder
+from headrace.arrow.read.aborted_transactions import Aborted
+from headrace.arrow.read.columns import COLUMNS, Buffers, schema
+from headrace.arrow.read.decode import PartitionDecoder
 from headrace.kernels.choose import DecodeRecords, records_decoder_named
 from headrace.kernels.compile_cache import is_ours
 from headrace.record.batch import Codec, ControlType, Record, build, build_marker, new_record, stamp

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from crc32c import crc32c
 
-from headrace.arrow import decompress
-from headrace.arrow.columns import Buffers, Pool
-from headrace.arrow.decode import PartitionDecoder
-from headrace.arrow.decompress import Decompressor
-from headrace.arrow.encode import RowEncoder
+from headrace.arrow.read import decompress
+from headrace.arrow.read.columns import Buffers, Pool
+from headrace.arrow.read.decode import PartitionDecoder
+from headrace.arrow.read.decompress import Decompressor
+from headrace.arrow.write.encode import RowEncoder
 from headrace.kernels.choose import DecodeRecords, records_decoder_named
 from headrace.record.batch import build, new_record, stamp
 from headrace.record.compression import Codec, CorruptBatch

@@ -6,9 +6,9 @@ import lz4.frame
 import pytest
 import zstandard
 
-from headrace.arrow.aborted_transactions import AbortedTransactions
-from headrace.arrow.decompress import Decompressor
-from headrace.arrow.partition_files import PartitionFiles
+from headrace.arrow.read.aborted_transactions import AbortedTransactions
+from headrace.arrow.read.decompress import Decompressor
+from headrace.arrow.read.partition_files import PartitionFiles
 from headrace.kernels import choose
 from headrace.log.compaction.records import INDEX_ENTRY_BYTES, PLAIN_ENTRY_BYTES, PlainRecords
 from headrace.model.errors import ApiError, CorruptLogError

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import headrace.arrow
-from headrace.arrow import open_topic, partition_files
-from headrace.arrow.parallel import side_by_side
-from headrace.arrow.partition_files import PartitionFiles
+from headrace.arrow.read import open_topic, partition_files
+from headrace.arrow.read.parallel import side_by_side
+from headrace.arrow.read.partition_files import PartitionFiles
 from headrace.config.log_config import LogConfig
 from headrace.log import file_names
 from headrace.log.directory.durable_read_bounds import clean_still

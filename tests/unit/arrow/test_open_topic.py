@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import headrace.arrow
-from headrace.arrow import segment_stream
-from headrace.arrow.columns import HEADERS
+from headrace.arrow.read import segment_stream
+from headrace.arrow.read.columns import HEADERS
 from headrace.log.directory import durable_read_bounds
 from headrace.model.errors import ApiError
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
@@ -26,7 +26,9 @@ def test_rows_have_the_sparks_columns_and_the_topic_once(world: World, tmp_path:
     log.append(view, wire.parse_header(view), LeaderEpoch(0), NOW_MS)
     flush(world, log)
     directory = poured(world, tmp_path)
-    reader = headrace.arrow.open(directory, "t", columns=(*headrace.arrow.columns.COLUMNS, HEADERS))
+    reader = headrace.arrow.open(
+        directory, "t", columns=(*headrace.arrow.read.columns.COLUMNS, HEADERS)
+    )
     assert reader.schema.field("topic").type == pa.dictionary(pa.int32(), pa.string())
     assert rows(reader) == [
         {

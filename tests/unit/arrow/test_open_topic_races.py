@@ -97,10 +97,10 @@ def test_a_compaction_that_was_interrupted_is_waited_for_and_then_an_error(
     swap.write_bytes(b"")
     waits: list[float] = []
     monkeypatch.setattr(
-        "headrace.arrow.partition_files.time.sleep", lambda seconds: waits.append(seconds)
+        "headrace.arrow.read.partition_files.time.sleep", lambda seconds: waits.append(seconds)
     )
     with pytest.raises(CorruptLogError, match="interrupted"):
         headrace.arrow.open(directory, "t")
     assert sum(waits) == pytest.approx(5.0)
-    monkeypatch.setattr("headrace.arrow.partition_files.time.sleep", lambda _: swap.unlink())
+    monkeypatch.setattr("headrace.arrow.read.partition_files.time.sleep", lambda _: swap.unlink())
     assert values(headrace.arrow.open(directory, "t")) == wanted

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 from crc32c import crc32c
 
-from headrace.arrow.aborted_transactions import Aborted
-from headrace.arrow.columns import COLUMNS, HEADERS
-from headrace.arrow.decode import PartitionDecoder
-from headrace.arrow.plain_batches import plain_batch_decoder
+from headrace.arrow.read.aborted_transactions import Aborted
+from headrace.arrow.read.columns import COLUMNS, HEADERS
+from headrace.arrow.read.decode import PartitionDecoder
+from headrace.arrow.read.plain_batches import plain_batch_decoder
 from headrace.record.batch import Codec, ControlType, Record, build, build_marker, stamp
 from headrace.record.compression import CorruptBatch
 

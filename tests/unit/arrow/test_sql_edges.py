@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.arrow import topic_files
-from headrace.arrow.columns import HEADERS, schema
-from headrace.arrow.json_lines import COLUMNS, json_lines
-from headrace.arrow.sql import TopicSql
-from headrace.arrow.sql_answer import Answer, _distinct
-from headrace.arrow.sql_columns import COLUMNS_MAX, infer
-from headrace.arrow.topic_dataset import TopicDataset
-from headrace.arrow.topic_files import write_file
-from headrace.arrow.topic_source import OpenTopic, Ranges
+from headrace.arrow.read.columns import HEADERS, schema
+from headrace.arrow.sql.sql import TopicSql
+from headrace.arrow.sql.sql_answer import Answer, _distinct
+from headrace.arrow.sql.sql_columns import COLUMNS_MAX, infer
+from headrace.arrow.sql.topic_dataset import TopicDataset
+from headrace.arrow.sql.topic_source import OpenTopic, Ranges
+from headrace.arrow.write import topic_files
+from headrace.arrow.write.json_lines import COLUMNS, json_lines
+from headrace.arrow.write.topic_files import write_file
 from headrace.model.errors import HeadraceError
 
 duckdb = pytest.importorskip("duckdb")

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from headrace.arrow import topic_source
-from headrace.arrow.topic_source import ClusterTopics
+from headrace.arrow.sql import topic_source
+from headrace.arrow.sql.topic_source import ClusterTopics
+from headrace.client.calls.fetch import Fetched
+from headrace.client.calls.offsets import EARLIEST, OffsetAt
 from headrace.client.client import BACKOFF_SECONDS_MIN
-from headrace.client.consumer import Chunk
-from headrace.client.fetch import Fetched
-from headrace.client.offsets import EARLIEST, OffsetAt
+from headrace.client.consumer.consumer import Chunk
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record.batch import build, new_record

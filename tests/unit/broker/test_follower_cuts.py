@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.follower import Follower
+from headrace.broker.replica.follower import Follower
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset
 

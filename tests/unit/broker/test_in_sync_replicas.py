@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.broker.in_sync_replicas import (
+from headrace.broker.replica.in_sync_replicas import (
     ALONE,
     InSyncReplicas,
     IsrChange,

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from headrace.broker.appended import Appended
-from headrace.broker.in_sync_replicas import Replicas
 from headrace.broker.partition import Partition
+from headrace.broker.replica.in_sync_replicas import Replicas
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch
 from headrace.record.batch import Record, build, parse_header

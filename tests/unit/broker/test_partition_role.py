@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.broker.in_sync_replicas import IsrChange, ReplicaFetch, Replicas
-from headrace.broker.leader_term import LeaderTerm
 from headrace.broker.partition import Partition
+from headrace.broker.replica.in_sync_replicas import IsrChange, ReplicaFetch, Replicas
+from headrace.broker.replica.leader_term import LeaderTerm
 from headrace.frontends.kafka.fetch import list_offsets
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.broker.in_sync_replicas import ALONE, Replicas
 from headrace.broker.partition import Partition
+from headrace.broker.replica.in_sync_replicas import ALONE, Replicas
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset
 from headrace.record.batch import check_produced

@@ -4,7 +4,7 @@ import pytest
 
 from headrace.broker.metadata_image import ImageDelta, MetadataImage, TopicInfo
 from headrace.broker.rates import Rate, SimpleRate
-from headrace.broker.replication_throttles import (
+from headrace.broker.replica.replication_throttles import (
     HOLD_SECONDS_MIN,
     ReplicationThrottle,
     ReplicationThrottles,

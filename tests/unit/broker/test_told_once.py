@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.broker.in_sync_replicas import Replicas
 from headrace.broker.partition import Partition
+from headrace.broker.replica.in_sync_replicas import Replicas
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
 from headrace.record.batch import Record, build, parse_header
 from tests.support.broker import append

@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
 
 from headrace.cli.main import run as command
-from headrace.client.groups import Committed
-from headrace.client.member import Member
-from headrace.client.producer import Producer
+from headrace.client.admin.groups import Committed
+from headrace.client.consumer.member import Member
+from headrace.client.producer.producer import Producer
 from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition
 from headrace.testing import BrokerThread

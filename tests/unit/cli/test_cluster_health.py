@@ -7,10 +7,10 @@ import pytest
 from headrace.cli.cluster import health as cluster_health
 from headrace.cli.cluster.health import reasons_of
 from headrace.cli.cluster.view import health_of
-from headrace.client.metadata import Metadata, PartitionMetadata, TopicMetadata
-from headrace.client.replicas import Reassigning
+from headrace.client.admin.replicas import Reassigning
+from headrace.client.calls.metadata import Metadata, PartitionMetadata, TopicMetadata
 from headrace.client.standing import Seen, Standing
-from headrace.client.transport import Address
+from headrace.client.transport.port import Address
 from headrace.model.errors import STORE_UNANSWERED
 from headrace.model.nouns import TopicPartition
 from headrace.testing import BrokerThread

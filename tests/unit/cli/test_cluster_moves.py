@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from headrace.cli.cluster import moves as cluster_moves
+from headrace.cli.cluster import reassign
 from headrace.cli.shared.failure import line_of
-from headrace.client import move_progress, replicas
+from headrace.client import move_progress
+from headrace.client.admin import replicas
+from headrace.client.admin.replicas import Reassigning
 from headrace.client.move_progress import Copy
-from headrace.client.replicas import Reassigning
 from headrace.model.errors import BEING_DELETED, STORE_UNANSWERED, ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.testing import BrokerThread
@@ -35,7 +36,7 @@ class Cluster:
         self.errors: dict[TopicPartition, ApiError] = {}
         monkeypatch.setattr(replicas, "reassign", self._reassign)
         monkeypatch.setattr(replicas, "reassignments", self._reassignments)
-        monkeypatch.setattr(cluster_moves, "_end_throttles", self._end_throttles)
+        monkeypatch.setattr(reassign, "_end_throttles", self._end_throttles)
 
     async def _reassign(
         self, client: object, wanted: Mapping[TopicPartition, object]

@@ -2,12 +2,12 @@
 
 import pytest
 
-from headrace.cli.cluster import moves as cluster_moves
+from headrace.cli.cluster import reassign
 from headrace.cli.cluster.view import health_of, rows_of
-from headrace.client.metadata import Metadata, PartitionMetadata, TopicMetadata
-from headrace.client.replicas import Reassigning, ReplicaLog
+from headrace.client.admin.replicas import Reassigning, ReplicaLog
+from headrace.client.calls.metadata import Metadata, PartitionMetadata, TopicMetadata
 from headrace.client.standing import Seen
-from headrace.client.transport import Address
+from headrace.client.transport.port import Address
 from headrace.model.nouns import TopicPartition
 
 
@@ -59,7 +59,7 @@ def test_sizes_are_the_leader_s_and_lags_each_replica_s_own() -> None:
 
 
 def test_the_partitions_of_a_topic_that_moves_are_led_by_each_broker_in_turn() -> None:
-    assert [cluster_moves._turned((4, 7, 5), index) for index in range(4)] == [
+    assert [reassign._turned((4, 7, 5), index) for index in range(4)] == [
         (4, 7, 5), (7, 5, 4), (5, 4, 7), (4, 7, 5),
     ]  # fmt: skip
 

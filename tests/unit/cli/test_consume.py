@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from headrace.cli.main import run as command
-from headrace.client.producer import Producer
+from headrace.client.producer.producer import Producer
 from headrace.client.sync import connect, run
 from headrace.record import batch as batches
 from headrace.testing import BrokerThread
@@ -112,7 +112,7 @@ def test_bytes_that_arrive_damaged_are_told_as_those_that_lie_so(
     def wrong(view: batches.Bytes, header: batches.BatchHeader) -> bool:
         return header.base_offset != 1 and sound(view, header)
 
-    monkeypatch.setattr("headrace.client.consumer.batches.crc_ok", wrong)
+    monkeypatch.setattr("headrace.client.consumer.consumer.batches.crc_ok", wrong)
     code, lines, said = consumed(broker, capfd, "--from-beginning", "-e")
     assert (code, lines) == (1, ["one"])
     assert "t-0: the records at offset 1 are damaged" in said

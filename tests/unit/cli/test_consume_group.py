@@ -6,8 +6,8 @@ import pytest
 
 from headrace.cli.records.consume_reader import Reader, ReadOptions
 from headrace.cli.shared.offset_positions import Place, resolve_places
-from headrace.client.groups import Committed
-from headrace.client.offsets import EARLIEST
+from headrace.client.admin.groups import Committed
+from headrace.client.calls.offsets import EARLIEST
 from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition
 from headrace.testing import BrokerThread

@@ -115,7 +115,7 @@ def test_bytes_that_arrive_damaged_end_it_behind_those_that_are_sound(
     def wrong(view: batches.Bytes, header: batches.BatchHeader) -> bool:
         return header.base_offset < 10 and sound(view, header)
 
-    monkeypatch.setattr("headrace.client.consumer.batches.crc_ok", wrong)
+    monkeypatch.setattr("headrace.client.consumer.consumer.batches.crc_ok", wrong)
     code, printed, said = says("consume", "jobs", "--share", "workers")
     assert (code, printed.splitlines()) == (1, [str(number) for number in range(10)])
     assert "jobs-0 at offset 10: " in said.splitlines()[-1]

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.cli.main import run as command
-from headrace.spark import java
 from headrace.spark.errors import SourceError
+from headrace.spark.sessions import java
 
 
 def spec_of(directory: Path) -> SimpleNamespace:

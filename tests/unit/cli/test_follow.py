@@ -17,8 +17,8 @@ from headrace.cli.records.sending import Records, Sender
 from headrace.cli.records.tail import Mark
 from headrace.cli.shared.broker_options import BrokerOptions
 from headrace.cli.shared.failure import EXIT_FAILED, EXIT_UNREACHABLE, CommandError
-from headrace.client.blocking import BlockingTransport
-from headrace.client.transport import ConnectionLost
+from headrace.client.transport.blocking import BlockingTransport
+from headrace.client.transport.port import ConnectionLost
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.testing import BrokerThread
 

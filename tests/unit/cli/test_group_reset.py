@@ -8,7 +8,7 @@ import pytest
 
 from headrace.cli.group.reset_targets import parse_duration, parse_utc
 from headrace.cli.shared.failure import UsageError
-from headrace.client.member import Member
+from headrace.client.consumer.member import Member
 from headrace.client.sync import connect, run
 from headrace.testing import BrokerThread
 from tests.support.cli_kit import Asked, Says, asker, sayer, send

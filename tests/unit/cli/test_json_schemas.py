@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from headrace.cli.command_tree import app
 from headrace.cli.main import run as command
-from headrace.client.member import Member
+from headrace.client.consumer.member import Member
 from headrace.client.sync import connect, run
 from headrace.testing import BrokerThread
 from tests.support.cli_kit import REMARK, SCHEMAS, check

@@ -18,13 +18,13 @@ from headrace.cli.log.copying import Copier
 from headrace.cli.records import produce as producing
 from headrace.cli.records.consume_printer import DamagedBytes, Printer
 from headrace.cli.records.formats import json_formatter, text_formatter
-from headrace.cli.records.lines import LineParser
+from headrace.cli.records.input_lines import LineParser
 from headrace.cli.records.sending import Sender
 from headrace.cli.shared.failure import CommandError
 from headrace.cli.shared.offset_positions import Place, resolve_places
-from headrace.client.consumer import Chunk
-from headrace.client.fetch import Fetched
-from headrace.client.producer import Producer
+from headrace.client.calls.fetch import Fetched
+from headrace.client.consumer.consumer import Chunk
+from headrace.client.producer.producer import Producer
 from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition
 from headrace.record import batch as batches

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from headrace.arrow.sql_columns import infer
+from headrace.arrow.sql.sql_columns import infer
 from headrace.cli.main import run as command
-from headrace.client.producer import Producer
+from headrace.client.producer.producer import Producer
 from headrace.client.sync import connect, run
 from headrace.config.installing import install_command
 from headrace.record.record import Header
@@ -185,8 +185,8 @@ def test_errors_of_sql_are_one_line(
 
 
 def test_what_a_topic_got_after_its_bound_was_taken_is_not_read(broker: BrokerThread) -> None:
-    from headrace.arrow.sql import TopicSql
-    from headrace.arrow.topic_source import ClusterTopics, DirectoryTopics
+    from headrace.arrow.sql.sql import TopicSql
+    from headrace.arrow.sql.topic_source import ClusterTopics, DirectoryTopics
 
     broker.create_topics("growing", partitions=2)
     send(broker, "growing", [(None, b"1")])
@@ -202,8 +202,8 @@ def test_what_a_topic_got_after_its_bound_was_taken_is_not_read(broker: BrokerTh
 
 
 def test_all_partitions_are_read_however_many_there_are(broker: BrokerThread) -> None:
-    from headrace.arrow.sql import TopicSql
-    from headrace.arrow.topic_source import PARTITIONS_AT_ONCE, ClusterTopics
+    from headrace.arrow.sql.sql import TopicSql
+    from headrace.arrow.sql.topic_source import PARTITIONS_AT_ONCE, ClusterTopics
 
     partitions = 2 * PARTITIONS_AT_ONCE + 1
     broker.create_topics("wide", partitions=partitions)

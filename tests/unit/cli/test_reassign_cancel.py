@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from headrace.cli.cluster import moves
-from headrace.client import replicas
+from headrace.cli.cluster import reassign as moves
+from headrace.client.admin import replicas
 from headrace.model.nouns import TopicPartition
 from headrace.testing import BrokerThread
 from tests.support.cli_kit import Says, send

@@ -9,7 +9,7 @@ import pytest
 from headrace.cli.main import run
 from headrace.cli.trace import live as trace_live
 from headrace.cli.trace.live import PartitionState, changes
-from headrace.client.transport import CannotConnect
+from headrace.client.transport.port import CannotConnect
 from headrace.model.nouns import TopicPartition
 from headrace.testing.sim.textbook_cases import CASES
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from headrace.client.producer_states import describe_producers
+from headrace.client.admin.producer_states import describe_producers
 from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition
 from headrace.testing import BrokerThread

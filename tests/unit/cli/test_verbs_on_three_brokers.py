@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.client import transactions
+from headrace.client.producer import transactions
 from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition
 from tests.support.cli_kit import asker, sayer, send

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from headrace.client import admin
-from headrace.client.admin import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigEntry
+from headrace.client.admin import topics as admin
+from headrace.client.admin.topics import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigEntry
 from headrace.client.client import Client
 from headrace.client.sync import connect, run
 from headrace.model.errors import ApiError, ErrorCode

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.client import blocking
-from headrace.client.blocking import BlockingLink, BlockingTransport
-from headrace.client.events import EventLink, EventTransport
 from headrace.client.sync import run
-from headrace.client.transport import Address, CannotConnect, ConnectionLost, TimedOut
+from headrace.client.transport import blocking
+from headrace.client.transport.blocking import BlockingLink, BlockingTransport
+from headrace.client.transport.events import EventLink, EventTransport
+from headrace.client.transport.port import Address, CannotConnect, ConnectionLost, TimedOut
 from headrace.model.invariant import InvariantError
 from tests.support.net import framed
 

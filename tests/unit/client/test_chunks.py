@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from headrace.client.consumer import Chunk
-from headrace.client.fetch import Fetched, Wanted, fetch_call, read_fetched
+from headrace.client.calls.fetch import Fetched, Wanted, fetch_call, read_fetched
+from headrace.client.consumer.consumer import Chunk
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record import batch as wire

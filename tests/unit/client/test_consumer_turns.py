@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from headrace.client.calls.metadata import Metadata, PartitionMetadata, TopicMetadata
+from headrace.client.calls.offsets import EARLIEST, LATEST
 from headrace.client.client import BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN, Client
-from headrace.client.consumer import Consumer
-from headrace.client.metadata import Metadata, PartitionMetadata, TopicMetadata
-from headrace.client.offsets import EARLIEST, LATEST
+from headrace.client.consumer.consumer import Consumer
 from headrace.client.sync import run
-from headrace.client.transport import Address
+from headrace.client.transport.port import Address
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record import batch as batches

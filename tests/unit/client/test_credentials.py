@@ -7,19 +7,19 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.client.client import Client
-from headrace.client.events import EventTransport
-from headrace.client.security import (
+from headrace.client.sync import FetchConnection, connect, run
+from headrace.client.transport.credentials import (
     AuthenticationFailed,
     Credentials,
     credentials_in,
 )
-from headrace.client.sync import FetchConnection, connect, run
-from headrace.client.transport import Address, parse_bootstrap
+from headrace.client.transport.events import EventTransport
+from headrace.client.transport.port import Address, parse_bootstrap
 from headrace.config.jaas import SCRAM_MODULE
 from headrace.config.properties import parse
 from headrace.model.errors import ConfigError
 from headrace.model.secret import Secret
-from headrace.security.sasl import Mechanism
+from headrace.security.sasl.sasl import Mechanism
 from headrace.testing.broker import BrokerThread
 from tests.support.sasl_kit import PASSWORD, USER, add_scram_users, guarded
 

@@ -8,8 +8,13 @@ from contextlib import suppress
 import pytest
 import uvloop
 
-from headrace.client.events import KEPT_BYTES_MAX, SCRATCH_BYTES, EventLink, EventTransport
-from headrace.client.transport import Address, ConnectionLost, TimedOut
+from headrace.client.transport.events import (
+    KEPT_BYTES_MAX,
+    SCRATCH_BYTES,
+    EventLink,
+    EventTransport,
+)
+from headrace.client.transport.port import Address, ConnectionLost, TimedOut
 from tests.support.net import framed, until
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.client import sync
 from headrace.client.sync import FetchConnection, Fetched, Wanted
-from headrace.client.transport import Address, ConnectionLost, TimedOut
+from headrace.client.transport.port import Address, ConnectionLost, TimedOut
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.wire.kafka.frame import parse_request
 from headrace.wire.kafka.hot import fetch as codec

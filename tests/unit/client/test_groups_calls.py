@@ -5,13 +5,14 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer as OtherConsumer
 
-from headrace.client import admin, groups
+from headrace.client.admin import groups
+from headrace.client.admin import topics as admin
+from headrace.client.admin.groups import Committed, DescribedGroup, ListedGroup
+from headrace.client.calls.metadata import Metadata, PartitionMetadata, TopicMetadata
 from headrace.client.client import Client
-from headrace.client.groups import Committed, DescribedGroup, ListedGroup
-from headrace.client.member import Member
-from headrace.client.metadata import Metadata, PartitionMetadata, TopicMetadata
+from headrace.client.consumer.member import Member
 from headrace.client.sync import connect, run
-from headrace.client.transport import Address
+from headrace.client.transport.port import Address
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.testing import BrokerThread

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from headrace.client import admin
+from headrace.client.admin import topics as admin
+from headrace.client.admin.groups import Committed
 from headrace.client.client import Client
-from headrace.client.groups import Committed
-from headrace.client.member import Member
+from headrace.client.consumer.member import Member
 from headrace.client.sync import connect, run
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition

@@ -5,7 +5,8 @@ from collections import Counter
 
 import pytest
 
-from headrace.client.partitioner import StickyPartitioner, murmur2, partition_of
+from headrace.client.producer.partitioner import StickyPartitioner
+from headrace.record.key_partition import murmur2, partition_of
 
 
 @pytest.mark.parametrize(

@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.client.blocking import BlockingTransport
-from headrace.client.calls import ColdCall
+from headrace.client.calls.call import ColdCall
 from headrace.client.client import common_version
-from headrace.client.handshake import InitProducerCall, VersionsCall
-from headrace.client.producer import Producer
-from headrace.client.subscription import (
+from headrace.client.consumer.subscription import (
     assign_ranges,
     decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
+from headrace.client.producer.producer import Producer
 from headrace.client.sync import connect, run
-from headrace.client.transport import Address, CannotConnect, parse_bootstrap
+from headrace.client.transport.blocking import BlockingTransport
+from headrace.client.transport.handshake import InitProducerCall, VersionsCall
+from headrace.client.transport.port import Address, CannotConnect, parse_bootstrap
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import TopicPartition

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 import pytest
 import uvloop
 
-from headrace.client.blocking import BlockingLink, BlockingTransport
 from headrace.client.client import Client
-from headrace.client.events import EventTransport
-from headrace.client.handshake import VersionsCall
-from headrace.client.peer_clients import (
+from headrace.client.sync import run
+from headrace.client.transport.blocking import BlockingLink, BlockingTransport
+from headrace.client.transport.credentials import AuthenticationFailed, Credentials
+from headrace.client.transport.events import EventTransport
+from headrace.client.transport.handshake import VersionsCall
+from headrace.client.transport.peer_clients import (
     REST_SECONDS_MAX,
     REST_SECONDS_MIN,
     TOLD_SECONDS,
     PeerClients,
     Refusals,
 )
-from headrace.client.security import AuthenticationFailed, Credentials
-from headrace.client.sync import run
-from headrace.client.transport import (
+from headrace.client.transport.port import (
     Address,
     ClientError,
     ConnectionLost,
@@ -36,7 +36,7 @@ from headrace.config.tls_settings import tls_settings
 from headrace.model.secret import Secret
 from headrace.posix.network import RealNetwork
 from headrace.posix.tls import peer_context
-from headrace.security.sasl import Mechanism
+from headrace.security.sasl.sasl import Mechanism
 from headrace.testing.broker import BrokerThread
 from tests.support.certificates import OPEN, Authority
 from tests.support.config_values import defaults

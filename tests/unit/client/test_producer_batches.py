@@ -5,9 +5,14 @@ from itertools import pairwise
 
 import pytest
 
-from headrace.client.producer import BATCH_BYTES, BUFFERED_BATCHES_MAX, IN_FLIGHT_MAX, Producer
+from headrace.client.producer.producer import (
+    BATCH_BYTES,
+    BUFFERED_BATCHES_MAX,
+    IN_FLIGHT_MAX,
+    Producer,
+)
+from headrace.client.producer.value_batches import encode_values
 from headrace.client.sync import run
-from headrace.client.value_batches import encode_values
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record import batch as wire

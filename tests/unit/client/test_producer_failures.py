@@ -3,9 +3,9 @@
 import pytest
 
 from headrace.client.client import BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN
-from headrace.client.producer import Producer
+from headrace.client.producer.producer import Producer
 from headrace.client.sync import run
-from headrace.client.transport import CannotConnect, ConnectionLost, TimedOut
+from headrace.client.transport.port import CannotConnect, ConnectionLost, TimedOut
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record import batch as wire

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from headrace.client.producer import Producer
+from headrace.client.producer.producer import Producer
+from headrace.client.producer.value_batches import encode_values
 from headrace.client.sync import run
-from headrace.client.value_batches import encode_values
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record import batch as wire

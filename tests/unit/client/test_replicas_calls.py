@@ -7,14 +7,20 @@ from typing import Any
 import pytest
 
 from headrace.cli.cluster.view import health_of, rows_of
-from headrace.client import replicas
-from headrace.client.admin import create_partitions
+from headrace.client.admin import replicas
+from headrace.client.admin.replica_throttles import (
+    REPLICAS,
+    Move,
+    end_throttles,
+    moves_of,
+    throttle,
+)
+from headrace.client.admin.replicas import PREFERRED, UNCLEAN, Reassigning
+from headrace.client.admin.topics import create_partitions
+from headrace.client.calls.metadata import Metadata
 from headrace.client.client import Client
-from headrace.client.metadata import Metadata
 from headrace.client.move_progress import of_moves
-from headrace.client.producer import Producer
-from headrace.client.replica_throttles import REPLICAS, Move, end_throttles, moves_of, throttle
-from headrace.client.replicas import PREFERRED, UNCLEAN, Reassigning
+from headrace.client.producer.producer import Producer
 from headrace.client.standing import look
 from headrace.cluster.topics.creation import NewTopic
 from headrace.config.value_types import LONG_MAX

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from headrace.client.calls import ColdCall
+from headrace.client.calls.call import ColdCall
+from headrace.client.calls.metadata import Metadata
 from headrace.client.client import (
     BACKOFF_SECONDS_MAX,
     BACKOFF_SECONDS_MIN,
@@ -15,10 +16,9 @@ from headrace.client.client import (
     Client,
     common_version,
 )
-from headrace.client.metadata import Metadata
-from headrace.client.partitioner import StickyPartitioner
+from headrace.client.producer.partitioner import StickyPartitioner
 from headrace.client.sync import run
-from headrace.client.transport import (
+from headrace.client.transport.port import (
     Address,
     CannotConnect,
     ConnectionLost,

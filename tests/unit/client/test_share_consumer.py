@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from headrace.client import admin
+from headrace.client.admin import topics as admin
+from headrace.client.admin.share_groups import describe_share_group, share_starts
+from headrace.client.calls.fetch import Fetched
 from headrace.client.client import Client
-from headrace.client.consumer import Chunk
-from headrace.client.fetch import Fetched
-from headrace.client.share_consumer import ShareChunk, ShareConsumer
-from headrace.client.share_groups import describe_share_group, share_starts
-from headrace.client.share_member import ShareMember
+from headrace.client.consumer.consumer import Chunk
+from headrace.client.consumer.share_consumer import ShareChunk, ShareConsumer
+from headrace.client.consumer.share_member import ShareMember
 from headrace.client.sync import connect, run
-from headrace.client.transport import ConnectionLost
+from headrace.client.transport.port import ConnectionLost
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record import batch as batches

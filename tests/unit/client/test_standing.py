@@ -8,11 +8,11 @@ import pytest
 
 from headrace.cli.cluster.health import reasons_of
 from headrace.cli.cluster.view import rows_of
-from headrace.client import replicas
+from headrace.client.admin import replicas
 from headrace.client.client import Client
-from headrace.client.producer import Producer
+from headrace.client.producer.producer import Producer
 from headrace.client.standing import ANSWER_SECONDS_MAX, Seen, look, replica_ends
-from headrace.client.transport import Address
+from headrace.client.transport.port import Address
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ApiError
 from headrace.model.nouns import TopicPartition

@@ -7,13 +7,9 @@ from typing import Any
 import pytest
 
 from headrace.cluster.settings.amqp_settings import AmqpSettings
-from headrace.coordination.queues.permissions.access import Grant
-from headrace.coordination.queues.permissions.definitions import (
-    Definitions,
-    UserDefinition,
-    VhostDefinition,
-)
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.queues.permissions.access import Grant
+from headrace.queues.permissions.definitions import Definitions, UserDefinition, VhostDefinition
 from headrace.server.assembly import Server
 from headrace.testing.sim.cluster import SimCluster
 from tests.support import sim_cluster

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.in_sync_replicas import Replicas
 from headrace.broker.metadata_image import ImageDelta, MetadataImage, TopicInfo
+from headrace.broker.replica.in_sync_replicas import Replicas
 from headrace.cluster.decisions.changes import DELETED_EPOCH
 from headrace.cluster.decisions.orders import Follow, Lead, Order, Orders, Replication, Stop
 from headrace.cluster.membership.applier import APPLIED_PER_TURN, PREPARED_AT_ONCE, Applier

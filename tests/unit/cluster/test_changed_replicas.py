@@ -11,8 +11,9 @@ import pytest
 from headrace.broker.metadata_image import NO_LEADER
 from headrace.broker.partition import Partition
 from headrace.cluster.decisions.events import ElectionType
-from headrace.cluster.store import doubts, znodes
-from headrace.cluster.store.doubts import LOST, OLDER, REPAIRED, Doubt
+from headrace.cluster.store import stored_doubts as doubts
+from headrace.cluster.store import znodes
+from headrace.cluster.store.stored_doubts import LOST, OLDER, REPAIRED, Doubt
 from headrace.cluster.store.znodes import PartitionState
 from headrace.cluster.topics.creation import NewTopic
 from headrace.log.directory import given_up

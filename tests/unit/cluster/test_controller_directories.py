@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cluster.controller import adoption
+from headrace.cluster.controller import adopted_metadata
 from headrace.cluster.store import znodes
 from headrace.cluster.topics.creation import NewTopic
 from headrace.log import file_names
@@ -178,7 +178,7 @@ def test_with_no_directory_left_nothing_is_created_and_the_store_stays_clean(
 def test_each_start_leads_all_partitions_under_a_later_epoch_however_many_there_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adoption, "OPERATIONS_PER_MULTI", 2)
+    monkeypatch.setattr(adopted_metadata, "OPERATIONS_PER_MULTI", 2)
     disk = SimDisk()
 
     async def story() -> None:

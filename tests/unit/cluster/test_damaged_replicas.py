@@ -9,7 +9,7 @@ from headrace.cluster.decisions import elections
 from headrace.cluster.decisions.decide import decide
 from headrace.cluster.decisions.events import ElectionAsked, ElectionType, ReplicasDamaged
 from headrace.cluster.decisions.facts import ClusterFacts
-from headrace.cluster.store.doubts import Registered
+from headrace.cluster.store.stored_doubts import Registered
 from headrace.cluster.store.stored_topic import StoredTopic
 from headrace.cluster.store.znodes import PartitionState, TopicNode
 from headrace.cluster.topics.creation import NewTopic

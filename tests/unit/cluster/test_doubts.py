@@ -19,8 +19,9 @@ from headrace.cluster.decisions.events import (
 )
 from headrace.cluster.decisions.facts import ClusterFacts, Decision
 from headrace.cluster.membership.directory_notes import UNFLUSHED, read
-from headrace.cluster.store import doubts, znodes
-from headrace.cluster.store.doubts import (
+from headrace.cluster.store import stored_doubts as doubts
+from headrace.cluster.store import znodes
+from headrace.cluster.store.stored_doubts import (
     LOST,
     OLDER,
     OUT_OF_SERVICE,

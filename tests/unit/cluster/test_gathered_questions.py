@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from headrace.broker.metadata_image import BrokerInfo, Endpoint, ImageDelta, TopicInfo
-from headrace.client.transport import Address
+from headrace.client.transport.port import Address
 from headrace.cluster.other_brokers.gathered_questions import Codes, GatheredQuestions
 from headrace.cluster.other_brokers.transactions import RemoteTransactions
 from headrace.cluster.topics.creation import NewTopic

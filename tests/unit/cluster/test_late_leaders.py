@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.client.calls import ColdCall, Maker
+from headrace.client.calls.call import ColdCall, Maker
 from headrace.cluster.peers.order_channels import ANSWER_SECONDS_MAX
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ApiError, ErrorCode

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headrace.client.producer import Producer
+from headrace.client.producer.producer import Producer
 from headrace.cluster.membership import orphaned_logs
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ApiError

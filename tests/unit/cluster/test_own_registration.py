@@ -11,7 +11,7 @@ from headrace.broker.metadata_image import Endpoint
 from headrace.cluster.membership.registration import OwnRegistration
 from headrace.cluster.store import znodes
 from headrace.cluster.store.catalog import Catalog
-from headrace.cluster.store.doubts import LOST
+from headrace.cluster.store.stored_doubts import LOST
 from headrace.cluster.store.znodes import Registration
 from headrace.model.errors import ConfigError
 from headrace.model.nouns import BrokerId, TopicPartition

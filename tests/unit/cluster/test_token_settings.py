@@ -9,8 +9,8 @@ import pytest
 from headrace.cluster.store import token_store
 from headrace.cluster.store.znodes import BadPayload
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.security.delegation_tokens import DelegationToken
 from headrace.security.identity import Principal
+from headrace.security.sasl.delegation_tokens import DelegationToken
 from headrace.server.assembly import Server
 from headrace.testing.sim.cluster import SimCluster
 from tests.support import sim_cluster

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from headrace.broker.metadata_image import ImageDelta
-from headrace.client.transport import ClientError, TimedOut
+from headrace.client.transport.port import ClientError, TimedOut
 from headrace.cluster.decisions.facts import ClusterFacts
 from headrace.cluster.decisions.orders import Orders, Stop
 from headrace.cluster.peers.order_channels import ANSWER_SECONDS_MAX
 from headrace.cluster.store import znodes
 from headrace.cluster.topics.creation import NewTopic
-from headrace.frontends.kafka.connection.authorisation import CLUSTER_ACTION
+from headrace.frontends.kafka.authentication.authorisation import CLUSTER_ACTION
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
-from headrace.server.among_brokers import AmongBrokers
+from headrace.server.cluster_links import AmongBrokers
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.ensemble import SESSION_SECONDS
 from tests.support.authorisation import Rules

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from headrace.coordination.queues.engine.dead_letters import (
+from headrace.queues.engine.dead_letters import (
     DeathReason,
     DyingMessage,
     NumberKinds,

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from headrace.coordination.queues.message_store import Kept
-from headrace.coordination.queues.messages.memory_messages import MemoryFull, MemoryMessages
-from headrace.coordination.queues.messages.memory_use import MemoryUse
-from headrace.coordination.queues.messages.message_run import MESSAGE_BYTES, MessageRun
-from headrace.coordination.queues.messages.spill import Spill
-from headrace.coordination.queues.messages.spilled_messages import SpilledMessages
-from headrace.coordination.queues.queue_settings import Published
+from headrace.queues.message_store import Kept
+from headrace.queues.queue_settings import Published
+from headrace.queues.stores.memory.memory_messages import MemoryFull, MemoryMessages
+from headrace.queues.stores.memory.memory_use import MemoryUse
+from headrace.queues.stores.memory.message_run import MESSAGE_BYTES, MessageRun
+from headrace.queues.stores.memory.spill import Spill
+from headrace.queues.stores.memory.spilled_messages import SpilledMessages
 from tests.support.amqp_queues import QueueKit, memory_of, message_of, settings
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.coordination.queues.engine.message_queue import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
-from headrace.coordination.queues.engine.unacked import ChannelUnacked
+from headrace.queues.engine.message_queue import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
+from headrace.queues.engine.unacked import ChannelUnacked
 from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
 from tests.support.amqp_queues import QueueKit, settings
 

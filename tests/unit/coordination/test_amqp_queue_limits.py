@@ -2,11 +2,11 @@
 
 import pytest
 
-from headrace.coordination.queues.engine.dead_letters import DeathReason
-from headrace.coordination.queues.engine.ready_messages import EXPIRED_BATCH_MAX
-from headrace.coordination.queues.messages.memory_messages import MemoryMessages
-from headrace.coordination.queues.messages.memory_use import MemoryUse
-from headrace.coordination.queues.queue_settings import Overflow, Published
+from headrace.queues.engine.dead_letters import DeathReason
+from headrace.queues.engine.ready_messages import EXPIRED_BATCH_MAX
+from headrace.queues.queue_settings import Overflow, Published
+from headrace.queues.stores.memory.memory_messages import MemoryMessages
+from headrace.queues.stores.memory.memory_use import MemoryUse
 from tests.support.amqp_queues import QueueKit, message_of, settings
 
 

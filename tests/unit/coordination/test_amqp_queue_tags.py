@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.coordination.queues.engine.unacked import ChannelUnacked
+from headrace.queues.engine.unacked import ChannelUnacked
 from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
 from tests.support.amqp_queues import QueueKit, settings
 

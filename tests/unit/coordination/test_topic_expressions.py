@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.coordination.groups.consumer import regex
+from headrace.model import regex
 from headrace.model.errors import ApiError, ErrorCode
 
 

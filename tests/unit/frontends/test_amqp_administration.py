@@ -15,12 +15,12 @@ from pika.exceptions import (
     ProbableAuthenticationError,
 )
 
-from headrace.client.amqp import ask_amqp
+from headrace.client.admin.amqp import ask_amqp
+from headrace.client.admin.users import describe_users, set_credential
 from headrace.client.sync import connect, run
-from headrace.client.users import describe_users, set_credential
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.secret import Secret
-from headrace.security.sasl import Mechanism
+from headrace.security.sasl.sasl import Mechanism
 from headrace.testing import BrokerThread
 
 SECONDS = 20

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from headrace.cluster.settings.user_settings import Deletion, Upsertion
-from headrace.coordination.queues.permissions.definitions import UserDefinition
-from headrace.frontends.amqp.adoption import Adoption
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.secret import Secret
-from headrace.security.scram import NUMBERS
+from headrace.queues.permissions.definitions import UserDefinition
+from headrace.security.sasl.scram import NUMBERS
+from headrace.vhosts.imported_passwords import Adoption
 from tests.support.groups_kit import CountingRandom
 
 

@@ -4,14 +4,14 @@ import logging
 
 import pytest
 
-from headrace.coordination.queues.messages.memory_use import MemoryUse
-from headrace.frontends.amqp.alarms import (
+from headrace.ports.deadlines import Deadlines
+from headrace.queues.stores.memory.memory_use import MemoryUse
+from headrace.vhosts.alarms import (
     LOOK_SECONDS_MAX,
     LOOK_SECONDS_MIN,
     TELL_SECONDS,
     ResourceAlarms,
 )
-from headrace.ports.deadlines import Deadlines
 from headrace.wire.amqp.control_methods import (
     ChannelClose,
     ChannelCloseOk,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from headrace.frontends.amqp.channel.direct_replies import QUEUE_NAME
 from headrace.frontends.amqp.channel_consumers import CONSUMER_BYTES
-from headrace.frontends.amqp.direct_replies import QUEUE_NAME
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import (
     ChannelClose,

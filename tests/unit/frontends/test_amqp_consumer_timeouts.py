@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.frontends.amqp.consumer_timeouts import LOOK_SECONDS
+from headrace.frontends.amqp.channel.consumer_timeouts import LOOK_SECONDS
 from headrace.wire.amqp.control_methods import ChannelClose, ChannelOpen, TxSelect
 from headrace.wire.amqp.model_methods import BasicAck, BasicGet, BasicQos, QueueDelete
 from tests.support.amqp_channels import QueueClient, QueueRoom, bodies, names

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.coordination.queues.model.declarations import Queue
-from headrace.frontends.amqp import durable_queues
-from headrace.frontends.amqp.durable_queues import DurableQueues
 from headrace.ports.store import Operation
 from headrace.posix.clock import RealClock
+from headrace.queues.model.declarations import Queue
+from headrace.vhosts import durable_queues
+from headrace.vhosts.durable_queues import DurableQueues
 from tests.support.amqp_queues import settings
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.queues.engine import delivery_turns
+from headrace.queues.engine import delivery_turns
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import ChannelClose, ChannelOpen, ConnectionClose
 from headrace.wire.amqp.methods import encode_method

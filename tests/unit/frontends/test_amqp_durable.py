@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pika
 import pytest
 
-from headrace.client.amqp import ask_amqp
+from headrace.client.admin.amqp import ask_amqp
 from headrace.client.sync import connect, run
-from headrace.frontends.amqp import durable_queues
 from headrace.ports.store import SessionLost
 from headrace.testing import BrokerThread
+from headrace.vhosts import durable_queues
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import ChannelClose
 from headrace.wire.amqp.methods import encode_method

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from headrace.frontends.amqp.alarms import LOOK_SECONDS_MAX, LOOK_SECONDS_MIN, ResourceAlarms
-from headrace.frontends.amqp.confirms import Confirms
-from headrace.frontends.amqp.consumer_timeouts import LOOK_SECONDS
-from headrace.frontends.amqp.contents import ContentAssembly
-from headrace.frontends.amqp.negotiation import Settings, tuned
-from headrace.frontends.amqp.unfinished import Unfinished
+from headrace.frontends.amqp.channel.confirms import Confirms
+from headrace.frontends.amqp.channel.consumer_timeouts import LOOK_SECONDS
+from headrace.frontends.amqp.connection.content_frames import ContentAssembly
+from headrace.frontends.amqp.connection.negotiation import Settings, tuned
+from headrace.frontends.amqp.connection.partial_publishes import Unfinished
 from headrace.ports.deadlines import Deadlines
+from headrace.vhosts.alarms import LOOK_SECONDS_MAX, LOOK_SECONDS_MIN, ResourceAlarms
 from headrace.wire.amqp.control_methods import (
     ChannelClose,
     ConnectionClose,
@@ -36,8 +36,8 @@ from tests.support.amqp_kit import opened
 from tests.support.groups_kit import HandClock
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.engine.hosted_queue import HostedQueue
-    from headrace.frontends.amqp.ports import Outlet
+    from headrace.frontends.amqp.connection.ports import Outlet
+    from headrace.queues.engine.hosted_queue import HostedQueue
 
 # Queues that expire, and messages
 

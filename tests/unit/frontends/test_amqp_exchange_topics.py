@@ -8,7 +8,7 @@ import pika
 import pytest
 from confluent_kafka import Producer
 
-from headrace.coordination.queues.model.exchange_topic import KEY_HEADER, TOPIC
+from headrace.queues.model.exchange_topic import KEY_HEADER, TOPIC
 from headrace.testing import BrokerThread
 from headrace.wire.amqp.properties import read_properties
 from tests.support.amqp_topics import (

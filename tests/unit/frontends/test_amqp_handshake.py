@@ -3,10 +3,10 @@
 import pytest
 
 from headrace.config.keys.amqp import AmqpKeys
-from headrace.frontends.amqp.connection import HANDSHAKE_S_MAX, SILENT_CLOSE_S
-from headrace.frontends.amqp.connection_state import State
-from headrace.frontends.amqp.negotiation import CAPABILITIES, Settings, settings_of
-from headrace.frontends.amqp.ports import LoginRefused
+from headrace.frontends.amqp.connection.connection import HANDSHAKE_S_MAX, SILENT_CLOSE_S
+from headrace.frontends.amqp.connection.connection_state import State
+from headrace.frontends.amqp.connection.negotiation import CAPABILITIES, Settings, settings_of
+from headrace.frontends.amqp.connection.ports import LoginRefused
 from headrace.security.identity import Principal
 from headrace.wire.amqp.control_methods import (
     ChannelOpen,

@@ -1,6 +1,6 @@
 """What a channel says leaves in its order, though some of it is known late."""
 
-from headrace.frontends.amqp.held_output import HeldOutput
+from headrace.frontends.amqp.connection.deferred_output import HeldOutput
 
 
 def test_what_is_written_behind_a_hold_leaves_with_its_release_in_order() -> None:

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.queues.permissions.definitions import Definitions, UserDefinition
-from headrace.coordination.queues.permissions.rabbit_hash import stored_hash
-from headrace.frontends.amqp import logins as module
-from headrace.frontends.amqp.logins import UserLogins
-from headrace.frontends.amqp.ports import Credentials, LoginRefused, Peer
+from headrace.frontends.amqp.connection import logins as module
+from headrace.frontends.amqp.connection.logins import UserLogins
+from headrace.frontends.amqp.connection.ports import Credentials, LoginRefused, Peer
 from headrace.model.secret import Secret
+from headrace.queues.permissions.definitions import Definitions, UserDefinition
+from headrace.queues.permissions.rabbit_hash import stored_hash
 from headrace.security.identity import USER, Principal
-from headrace.security.sasl import Mechanism
-from headrace.security.scram import make_credential
-from headrace.security.users import Users
+from headrace.security.sasl.sasl import Mechanism
+from headrace.security.sasl.scram import make_credential
+from headrace.security.sasl.users import Users
 
 LOCAL, AWAY = Peer("127.0.0.1", "AMQP"), Peer("192.0.2.1", "AMQP")
 TEST12 = stored_hash(

@@ -5,12 +5,8 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.queues.permissions.access import Grant, Permission, TopicGrant
-from headrace.coordination.queues.permissions.definitions import (
-    Definitions,
-    UserDefinition,
-    VhostDefinition,
-)
+from headrace.queues.permissions.access import Grant, Permission, TopicGrant
+from headrace.queues.permissions.definitions import Definitions, UserDefinition, VhostDefinition
 from headrace.wire.amqp.control_methods import ChannelClose, ChannelOpen, ConnectionClose
 from headrace.wire.amqp.methods import Method
 from headrace.wire.amqp.model_methods import (

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.coordination.queues.messages.memory_messages import MemoryMessages
-from headrace.coordination.queues.messages.message_run import MESSAGE_BYTES
-from headrace.coordination.queues.permissions.definitions import UserDefinition
+from headrace.queues.permissions.definitions import UserDefinition
+from headrace.queues.stores.memory.memory_messages import MemoryMessages
+from headrace.queues.stores.memory.message_run import MESSAGE_BYTES
 from headrace.wire.amqp.control_methods import (
     ChannelClose,
     ConfirmSelect,
@@ -28,7 +28,7 @@ from tests.support.amqp_messages import message, publish_frames
 from tests.support.amqp_queues import memory_of
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.engine.hosted_queue import MakeStore
+    from headrace.queues.engine.hosted_queue import MakeStore
 
 
 def confirming(room: QueueRoom, **queue: Any) -> QueueClient:

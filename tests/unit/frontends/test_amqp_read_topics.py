@@ -12,7 +12,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pika.exceptions import AMQPError
 
-from headrace.coordination.queues.messages.record_messages import HEADERS_BYTES_MAX
+from headrace.queues.stores.log.record_messages import HEADERS_BYTES_MAX
 from headrace.testing import BrokerThread
 from tests.support.amqp_read_topics import (
     TOPIC,

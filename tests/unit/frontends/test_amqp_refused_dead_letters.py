@@ -4,10 +4,7 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.queues.engine.dead_letter_publishing import (
-    LETTERS_REFUSED_MAX,
-    RETRY_SECONDS,
-)
+from headrace.queues.engine.dead_letter_publishing import LETTERS_REFUSED_MAX, RETRY_SECONDS
 from headrace.wire.amqp.model_methods import (
     BasicAck,
     BasicGet,

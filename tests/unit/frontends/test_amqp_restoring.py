@@ -6,24 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.coordination.queues.messages.durable_messages import DurableMessages, QueueLogs
-from headrace.coordination.queues.messages.settled_files import SettledFiles, settled_path
-from headrace.coordination.queues.model.declarations import Queue
-from headrace.coordination.queues.model.stored_model import (
-    ExchangeRecord,
-    QueueRecord,
-    Record,
-)
-from headrace.coordination.queues.model.stored_records import encode_record, record_name
-from headrace.frontends.amqp import restoring
-from headrace.frontends.amqp.restoring import Restoring, read_declarations
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.store import Node
+from headrace.queues.model.declarations import Queue
+from headrace.queues.model.stored_model import ExchangeRecord, QueueRecord, Record
+from headrace.queues.model.stored_records import encode_record, record_name
+from headrace.queues.stores.log.durable_messages import DurableMessages, QueueLogs
+from headrace.queues.stores.log.settled_files import SettledFiles, settled_path
+from headrace.vhosts import restore
+from headrace.vhosts.restore import Restoring, read_declarations
 from tests.support.amqp_channels import QueueRoom
 from tests.support.log import World
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.engine.virtual_hosts import VirtualHosts
+    from headrace.queues.engine.virtual_hosts import VirtualHosts
 
 EXCHANGE = ExchangeRecord("e", "direct", False, False, {})
 QUEUE = QueueRecord("q", False, {})
@@ -148,12 +144,12 @@ class Refusing:
 def test_what_is_settled_and_cannot_be_read_is_not_taken_for_nothing() -> None:
     partition: Any = SimpleNamespace(log=SimpleNamespace(directory="/data/t-0"))
     disk: Any = Refusing()
-    assert restoring._settled_of(disk, partition) is None
+    assert restore._settled_of(disk, partition) is None
     world = World()
     world.log()
-    assert restoring._settled_of(world.disk, partition) == b"", "there is no such file"
+    assert restore._settled_of(world.disk, partition) == b"", "there is no such file"
     world.disk.replace(settled_path("/data/t-0"), b"some")
-    assert restoring._settled_of(world.disk, partition) == b"some"
+    assert restore._settled_of(world.disk, partition) == b"some"
 
 
 # Groups
@@ -173,6 +169,6 @@ def test_all_are_loaded_some_of_them_at_a_time(count: int) -> None:
         loaded.extend(items)
         running -= 1
 
-    asyncio.run(restoring._in_groups(range(count), 3, load))
+    asyncio.run(restore._in_groups(range(count), 3, load))
     assert sorted(loaded) == list(range(count))
-    assert most == min(restoring.GROUPS_AT_ONCE, -(-count // 3))
+    assert most == min(restore.GROUPS_AT_ONCE, -(-count // 3))

@@ -13,10 +13,10 @@ from confluent_kafka.admin import AdminClient
 from pika.exceptions import AMQPError, ChannelClosedByBroker
 
 import headrace.arrow
-from headrace.coordination.queues.queue_settings import QueueSettings, QueueType
-from headrace.frontends.amqp import queue_topics
-from headrace.frontends.amqp.queue_topics import topic_config
+from headrace.queues.queue_settings import QueueSettings, QueueType
 from headrace.testing import BrokerThread
+from headrace.vhosts import queue_topics
+from headrace.vhosts.queue_topics import topic_config
 from tests.support.amqp_restarts import SETTINGS, eventually
 from tests.support.process import BrokerProcess, free_port
 

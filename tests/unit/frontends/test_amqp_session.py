@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from headrace.frontends.amqp.negotiation import Settings
-from headrace.frontends.amqp.session import AmqpFrontend
+from headrace.frontends.amqp.connection.negotiation import Settings
+from headrace.frontends.amqp.connection.session import AmqpFrontend
 from headrace.net.listener import Address, Listener
 from headrace.net.table import ConnectionTable
 from headrace.posix.clock import RealClock

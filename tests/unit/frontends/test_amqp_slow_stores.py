@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.coordination.queues.model.durability import KeptDone, NothingKept
 from headrace.model.errors import HeadraceError
+from headrace.queues.model.durability import KeptDone, NothingKept
 from headrace.wire.amqp.model_methods import BasicGet, BasicGetEmpty, QueueDeclare
 from tests.support.amqp_channels import QueueRoom, names
 

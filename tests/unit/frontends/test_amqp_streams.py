@@ -14,9 +14,9 @@ import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from headrace.coordination.queues.queue_settings import QueueSettings, QueueType
-from headrace.frontends.amqp.queue_topics import RECORD_BYTES_MAX, topic_config
+from headrace.queues.queue_settings import QueueSettings, QueueType
 from headrace.testing import BrokerThread
+from headrace.vhosts.queue_topics import RECORD_BYTES_MAX, topic_config
 from tests.support.amqp_restarts import SETTINGS
 from tests.support.process import BrokerProcess, free_port
 

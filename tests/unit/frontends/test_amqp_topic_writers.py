@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from headrace.broker.partition import Partition
-from headrace.coordination.queues.messages.durable_messages import QueueLogs
-from headrace.coordination.queues.messages.settled_files import SettledFiles
-from headrace.coordination.queues.permissions.access import Permission
-from headrace.coordination.queues.queue_settings import ExchangeTopic
-from headrace.frontends.amqp import exchange_topics
-from headrace.frontends.amqp.exchange_topics import ExchangeTopics, check_stored
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError, Malformed
 from headrace.model.nouns import LeaderEpoch, TopicPartition
+from headrace.queues.permissions.access import Permission
+from headrace.queues.queue_settings import ExchangeTopic
+from headrace.queues.stores.log.durable_messages import QueueLogs
+from headrace.queues.stores.log.settled_files import SettledFiles
+from headrace.vhosts import exchange_topics
+from headrace.vhosts.exchange_topics import ExchangeTopics, check_stored
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header
 from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing, ReplyCode

@@ -7,16 +7,16 @@ from typing import Any, TypeVar
 
 import pytest
 
-from headrace.coordination.queues.engine.hosted_queue import Purged
-from headrace.coordination.queues.engine.stream_queue import StreamQueue
-from headrace.coordination.queues.messages.durable_messages import DurableMessages, QueueLogs
-from headrace.coordination.queues.messages.settled_files import SettledFiles
-from headrace.coordination.queues.model.declarations import Queue
-from headrace.coordination.queues.permissions.access import Grant
-from headrace.coordination.queues.permissions.definitions import Definitions, UserDefinition
-from headrace.frontends.amqp import topics_of_queues
-from headrace.frontends.amqp.topics_of_queues import TO_END, TopicsOfQueues
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.queues.engine.hosted_queue import Purged
+from headrace.queues.engine.stream_queue import StreamQueue
+from headrace.queues.model.declarations import Queue
+from headrace.queues.permissions.access import Grant
+from headrace.queues.permissions.definitions import Definitions, UserDefinition
+from headrace.queues.stores.log.durable_messages import DurableMessages, QueueLogs
+from headrace.queues.stores.log.settled_files import SettledFiles
+from headrace.vhosts import kafka_admin_of_queue_topics
+from headrace.vhosts.kafka_admin_of_queue_topics import TO_END, TopicsOfQueues
 from tests.support.amqp_access import admission_of, identity_of
 from tests.support.amqp_queues import settings
 from tests.support.log import World
@@ -239,10 +239,10 @@ def test_a_purge_waits_until_the_queue_knows_what_others_wrote_and_was_told() ->
 
     async def purge() -> None:
         purging = asyncio.create_task(room.of_queues.purge(TOPIC, 0, TO_END))
-        await asyncio.sleep(4 * topics_of_queues.LOOK_SECONDS)
+        await asyncio.sleep(4 * kafka_admin_of_queue_topics.LOOK_SECONDS)
         assert room.purges == []
         room.know(READABLE - 1, READABLE, READABLE)
-        await asyncio.sleep(4 * topics_of_queues.LOOK_SECONDS)
+        await asyncio.sleep(4 * kafka_admin_of_queue_topics.LOOK_SECONDS)
         assert room.purges == []
         room.know(READABLE, 0, 0)
         room.stores[0].on_look = tell

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.queues.field_values import kind_of
 from headrace.model.errors import ErrorCode
+from headrace.queues.field_values import kind_of
 from headrace.wire.amqp.field_table import FieldTable, UInt8
 from headrace.wire.amqp.model_methods import (
     BasicCancel,

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.queues.model.durability import KeptDone, NothingKept
-from headrace.frontends.amqp import administered_methods
+from headrace.frontends.amqp import admin_methods
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.store import SessionLost
+from headrace.queues.model.durability import KeptDone, NothingKept
 from headrace.wire.amqp.methods import encode_method
 from headrace.wire.amqp.model_methods import QueueBind, QueueDeclare
 from tests.support.amqp_administration import Vhost
@@ -170,7 +170,7 @@ def test_arguments_are_nested_as_deep_as_a_frame_may_have_them(vhost: Vhost) -> 
 
 def test_a_question_is_as_large_as_a_frame_and_no_larger(vhost: Vhost) -> None:
     rest = len(encode_method(1, QueueDeclare(queue="q", arguments={"a": ""})))
-    room = administered_methods.METHOD_BYTES_MAX - rest
+    room = admin_methods.METHOD_BYTES_MAX - rest
     vhost.ask("queue.declare", name="q", arguments={"a": "x" * room})
     code, text = vhost.refused("queue.declare", name="r", arguments={"a": "x" * (room + 1)})
     assert (code, "at most 131072" in text) == (ErrorCode.INVALID_REQUEST, True)

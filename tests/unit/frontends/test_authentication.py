@@ -12,7 +12,7 @@ import pytest
 from headrace.frontends.http.exposition import render
 from headrace.model.errors import ErrorCode
 from headrace.net import limits
-from headrace.security.scram import encode64
+from headrace.security.sasl.scram import encode64
 from headrace.testing.broker import BrokerThread
 from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.cluster.topics.creation import NewTopic
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     ASKED,
     CREATE_CLUSTER,
     CREATE_TOPIC,

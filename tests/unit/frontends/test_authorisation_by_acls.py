@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.frontends.kafka.connection.authorisation import ASKED, Ask
+from headrace.frontends.kafka.authentication.authorisation import ASKED, Ask
 from headrace.net.pending import Pending
 from headrace.security.acl import ANY_NAME, AclEntry, Permission
 from headrace.security.acl_rules import AclRules

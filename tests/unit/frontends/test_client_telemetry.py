@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from headrace.broker.telemetry import SERIES_SECONDS_MAX, Client
 from headrace.frontends.http.exposition import render
 from headrace.frontends.http.gauges import register_clients
-from headrace.frontends.kafka.admin import get_telemetry_subscriptions, push_telemetry
+from headrace.frontends.kafka.telemetry import get_telemetry_subscriptions, push_telemetry
 from headrace.model.errors import ApiError, Malformed
 from headrace.record.compression import Codec, compress
 from headrace.testing import BrokerThread

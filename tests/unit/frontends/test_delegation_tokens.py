@@ -19,9 +19,9 @@ from headrace.frontends.kafka.security import (
 from headrace.model.errors import ErrorCode
 from headrace.model.secret import Secret
 from headrace.security.identity import Identity, Principal
-from headrace.security.sasl import Mechanism
-from headrace.security.scram import HASHES
-from headrace.security.scram_exchange import ScramClient
+from headrace.security.sasl.sasl import Mechanism
+from headrace.security.sasl.scram import HASHES
+from headrace.security.sasl.scram_exchange import ScramClient
 from headrace.testing.broker import BrokerThread
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.api import VERSIONS, ApiKey
@@ -198,7 +198,7 @@ def test_who_sees_which_tokens(tmp_path: Path) -> None:
         )
         both, here.broker.authorizer = [own.token_id, for_bob.token_id], Rules()
         assert sorted(await listed(here, EVE)) == sorted(both)
-        from headrace.frontends.kafka.connection import authorisation as auth
+        from headrace.frontends.kafka.authentication import authorisation as auth
 
         here.broker.authorizer = Rules(auth.DESCRIBE_TOKEN, auth.DESCRIBE_TOKENS)
         assert sorted(await listed(here)) == sorted(both)  # she had both made

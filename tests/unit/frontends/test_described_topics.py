@@ -13,7 +13,7 @@ from headrace.coordination.groups.consumer.messages import (
     DescribedTopic,
 )
 from headrace.coordination.groups.share.heartbeat import Heartbeat
-from headrace.frontends.kafka.connection.authorisation import DESCRIBE_TOPIC
+from headrace.frontends.kafka.authentication.authorisation import DESCRIBE_TOPIC
 from headrace.model.errors import ErrorCode
 from headrace.security.authorizer import Operation, Resource
 from headrace.security.identity import Identity, Principal

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.cluster.topics.creation import NewTopic
 from headrace.config.listeners import Listener
-from headrace.frontends.kafka.connection import authentication_stage
+from headrace.frontends.kafka.authentication import authentication_stage
 from headrace.frontends.kafka.connection.dispatch import Dispatcher, KafkaSession
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.model.errors import Malformed

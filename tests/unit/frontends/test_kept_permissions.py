@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from headrace.cluster.topics.creation import NewTopic
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     DESCRIBE_TOPIC,
     READ_GROUP,
     READ_TOPIC,

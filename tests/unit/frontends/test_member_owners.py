@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.cluster.topics.creation import NewTopic
-from headrace.frontends.kafka.connection.authorisation import DELETE_GROUP, DESCRIBE_TOPIC
+from headrace.frontends.kafka.authentication.authorisation import DELETE_GROUP, DESCRIBE_TOPIC
 from headrace.frontends.kafka.connection.dispatch import KafkaSession
 from headrace.model.errors import ErrorCode
 from headrace.security import handle_owners

@@ -1,7 +1,7 @@
 """Metadata answers made already: kept while what they say is so, forgotten with what changes."""
 
 from headrace.broker.metadata_image import ImageDelta, TopicInfo
-from headrace.frontends.kafka.connection.authorisation import ALL_OPERATIONS
+from headrace.frontends.kafka.authentication.authorisation import ALL_OPERATIONS
 from headrace.frontends.kafka.metadata.kept_answers import (
     ANSWERS_MAX,
     REQUEST_BYTES_MAX,

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.model.errors import ErrorCode
 from headrace.model.secret import Secret
-from headrace.security.oauthbearer import OAuthBearerClient
+from headrace.security.sasl.oauthbearer import OAuthBearerClient
 from headrace.server import token_keys
 from headrace.testing.broker import BrokerThread
 from headrace.wire.kafka.api import ApiKey

@@ -4,9 +4,12 @@ from typing import Any
 
 import pytest
 
-from headrace.client.calls import ColdCall
-from headrace.frontends.kafka.connection.authorisation import ASKED_OF_BROKERS, CLUSTER_ACTION
-from headrace.frontends.kafka.connection.between_brokers import may_be_replica
+from headrace.client.calls.call import ColdCall
+from headrace.frontends.kafka.authentication.authorisation import (
+    ASKED_OF_BROKERS,
+    CLUSTER_ACTION,
+)
+from headrace.frontends.kafka.authentication.between_brokers import may_be_replica
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.registry import APIS, PEER_APIS
 from headrace.model.errors import ErrorCode

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.frontends.kafka.connection.authorisation import CLUSTER_ACTION, DESCRIBE_TOPIC
+from headrace.frontends.kafka.authentication.authorisation import CLUSTER_ACTION, DESCRIBE_TOPIC
 from headrace.frontends.kafka.fetch import list_offsets
 from headrace.model.errors import ErrorCode
 from headrace.net.pending import Pending

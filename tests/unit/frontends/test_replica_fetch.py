@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.in_sync_replicas import IsrChange
 from headrace.broker.partition import Partition
-from headrace.frontends.kafka.connection.authorisation import CLUSTER_ACTION
+from headrace.broker.replica.in_sync_replicas import IsrChange
+from headrace.frontends.kafka.authentication.authorisation import CLUSTER_ACTION
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import Offset
 from headrace.record.batch import Record, build

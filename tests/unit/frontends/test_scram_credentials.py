@@ -11,8 +11,8 @@ from headrace.frontends.kafka.security import (
     describe_user_scram_credentials,
 )
 from headrace.model.secret import Secret
-from headrace.security import scram
-from headrace.security.sasl import Mechanism
+from headrace.security.sasl import scram
+from headrace.security.sasl.sasl import Mechanism
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.api import VERSIONS
 from tests.support.admin import ask, codes, nested, tell

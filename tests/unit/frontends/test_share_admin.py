@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from headrace.client.admin import create_partitions, create_topic, delete_topic
-from headrace.client.calls import ColdCall
+from headrace.client.admin.topics import create_partitions, create_topic, delete_topic
+from headrace.client.calls.call import ColdCall
 from headrace.client.sync import connect, run
 from headrace.coordination.groups.modern.changes import GroupEpoch
 from headrace.coordination.groups.share import records

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from headrace.client.calls import ColdCall, Maker
+from headrace.client.calls.call import ColdCall, Maker
 from headrace.cluster.other_brokers.share_state_calls import call_of
 from headrace.coordination.delivery.cursor_state import CursorState
 from headrace.coordination.delivery.record_states import RecordState, StateBatch
@@ -23,7 +23,7 @@ from headrace.coordination.share.questions import (
 )
 from headrace.coordination.share.share_states import ShareStates
 from headrace.coordination.share.state_port import StateRead, StateSummary
-from headrace.frontends.kafka.connection.authorisation import CLUSTER_ACTION
+from headrace.frontends.kafka.authentication.authorisation import CLUSTER_ACTION
 from headrace.model.errors import ApiError
 from headrace.model.errors import ErrorCode as E
 from headrace.model.nouns import SHARE_STATE_TOPIC

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.cluster.topics.creation import NewTopic
-from headrace.frontends.kafka.connection.authorisation import ASKED
+from headrace.frontends.kafka.authentication.authorisation import ASKED
 from headrace.frontends.kafka.connection.changes import CHANGES
 from headrace.net.pending import Pending
 from headrace.security.authorizer import Operation

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.frontends.kafka.connection.authorisation import WRITE_TOPIC, Ask
+from headrace.frontends.kafka.authentication.authorisation import WRITE_TOPIC, Ask
 from headrace.frontends.kafka.connection.response_entities import OPERATIONS_UNKNOWN
 from headrace.security.authorizer import OPERATIONS_OF, Operation, ResourceType
 from headrace.wire.kafka.api import ApiKey

@@ -18,7 +18,7 @@ ALIASES_THAT_WORK = [
     ("flag headrace consume --until-end bool", "flag headrace consume -e bool"),
     ("flag headrace consume --brokers str | None", "flag headrace consume -b str | None"),
     ("python headrace.testing.BrokerThread(a)", "python headrace.testing.broker.BrokerThread()"),
-    ("python headrace.arrow.open()", "python headrace.arrow.open_topic.open()"),
+    ("python headrace.arrow.open()", "python headrace.arrow.read.open_topic.open()"),
     ("config broker num.partitions int", "config broker num.partitions int"),
     ("config topic retention.ms long default", 'config topic retention.ms long default="7"'),
     ("logger headrace.log", "logger headrace.log.log"),

@@ -4,7 +4,7 @@ import pytest
 
 from headrace.config.connection_limits import ConnectionLimits
 from headrace.config.value_types import INT_MAX
-from headrace.net.places import Place, Places
+from headrace.net.connection_places import Place, Places
 from headrace.security.identity import LOCAL_LISTENER
 from tests.support.connections import Client, Room
 from tests.support.groups_kit import HandClock

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.client.local_socket import open_local_socket
+from headrace.client.transport.local_socket import open_local_socket
 from headrace.posix.local_socket import LocalListening
 
 
@@ -110,7 +110,7 @@ def test_a_client_does_not_speak_to_who_is_not_the_directorys_owner(
 ) -> None:
     path = tmp_path / "admin.sock"
     made = LocalListening.bind(str(path), 5)
-    monkeypatch.setattr("headrace.client.local_socket.ROOT", -1)
+    monkeypatch.setattr("headrace.client.transport.local_socket.ROOT", -1)
     open_local_socket(str(path), 10).close()
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     open_local_socket(str(path), 10).close()  # the owner of its directory

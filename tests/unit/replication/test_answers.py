@@ -11,7 +11,7 @@ from headrace.log.follower_append import UnexpectedBatch
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
 from headrace.record.compression import CorruptBatch
-from headrace.replication.answers import Answers, Arrived
+from headrace.replication.fetch_responses import Answers, Arrived
 from headrace.wire.kafka.hot import list_offsets
 from headrace.wire.kafka.hot.fetch_response import EpochEndOffset, FetchedPartition
 

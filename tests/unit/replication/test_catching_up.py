@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.replication.answers import Answers, Arrived
+from headrace.replication.fetch_responses import Answers, Arrived
 from headrace.replication.fetch_session import Key
 from headrace.replication.source import Source
 from tests.support.sim_cluster import until

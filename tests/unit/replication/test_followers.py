@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.follower import Follower
 from headrace.broker.partition import Partition
+from headrace.broker.replica.follower import Follower
 from headrace.client.client import Client
-from headrace.client.producer import Producer
+from headrace.client.producer.producer import Producer
 from headrace.cluster.decisions.orders import Follow, Lead, Orders, Replication
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
@@ -263,7 +263,9 @@ def test_a_broker_that_is_not_registered_now_says_so_once_and_follows_again_when
 
     play(story, partitions=3)
     said = [
-        one.getMessage() for one in caplog.records if one.name == "headrace.replication.answers"
+        one.getMessage()
+        for one in caplog.records
+        if one.name == "headrace.replication.fetch_responses"
     ]
     assert len(said) == 2, said
     assert "does not know this broker as registered at present" in said[0]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.in_sync_replicas import ReplicaFetch, Replicas
-from headrace.broker.leader_term import LeaderTerm
 from headrace.broker.partition import Partition
-from headrace.client.transport import ConnectionLost
+from headrace.broker.replica.in_sync_replicas import ReplicaFetch, Replicas
+from headrace.broker.replica.leader_term import LeaderTerm
+from headrace.client.transport.port import ConnectionLost
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
 from headrace.record.batch import Record, build, parse_header

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.secret import Secret
-from headrace.security.delegation_tokens import (
+from headrace.security.identity import Principal
+from headrace.security.sasl.delegation_tokens import (
     NAME_CHARS_MAX,
     RENEWERS_MAX,
     TIME_MS_MAX,
@@ -21,9 +22,8 @@ from headrace.security.delegation_tokens import (
     new_token,
     renewed,
 )
-from headrace.security.identity import Principal
-from headrace.security.sasl import Mechanism
-from headrace.security.scram import HASHES, make_credential
+from headrace.security.sasl.sasl import Mechanism
+from headrace.security.sasl.scram import HASHES, make_credential
 
 ALICE, BOB, CAROL, EVE = (Principal("User", name) for name in ("alice", "bob", "carol", "eve"))
 LIFETIMES = Lifetimes(longest_ms=1000, renewed_ms=100)

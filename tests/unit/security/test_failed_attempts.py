@@ -1,6 +1,10 @@
 """Failed authentications: how long each waits, by address, and when that is forgotten."""
 
-from headrace.security.failed_attempts import ADDRESSES_MAX, FORGOTTEN_SECONDS, FailedAttempts
+from headrace.security.sasl.failed_attempts import (
+    ADDRESSES_MAX,
+    FORGOTTEN_SECONDS,
+    FailedAttempts,
+)
 from tests.support.groups_kit import HandClock
 
 

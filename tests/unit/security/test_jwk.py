@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.security.jwk import (
+from headrace.security.sasl.jwk import (
     ALGORITHMS,
     JWKS_BYTES_MAX,
     KEYS_MAX,

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.secret import Secret
-from headrace.security.jwt import Bearer
-from headrace.security.oauthbearer import OAuthBearerClient, OAuthBearerServer, parse
-from headrace.security.sasl import TOKEN_BYTES_MAX, SaslRefused
+from headrace.security.sasl.jwt import Bearer
+from headrace.security.sasl.oauthbearer import OAuthBearerClient, OAuthBearerServer, parse
+from headrace.security.sasl.sasl import TOKEN_BYTES_MAX, SaslRefused
 
 TOKEN = "aaa.bbb.ccc"
 FIRST = b"n,,\x01auth=Bearer aaa.bbb.ccc\x01\x01"

@@ -3,8 +3,8 @@
 import pytest
 
 from headrace.model.secret import Secret
-from headrace.security.plain import PlainClient, PlainServer
-from headrace.security.sasl import TOKEN_BYTES_MAX, SaslRefused
+from headrace.security.sasl.plain import PlainClient, PlainServer
+from headrace.security.sasl.sasl import TOKEN_BYTES_MAX, SaslRefused
 
 USERS = {"alice": Secret("wonder"), "bob": Secret("")}
 

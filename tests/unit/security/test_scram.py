@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.secret import Secret
-from headrace.security import scram
-from headrace.security.sasl import TOKEN_BYTES_MAX, Mechanism, SaslRefused
-from headrace.security.scram import Credential
-from headrace.security.scram_exchange import ScramClient, ScramServer
+from headrace.security.sasl import scram
+from headrace.security.sasl.sasl import TOKEN_BYTES_MAX, Mechanism, SaslRefused
+from headrace.security.sasl.scram import Credential
+from headrace.security.sasl.scram_exchange import ScramClient, ScramServer
 
 SHA_256, SHA_512 = Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512
 # The example of RFC 7677, section 3.

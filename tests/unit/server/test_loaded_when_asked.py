@@ -45,7 +45,7 @@ with BrokerThread() as broker:
     assert producer.flush(20) == 0
     print(loaded("headrace.coordination.groups", "headrace.coordination.share", "kio", "hypothesis",
                  "headrace.wire.kafka.coordinator_records", "headrace.frontends.amqp",
-                 "headrace.coordination.queues", "headrace.wire.amqp",
+                 "headrace.queues", "headrace.wire.amqp",
                  "headrace.cluster.settings.amqp_settings", "headrace.wire.kafka.hot.amqp"))
     print(loaded("headrace.frontends.kafka.fetch.fetch."))
     print(loaded("headrace.frontends.kafka.produce.produce")[:1])

@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.frontends.http.exposition import render
 from headrace.ports.store import SessionEvents
-from headrace.server import numbers
+from headrace.server import metrics_sources
 from headrace.server.assembly import Server
 from headrace.server.store_session import StoreSession
 from headrace.testing.broker import BrokerThread
@@ -20,7 +20,7 @@ NAMED = re.compile(r"`(headrace_[a-z_]+)`")
 
 def scrape(server: Server) -> dict[str, float]:
     """Numbers without labels, and those with one, by name."""
-    numbers.register(
+    metrics_sources.register(
         server.broker, server.coordinators, server.table, server.cleaner, server.controller,
         server.among_brokers,
     )  # fmt: skip

@@ -18,14 +18,14 @@ from headrace.config.installing import install_command
 from headrace.posix import jwks as posix_jwks
 from headrace.posix.clock import RealClock
 from headrace.posix.jwks import JwksUnavailable, fetch
-from headrace.security.jwk import JWKS_BYTES_MAX
-from headrace.security.jwt import UnknownKey
+from headrace.security.sasl.jwk import JWKS_BYTES_MAX
+from headrace.security.sasl.jwt import UnknownKey
 from headrace.server.token_keys import TokenKeys
 from tests.support.certificates import Authority
 from tests.support.token_kit import claims, jwks, listener_settings, signer
 
 if TYPE_CHECKING:
-    from headrace.security.token_verifier import TokenVerifier
+    from headrace.security.sasl.token_verifier import TokenVerifier
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from headrace.model.nouns import TopicPartition
-from headrace.spark import commits
-from headrace.spark.commits import Commits
 from headrace.spark.errors import SourceError
-from headrace.spark.options import Fetching
+from headrace.spark.source import commits
+from headrace.spark.source.commits import Commits
+from headrace.spark.source.options import Fetching
 
 T0 = TopicPartition("t", 0)
 

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from headrace.client.fetch import Fetched
-from headrace.client.metadata import TopicMetadata
-from headrace.client.offsets import OffsetAt
-from headrace.client.transport import Address
+from headrace.client.calls.fetch import Fetched
+from headrace.client.calls.metadata import TopicMetadata
+from headrace.client.calls.offsets import OffsetAt
+from headrace.client.transport.port import Address
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record.batch import build, new_record
-from headrace.spark import cluster, commits
-from headrace.spark.cluster import Cluster
-from headrace.spark.commits import Commits
-from headrace.spark.connections import kept_connections
 from headrace.spark.errors import SourceError
-from headrace.spark.offsets import Ends
-from headrace.spark.options import Bound, Fetching, Strategy, Subscription
+from headrace.spark.source import cluster, commits
+from headrace.spark.source.cluster import Cluster
+from headrace.spark.source.commits import Commits
+from headrace.spark.source.connections import kept_connections
+from headrace.spark.source.offsets import Ends
+from headrace.spark.source.options import Bound, Fetching, Strategy, Subscription
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 HERE = Address("h", 1)

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from headrace.client.transport import Address
-from headrace.spark import connections
-from headrace.spark.connections import FetchConnections
+from headrace.client.transport.port import Address
 from headrace.spark.security import NO_SECURITY, Security
+from headrace.spark.source import connections
+from headrace.spark.source.connections import FetchConnections
 
 HERE, THERE = Address("h", 1), Address("h", 2)
 OTHER = Security(config_file="other.properties")

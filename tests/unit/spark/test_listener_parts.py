@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from headrace.model.nouns import TopicPartition
-from headrace.spark import cluster
 from headrace.spark.errors import SourceError
-from headrace.spark.listener import _end_all, _listener, group_of, positions_of
-from headrace.spark.offsets import Ends, Position
+from headrace.spark.sessions.listener import _end_all, _listener, group_of, positions_of
+from headrace.spark.source import cluster
+from headrace.spark.source.offsets import Ends, Position
 
 T0 = TopicPartition("t", 0)
 
@@ -148,7 +148,7 @@ def test_session_ends_with_its_program_and_without_callbacks(
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     if gateway is not None:
         monkeypatch.setenv("PYSPARK_GATEWAY_PORT", gateway)
-    monkeypatch.setattr("headrace.spark.listener._attached", {session: "listener"})
+    monkeypatch.setattr("headrace.spark.sessions.listener._attached", {session: "listener"})
     _end_all()
     assert session.ended == ended
 
@@ -159,6 +159,6 @@ def test_session_that_cannot_be_ended_keeps_no_other_from_its_end(
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     broken, sound = Session(), Session()
     broken.stop = lambda: 1 / 0  # type: ignore[assignment, method-assign, return-value]
-    monkeypatch.setattr("headrace.spark.listener._attached", {broken: "a", sound: "b"})
+    monkeypatch.setattr("headrace.spark.sessions.listener._attached", {broken: "a", sound: "b"})
     _end_all()
     assert sound.ended == ["stopped"]

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from headrace.client.damage import DamagePlace
-from headrace.client.offsets import EARLIEST
+from headrace.client.calls.offsets import EARLIEST
+from headrace.client.consumer.damage import DamagePlace
 from headrace.client.sync import Fetched, Wanted
-from headrace.client.transport import Address
+from headrace.client.transport.port import Address
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.record.batch import build, new_record
-from headrace.spark import read
-from headrace.spark.connections import kept_connections
 from headrace.spark.errors import DataLossError, SourceError
-from headrace.spark.options import Fetching
-from headrace.spark.read import RangePartition, RangeReader
 from headrace.spark.security import Security
+from headrace.spark.source import read
+from headrace.spark.source.connections import kept_connections
+from headrace.spark.source.options import Fetching
+from headrace.spark.source.read import RangePartition, RangeReader
 from headrace.wire.kafka.primitives import NO_UUID
 
 LEADER = Address("h", 1)

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from headrace.client.transactions import OpenTransaction, Writer
-from headrace.client.transport import ClientError
+from headrace.client.producer.transactions import OpenTransaction, Writer
+from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.spark import sink_driver
-from headrace.spark.checkpoint import PlannedBatch
-from headrace.spark.decisions import Decision, LastDecision
 from headrace.spark.errors import SinkError
-from headrace.spark.sink_task import SinkMessage
+from headrace.spark.sink import sink_driver
+from headrace.spark.sink.decisions import Decision, LastDecision
+from headrace.spark.sink.sink_task import SinkMessage
+from headrace.spark.source.checkpoint import PlannedBatch
 from tests.support.sink_parts import NOW_MS, ONE, TOKEN, Cluster, decided
 
 TWO = Writer("p.sink.task-a-2", 3, 0)

@@ -4,7 +4,7 @@ import pytest
 
 from headrace.record.compression import Codec
 from headrace.spark.errors import OptionError
-from headrace.spark.sink_options import SinkOptions, parse_sink_options
+from headrace.spark.sink.sink_options import SinkOptions, parse_sink_options
 
 ONE = {"kafka.bootstrap.servers": "127.0.0.1:9092", "pipeline": "p"}
 

@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from headrace.client.offsets import EARLIEST, OffsetAt
-from headrace.client.transactions import NO_TIMEOUT_MS, OpenTransaction, Writer
-from headrace.client.transport import ClientError
+from headrace.client.calls.offsets import EARLIEST, OffsetAt
+from headrace.client.producer.transactions import NO_TIMEOUT_MS, OpenTransaction, Writer
+from headrace.client.transport.port import ClientError
 from headrace.model.nouns import TopicPartition
-from headrace.spark import checkpoint, decisions
-from headrace.spark.checkpoint import POSITIONS_CHARACTERS_MAX, PlannedBatch, planned
-from headrace.spark.decisions import Decision, DecisionLog, LastDecision
 from headrace.spark.errors import SinkError
-from headrace.spark.sink_driver import LEFT_MS_MIN
-from headrace.spark.sink_task import SinkMessage
+from headrace.spark.sink import decisions
+from headrace.spark.sink.decisions import Decision, DecisionLog, LastDecision
+from headrace.spark.sink.sink_driver import LEFT_MS_MIN
+from headrace.spark.sink.sink_task import SinkMessage
+from headrace.spark.source import checkpoint
+from headrace.spark.source.checkpoint import POSITIONS_CHARACTERS_MAX, PlannedBatch, planned
 from tests.support.sink_parts import DRIVER, NOW_MS, ONE, TOKEN, Cluster, decided, run
 
 # --- the log of decisions -------------------------------------------------------------------------

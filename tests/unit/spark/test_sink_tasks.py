@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from headrace.client.transactions import OpenTransaction, Writer
-from headrace.client.transport import ClientError
+from headrace.client.producer.transactions import OpenTransaction, Writer
+from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
-from headrace.spark import sink_task
 from headrace.spark.errors import SinkError
-from headrace.spark.sink_options import SinkOptions
-from headrace.spark.sink_task import SinkMessage, client_of, write_rows
+from headrace.spark.sink import sink_task
+from headrace.spark.sink.sink_options import SinkOptions
+from headrace.spark.sink.sink_task import SinkMessage, client_of, write_rows
 from tests.support.sink_parts import DRIVER, ONE, TOKEN, run, sink
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.spark import kafka_options, options, sink_options
+from headrace.spark.sink import sink_options
+from headrace.spark.source import kafka_options, options
 from headrace.spark.tables import options as table_options
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.model.nouns import TopicPartition
 from headrace.spark.errors import SourceError
-from headrace.spark.offsets import Position, id_of_text, starting_offsets, text_of_id
+from headrace.spark.source.offsets import Position, id_of_text, starting_offsets, text_of_id
 
 ONE, TWO = TopicPartition("b", 10), TopicPartition("a", 2)
 

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from headrace.arrow.columns import COLUMNS
-from headrace.client.offsets import EARLIEST, LATEST
+from headrace.arrow.read.columns import COLUMNS
+from headrace.client.calls.offsets import EARLIEST, LATEST
 from headrace.spark.errors import OptionError
-from headrace.spark.options import Options, Strategy, parse_options
-from headrace.spark.plan import Splitting
+from headrace.spark.source.options import Options, Strategy, parse_options
+from headrace.spark.source.plan import Splitting
 
 ONE = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "t"}
 

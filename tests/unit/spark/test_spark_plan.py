@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.nouns import TopicPartition
-from headrace.spark.plan import (
+from headrace.spark.source.plan import (
     OffsetRange,
     Splitting,
     backlog,

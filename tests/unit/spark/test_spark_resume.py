@@ -6,9 +6,9 @@ import pytest
 
 from headrace.model.nouns import TopicPartition
 from headrace.spark.errors import SourceError
-from headrace.spark.offsets import Ends, Position
-from headrace.spark.options import Strategy, Subscription
-from headrace.spark.resume import Resumption, refuse_another_origin, resume, skip_older
+from headrace.spark.source.offsets import Ends, Position
+from headrace.spark.source.options import Strategy, Subscription
+from headrace.spark.source.resume import Resumption, refuse_another_origin, resume, skip_older
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 BOTH = Subscription(Strategy.SUBSCRIBE, topics=("a", "b"))

@@ -11,15 +11,15 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 from pyspark.sql.types import LongType, StructField, StructType
 
-from headrace.client.offsets import EARLIEST
+from headrace.client.calls.offsets import EARLIEST
 from headrace.model.nouns import TopicPartition
-from headrace.spark import batch_reader, stream_reader
-from headrace.spark.batch_reader import BatchReader
 from headrace.spark.errors import SourceError
-from headrace.spark.offsets import Ends, Position
-from headrace.spark.options import Bound, parse_options
-from headrace.spark.read import RangePartition
-from headrace.spark.stream_reader import StreamReader
+from headrace.spark.source import batch_reader, stream_reader
+from headrace.spark.source.batch_reader import BatchReader
+from headrace.spark.source.offsets import Ends, Position
+from headrace.spark.source.options import Bound, parse_options
+from headrace.spark.source.read import RangePartition
+from headrace.spark.source.stream_reader import StreamReader
 
 SCHEMA = StructType([StructField("offset", LongType())])
 ALL = ReadAllAvailable()

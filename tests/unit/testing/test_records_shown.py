@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.client.producer import Producer
+from headrace.client.producer.producer import Producer
 from headrace.client.sync import connect, run
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.testing import BrokerThread

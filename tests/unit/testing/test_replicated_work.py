@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.broker import replica_reads
-from headrace.broker.follower import Follower
-from headrace.broker.in_sync_replicas import InSyncReplicas, ReplicaFetch
+from headrace.broker.replica import replica_reads
+from headrace.broker.replica.follower import Follower
+from headrace.broker.replica.in_sync_replicas import InSyncReplicas, ReplicaFetch
 from headrace.cluster.decisions import elections
 from headrace.cluster.decisions.facts import ClusterFacts
-from headrace.cluster.membership.doubts import OwnDoubts
+from headrace.cluster.membership.directory_doubts import OwnDoubts
 from headrace.cluster.membership.lease import Lease
 from headrace.cluster.store.stored_topic import StoredTopic
 from headrace.cluster.store.znodes import PartitionState

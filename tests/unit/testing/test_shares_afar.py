@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from headrace.client.admin import alter_configs, create_topic
+from headrace.client.admin.topics import alter_configs, create_topic
 from headrace.client.client import Client
-from headrace.client.producer import Producer
+from headrace.client.producer.producer import Producer
 from headrace.coordination.runtime.group_partition import partition_for
 from headrace.coordination.share.keys import ShareKey
 from headrace.model.errors import ApiError, ErrorCode

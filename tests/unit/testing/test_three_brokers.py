@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from headrace.client.admin import create_topic
-from headrace.client.consumer import Consumer
-from headrace.client.producer import Producer
-from headrace.client.transport import ClientError
+from headrace.client.admin.topics import create_topic
+from headrace.client.consumer.consumer import Consumer
+from headrace.client.producer.producer import Producer
+from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError, ConfigError
 from headrace.model.nouns import TopicPartition
 from headrace.server.assembly import Server

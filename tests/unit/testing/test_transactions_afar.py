@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from headrace.client.admin import create_topic
+from headrace.client.admin.groups import committed
+from headrace.client.admin.topics import create_topic
 from headrace.client.client import Client
-from headrace.client.groups import committed
 from headrace.coordination.runtime.group_partition import partition_for
 from headrace.coordination.transactions.markers import Marker as Sent
 from headrace.coordination.transactions.producers import ProducerEpoch

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from headrace.model.errors import Malformed
 from headrace.wire.kafka.api import ApiKey, is_flexible
-from headrace.wire.kafka.coordinator_records.schema import Message
 from headrace.wire.kafka.peer_messages import PEER_MESSAGES, PEER_VERSIONS
+from headrace.wire.schema import Message
 
 GOLDEN = json.loads(
     (Path(__file__).parents[2] / "golden" / "peer-messages-kafka-3.9.json").read_text("utf-8")

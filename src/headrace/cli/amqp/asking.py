@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from headrace.cli.shared.broker_options import BrokerOptions
 from headrace.cli.shared.failure import UsageError
 from headrace.cli.shared.output import Cell, note, print_json, print_line, print_table
-from headrace.client.amqp import ask_amqp
+from headrace.client.admin.amqp import ask_amqp
 from headrace.client.sync import run
 
 Row = Mapping[str, Any]

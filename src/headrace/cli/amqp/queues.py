@@ -11,8 +11,8 @@ from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.confirmation import Yes, confirm
 from headrace.cli.shared.failure import UsageError
 from headrace.cli.shared.output import counted
-from headrace.cli.shared.several import do_to_each
-from headrace.client.amqp import ask_amqp
+from headrace.cli.shared.per_name_outcomes import do_to_each
+from headrace.client.admin.amqp import ask_amqp
 from headrace.client.sync import run
 
 app = App(

@@ -10,12 +10,12 @@ from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
 from headrace.cli.shared.failure import CommandError, UsageError
 from headrace.cli.shared.passwords import PasswordFile, password_of
-from headrace.client.amqp import ask_amqp
+from headrace.client.admin.amqp import ask_amqp
+from headrace.client.admin.users import User, describe_users, set_credential
 from headrace.client.client import Client
 from headrace.client.sync import run
-from headrace.client.users import User, describe_users, set_credential
 from headrace.model.secret import Secret
-from headrace.security.scram import HASHES, ITERATIONS_MIN
+from headrace.security.sasl.scram import HASHES, ITERATIONS_MIN
 
 app = App(
     name="user",

@@ -44,7 +44,7 @@ def find_zookeeper() -> ZooKeeperFiles:
     if jars is None or not any(jars.glob("zookeeper-[0-9]*.jar")):
         raise CommandError(f"--processes: there is no ZooKeeper in pyspark's jars: {_ANOTHER}")
     from headrace.model.errors import HeadraceError
-    from headrace.spark.java import find_java
+    from headrace.spark.sessions.java import find_java
 
     try:
         java = find_java()

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from headrace.client.admin import BROKER_RESOURCE, describe_configs
+from headrace.client.admin.replicas import LogDir, directories
+from headrace.client.admin.topics import BROKER_RESOURCE, describe_configs
 from headrace.client.client import Client
-from headrace.client.replicas import LogDir, directories
 from headrace.client.sync import run
-from headrace.client.transport import ClientError
+from headrace.client.transport.port import ClientError
 from headrace.config.free_space import free_bytes_min
 from headrace.model.errors import ApiError
 

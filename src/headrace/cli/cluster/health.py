@@ -9,8 +9,8 @@ from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.failure import EXIT_FAILED
 from headrace.cli.shared.output import counted, print_json, print_line, print_table
 from headrace.cli.shared.watching import Watch, shown
+from headrace.client.calls.metadata import Metadata
 from headrace.client.client import Client
-from headrace.client.metadata import Metadata
 from headrace.client.standing import Seen, look
 from headrace.client.sync import run
 

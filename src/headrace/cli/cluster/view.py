@@ -5,8 +5,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from headrace.cli.shared.failure import not_found
-from headrace.client.metadata import Metadata, PartitionMetadata
-from headrace.client.replicas import Reassigning, ReplicaLog
+from headrace.client.admin.replicas import Reassigning, ReplicaLog
+from headrace.client.calls.metadata import Metadata, PartitionMetadata
 from headrace.client.standing import Seen
 from headrace.model.nouns import TopicPartition
 

@@ -6,16 +6,16 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.group.moves import delete_offsets, reset, seek
+from headrace.cli.group.offset_reset import delete_offsets, reset, seek
 from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
 from headrace.cli.shared.failure import UsageError, not_found
 from headrace.cli.shared.output import counted, note, print_json, print_line, print_table
-from headrace.cli.shared.several import describe_each, do_to_each
-from headrace.client import groups
+from headrace.cli.shared.per_name_outcomes import describe_each, do_to_each
+from headrace.client.admin import groups
+from headrace.client.admin.groups import DescribedGroup, GroupMember
+from headrace.client.calls.offsets import LATEST, list_offsets
 from headrace.client.client import Client
-from headrace.client.groups import DescribedGroup, GroupMember
-from headrace.client.offsets import LATEST, list_offsets
 from headrace.client.sync import run
 from headrace.model.nouns import TopicPartition
 

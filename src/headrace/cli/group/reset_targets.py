@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from headrace.cli.shared.failure import UsageError
 from headrace.cli.shared.offset_positions import Place
-from headrace.client.offsets import EARLIEST, LATEST
+from headrace.client.calls.offsets import EARLIEST, LATEST
 from headrace.model.nouns import TopicPartition
 
 _DURATION = re.compile(

@@ -11,16 +11,16 @@ from headrace.cli.shared.failure import CommandError, UsageError, not_found
 from headrace.cli.shared.offset_positions import parse_place, resolve_places
 from headrace.cli.shared.output import counted, note, print_json, print_line, print_table
 from headrace.cli.shared.partition_choice import chosen_partitions
-from headrace.cli.shared.several import describe_each, do_to_each
-from headrace.client import groups
-from headrace.client.client import Client
-from headrace.client.groups import DescribedGroup, ListedGroup
-from headrace.client.share_groups import (
+from headrace.cli.shared.per_name_outcomes import describe_each, do_to_each
+from headrace.client.admin import groups
+from headrace.client.admin.groups import DescribedGroup, ListedGroup
+from headrace.client.admin.share_groups import (
     ShareStart,
     describe_share_group,
     move_share_starts,
     share_starts,
 )
+from headrace.client.client import Client
 from headrace.client.sync import run
 from headrace.model.nouns import TopicPartition
 

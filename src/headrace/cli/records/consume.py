@@ -16,7 +16,7 @@ from headrace.cli.shared.broker_options import BrokerOptions, Json, check_second
 from headrace.cli.shared.failure import UsageError
 from headrace.cli.shared.offset_positions import Place, parse_place
 from headrace.cli.shared.permission_needs import Need, needing
-from headrace.client.offsets import EARLIEST, LATEST
+from headrace.client.calls.offsets import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable

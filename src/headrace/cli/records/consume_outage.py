@@ -2,8 +2,8 @@
 
 from headrace.cli.shared.output import note
 from headrace.client.client import Client
-from headrace.client.damage import OF_DAMAGE
-from headrace.client.transport import ClientError
+from headrace.client.consumer.damage import OF_DAMAGE
+from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError, HeadraceError
 
 LEAVE_SECONDS_MAX = 5.0

@@ -12,19 +12,19 @@ from headrace.cli.records.consume_outage import Outage
 from headrace.cli.shared.failure import EXIT_FAILED, CommandError, UsageError, line_of
 from headrace.cli.shared.offset_positions import Place, resolve_places
 from headrace.cli.shared.output import note
-from headrace.client import groups
+from headrace.client.admin import groups
+from headrace.client.admin.groups import Committed
+from headrace.client.calls.offsets import EARLIEST, LATEST
 from headrace.client.client import Client
-from headrace.client.consumer import Chunk, Consumer
-from headrace.client.damage import (
+from headrace.client.consumer.consumer import Chunk, Consumer
+from headrace.client.consumer.damage import (
     OF_DAMAGE,
     DamagePlace,
     file_of,
     next_sound_offset,
     place_of_damage,
 )
-from headrace.client.groups import Committed
-from headrace.client.member import Member
-from headrace.client.offsets import EARLIEST, LATEST
+from headrace.client.consumer.member import Member
 from headrace.client.sync import run
 from headrace.model.errors import CorruptLogError, ErrorCode, HeadraceError
 from headrace.model.nouns import TopicPartition

@@ -8,11 +8,11 @@ from headrace.cli.records.consume_outage import Outage
 from headrace.cli.records.consume_printer import DamagedBytes, Printer
 from headrace.cli.shared.failure import EXIT_FAILED, CommandError, line_of
 from headrace.cli.shared.output import note
+from headrace.client.admin.share_groups import describe_share_group
 from headrace.client.client import Client
-from headrace.client.damage import OF_DAMAGE
-from headrace.client.share_consumer import RECORDS_MAX, ShareChunk, ShareConsumer
-from headrace.client.share_groups import describe_share_group
-from headrace.client.share_member import ShareMember
+from headrace.client.consumer.damage import OF_DAMAGE
+from headrace.client.consumer.share_consumer import RECORDS_MAX, ShareChunk, ShareConsumer
+from headrace.client.consumer.share_member import ShareMember
 from headrace.client.sync import run
 from headrace.model.errors import ApiError, HeadraceError
 from headrace.model.nouns import TopicPartition

@@ -18,8 +18,8 @@ from headrace.model.nouns import (
 )
 from headrace.record.record import Record
 from headrace.wire.kafka.coordinator_records.offsets_tables import CONSUMER_OFFSETS, GROUP_TYPE
-from headrace.wire.kafka.coordinator_records.schema import Message
 from headrace.wire.kafka.coordinator_records.state_tables import SHARE_STATE, TRANSACTION_STATE
+from headrace.wire.schema import Message
 
 _TYPE_BYTES = 2
 

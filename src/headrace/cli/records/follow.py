@@ -28,9 +28,9 @@ from headrace.cli.shared.failure import (
 )
 from headrace.cli.shared.output import counted, note, note_error
 from headrace.cli.shared.permission_needs import Need, needing
-from headrace.client.producer import Producer
+from headrace.client.producer.producer import Producer
 from headrace.client.sync import run
-from headrace.client.transport import ClientError
+from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 
 POLL_SECONDS = 0.2

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from headrace.cli.records.lines import unescape
+from headrace.cli.records.input_lines import unescape
 from headrace.cli.shared.failure import UsageError
 from headrace.model.nouns import TopicPartition
 from headrace.record.record import Header, Record

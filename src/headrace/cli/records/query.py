@@ -13,7 +13,7 @@ from headrace.cli.shared.output import counted, note, print_table
 from headrace.config.installing import install_command
 
 if TYPE_CHECKING:
-    from headrace.arrow.sql_answer import Answer
+    from headrace.arrow.sql.sql_answer import Answer
 
 SAMPLE_RECORDS = 1000
 MEMORY = "1GB"
@@ -55,7 +55,7 @@ def query(
             raise CommandError(
                 f"{needed} is missing: {install_command('duckdb', 'pyarrow', 'numba', 'numpy')}"
             )
-    from headrace.arrow.sql import TopicSql, UnknownTable
+    from headrace.arrow.sql.sql import TopicSql, UnknownTable
 
     if sql == "-":
         sql = sys.stdin.read()

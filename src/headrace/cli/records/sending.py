@@ -7,11 +7,11 @@ from typing import Annotated, BinaryIO, Literal, Protocol
 
 from cyclopts import Parameter
 
-from headrace.cli.records.lines import LineParser, parse_headers, unescape
+from headrace.cli.records.input_lines import LineParser, parse_headers, unescape
 from headrace.cli.shared.failure import UsageError
 from headrace.client.client import Client
-from headrace.client.producer import Producer
-from headrace.client.value_batches import encode_values
+from headrace.client.producer.producer import Producer
+from headrace.client.producer.value_batches import encode_values
 from headrace.record.compression import Codec
 
 CHUNK_BYTES = 1 << 20

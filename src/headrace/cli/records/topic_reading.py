@@ -12,7 +12,7 @@ from headrace.cli.shared.failure import UsageError
 from headrace.cli.shared.output import note
 
 if TYPE_CHECKING:
-    from headrace.arrow.topic_source import TopicSource
+    from headrace.arrow.sql.topic_source import TopicSource
 
 DataDirectory = Annotated[
     Path | None,
@@ -33,7 +33,7 @@ Level = Annotated[
 
 def topics_of(data: Path | None, cluster: BrokerOptions) -> "TopicSource":
     """Return the topics of a data directory, or of the cluster where there is none. UsageError."""
-    from headrace.arrow.topic_source import ClusterTopics, DirectoryTopics
+    from headrace.arrow.sql.topic_source import ClusterTopics, DirectoryTopics
 
     if data is None:
         return ClusterTopics(cluster.client, note)

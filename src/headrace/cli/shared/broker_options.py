@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from ssl import SSLContext
 
-    from headrace.client.security import Credentials
+    from headrace.client.transport.credentials import Credentials
 
 WAIT_SECONDS_MAX = 86_400.0
 _BOOTSTRAP = "HEADRACE_BOOTSTRAP"
@@ -183,7 +183,7 @@ def security_of(settings: "Mapping[str, str]") -> Security:
     """Return what a client's settings say of security; ConfigError."""
     if CLIENT_PROTOCOL not in settings:
         return Security()
-    from headrace.client.security import credentials_in
+    from headrace.client.transport.credentials import credentials_in
     from headrace.posix.tls_client import client_context
 
     return Security(client_context(settings), credentials_in(settings))

@@ -143,7 +143,12 @@ def error_json(error: HeadraceError) -> dict[str, str | int]:
 
 
 def _client_line(error: HeadraceError) -> tuple[str, int]:
-    from headrace.client.transport import LOCAL_PREFIX, CannotConnect, ClientError, ConnectionLost
+    from headrace.client.transport.port import (
+        LOCAL_PREFIX,
+        CannotConnect,
+        ClientError,
+        ConnectionLost,
+    )
 
     if isinstance(error, CannotConnect):
         advice = "is the broker running? start one with: headrace serve"

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from headrace.cli.shared.failure import UsageError
+from headrace.client.calls.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.client import Client
-from headrace.client.offsets import EARLIEST, LATEST, list_offsets
 from headrace.model.nouns import TopicPartition
 
 _WORDS = {

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from headrace.cli.shared.failure import UsageError, not_found
-from headrace.client.metadata import Metadata
+from headrace.client.calls.metadata import Metadata
 from headrace.model.nouns import TopicPartition
 
 

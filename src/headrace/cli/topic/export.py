@@ -20,7 +20,7 @@ from headrace.model.nouns import TopicPartition
 from headrace.record.record import Record
 
 if TYPE_CHECKING:
-    from headrace.arrow.json_lines import RowLine
+    from headrace.arrow.write.json_lines import RowLine
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
@@ -50,9 +50,9 @@ def export(
             raise CommandError(
                 f"{needed} is missing: {install_command('pyarrow', 'numba', 'numpy')}"
             )
-    from headrace.arrow.json_lines import COLUMNS
-    from headrace.arrow.topic_files import write_file
-    from headrace.arrow.topic_source import bound_line
+    from headrace.arrow.sql.topic_source import bound_line
+    from headrace.arrow.write.json_lines import COLUMNS
+    from headrace.arrow.write.topic_files import write_file
 
     source = topics_of(data, cluster)
     names = source.names()

@@ -12,9 +12,15 @@ from headrace.cli.shared.name_patterns import Regex, some_matching
 from headrace.cli.shared.offset_positions import Place, parse_place, resolve_places
 from headrace.cli.shared.output import counted, note, note_error, print_json, print_table
 from headrace.cli.shared.partition_choice import chosen_partitions
+from headrace.client.admin.delete_records import Started, delete_records
+from headrace.client.calls.offsets import (
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    OffsetAt,
+    list_offsets,
+)
 from headrace.client.client import Client
-from headrace.client.delete_records import Started, delete_records
-from headrace.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAt, list_offsets
 from headrace.client.sync import run
 from headrace.model.errors import ApiError
 from headrace.model.nouns import TopicPartition

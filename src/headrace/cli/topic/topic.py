@@ -10,12 +10,12 @@ from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
 from headrace.cli.shared.failure import CommandError, UsageError, not_found
 from headrace.cli.shared.name_patterns import Regex, confirmed_matching, matching, some_matching
 from headrace.cli.shared.output import counted, note, print_json, print_line, print_table
-from headrace.cli.shared.several import describe_each, do_to_each
+from headrace.cli.shared.per_name_outcomes import describe_each, do_to_each
 from headrace.cli.topic.offsets import offsets, trim
-from headrace.client import admin
+from headrace.client.admin import topics as admin
+from headrace.client.calls.metadata import Metadata, TopicMetadata
+from headrace.client.calls.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.client import Client
-from headrace.client.metadata import Metadata, TopicMetadata
-from headrace.client.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.sync import run
 from headrace.log.text_files import encode_uuid
 from headrace.model.errors import BEING_DELETED, ApiError, ErrorCode

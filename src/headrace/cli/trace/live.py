@@ -9,12 +9,12 @@ from typing import NamedTuple
 from headrace.cli.cluster.view import check_topic, listed
 from headrace.cli.shared.failure import line_of
 from headrace.cli.shared.output import note, print_json, print_line
-from headrace.client import replicas
+from headrace.client.admin import replicas
+from headrace.client.calls.metadata import PartitionMetadata
+from headrace.client.calls.offsets import LATEST, list_offsets
 from headrace.client.client import Client
-from headrace.client.metadata import PartitionMetadata
-from headrace.client.offsets import LATEST, list_offsets
 from headrace.client.sync import run
-from headrace.client.transport import ClientError
+from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError, HeadraceError
 from headrace.model.nouns import TopicPartition
 

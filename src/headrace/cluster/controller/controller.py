@@ -28,7 +28,7 @@ from headrace.cluster.decisions.events import Event
 from headrace.cluster.decisions.facts import ClusterFacts
 from headrace.cluster.decisions.orders import Failed, Orders, OrderTaker
 from headrace.cluster.membership.applier import Applier
-from headrace.cluster.membership.doubts import OwnDoubts
+from headrace.cluster.membership.directory_doubts import OwnDoubts
 from headrace.cluster.membership.registration import OwnRegistration
 from headrace.cluster.settings.entity_settings import store_failed
 from headrace.cluster.settings.runtime_settings import Settings
@@ -44,7 +44,7 @@ from headrace.ports.store import SessionEvents, Store, StoreError
 from headrace.posix.awaiting import carried_on
 
 if TYPE_CHECKING:
-    from headrace.cluster.controller.duties import Duties
+    from headrace.cluster.controller.term_duties import Duties
 
 _logger = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ class Controller:
 
     @cached_property
     def _duties(self) -> "Duties":
-        from headrace.cluster.controller.duties import Duties
+        from headrace.cluster.controller.term_duties import Duties
 
         parts = (self.broker, self._catalog, self.settings, self.carry_out)
         return Duties(*parts, lambda: self._present_term().facts, self._change)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import NO_LEADER, ImageDelta
 from headrace.broker.producer_ids import PRODUCER_ID_BLOCK_SIZE
-from headrace.cluster.controller.adoption import adopt, identify
+from headrace.cluster.controller.adopted_metadata import adopt, identify
 from headrace.cluster.controller.writer import Outcome, Writer
 from headrace.cluster.decisions import changes
 from headrace.cluster.decisions.events import (

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from headrace.broker.metadata_image import NO_LEADER
 from headrace.cluster.decisions.facts import ClusterFacts
-from headrace.cluster.store.doubts import GONE
+from headrace.cluster.store.stored_doubts import GONE
 from headrace.cluster.store.stored_topic import NEVER_LED, StoredTopic
 from headrace.cluster.store.znodes import PartitionState
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition

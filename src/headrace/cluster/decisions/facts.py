@@ -13,7 +13,7 @@ from headrace.broker.metadata_image import (
     TopicInfo,
 )
 from headrace.cluster.decisions.orders import Order
-from headrace.cluster.store.doubts import Doubt, Registered
+from headrace.cluster.store.stored_doubts import Doubt, Registered
 from headrace.cluster.store.stored_topic import StoredTopic
 from headrace.cluster.store.znodes import PartitionState, TopicNode
 from headrace.model.errors import ErrorCode

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 from headrace.broker.broker import Broker
-from headrace.broker.in_sync_replicas import Replicas
 from headrace.broker.metadata_image import NO_LEADER
-from headrace.broker.partition_role import always
+from headrace.broker.replica.in_sync_replicas import Replicas
+from headrace.broker.replica.partition_role import always
 from headrace.cluster.decisions.changes import DELETED_EPOCH
 from headrace.cluster.decisions.orders import Follow, Lead, Order, Orders, Replication, Stop
 from headrace.config.log_config import LogConfig

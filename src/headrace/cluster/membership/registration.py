@@ -16,7 +16,7 @@ from typing import cast
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import Endpoint
 from headrace.cluster.store import znodes
-from headrace.cluster.store.doubts import Doubts
+from headrace.cluster.store.stored_doubts import Doubts
 from headrace.cluster.store.znodes import Registration
 from headrace.log import file_names
 from headrace.log.directory.log_directory import LogDirectory

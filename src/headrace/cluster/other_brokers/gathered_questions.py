@@ -5,13 +5,13 @@ waits, and goes out together with the next. So their number does not matter, nor
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from headrace.client.calls import Call
+from headrace.client.calls.call import Call
 from headrace.client.client import Client
-from headrace.client.transport import Address, ClientError
+from headrace.client.transport.port import Address, ClientError
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.model.nouns import TopicPartition
 from headrace.ports.callbacks import Done
-from headrace.replication.means import Running
+from headrace.replication.fetch_dependencies import Running
 
 Codes = dict[TopicPartition, ErrorCode]
 

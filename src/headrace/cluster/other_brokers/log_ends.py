@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
-from headrace.client.calls import HotCall
-from headrace.client.peer_clients import PeerClients
-from headrace.client.transport import Address, ClientError
+from headrace.client.calls.call import HotCall
+from headrace.client.transport.peer_clients import PeerClients
+from headrace.client.transport.port import Address, ClientError
 from headrace.cluster.other_brokers.gathered_questions import Run
 from headrace.model.errors import ApiError, Malformed
 from headrace.model.nouns import BrokerId, Offset, TopicPartition
@@ -15,7 +15,7 @@ from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import list_offsets
 
 if TYPE_CHECKING:
-    from headrace.replication.means import Running
+    from headrace.replication.fetch_dependencies import Running
 
 ANSWER_SECONDS_MAX = 5.0
 """After that a leader's partitions are left out."""

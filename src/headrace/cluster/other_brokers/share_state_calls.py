@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from headrace.client.calls import ColdCall, Maker, error_code
+from headrace.client.calls.call import ColdCall, Maker, error_code
 from headrace.coordination.delivery.cursor_state import CursorState
 from headrace.coordination.delivery.record_states import SETTLED, RecordState, StateBatch
 from headrace.coordination.share.keys import ShareKey

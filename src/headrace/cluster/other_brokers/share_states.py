@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.client.client import Client
-from headrace.client.peer_clients import PeerClients
-from headrace.client.transport import Address, ClientError
+from headrace.client.transport.peer_clients import PeerClients
+from headrace.client.transport.port import Address, ClientError
+from headrace.cluster.other_brokers.broker_connections import WaysToBrokers
 from headrace.cluster.other_brokers.gathered_questions import Run
 from headrace.cluster.other_brokers.share_state_calls import call_of
-from headrace.cluster.other_brokers.ways_to_brokers import WaysToBrokers
 from headrace.coordination.share.questions import Answer, Question
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.model.nouns import BrokerId
@@ -22,7 +22,7 @@ from headrace.ports.callbacks import Done
 from headrace.ports.clock import Clock
 
 if TYPE_CHECKING:
-    from headrace.replication.means import Running
+    from headrace.replication.fetch_dependencies import Running
 
 QUESTIONS_MAX = 100
 """Of one request."""

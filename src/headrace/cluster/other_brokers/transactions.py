@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from headrace.broker.broker import Broker
-from headrace.client.calls import ColdCall, Maker, check, error_code
+from headrace.client.calls.call import ColdCall, Maker, check, error_code
 from headrace.client.client import Client
-from headrace.client.peer_clients import PeerClients
-from headrace.client.transport import Address
+from headrace.client.transport.peer_clients import PeerClients
+from headrace.client.transport.port import Address
+from headrace.cluster.other_brokers.broker_connections import WaysToBrokers
 from headrace.cluster.other_brokers.gathered_questions import Codes, GatheredQuestions, Run
 from headrace.cluster.other_brokers.markers_under_way import MarkersUnderWay
-from headrace.cluster.other_brokers.ways_to_brokers import WaysToBrokers
 from headrace.coordination.transactions.limits import TransactionLimits
 from headrace.coordination.transactions.markers import Marker, MarkerWritten
 from headrace.coordination.transactions.producers import ProducerEpoch

@@ -7,10 +7,10 @@ asked anew.
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from headrace.client.calls import Call
+from headrace.client.calls.call import Call
 from headrace.client.client import Client
-from headrace.client.handshake import VersionsCall
-from headrace.client.transport import Address
+from headrace.client.transport.handshake import VersionsCall
+from headrace.client.transport.port import Address
 from headrace.cluster.store.catalog import Catalog
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.store import StoreError

@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from headrace.broker.metadata_image import ImageDelta, TopicInfo
-from headrace.client.calls import Call, ColdCall, Maker, check, error_code
-from headrace.client.transport import ClientError, TimedOut
+from headrace.client.calls.call import Call, ColdCall, Maker, check, error_code
+from headrace.client.transport.port import ClientError, TimedOut
 from headrace.cluster.controller.controller import Controller
 from headrace.cluster.controller_port import Spend
 from headrace.cluster.decisions.events import IsrAsked

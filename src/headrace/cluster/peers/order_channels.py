@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from headrace.broker.metadata_image import BrokerInfo
-from headrace.client.calls import check, error_code
+from headrace.client.calls.call import check, error_code
 from headrace.client.client import BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN, Client
-from headrace.client.transport import Address, ClientError
+from headrace.client.transport.port import Address, ClientError
 from headrace.cluster.decisions.facts import ClusterFacts
 from headrace.cluster.decisions.orders import (
     Failed,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from headrace.client.transport import Buffer
+from headrace.client.transport.port import Buffer
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import request_head
 from headrace.wire.kafka.peer_messages import PEER_MESSAGES, PEER_VERSIONS
@@ -14,7 +14,7 @@ Fields = Mapping[str, Any]
 
 
 class PeerCall(Generic[T]):
-    """One request. `client.calls.Call`."""
+    """A request to one broker. `client.calls.call.Call`."""
 
     def __init__(self, key: ApiKey, fields: Fields, parse: Callable[[Fields], T]) -> None:
         """`parse` reads the response's fields; ApiError where they say so."""

@@ -13,7 +13,10 @@ from typing import TypeVar
 from headrace.cluster.settings.entity_settings import store_failed
 from headrace.cluster.store.config_store import ConfigStore
 from headrace.cluster.store.znodes import BadPayload, quote_entity, unquote_entity
-from headrace.coordination.queues.permissions.definitions import (
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.store import NodeExists, StoreError
+from headrace.posix.awaiting import carried_on
+from headrace.queues.permissions.definitions import (
     Definitions,
     UserDefinition,
     VhostDefinition,
@@ -23,10 +26,7 @@ from headrace.coordination.queues.permissions.definitions import (
     encode_user,
     encode_vhost,
 )
-from headrace.coordination.queues.queue_names import DEFAULT_VHOST
-from headrace.model.errors import ApiError, ErrorCode
-from headrace.ports.store import NodeExists, StoreError
-from headrace.posix.awaiting import carried_on
+from headrace.queues.queue_names import DEFAULT_VHOST
 
 _logger = logging.getLogger(__name__)
 

@@ -88,7 +88,7 @@ class Settings:
         if not any(listener.protocol in AMQP_PORTS for listener in config.listeners):
             return None
         from headrace.cluster.settings.amqp_settings import AmqpSettings
-        from headrace.coordination.queues.permissions.definitions import Definitions
+        from headrace.queues.permissions.definitions import Definitions
 
         definitions = Definitions(guest=config.amqp_guest)
         return AmqpSettings(self._catalog.configs, self._change, definitions)

@@ -18,7 +18,8 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.secret import Secret
 from headrace.ports.store import Store, StoreError
 from headrace.posix.awaiting import carried_on
-from headrace.security.delegation_tokens import (
+from headrace.security.identity import Principal
+from headrace.security.sasl.delegation_tokens import (
     DelegationToken,
     DelegationTokens,
     Lifetimes,
@@ -27,7 +28,6 @@ from headrace.security.delegation_tokens import (
     new_token,
     renewed,
 )
-from headrace.security.identity import Principal
 
 if TYPE_CHECKING:
     from headrace.ports.clock import Timer

@@ -19,8 +19,8 @@ from headrace.ports.store import StoreError
 from headrace.posix.awaiting import carried_on
 
 if TYPE_CHECKING:
-    from headrace.security.sasl import Mechanism
-    from headrace.security.scram import Credential
+    from headrace.security.sasl.sasl import Mechanism
+    from headrace.security.sasl.scram import Credential
 
 _logger = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ def _is_user(entity: Entity) -> bool:
 
 
 def _checked_mechanism(alteration: Deletion | Upsertion) -> "Mechanism":
-    from headrace.security.scram import ITERATIONS_MAX, ITERATIONS_MIN, NUMBERS
+    from headrace.security.sasl.scram import ITERATIONS_MAX, ITERATIONS_MIN, NUMBERS
 
     if not alteration.user:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
@@ -150,7 +150,7 @@ def _checked_mechanism(alteration: Deletion | Upsertion) -> "Mechanism":
 
 
 def _credential(mechanism: "Mechanism", upsertion: Upsertion) -> str:
-    from headrace.security.scram import credential_of, encode_credential
+    from headrace.security.sasl.scram import credential_of, encode_credential
 
     _, _, iterations, salt, salted_password = upsertion
     return encode_credential(credential_of(mechanism, salted_password, salt, iterations))
@@ -160,7 +160,7 @@ def _credentials(user: str, config: Mapping[str, str]) -> "dict[Mechanism, Crede
     """Return the credentials among a user's settings; those that are none are named in the log."""
     if not any(name.startswith(_SCRAM) for name in config):
         return {}
-    from headrace.security.scram import HASHES, decode_credential
+    from headrace.security.sasl.scram import HASHES, decode_credential
 
     found: dict[Mechanism, Credential] = {}
     for mechanism in HASHES:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from headrace.broker.metadata_image import BrokerInfo
 from headrace.cluster.store import znodes
 from headrace.cluster.store.config_store import ConfigStore
-from headrace.cluster.store.doubts import Registered
+from headrace.cluster.store.stored_doubts import Registered
 from headrace.cluster.store.stored_topic import StoredTopic
 from headrace.cluster.store.znodes import ProducerIdBlock
 from headrace.model.errors import ApiError, ConfigError, ErrorCode

@@ -13,8 +13,8 @@ from contextlib import suppress
 from headrace.cluster.store.changed_node import KEEP, Unchanged, change_node
 from headrace.cluster.store.znodes import NONSENSE, BadPayload, quote_entity, unquote_entity
 from headrace.ports.store import Create, Node, NodeExists, Store
-from headrace.security.delegation_tokens import DelegationToken
 from headrace.security.identity import Principal
+from headrace.security.sasl.delegation_tokens import DelegationToken
 
 _logger = logging.getLogger(__name__)
 

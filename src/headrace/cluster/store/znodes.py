@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from headrace.broker.metadata_image import BrokerInfo, Endpoint
-from headrace.cluster.store import doubts
-from headrace.cluster.store.doubts import Doubts
+from headrace.cluster.store import stored_doubts as doubts
+from headrace.cluster.store.stored_doubts import Doubts
 from headrace.log.text_files import decode_uuid, encode_uuid
 from headrace.model.errors import HeadraceError
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition

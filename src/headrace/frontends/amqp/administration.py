@@ -8,23 +8,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.cluster.settings.user_settings import Deletion
-from headrace.coordination.queues.permissions.access import (
-    Grant,
-    InvalidPermission,
-    Permissions,
-    TopicGrant,
-)
-from headrace.coordination.queues.permissions.definitions import (
-    UNLIMITED,
-    UserDefinition,
-    VhostDefinition,
-)
-from headrace.coordination.queues.permissions.rabbit_hash import stored_hash
-from headrace.coordination.queues.queue_names import DEFAULT_VHOST
 from headrace.frontends.amqp.listing import Listing, no_vhost
 from headrace.frontends.amqp.topology import Topology
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.security.scram import NUMBERS
+from headrace.queues.permissions.access import Grant, InvalidPermission, Permissions, TopicGrant
+from headrace.queues.permissions.definitions import UNLIMITED, UserDefinition, VhostDefinition
+from headrace.queues.permissions.rabbit_hash import stored_hash
+from headrace.queues.queue_names import DEFAULT_VHOST
+from headrace.security.sasl.scram import NUMBERS
 
 if TYPE_CHECKING:
     from headrace.cluster.controller_port import AmqpSettingsPort, UserSettingsPort

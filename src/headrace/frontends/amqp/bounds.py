@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from headrace.config.keys.amqp import AmqpKeys
-from headrace.coordination.queues.engine.unacked import UNACKED_MAX
-from headrace.coordination.queues.messages.memory_use import MEMORY_BYTES_MAX
+from headrace.queues.engine.unacked import UNACKED_MAX
+from headrace.queues.stores.memory.memory_use import MEMORY_BYTES_MAX
 
 
 class Bounds(NamedTuple):

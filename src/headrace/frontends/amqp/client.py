@@ -3,17 +3,17 @@
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.coordination.queues.engine.queue_host import QueueHost
-from headrace.coordination.queues.permissions.access import Access, Permission
-from headrace.coordination.queues.refusals import QUEUE
-from headrace.frontends.amqp import negotiation
 from headrace.frontends.amqp.bounds import Bounds
-from headrace.frontends.amqp.channel import QueueChannel, Replies
+from headrace.frontends.amqp.channel.channel import QueueChannel, Replies
+from headrace.frontends.amqp.channel.channel_methods import METHODS, PlayedChannel
+from headrace.frontends.amqp.channel.consumer_timeouts import ConsumerTimeouts
 from headrace.frontends.amqp.channel_consumers import HeldConsumers
-from headrace.frontends.amqp.channel_methods import METHODS, PlayedChannel
-from headrace.frontends.amqp.consumer_timeouts import ConsumerTimeouts
-from headrace.frontends.amqp.ports import Outlet, Peer
-from headrace.frontends.amqp.unfinished import Unfinished
+from headrace.frontends.amqp.connection import negotiation
+from headrace.frontends.amqp.connection.partial_publishes import Unfinished
+from headrace.frontends.amqp.connection.ports import Outlet, Peer
+from headrace.queues.engine.queue_host import QueueHost
+from headrace.queues.permissions.access import Access, Permission
+from headrace.queues.refusals import QUEUE
 from headrace.security.identity import Principal
 from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.field_table import FieldTable
@@ -22,7 +22,7 @@ from headrace.wire.amqp.model_methods import BasicConsume
 from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.engine.unacked import HeldQueue
+    from headrace.queues.engine.unacked import HeldQueue
 
 
 class Behind(Protocol):

@@ -6,29 +6,29 @@ from typing import Protocol
 
 from headrace.broker.broker import Broker
 from headrace.cluster.controller_port import ControllerPort
-from headrace.coordination.queues.messages.durable_messages import DurableMessages
-from headrace.coordination.queues.messages.spill import Spill
-from headrace.coordination.queues.messages.spill_files import SpillFiles
 from headrace.frontends.amqp import queue_gauges
-from headrace.frontends.amqp.access import Admission
 from headrace.frontends.amqp.administration import Administration
-from headrace.frontends.amqp.adoption import Adoption
-from headrace.frontends.amqp.alarms import ResourceAlarms
 from headrace.frontends.amqp.bounds import bounds_of
-from headrace.frontends.amqp.durable_queues import DurableQueues
-from headrace.frontends.amqp.logins import UserLogins
-from headrace.frontends.amqp.negotiation import settings_of
+from headrace.frontends.amqp.connection.logins import UserLogins
+from headrace.frontends.amqp.connection.negotiation import settings_of
+from headrace.frontends.amqp.connection.session import AmqpFrontend
 from headrace.frontends.amqp.queue_broker import QueueBroker
-from headrace.frontends.amqp.read_topics import ReadTopics
-from headrace.frontends.amqp.restoring import Restoring
-from headrace.frontends.amqp.session import AmqpFrontend
-from headrace.frontends.amqp.topics_of_queues import TopicsOfQueues
 from headrace.model.errors import ConfigError
 from headrace.model.invariant import InvariantError
 from headrace.net.pending import Pending
 from headrace.net.write_pass import WritePass, Writes
 from headrace.ports.store import Store
+from headrace.queues.stores.log.durable_messages import DurableMessages
+from headrace.queues.stores.memory.spill import Spill
+from headrace.queues.stores.memory.spill_files import SpillFiles
 from headrace.security.configured import parse_super_users, topics_are_open
+from headrace.vhosts.access import Admission
+from headrace.vhosts.alarms import ResourceAlarms
+from headrace.vhosts.durable_queues import DurableQueues
+from headrace.vhosts.imported_passwords import Adoption
+from headrace.vhosts.kafka_admin_of_queue_topics import TopicsOfQueues
+from headrace.vhosts.read_topics import ReadTopics
+from headrace.vhosts.restore import Restoring
 
 
 class Parts(Protocol):

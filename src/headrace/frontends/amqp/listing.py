@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from headrace.coordination.queues.permissions.definitions import Definitions
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.queues.permissions.definitions import Definitions
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.engine.queue_host import QueueHost
     from headrace.frontends.amqp.queue_broker import QueueBroker
+    from headrace.queues.engine.queue_host import QueueHost
 
 Question = Mapping[str, Any]
 Row = dict[str, object]

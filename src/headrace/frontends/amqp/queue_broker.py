@@ -3,26 +3,26 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
-from headrace.coordination.queues.engine.consumers import Consumer
-from headrace.coordination.queues.engine.dead_messages import WEIGHT_AT, as_delivered
-from headrace.coordination.queues.engine.deliveries import Delivery
-from headrace.coordination.queues.engine.hosted_queue import MakeStore, stores_in_memory
-from headrace.coordination.queues.engine.virtual_hosts import VirtualHosts
-from headrace.coordination.queues.messages.memory_use import MemoryUse
-from headrace.coordination.queues.model.durability import Durability
-from headrace.coordination.queues.permissions.access import Access
-from headrace.coordination.queues.permissions.definitions import Definitions, UserDefinition
 from headrace.frontends.amqp.bounds import Bounds
-from headrace.frontends.amqp.channel import ChannelConsumer, QueueChannel
+from headrace.frontends.amqp.channel.channel import ChannelConsumer, QueueChannel
+from headrace.frontends.amqp.channel.consumer_timeouts import ConsumerTimeouts
+from headrace.frontends.amqp.channel.direct_replies import DirectReplies
 from headrace.frontends.amqp.channel_consumers import HeldConsumers
 from headrace.frontends.amqp.client import Client
 from headrace.frontends.amqp.connected import ConnectedClients
-from headrace.frontends.amqp.consumer_timeouts import ConsumerTimeouts
-from headrace.frontends.amqp.direct_replies import DirectReplies
-from headrace.frontends.amqp.ports import Credentials, LoginDone, Peer
-from headrace.frontends.amqp.unfinished import Unfinished
+from headrace.frontends.amqp.connection.partial_publishes import Unfinished
+from headrace.frontends.amqp.connection.ports import Credentials, LoginDone, Peer
 from headrace.model.secret import Secret
 from headrace.ports.clock import Clock, Random
+from headrace.queues.engine.consumers import Consumer
+from headrace.queues.engine.dead_messages import WEIGHT_AT, as_delivered
+from headrace.queues.engine.deliveries import Delivery
+from headrace.queues.engine.hosted_queue import MakeStore, stores_in_memory
+from headrace.queues.engine.virtual_hosts import VirtualHosts
+from headrace.queues.model.durability import Durability
+from headrace.queues.permissions.access import Access
+from headrace.queues.permissions.definitions import Definitions, UserDefinition
+from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.security.identity import Identity, Principal
 from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.model_methods import BasicCancel

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.engine.hosted_queue import HostedQueue
     from headrace.frontends.amqp.queue_broker import QueueBroker
     from headrace.observe.metrics import Metrics
+    from headrace.queues.engine.hosted_queue import HostedQueue
 
 SLICE_QUEUES = 1000
 """Queues gone through between two turns of the loop: a millisecond."""

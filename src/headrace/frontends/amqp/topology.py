@@ -9,13 +9,13 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from headrace.coordination.queues.model.exchanges import Binding, Destination
-from headrace.coordination.queues.queue_settings import QueueType
-from headrace.coordination.queues.refusals import EXCHANGE, QUEUE, not_found, refused, resource_text
-from headrace.frontends.amqp import direct_replies
-from headrace.frontends.amqp.administered_methods import as_client_sends, do_method
+from headrace.frontends.amqp.admin_methods import as_client_sends, do_method
+from headrace.frontends.amqp.channel import direct_replies
 from headrace.frontends.amqp.listing import no_vhost, plain
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.queues.model.exchanges import Binding, Destination
+from headrace.queues.queue_settings import QueueType
+from headrace.queues.refusals import EXCHANGE, QUEUE, not_found, refused, resource_text
 from headrace.wire.amqp.field_table import TABLE_DEPTH_MAX, FieldTable, FieldValue, Long
 from headrace.wire.amqp.methods import Method
 from headrace.wire.amqp.model_methods import (
@@ -32,8 +32,8 @@ from headrace.wire.amqp.model_methods import (
 from headrace.wire.amqp.reply_codes import AmqpError, ReplyCode
 
 if TYPE_CHECKING:
-    from headrace.coordination.queues.engine.queue_host import QueueHost
     from headrace.frontends.amqp.queue_broker import QueueBroker
+    from headrace.queues.engine.queue_host import QueueHost
 
 Question = Mapping[str, Any]
 Do = Callable[[Question], Awaitable[object]]

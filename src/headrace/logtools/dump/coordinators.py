@@ -11,7 +11,7 @@ from headrace.wire.kafka.coordinator_records.offsets_tables import (
     GROUP_TYPE,
     SUBSCRIPTION,
 )
-from headrace.wire.kafka.coordinator_records.schema import Message
+from headrace.wire.schema import Message
 
 _INT16 = Struct(">h")
 Tables = dict[int, tuple[Message, Message]]

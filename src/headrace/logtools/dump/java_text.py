@@ -5,7 +5,7 @@ import codecs
 import re
 
 from headrace.log import text_files
-from headrace.wire.kafka.coordinator_records.schema import Uuid
+from headrace.wire.schema import Uuid
 
 _ERRORS = "headrace-java"
 _SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}

@@ -5,7 +5,7 @@ import json
 from headrace.config.jaas import SCRAM_MODULE
 from headrace.config.properties import render
 from headrace.model.secret import Secret
-from headrace.security.sasl import Mechanism
+from headrace.security.sasl.sasl import Mechanism
 
 MECHANISM = Mechanism.SCRAM_SHA_512
 JAVA = "client-java.properties"

@@ -15,15 +15,15 @@ from headrace.config.broker import BrokerConfig
 from headrace.model.errors import ConfigError, HeadraceError
 from headrace.ports.world import World
 from headrace.posix.awaiting import called_back
-from headrace.security.scram import ITERATIONS_MIN, NUMBERS, salted
-from headrace.security.scram import make_credential as credential_of
+from headrace.security.sasl.scram import ITERATIONS_MIN, NUMBERS, salted
+from headrace.security.sasl.scram import make_credential as credential_of
 from headrace.server.assembly import Server
 from headrace.server.real_world import RealWorld
 from headrace.server.secure.client_files import MECHANISM
 from headrace.server.secure.preparation import PASSWORD, USER, USER_MADE, Secured
 
 if TYPE_CHECKING:
-    from headrace.security.scram import Credential
+    from headrace.security.sasl.scram import Credential
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from headrace.spark.checkpoint import query_id
-from headrace.spark.offsets import starting_offsets
+from headrace.spark.source.checkpoint import query_id
+from headrace.spark.source.offsets import starting_offsets
 from headrace.spark.tables.errors import TableError
 
 UNKNOWN_DIGEST = 0

@@ -5,8 +5,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from headrace.broker import replica_reads
 from headrace.broker.partition import Partition
+from headrace.broker.replica import replica_reads
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.nouns import LeaderEpoch, Offset
 from headrace.replication.followed_partition import FollowedPartition

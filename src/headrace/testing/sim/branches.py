@@ -14,11 +14,11 @@ from functools import wraps
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from headrace.broker import replica_reads
-from headrace.broker.follower import Follower
-from headrace.broker.in_sync_replicas import InSyncReplicas
-from headrace.broker.leader_term import LeaderTerm
 from headrace.broker.partition import Partition
+from headrace.broker.replica import replica_reads
+from headrace.broker.replica.follower import Follower
+from headrace.broker.replica.in_sync_replicas import InSyncReplicas
+from headrace.broker.replica.leader_term import LeaderTerm
 from headrace.broker.waiters import CommitWaiters
 from headrace.cluster.controller.controller import Controller
 from headrace.cluster.decisions import decide

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from headrace.broker.broker import Broker
 from headrace.client.client import Client
-from headrace.client.events import EventTransport
-from headrace.client.transport import Address
+from headrace.client.transport.events import EventTransport
+from headrace.client.transport.port import Address
 from headrace.cluster.controller.controller import Controller
 from headrace.cluster.decisions.events import ElectionAsked, ElectionType
 from headrace.config.broker import load

@@ -3,11 +3,11 @@
 import asyncio
 import random
 
-from headrace.client.calls import HotCall
+from headrace.client.calls.call import HotCall
 from headrace.client.client import Client
-from headrace.client.consumer import Consumer
-from headrace.client.producer import Producer
-from headrace.client.transport import ClientError
+from headrace.client.consumer.consumer import Consumer
+from headrace.client.producer.producer import Producer
+from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.testing.sim.cluster import SimCluster

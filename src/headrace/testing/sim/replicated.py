@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
-from headrace.client.admin import create_topic
+from headrace.client.admin.topics import create_topic
 from headrace.testing.sim.branches import counted_branches
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.faults.ground import Ground

@@ -6,12 +6,12 @@ import random
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from headrace.client.admin import create_topic
+from headrace.client.admin.groups import Committed, committed
+from headrace.client.admin.topics import create_topic
 from headrace.client.client import Client
-from headrace.client.consumer import Consumer
-from headrace.client.groups import Committed, committed
-from headrace.client.member import Member
-from headrace.client.producer import Producer
+from headrace.client.consumer.consumer import Consumer
+from headrace.client.consumer.member import Member
+from headrace.client.producer.producer import Producer
 from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.history import Broken, History

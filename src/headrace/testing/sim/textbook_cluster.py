@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from headrace.broker.partition import Partition
 from headrace.client.client import Client
-from headrace.client.producer import Producer
+from headrace.client.producer.producer import Producer
 from headrace.cluster.decisions.events import ReassignmentAsked
 from headrace.cluster.topics.creation import NewTopic
 from headrace.log.log import Log

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from headrace.model.errors import Malformed
 from headrace.wire.kafka.coordinator_records.offsets_tables import ASSIGNMENT, SUBSCRIPTION
-from headrace.wire.kafka.coordinator_records.schema import Message
+from headrace.wire.schema import Message
 
 TopicNumbers = tuple[tuple[str, tuple[int, ...]], ...]
 

@@ -10,7 +10,7 @@ ControlledShutdown v0 has a request header without a client id: only its body is
 from typing import NamedTuple
 
 from headrace.wire.kafka.api import ApiKey
-from headrace.wire.kafka.coordinator_records.schema import (
+from headrace.wire.schema import (
     Field,
     Message,
     Type,

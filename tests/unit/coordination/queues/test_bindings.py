@@ -5,9 +5,9 @@ from functools import partial
 
 import pytest
 
-from headrace.coordination.queues.model.declarations import ExchangeFlags, QueueCounts, QueueFlags
-from headrace.coordination.queues.model.exchanges import Destination, DirectTable
-from headrace.coordination.queues.permissions.access import Grant, Permissions, TopicGrant
+from headrace.queues.model.declarations import ExchangeFlags, QueueCounts, QueueFlags
+from headrace.queues.model.exchanges import Destination, DirectTable
+from headrace.queues.permissions.access import Grant, Permissions, TopicGrant
 from headrace.wire.amqp.reply_codes import ChannelClosing
 from tests.support.amqp_access import access_of
 from tests.support.virtual_hosts import (

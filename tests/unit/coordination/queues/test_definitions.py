@@ -6,13 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.coordination.queues.permissions.access import (
-    Grant,
-    Permission,
-    Permissions,
-    TopicGrant,
-)
-from headrace.coordination.queues.permissions.definitions import (
+from headrace.queues.permissions.access import Grant, Permission, Permissions, TopicGrant
+from headrace.queues.permissions.definitions import (
     GUEST_BY_DEFAULT,
     Definitions,
     UserDefinition,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from headrace.coordination.queues.messages import durable_messages
-from headrace.coordination.queues.queue_settings import Published
 from headrace.model.errors import ErrorCode, HeadraceError
+from headrace.queues.queue_settings import Published
+from headrace.queues.stores.log import durable_messages
 from tests.support.amqp_durable import DurableQueue
 from tests.support.amqp_log import message
 from tests.support.amqp_queues import settings

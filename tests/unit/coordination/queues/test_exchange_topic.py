@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from headrace.coordination.queues.model.exchange_topic import (
+from headrace.queues.model.exchange_topic import (
     KEY_HEADER,
     TOPIC,
     exchange_topic,
@@ -12,7 +12,7 @@ from headrace.coordination.queues.model.exchange_topic import (
     target_name,
     topic_of_target,
 )
-from headrace.coordination.queues.queue_settings import ExchangeTopic
+from headrace.queues.queue_settings import ExchangeTopic
 from headrace.wire.amqp.reply_codes import ChannelClosing
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.coordination.queues.engine.unacked import ChannelUnacked
-from headrace.coordination.queues.queue_settings import Published
+from headrace.queues.engine.unacked import ChannelUnacked
+from headrace.queues.queue_settings import Published
 from tests.support.amqp_durable import DurableQueue
 from tests.support.amqp_log import LogQueue, message
 from tests.support.amqp_queues import QueueKit, settings

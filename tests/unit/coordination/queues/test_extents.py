@@ -5,12 +5,7 @@ from math import inf
 
 import pytest
 
-from headrace.coordination.queues.messages.extent import (
-    Content,
-    DamagedExtent,
-    decode,
-    encode,
-)
+from headrace.queues.stores.memory.spill_extent import Content, DamagedExtent, decode, encode
 from headrace.wire.amqp.content import Message
 from tests.support.amqp_spill import number_of
 from tests.support.amqp_spill_files import Files, extent_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.coordination.queues.model.headers_matching import (
+from headrace.queues.model.headers_matching import (
     check_match_argument,
     comparable_headers,
     headers_pattern,

@@ -2,10 +2,10 @@
 
 import pytest
 
-from headrace.coordination.queues.messages import log_loading, message_reader
-from headrace.coordination.queues.messages.settled_files import settled_path
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.queues.stores.log import log_loading, message_reader
+from headrace.queues.stores.log.settled_files import settled_path
 from tests.support.amqp_log import LogQueue
 from tests.support.log import NOW_MS, batch_of
 

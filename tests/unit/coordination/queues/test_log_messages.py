@@ -2,12 +2,12 @@
 
 import pytest
 
-from headrace.coordination.queues.messages.message_reader import READ_BYTES
-from headrace.coordination.queues.messages.message_window import MessageWindow, WindowsBytes
-from headrace.coordination.queues.queue_settings import Published
 from headrace.log.retention import apply_retention
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
+from headrace.queues.queue_settings import Published
+from headrace.queues.stores.log.message_reader import READ_BYTES
+from headrace.queues.stores.log.message_window import MessageWindow, WindowsBytes
 from headrace.record.batch import Codec, iterate, new_record, records
 from headrace.wire.amqp.properties import Properties, property_of
 from tests.support.amqp_log import LogQueue, message, shown

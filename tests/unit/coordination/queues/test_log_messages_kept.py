@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.queues.messages import settled_files
-from headrace.coordination.queues.messages.handed_out import HandedOut
-from headrace.coordination.queues.messages.settled_files import FILE_NAME, SettledFiles
-from headrace.coordination.queues.messages.settled_runs import runs_of
-from headrace.coordination.queues.messages.settled_state import (
+from headrace.queues.stores.log import settled_files
+from headrace.queues.stores.log.settled_files import FILE_NAME, SettledFiles
+from headrace.queues.stores.log.settled_runs import runs_of
+from headrace.queues.stores.log.settled_state import (
     SettledState,
     decode_frames,
     encode_frame,
     fold,
 )
+from headrace.queues.stores.unacked_positions import HandedOut
 from headrace.testing.disk_crash import crash_states
 from tests.support.amqp_log import LogQueue
 from tests.support.amqp_queues import settings
@@ -166,7 +166,7 @@ def test_counts_are_known_without_reading_what_was_counted(
     here.acknowledge(1)
     here.wait()
     with monkeypatch.context() as patched:
-        patched.delattr("headrace.coordination.queues.messages.message_reader.messages_in")
+        patched.delattr("headrace.queues.stores.log.message_reader.messages_in")
         again = here.killed()
     assert (again.q.ready, again.q.ready_bytes) == (2, 6)
     here.published("d")
@@ -177,7 +177,7 @@ def test_counts_are_known_without_reading_what_was_counted(
 def test_a_file_that_grows_long_is_replaced_by_what_it_comes_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("headrace.coordination.queues.messages.settlement.FILE_BYTES_MAX", 500)
+    monkeypatch.setattr("headrace.queues.stores.log.settlement.FILE_BYTES_MAX", 500)
     here = LogQueue(ahead=1000)
     bodies = [f"{number:02}" for number in range(60)]
     here.published(*bodies)
@@ -199,7 +199,7 @@ def test_a_whole_file_tells_runs_that_are_not_reached_yet_since_the_start(
     here.gets()
     here.acknowledge(3, 5)
     here.wait()
-    monkeypatch.setattr("headrace.coordination.queues.messages.settlement.FILE_BYTES_MAX", 0)
+    monkeypatch.setattr("headrace.queues.stores.log.settlement.FILE_BYTES_MAX", 0)
     again = here.killed()
     assert again.gets(1) == ["a*"]
     for _ in range(8):

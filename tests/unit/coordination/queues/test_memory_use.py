@@ -2,10 +2,10 @@
 
 import pytest
 
-from headrace.coordination.queues.messages.memory_messages import MemoryFull, MemoryMessages
-from headrace.coordination.queues.messages.memory_use import CLEAR_SHARE, SWEEP_MESSAGES, MemoryUse
-from headrace.coordination.queues.messages.message_run import MESSAGE_BYTES
-from headrace.coordination.queues.queue_settings import Published
+from headrace.queues.queue_settings import Published
+from headrace.queues.stores.memory.memory_messages import MemoryFull, MemoryMessages
+from headrace.queues.stores.memory.memory_use import CLEAR_SHARE, SWEEP_MESSAGES, MemoryUse
+from headrace.queues.stores.memory.message_run import MESSAGE_BYTES
 from tests.support.amqp_queues import QueueKit, message_of
 
 ONE = MESSAGE_BYTES + 1

@@ -3,10 +3,10 @@
 import pytest
 
 from headrace.config.log_config import LogConfig
-from headrace.coordination.queues.messages.message_reader import MessageReader, Read, as_error
-from headrace.coordination.queues.messages.record_messages import Found
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.queues.stores.log.message_reader import MessageReader, Read, as_error
+from headrace.queues.stores.log.record_messages import Found
 from tests.support.amqp_log import LogQueue
 from tests.support.log import batch_of
 

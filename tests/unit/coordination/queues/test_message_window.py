@@ -1,7 +1,7 @@
 """What a log's queue has in memory: its room, its bounds, and what it lets go."""
 
-from headrace.coordination.queues.messages.message_run import MESSAGE_BYTES
-from headrace.coordination.queues.messages.message_window import MessageWindow, WindowsBytes
+from headrace.queues.stores.log.message_window import MessageWindow, WindowsBytes
+from headrace.queues.stores.memory.message_run import MESSAGE_BYTES
 from tests.support.amqp_log import message
 
 SIZE = MESSAGE_BYTES + len(message("a").body) + len(message("a").header)

@@ -4,19 +4,10 @@ from itertools import product
 
 import pytest
 
-from headrace.coordination.queues.permissions.access import Grant, Permission
-from headrace.coordination.queues.permissions.definitions import (
-    Definitions,
-    UserDefinition,
-    VhostDefinition,
-)
-from headrace.coordination.queues.permissions.permission_rules import (
-    OPERATIONS,
-    resource_of,
-    vhost_resource,
-)
-from headrace.coordination.queues.queue_names import queue_topic
-from headrace.frontends.amqp.access import Admission
+from headrace.queues.permissions.access import Grant, Permission
+from headrace.queues.permissions.definitions import Definitions, UserDefinition, VhostDefinition
+from headrace.queues.permissions.permission_rules import OPERATIONS, resource_of, vhost_resource
+from headrace.queues.queue_names import queue_topic
 from headrace.security.acl import AclEntry
 from headrace.security.acl import Permission as AclPermission
 from headrace.security.acl_rules import AclRules
@@ -24,6 +15,7 @@ from headrace.security.audit import Audit
 from headrace.security.authorizer import Operation, PatternType, Resource, ResourceType
 from headrace.security.identity import USER, Principal
 from headrace.security.rules import RuleAuthorizer
+from headrace.vhosts.access import Admission
 from tests.support.amqp_access import identity_of
 from tests.support.groups_kit import HandClock
 

@@ -4,9 +4,9 @@ from time import process_time
 
 import pytest
 
-from headrace.coordination.groups.consumer import regex
-from headrace.coordination.queues.permissions import access as module
-from headrace.coordination.queues.permissions.access import (
+from headrace.model import regex
+from headrace.queues.permissions import access as module
+from headrace.queues.permissions.access import (
     NEEDED,
     Grant,
     InvalidPermission,

@@ -2,12 +2,8 @@
 
 import pytest
 
-from headrace.coordination.queues.model.arguments import (
-    consumer_settings,
-    queue_settings,
-    queue_type_of,
-)
-from headrace.coordination.queues.queue_settings import (
+from headrace.queues.model.arguments import consumer_settings, queue_settings, queue_type_of
+from headrace.queues.queue_settings import (
     DELIVERIES_COUNTED_MAX,
     ConsumerSettings,
     Overflow,

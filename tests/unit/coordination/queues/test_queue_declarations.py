@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from headrace.coordination.queues.model.declarations import QueueCounts
+from headrace.queues.model.declarations import QueueCounts
 from headrace.wire.amqp.reply_codes import AmqpError, ConnectionClosing
 from tests.support.virtual_hosts import ME, OTHER, bind, exchange, queue, to_queue, virtual_host
 

@@ -4,20 +4,20 @@ from typing import cast
 
 import pytest
 
-from headrace.coordination.queues.engine.dead_letters import DeathReason
-from headrace.coordination.queues.engine.dead_messages import as_delivered, dead_message
-from headrace.coordination.queues.engine.message_level import MessageLevel
-from headrace.coordination.queues.messages import settlement
-from headrace.coordination.queues.messages.memory_messages import MemoryMessages
-from headrace.coordination.queues.messages.memory_use import MemoryUse
-from headrace.coordination.queues.messages.record_messages import messages_in
-from headrace.coordination.queues.messages.settled_files import FILE_NAME
-from headrace.coordination.queues.messages.settled_state import SettledState, decode_frames
-from headrace.coordination.queues.model.arguments import MS_MAX, queue_settings
-from headrace.coordination.queues.model.published_properties import traits_of
-from headrace.coordination.queues.queue_settings import Published
 from headrace.log.text_files import read_file
 from headrace.model.errors import HeadraceError
+from headrace.queues.engine.dead_letters import DeathReason
+from headrace.queues.engine.dead_messages import as_delivered, dead_message
+from headrace.queues.engine.priority_level import MessageLevel
+from headrace.queues.model.arguments import MS_MAX, queue_settings
+from headrace.queues.model.published_properties import traits_of
+from headrace.queues.queue_settings import Published
+from headrace.queues.stores.log import settlement
+from headrace.queues.stores.log.record_messages import messages_in
+from headrace.queues.stores.log.settled_files import FILE_NAME
+from headrace.queues.stores.log.settled_state import SettledState, decode_frames
+from headrace.queues.stores.memory.memory_messages import MemoryMessages
+from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.record.batch import build, new_record
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, header_value, make_header

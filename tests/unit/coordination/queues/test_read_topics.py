@@ -4,24 +4,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.coordination.queues.messages.durable_stream import TopicStream
-from headrace.coordination.queues.messages.message_reader import MessageReader
-from headrace.coordination.queues.messages.record_messages import HEADERS_BYTES_MAX, messages_in
-from headrace.coordination.queues.model.declarations import ExchangeFlags, Queue, QueueFlags
-from headrace.coordination.queues.model.exchanges import Destination, Exchange, ExchangeType
-from headrace.coordination.queues.model.routing import StoredRoute, no_headers
-from headrace.coordination.queues.model.virtual_host import VirtualHost
-from headrace.coordination.queues.permissions.access import Permission
-from headrace.coordination.queues.queue_settings import (
-    ExchangeTopic,
-    Published,
-    QueueSettings,
-    QueueType,
-)
-from headrace.coordination.queues.refusals import KAFKA_TOPIC
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import Offset
+from headrace.queues.model.declarations import ExchangeFlags, Queue, QueueFlags
+from headrace.queues.model.exchanges import Destination, Exchange, ExchangeType
+from headrace.queues.model.routing import StoredRoute, no_headers
+from headrace.queues.model.virtual_host import VirtualHost
+from headrace.queues.permissions.access import Permission
+from headrace.queues.queue_settings import ExchangeTopic, Published, QueueSettings, QueueType
+from headrace.queues.refusals import KAFKA_TOPIC
+from headrace.queues.stores.log.message_reader import MessageReader
+from headrace.queues.stores.log.record_messages import HEADERS_BYTES_MAX, messages_in
+from headrace.queues.stores.stream.durable_stream import TopicStream
 from headrace.record.batch import build, new_record
 from headrace.wire.amqp.frames import FRAME_BYTES_MIN
 from headrace.wire.amqp.properties import property_of

@@ -5,15 +5,15 @@ from random import Random
 
 import pytest
 
-from headrace.coordination.queues.engine import returned
-from headrace.coordination.queues.engine.returned import ReturnedPositions
+from headrace.queues.engine import requeued_positions
+from headrace.queues.engine.requeued_positions import ReturnedPositions
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_lowest_is_next_however_many_came_together(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(returned, "FEW", 4)
+    monkeypatch.setattr(requeued_positions, "FEW", 4)
     random = Random(seed)
     left = list(range(300))
     random.shuffle(left)

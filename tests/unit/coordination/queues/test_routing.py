@@ -2,9 +2,9 @@
 
 import pytest
 
-from headrace.coordination.queues.model import routing
-from headrace.coordination.queues.model.exchanges import Exchange, ExchangeType, Headers
-from headrace.coordination.queues.model.routing import no_headers
+from headrace.queues.model import routing
+from headrace.queues.model.exchanges import Exchange, ExchangeType, Headers
+from headrace.queues.model.routing import no_headers
 from headrace.wire.amqp.reply_codes import ChannelClosing
 from tests.support.virtual_hosts import (
     bind,

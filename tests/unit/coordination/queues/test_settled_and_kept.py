@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.coordination.queues.messages.message_reader import MessageReader
+from headrace.queues.stores.log.message_reader import MessageReader
 from headrace.testing.disk_crash import crash_states
 from tests.support.amqp_log import CONFIG, LogQueue
 from tests.support.log import NOW_MS, batch_of, values

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.coordination.queues.messages.settled_files import (
+from headrace.queues.stores.log.settled_files import (
     SETTLED_WRITE_SECONDS,
     SettledFiles,
     SettledFrame,

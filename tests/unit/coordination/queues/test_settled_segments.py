@@ -2,9 +2,9 @@
 
 import pytest
 
-from headrace.coordination.queues.messages.handed_out import BLOCK_POSITIONS, HandedOut
-from headrace.coordination.queues.messages.settled_runs import runs_of
 from headrace.model.nouns import Offset
+from headrace.queues.stores.log.settled_runs import runs_of
+from headrace.queues.stores.unacked_positions import BLOCK_POSITIONS, HandedOut
 from headrace.testing.disk_crash import crash_states
 from tests.support.amqp_log import LogQueue
 from tests.support.log import NOW_MS, Held, batch_of

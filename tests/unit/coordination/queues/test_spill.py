@@ -2,13 +2,10 @@
 
 import pytest
 
-from headrace.coordination.queues.engine.hosted_queue import Getter
-from headrace.coordination.queues.messages.spill import (
-    LOW_SHARE,
-    RETRY_SECONDS,
-)
-from headrace.coordination.queues.messages.spill_order import LOOK_QUEUES
-from headrace.coordination.queues.queue_settings import Overflow, Published
+from headrace.queues.engine.hosted_queue import Getter
+from headrace.queues.queue_settings import Overflow, Published
+from headrace.queues.stores.memory.spill import LOW_SHARE, RETRY_SECONDS
+from headrace.queues.stores.memory.spill_order import LOOK_QUEUES
 from tests.support.amqp_queues import settings
 from tests.support.amqp_spill import AT, EXTENT, LOW, MARK, ONE, SpillRoom, message_of, number_of
 

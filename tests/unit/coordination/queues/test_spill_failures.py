@@ -7,16 +7,12 @@ from itertools import pairwise
 
 import pytest
 
-from headrace.coordination.queues.engine.hosted_queue import Getter
-from headrace.coordination.queues.messages.extent import EXTENT_BYTES, OBJECT_BYTES
-from headrace.coordination.queues.messages.memory_messages import MemoryFull
-from headrace.coordination.queues.messages.spill import (
-    KEPT_SHARE,
-    RETRY_SECONDS,
-    SPILL_SHARE,
-)
-from headrace.coordination.queues.queue_settings import Published
 from headrace.model.errors import HeadraceError
+from headrace.queues.engine.hosted_queue import Getter
+from headrace.queues.queue_settings import Published
+from headrace.queues.stores.memory.memory_messages import MemoryFull
+from headrace.queues.stores.memory.spill import KEPT_SHARE, RETRY_SECONDS, SPILL_SHARE
+from headrace.queues.stores.memory.spill_extent import EXTENT_BYTES, OBJECT_BYTES
 from headrace.testing.disk import SimDisk
 from tests.support.amqp_queues import settings
 from tests.support.amqp_spill import DATA, EXTENT, MARK, ONE, SpillRoom, flipped, logged, message_of

@@ -5,11 +5,8 @@ import logging
 
 import pytest
 
-from headrace.coordination.queues.messages.extent import (
-    Content,
-    Extent,
-)
-from headrace.coordination.queues.messages.spill_files import SLACK_FILES
+from headrace.queues.stores.memory.spill_extent import Content, Extent
+from headrace.queues.stores.memory.spill_files import SLACK_FILES
 from tests.support.amqp_spill import DATA
 from tests.support.amqp_spill_files import FILE, Files, extent_of
 

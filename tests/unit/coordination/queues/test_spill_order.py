@@ -1,7 +1,7 @@
 """Whose messages are written first."""
 
-from headrace.coordination.queues.messages.extent import Extent
-from headrace.coordination.queues.messages.spill_order import SpillOrder
+from headrace.queues.stores.memory.spill_extent import Extent
+from headrace.queues.stores.memory.spill_order import SpillOrder
 
 
 class Sized:

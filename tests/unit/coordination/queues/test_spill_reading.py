@@ -2,12 +2,10 @@
 
 import pytest
 
-from headrace.coordination.queues.engine.hosted_queue import HostedQueue
-from headrace.coordination.queues.messages.extent import Extent
-from headrace.coordination.queues.messages.spill import (
-    KEPT_SHARE,
-)
-from headrace.coordination.queues.messages.spill_files import HaveContent
+from headrace.queues.engine.hosted_queue import HostedQueue
+from headrace.queues.stores.memory.spill import KEPT_SHARE
+from headrace.queues.stores.memory.spill_extent import Extent
+from headrace.queues.stores.memory.spill_files import HaveContent
 from tests.support.amqp_spill import MARK, ONE, SpillRoom, flipped, logged, number_of
 
 

@@ -1,10 +1,7 @@
 """What of queues in memory is written to disk, when, and what is not."""
 
-from headrace.coordination.queues.messages.extent import EXTENT_BYTES
-from headrace.coordination.queues.messages.spill import (
-    LOW_SHARE,
-    RETRY_SECONDS,
-)
+from headrace.queues.stores.memory.spill import LOW_SHARE, RETRY_SECONDS
+from headrace.queues.stores.memory.spill_extent import EXTENT_BYTES
 from tests.support.amqp_spill import AT, MARK, ONE, SpillRoom
 
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.queues.model.stored_model import (
+from headrace.model.errors import Malformed
+from headrace.queues.model.stored_model import (
     BindingRecord,
     ExchangeRecord,
     QueueRecord,
@@ -14,8 +15,7 @@ from headrace.coordination.queues.model.stored_model import (
     restore,
     to_store,
 )
-from headrace.coordination.queues.model.virtual_host import VirtualHost
-from headrace.model.errors import Malformed
+from headrace.queues.model.virtual_host import VirtualHost
 from tests.support.virtual_hosts import bind, exchange, queue, to_exchange, to_queue, virtual_host
 
 

@@ -6,18 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.coordination.queues.model.stored_model import (
+from headrace.model.errors import Malformed
+from headrace.queues.model.stored_model import (
     BindingRecord,
     ExchangeRecord,
     QueueRecord,
     Record,
 )
-from headrace.coordination.queues.model.stored_records import (
-    decode_record,
-    encode_record,
-    record_name,
-)
-from headrace.model.errors import Malformed
+from headrace.queues.model.stored_records import decode_record, encode_record, record_name
 from headrace.wire.amqp.field_table import FieldTable, Int8, Long, encode_table
 
 NAMES = st.binary(max_size=20).map(lambda name: name.decode("utf-8", "surrogateescape"))

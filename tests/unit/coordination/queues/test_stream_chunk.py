@@ -2,9 +2,9 @@
 
 import pytest
 
-from headrace.coordination.queues.messages.message_run import MESSAGE_BYTES
-from headrace.coordination.queues.messages.message_window import WindowsBytes
-from headrace.coordination.queues.messages.stream_chunk import (
+from headrace.queues.stores.log.message_window import WindowsBytes
+from headrace.queues.stores.memory.message_run import MESSAGE_BYTES
+from headrace.queues.stores.stream.stream_chunk import (
     CHUNK_BYTES,
     Chunk,
     ChunkCache,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.queues.queue_settings import Published, StreamOffset, StreamStart
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.queues.queue_settings import Published, StreamOffset, StreamStart
 from tests.support.amqp_log import PLACE, message
 from tests.support.amqp_streams import FIRST, LAST, Stream, cold, filled, offset
 from tests.support.log import NOW_MS, batch_of

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.queues.engine import stream_queue
-from headrace.coordination.queues.messages import stream_log
-from headrace.coordination.queues.messages.stream_chunk import Chunk
-from headrace.coordination.queues.messages.stream_reader import StreamReader
-from headrace.coordination.queues.queue_settings import StreamOffset, StreamStart
+from headrace.queues.engine import stream_queue
+from headrace.queues.queue_settings import StreamOffset, StreamStart
+from headrace.queues.stores.stream import stream_log
+from headrace.queues.stores.stream.stream_chunk import Chunk
+from headrace.queues.stores.stream.stream_reader import StreamReader
 from tests.support.amqp_log import message
 from tests.support.amqp_streams import FIRST, LAST, Stream, cold, filled, offset
 from tests.support.log import NOW_MS

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.coordination.queues.engine import stream_queue
-from headrace.coordination.queues.engine.unacked import ChannelUnacked
-from headrace.coordination.queues.messages import stream_log
-from headrace.coordination.queues.queue_settings import StreamOffset, StreamStart
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.queues.engine import stream_queue
+from headrace.queues.engine.unacked import ChannelUnacked
+from headrace.queues.queue_settings import StreamOffset, StreamStart
+from headrace.queues.stores.stream import stream_log
 from headrace.record.batch import Codec
 from headrace.wire.amqp.properties import Properties
 from headrace.wire.amqp.reply_codes import AmqpError
@@ -233,7 +233,7 @@ def test_a_filter_chooses_by_the_messages_value() -> None:
 
 
 def test_a_filter_that_matches_far_on_is_reached_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.coordination.queues.messages.message_reader.READ_BYTES", 500)
+    monkeypatch.setattr("headrace.queues.stores.log.message_reader.READ_BYTES", 500)
     here = Stream()
     for number in range(100):
         here.publish(f"{number:0100}")
@@ -264,7 +264,7 @@ def test_readers_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_readers_all_over_a_long_stream_are_served_without_room_to_keep_anything(
     monkeypatch: pytest.MonkeyPatch, cold: bool
 ) -> None:
-    monkeypatch.setattr("headrace.coordination.queues.messages.message_reader.READ_BYTES", 1000)
+    monkeypatch.setattr("headrace.queues.stores.log.message_reader.READ_BYTES", 1000)
     here = Stream()
     bodies = [f"{number:0200}" for number in range(200)]
     for at in range(0, 200, 5):

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.coordination.queues.messages.nothing_settled import NothingSettled
 from headrace.log.retention import apply_retention
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.queues.stores.stream.nothing_settled import NothingSettled
 from headrace.wire.amqp.properties import Properties
 from tests.support.amqp_streams import FIRST, Stream, offset
 from tests.support.log import NOW_MS

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.queues.engine import targets
-from headrace.coordination.queues.engine.hosted_queue import stores_in_memory
-from headrace.coordination.queues.engine.targets import Target, Targets
-from headrace.coordination.queues.engine.virtual_hosts import VirtualHosts
-from headrace.coordination.queues.message_store import StoredDone
-from headrace.coordination.queues.messages.memory_use import MemoryUse
-from headrace.coordination.queues.model.exchange_topic import target_name
-from headrace.coordination.queues.queue_settings import ExchangeTopic, Published
+from headrace.queues.engine import targets
+from headrace.queues.engine.hosted_queue import stores_in_memory
+from headrace.queues.engine.targets import Target, Targets
+from headrace.queues.engine.virtual_hosts import VirtualHosts
+from headrace.queues.message_store import StoredDone
+from headrace.queues.model.exchange_topic import target_name
+from headrace.queues.queue_settings import ExchangeTopic, Published
+from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.testing.clock import SimClock
 from headrace.wire.amqp.content import Message
 from tests.support.amqp_queues import message_of

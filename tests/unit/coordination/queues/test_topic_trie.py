@@ -4,7 +4,7 @@ from time import process_time
 
 import pytest
 
-from headrace.coordination.queues.model.topic_trie import TopicTrie
+from headrace.queues.model.topic_trie import TopicTrie
 
 
 def matched(key: str, *patterns: str) -> set[str]:

@@ -6,13 +6,13 @@ from itertools import pairwise
 import pytest
 
 from headrace.broker.partition import Partition
-from headrace.coordination.queues.messages import topic_records, topic_writer
-from headrace.coordination.queues.messages.record_messages import messages_in
-from headrace.coordination.queues.messages.topic_records import KEPT_BYTES_MAX, TopicRecords
-from headrace.coordination.queues.messages.topic_writer import TopicWriter
 from headrace.log.log import ReadResult
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError, Malformed
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
+from headrace.queues.stores.log.record_messages import messages_in
+from headrace.queues.stores.topic import topic_records, topic_writer
+from headrace.queues.stores.topic.topic_records import KEPT_BYTES_MAX, TopicRecords
+from headrace.queues.stores.topic.topic_writer import TopicWriter
 from headrace.record.batch import Record, iterate, records
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.field_table import ByteArray, Decimal, Timestamp

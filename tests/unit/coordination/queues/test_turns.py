@@ -4,18 +4,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from headrace.coordination.queues.engine import delivery_turns
-from headrace.coordination.queues.engine.consumers import Consumer
-from headrace.coordination.queues.engine.deliveries import Delivery
-from headrace.coordination.queues.engine.hosted_queue import HostedQueue, stores_in_memory
-from headrace.coordination.queues.engine.unacked import ChannelUnacked
-from headrace.coordination.queues.engine.virtual_hosts import VirtualHosts
-from headrace.coordination.queues.message_store import MessageStore, TopicStore
-from headrace.coordination.queues.messages.memory_messages import MemoryMessages
-from headrace.coordination.queues.messages.memory_use import MemoryUse
-from headrace.coordination.queues.model.declarations import Queue, QueueFlags
-from headrace.coordination.queues.model.durability import Durability, NothingKept
-from headrace.coordination.queues.queue_settings import Published
+from headrace.queues.engine import delivery_turns
+from headrace.queues.engine.consumers import Consumer
+from headrace.queues.engine.deliveries import Delivery
+from headrace.queues.engine.hosted_queue import HostedQueue, stores_in_memory
+from headrace.queues.engine.unacked import ChannelUnacked
+from headrace.queues.engine.virtual_hosts import VirtualHosts
+from headrace.queues.message_store import MessageStore, TopicStore
+from headrace.queues.model.declarations import Queue, QueueFlags
+from headrace.queues.model.durability import Durability, NothingKept
+from headrace.queues.queue_settings import Published
+from headrace.queues.stores.memory.memory_messages import MemoryMessages
+from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.testing.clock import SimClock
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header

@@ -7,7 +7,6 @@ from headrace.coordination.groups.consumer import (
     find_members,
     find_or_create,
     leaving,
-    regex,
     subscriptions,
     target_assignment,
     validate,
@@ -26,6 +25,7 @@ from headrace.coordination.groups.consumer.model import (
 from headrace.coordination.groups.context import ShardContext
 from headrace.coordination.groups.modern.group_change import Turn
 from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer, answer, interval_ms
+from headrace.model import regex
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.callbacks import Done
 

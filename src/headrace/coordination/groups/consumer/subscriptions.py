@@ -1,7 +1,6 @@
 """What members subscribe to, and when that makes the group's epoch grow."""
 
 from headrace.broker.metadata_image import MetadataImage
-from headrace.coordination.groups.consumer import regex
 from headrace.coordination.groups.consumer.group import ConsumerGroup
 from headrace.coordination.groups.consumer.messages import HeartbeatRequest, Permissions
 from headrace.coordination.groups.consumer.model import (
@@ -16,6 +15,7 @@ from headrace.coordination.groups.context import ShardContext
 from headrace.coordination.groups.modern import epochs
 from headrace.coordination.groups.modern.group import INITIAL_EPOCH
 from headrace.coordination.groups.modern.group_change import Turn
+from headrace.model import regex
 from headrace.model.errors import ApiError, ErrorCode
 
 REGEX_REFRESH_SECONDS_MIN = 1.0

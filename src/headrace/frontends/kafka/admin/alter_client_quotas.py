@@ -8,7 +8,7 @@ v1 flexible
 """
 
 from headrace.cluster.settings.quota_settings import Alteration, QuotaChange
-from headrace.frontends.kafka.connection.authorisation import ALTER_CLUSTER_CONFIGS, refusal
+from headrace.frontends.kafka.authentication.authorisation import ALTER_CLUSTER_CONFIGS, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, error_fields, maker
 

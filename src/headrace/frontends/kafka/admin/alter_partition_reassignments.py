@@ -10,7 +10,7 @@ v1 allow replication factor change (KIP-860)
 import asyncio
 from typing import TYPE_CHECKING
 
-from headrace.frontends.kafka.connection.authorisation import ALTER_CLUSTER, refusal
+from headrace.frontends.kafka.authentication.authorisation import ALTER_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
     Entity,

@@ -8,7 +8,7 @@ v2 flexible
 
 import logging
 
-from headrace.frontends.kafka.connection.authorisation import ALTER_CLUSTER, refusal
+from headrace.frontends.kafka.authentication.authorisation import ALTER_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.model.errors import ApiError, ErrorCode

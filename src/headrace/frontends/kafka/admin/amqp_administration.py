@@ -5,7 +5,7 @@ asks DESCRIBE of the cluster, what is changed ALTER; the audit log has a line fo
 Kafka's APIs (`connection/changes.py`).
 """
 
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     ALTER_CLUSTER,
     DESCRIBE_CLUSTER,
     require,

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from headrace.config.descriptions import Alteration, AlterOperation, Change
 from headrace.frontends.kafka.admin.queue_topics import check_no_queue_topic
-from headrace.frontends.kafka.connection.authorisation import Ask, require
+from headrace.frontends.kafka.authentication.authorisation import Ask, require
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, error_fields, maker
 from headrace.model.errors import ApiError, ErrorCode

@@ -11,7 +11,7 @@ from headrace.cluster.controller_port import Spend
 from headrace.cluster.topics.creation import duplicates
 from headrace.frontends.kafka.admin.controller_check import not_controller
 from headrace.frontends.kafka.admin.queue_topics import check_no_queue_topic
-from headrace.frontends.kafka.connection.authorisation import ALTER_TOPIC, require
+from headrace.frontends.kafka.authentication.authorisation import ALTER_TOPIC, require
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.mutation_quota import mutations, throttled
 from headrace.frontends.kafka.connection.response_entities import (

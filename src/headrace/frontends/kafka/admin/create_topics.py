@@ -21,7 +21,7 @@ from headrace.cluster.topics.creation import NewTopic, duplicates
 from headrace.config.descriptions import ConfigEntry
 from headrace.frontends.kafka.admin.controller_check import not_controller
 from headrace.frontends.kafka.admin.queue_topics import check_no_queue_topic
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     CREATE_CLUSTER,
     CREATE_TOPIC,
     DESCRIBE_TOPIC_CONFIGS,

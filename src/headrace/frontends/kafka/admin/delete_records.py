@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from headrace.broker.partition import TO_HIGH_WATERMARK
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     DELETE_TOPIC,
     authorization_failed,
     refused,

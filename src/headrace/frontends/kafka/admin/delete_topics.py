@@ -14,7 +14,7 @@ from uuid import UUID
 from headrace.cluster.controller_port import Spend
 from headrace.cluster.topics.creation import duplicates
 from headrace.frontends.kafka.admin.controller_check import not_controller
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     DELETE_CLUSTER,
     DELETE_TOPIC,
     DESCRIBE_TOPIC,

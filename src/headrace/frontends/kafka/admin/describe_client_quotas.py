@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 from headrace.cluster.settings.quota_settings import entity_names
-from headrace.frontends.kafka.connection.authorisation import DESCRIBE_CLUSTER_CONFIGS, require
+from headrace.frontends.kafka.authentication.authorisation import (
+    DESCRIBE_CLUSTER_CONFIGS,
+    require,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, error_fields, maker
 from headrace.model.errors import ApiError, ErrorCode

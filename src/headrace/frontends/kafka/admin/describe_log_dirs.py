@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 
 from headrace.broker.broker import Broker
-from headrace.frontends.kafka.connection.authorisation import DESCRIBE_CLUSTER, refusal
+from headrace.frontends.kafka.authentication.authorisation import DESCRIBE_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
 from headrace.log.directory.log_directory import LogDirectory

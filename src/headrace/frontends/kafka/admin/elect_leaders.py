@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from itertools import groupby
 
 from headrace.cluster.decisions.events import ElectionType
-from headrace.frontends.kafka.connection.authorisation import ALTER_CLUSTER, refusal
+from headrace.frontends.kafka.authentication.authorisation import ALTER_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
     Entity,

@@ -8,7 +8,10 @@ v1 resource types
 from collections.abc import Iterable
 
 from headrace.frontends.kafka.admin.config_resources import ResourceType
-from headrace.frontends.kafka.connection.authorisation import DESCRIBE_CLUSTER_CONFIGS, refusal
+from headrace.frontends.kafka.authentication.authorisation import (
+    DESCRIBE_CLUSTER_CONFIGS,
+    refusal,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.model.errors import ErrorCode

@@ -7,7 +7,7 @@ do not exist, are not named.
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from headrace.frontends.kafka.connection.authorisation import DESCRIBE_CLUSTER, refusal
+from headrace.frontends.kafka.authentication.authorisation import DESCRIBE_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, error_fields, maker
 from headrace.model.errors import ApiError

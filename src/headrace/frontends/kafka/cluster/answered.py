@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from headrace.cluster.peers.peer_call import Fields
-from headrace.frontends.kafka.connection.between_brokers import from_broker
+from headrace.frontends.kafka.authentication.between_brokers import from_broker
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId

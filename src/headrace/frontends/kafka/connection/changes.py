@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from headrace.config.client_settings import HIDDEN
 from headrace.config.definitions import TOPIC, broker_definition
 from headrace.config.keys.entities import CLIENT_METRICS, GROUP
-from headrace.frontends.kafka.connection.authorisation import CLUSTER_ACTION, permits
+from headrace.frontends.kafka.authentication.authorisation import CLUSTER_ACTION, permits
 from headrace.model.errors import ErrorCode
 from headrace.wire.kafka.api import ApiKey
 

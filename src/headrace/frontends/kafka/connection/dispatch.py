@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.config.listeners import AMQP_PORTS
 from headrace.config.sasl import SaslListener
-from headrace.frontends.kafka.connection import api_versions, authentication_stage, cold_calls
+from headrace.frontends.kafka.authentication import authentication_stage
+from headrace.frontends.kafka.authentication.between_brokers import listeners_for_brokers
+from headrace.frontends.kafka.authentication.stage import Stage
+from headrace.frontends.kafka.connection import api_versions, cold_calls
 from headrace.frontends.kafka.connection.api import Api
-from headrace.frontends.kafka.connection.between_brokers import listeners_for_brokers
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.hot_state import Shared
 from headrace.frontends.kafka.connection.registry import AMQP_APIS, PEER_APIS
 from headrace.frontends.kafka.connection.route import Route, pack_plain, pack_tagged
-from headrace.frontends.kafka.connection.stage import Stage
 from headrace.frontends.kafka.connection.throttle import Throttle
 from headrace.frontends.kafka.connection.throttled_answers import told
 from headrace.frontends.kafka.groups.offset_commit_run import OffsetCommitRuns
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from headrace.cluster.controller_port import ControllerPort
     from headrace.cluster.peers.peer_port import PeerPort
     from headrace.coordination.coordinators import Coordinators
-    from headrace.frontends.kafka.connection.authentication import Authentication
+    from headrace.frontends.kafka.authentication.authentication import Authentication
     from headrace.net.connection import Connection
 
 _HEAD_BYTES = 10
@@ -107,7 +108,7 @@ class Dispatcher:
 
     def authentication(self, session: "KafkaSession", who: Identity) -> "Authentication":
         """Return how a new connection authenticates; imported with the first one that must."""
-        from headrace.frontends.kafka.connection.authentication import Authentication
+        from headrace.frontends.kafka.authentication.authentication import Authentication
 
         accepts = self.broker.config.sasl.get(who.listener, SaslListener(()))
         return Authentication(session, self.broker, accepts, who)

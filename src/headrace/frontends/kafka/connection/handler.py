@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.controller_port import ControllerPort
     from headrace.coordination.coordinators import Coordinators
+    from headrace.frontends.kafka.authentication.authentication import Authentication
     from headrace.frontends.kafka.connection.api import Api
-    from headrace.frontends.kafka.connection.authentication import Authentication
     from headrace.frontends.kafka.connection.hot_state import Shared
     from headrace.frontends.kafka.connection.throttle import Throttle
     from headrace.frontends.kafka.groups.offset_commit_run import OffsetCommitRuns

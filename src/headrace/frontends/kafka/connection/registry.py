@@ -165,10 +165,10 @@ APIS: tuple[Api, ...] = (
     Api(ApiKey.LIST_TRANSACTIONS, "transactions", 0, 2, proof=
         "tests/unit/frontends/test_transaction_life.py"
         "::test_transactions_are_described_and_listed"),
-    Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, "admin", 0, 0, proof=
+    Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, "telemetry", 0, 0, proof=
         "tests/unit/frontends/test_client_telemetry.py"
         "::test_a_client_is_asked_for_what_matches_it"),
-    Api(ApiKey.PUSH_TELEMETRY, "admin", 0, 0, proof=
+    Api(ApiKey.PUSH_TELEMETRY, "telemetry", 0, 0, proof=
         "tests/unit/frontends/test_client_telemetry.py"
         "::test_what_is_pushed_becomes_series"),
     Api(ApiKey.LIST_CONFIG_RESOURCES, "admin", 0, 1, proof=

@@ -11,7 +11,7 @@ v4 isolation · v5 log start offset · v7 sessions · v9 leader epoch · v12 fle
 v13 topic ids · v15 replica state
 """
 
-from headrace.frontends.kafka.connection.between_brokers import may_be_replica
+from headrace.frontends.kafka.authentication.between_brokers import may_be_replica
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.frontends.kafka.fetch.fetch_in_hand import FetchInHand
 from headrace.frontends.kafka.fetch.fetch_sessions import (

@@ -14,8 +14,8 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.frontends.kafka.connection.authorisation import DESCRIBE_TOPIC, require
-from headrace.frontends.kafka.connection.between_brokers import may_be_replica
+from headrace.frontends.kafka.authentication.authorisation import DESCRIBE_TOPIC, require
+from headrace.frontends.kafka.authentication.between_brokers import may_be_replica
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import LeaderEpoch

@@ -8,7 +8,7 @@
 
 from typing import Any
 
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     CLUSTER_ACTION,
     DESCRIBE_TOPIC,
     permits,

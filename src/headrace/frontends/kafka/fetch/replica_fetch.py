@@ -13,8 +13,8 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.broker import replica_reads
-from headrace.broker.in_sync_replicas import ReplicaFetch
+from headrace.broker.replica import replica_reads
+from headrace.broker.replica.in_sync_replicas import ReplicaFetch
 from headrace.frontends.kafka.fetch.fetch_in_hand import LOOK_AGAIN, FetchInHand
 from headrace.frontends.kafka.fetch.fetch_sessions import TOPIC_IDS_FROM
 from headrace.frontends.kafka.fetch.wanted_by_follower import WantedByFollower
@@ -30,8 +30,8 @@ from headrace.wire.kafka.hot.fetch_response import (
 )
 
 if TYPE_CHECKING:
-    from headrace.broker.leader_term import LeaderTerm
     from headrace.broker.partition import Partition
+    from headrace.broker.replica.leader_term import LeaderTerm
     from headrace.frontends.kafka.connection.handler import Answer
     from headrace.frontends.kafka.fetch.wanted_partitions import Key, WantedPartition
     from headrace.observe.metrics import TopicTraffic

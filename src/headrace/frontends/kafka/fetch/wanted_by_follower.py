@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from headrace.frontends.kafka.fetch.wanted_partitions import WantedPartition, WantedPartitions
 
 if TYPE_CHECKING:
-    from headrace.broker.leader_term import LeaderTerm
     from headrace.broker.partition import Partition
+    from headrace.broker.replica.leader_term import LeaderTerm
     from headrace.model.nouns import BrokerId
     from headrace.wire.kafka.hot.fetch import FetchPartition
 

@@ -12,7 +12,7 @@ from headrace.coordination.groups.consumer.messages import (
     DescribedConsumerGroup,
     DescribedTopic,
 )
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     DESCRIBE_GROUP,
     DESCRIBE_TOPIC,
     authorization_failed,

@@ -13,7 +13,7 @@ from headrace.coordination.groups.assignors.spec import Partitions
 from headrace.coordination.groups.consumer.messages import HeartbeatRequest, Permissions
 from headrace.coordination.groups.consumer.model import LEAVE_EPOCH, OwnedPartitions
 from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     DESCRIBE_TOPIC,
     READ_GROUP,
     permits,

@@ -6,7 +6,7 @@ v2 flexible
 
 from functools import partial
 
-from headrace.frontends.kafka.connection.authorisation import DELETE_GROUP, refused
+from headrace.frontends.kafka.authentication.authorisation import DELETE_GROUP, refused
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.model.errors import ErrorCode

@@ -5,7 +5,11 @@ v1 throttle · v3 authorized operations · v4 static members · v5 flexible · v
 """
 
 from headrace.coordination.groups.messages import DescribedGroup
-from headrace.frontends.kafka.connection.authorisation import DESCRIBE_GROUP, operations, permits
+from headrace.frontends.kafka.authentication.authorisation import (
+    DESCRIBE_GROUP,
+    operations,
+    permits,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
 from headrace.model.errors import ErrorCode

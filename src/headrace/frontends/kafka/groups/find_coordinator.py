@@ -9,7 +9,7 @@ v1 key types · v3 flexible · v4 several keys · v5 TRANSACTION_ABORTABLE · v6
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     CLUSTER_ACTION,
     DESCRIBE_GROUP,
     DESCRIBE_TRANSACTION,

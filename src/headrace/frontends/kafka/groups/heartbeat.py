@@ -4,7 +4,7 @@
 v1 throttle · v3 static members · v4 flexible
 """
 
-from headrace.frontends.kafka.connection.authorisation import READ_GROUP, permits
+from headrace.frontends.kafka.authentication.authorisation import READ_GROUP, permits
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.groups import member_owners
 from headrace.model.errors import ErrorCode

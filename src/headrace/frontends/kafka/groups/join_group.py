@@ -9,7 +9,7 @@ v7 protocol type, nullable protocol name · v8 reasons (KIP-800) · v9 skip assi
 from datetime import timedelta
 
 from headrace.coordination.groups.messages import JoinAnswer, JoinRequest
-from headrace.frontends.kafka.connection.authorisation import READ_GROUP, permits
+from headrace.frontends.kafka.authentication.authorisation import READ_GROUP, permits
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.frontends.kafka.groups import member_owners

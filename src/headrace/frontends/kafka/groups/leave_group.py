@@ -4,7 +4,7 @@ v1 throttle · v3 several members, by instance id too (KIP-345) · v4 flexible �
 """
 
 from headrace.coordination.groups.messages import Leaver, Left
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     DELETE_GROUP,
     READ_GROUP,
     permits,

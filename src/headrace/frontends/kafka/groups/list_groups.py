@@ -5,7 +5,7 @@ v1 throttle · v3 flexible · v4 states, and a filter for them · v5 types, and 
 
 from headrace.coordination.groups.messages import ListedGroup
 from headrace.coordination.share.share_service import PROTOCOL
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     DESCRIBE_CLUSTER,
     DESCRIBE_GROUP,
     permits,

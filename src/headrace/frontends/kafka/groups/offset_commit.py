@@ -11,7 +11,11 @@ from functools import partial
 
 from headrace.broker.metadata_image import MetadataImage, TopicInfo
 from headrace.coordination.groups.messages import CommitRequest, OffsetToCommit
-from headrace.frontends.kafka.connection.authorisation import READ_GROUP, READ_TOPIC, permits
+from headrace.frontends.kafka.authentication.authorisation import (
+    READ_GROUP,
+    READ_TOPIC,
+    permits,
+)
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.frontends.kafka.groups import member_owners
 from headrace.frontends.kafka.groups.offset_commit_pattern import encode_answer, pattern_of

@@ -5,7 +5,7 @@
   GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP (members that are no consumers), INVALID_GROUP_ID.
 """
 
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     DELETE_GROUP,
     READ_TOPIC,
     refusal,

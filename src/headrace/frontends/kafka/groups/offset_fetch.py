@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from headrace.coordination.groups.committed_offsets import Committed, OffsetStore
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     DESCRIBE_GROUP,
     DESCRIBE_TOPIC,
     refused,

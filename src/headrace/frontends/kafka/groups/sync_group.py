@@ -7,7 +7,7 @@ v1 throttle · v3 static members · v4 flexible · v5 protocol type and name (KI
 from functools import partial
 
 from headrace.coordination.groups.messages import SyncAnswer, SyncRequest
-from headrace.frontends.kafka.connection.authorisation import READ_GROUP, permits
+from headrace.frontends.kafka.authentication.authorisation import READ_GROUP, permits
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.frontends.kafka.groups import member_owners

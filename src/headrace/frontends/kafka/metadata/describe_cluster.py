@@ -4,7 +4,7 @@ v1 endpoint type (ours are brokers; there are no controllers to connect to) · v
 which there are none of: a broker without a session is not in the picture.
 """
 
-from headrace.frontends.kafka.connection.authorisation import operations_of_cluster
+from headrace.frontends.kafka.authentication.authorisation import operations_of_cluster
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import OPERATIONS_UNKNOWN, Entity, maker
 from headrace.model.errors import ErrorCode

@@ -11,7 +11,11 @@ from collections.abc import Container, Iterable
 from uuid import UUID
 
 from headrace.broker.metadata_image import PartitionInfo, TopicInfo, offline_replicas
-from headrace.frontends.kafka.connection.authorisation import DESCRIBE_TOPIC, operations, refused
+from headrace.frontends.kafka.authentication.authorisation import (
+    DESCRIBE_TOPIC,
+    operations,
+    refused,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
     NO_UUID,

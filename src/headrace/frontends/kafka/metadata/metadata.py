@@ -21,7 +21,7 @@ from headrace.broker.metadata_image import (
     TopicInfo,
     offline_replicas,
 )
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     CREATE_CLUSTER,
     CREATE_TOPIC,
     DESCRIBE_TOPIC,

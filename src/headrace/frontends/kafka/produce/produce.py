@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.frontends.kafka.connection.authorisation import authorization_failed
+from headrace.frontends.kafka.authentication.authorisation import authorization_failed
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.frontends.kafka.produce import (
     record_validation,

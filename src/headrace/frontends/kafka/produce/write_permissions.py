@@ -6,7 +6,7 @@ comes without a transactional id is refused, whoever sends it.
 
 from typing import TYPE_CHECKING
 
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     WRITE_TOPIC,
     WRITE_TRANSACTION,
     authorization_failed,

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from headrace.cluster.settings.user_settings import Deletion, Upsertion
-from headrace.frontends.kafka.connection.authorisation import ALTER_CLUSTER, refusal
+from headrace.frontends.kafka.authentication.authorisation import ALTER_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, error_fields, maker
 

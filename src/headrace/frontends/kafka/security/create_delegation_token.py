@@ -3,7 +3,7 @@
 v2 flexible · v3 the owner may be another than who asks (KIP-373)
 """
 
-from headrace.frontends.kafka.connection.authorisation import CREATE_TOKENS, require
+from headrace.frontends.kafka.authentication.authorisation import CREATE_TOKENS, require
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.frontends.kafka.security.token_requests import (
@@ -15,8 +15,8 @@ from headrace.frontends.kafka.security.token_requests import (
     tokens_of,
 )
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.security.delegation_tokens import check_principals
 from headrace.security.identity import Principal
+from headrace.security.sasl.delegation_tokens import check_principals
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:

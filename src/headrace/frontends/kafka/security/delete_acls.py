@@ -5,7 +5,7 @@ Without an authorizer SECURITY_DISABLED.
 
 from collections.abc import Sequence
 
-from headrace.frontends.kafka.connection.authorisation import ALTER_CLUSTER, refusal
+from headrace.frontends.kafka.authentication.authorisation import ALTER_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
     Entity,

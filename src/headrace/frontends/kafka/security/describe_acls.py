@@ -5,7 +5,7 @@ Without an authorizer SECURITY_DISABLED.
 
 from itertools import groupby
 
-from headrace.frontends.kafka.connection.authorisation import DESCRIBE_CLUSTER, require
+from headrace.frontends.kafka.authentication.authorisation import DESCRIBE_CLUSTER, require
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, error_fields, maker
 from headrace.frontends.kafka.security.acl_entities import entry_fields, filter_of, resource_fields

@@ -3,7 +3,7 @@
 v2 flexible · v3 tells who had a token made (KIP-373)
 """
 
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     DESCRIBE_TOKEN,
     DESCRIBE_TOKENS,
     permits,
@@ -12,8 +12,8 @@ from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
 from headrace.frontends.kafka.security.token_requests import check_may_ask, tokens_of
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.security.delegation_tokens import DelegationToken
 from headrace.security.identity import Principal
+from headrace.security.sasl.delegation_tokens import DelegationToken
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:

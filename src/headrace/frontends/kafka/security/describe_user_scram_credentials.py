@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from headrace.frontends.kafka.connection.authorisation import DESCRIBE_CLUSTER, refusal
+from headrace.frontends.kafka.authentication.authorisation import DESCRIBE_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
     Entity,
@@ -11,8 +11,8 @@ from headrace.frontends.kafka.connection.response_entities import (
     maker,
 )
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.security.scram import NUMBERS
-from headrace.security.users import Users
+from headrace.security.sasl.scram import NUMBERS
+from headrace.security.sasl.users import Users
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:

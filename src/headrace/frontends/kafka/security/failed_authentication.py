@@ -7,7 +7,7 @@ from headrace.net.pending import Pending
 from headrace.wire.kafka import kio_codec
 
 if TYPE_CHECKING:
-    from headrace.frontends.kafka.connection.authentication import Authentication
+    from headrace.frontends.kafka.authentication.authentication import Authentication
 
 
 def or_later(authentication: "Authentication | None", answer: Entity) -> Entity | Pending:

@@ -10,7 +10,7 @@ from headrace.security.identity import ANONYMOUS
 
 if TYPE_CHECKING:
     from headrace.cluster.controller_port import TokenSettingsPort
-    from headrace.security.delegation_tokens import DelegationToken
+    from headrace.security.sasl.delegation_tokens import DelegationToken
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 NO_TIME = _EPOCH

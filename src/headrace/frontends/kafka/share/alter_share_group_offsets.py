@@ -7,7 +7,7 @@
 from functools import partial
 
 from headrace.coordination.groups.share.admin_offsets import TopicOutcome
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     READ_GROUP,
     READ_TOPIC,
     refused,

@@ -6,7 +6,7 @@
 from functools import partial
 
 from headrace.coordination.groups.share.admin_offsets import TopicOutcome
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     DELETE_GROUP,
     READ_TOPIC,
     authorization_failed,

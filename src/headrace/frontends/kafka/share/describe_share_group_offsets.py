@@ -8,7 +8,7 @@ v1 lag (KIP-1226)
 from functools import partial
 
 from headrace.coordination.groups.share.describe_offsets import OffsetSeen, TopicSeen
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     DESCRIBE_GROUP,
     DESCRIBE_TOPIC,
     refused,

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.coordination.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, TopicPart
-from headrace.frontends.kafka.connection.authorisation import READ_GROUP, require
+from headrace.frontends.kafka.authentication.authorisation import READ_GROUP, require
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.frontends.kafka.groups import member_owners
 from headrace.frontends.kafka.share.share_answers import reading_check, session_key, settle

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.coordination.share.acknowledgements import acks_of
 from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.sessions import SessionKey, TopicPart
-from headrace.frontends.kafka.connection.authorisation import READ_TOPIC, require
+from headrace.frontends.kafka.authentication.authorisation import READ_TOPIC, require
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.callbacks import Done, gather
 from headrace.wire.kafka.hot.share_common import AskedTopic

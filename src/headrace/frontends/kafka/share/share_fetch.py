@@ -21,7 +21,7 @@ from headrace.coordination.share.sessions import (
     ShareSession,
     TopicPart,
 )
-from headrace.frontends.kafka.connection.authorisation import READ_GROUP, require
+from headrace.frontends.kafka.authentication.authorisation import READ_GROUP, require
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.frontends.kafka.groups import member_owners
 from headrace.frontends.kafka.share.share_answers import reading_check, session_key, settle

@@ -2,7 +2,7 @@
 
 from headrace.coordination.groups.share.model import ShareMember, by_topic
 from headrace.coordination.share.share_service import DescribedShareGroup
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     DESCRIBE_GROUP,
     DESCRIBE_TOPIC,
     authorization_failed,

@@ -10,7 +10,11 @@ from functools import partial
 from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
 from headrace.coordination.groups.share.heartbeat import Heartbeat
 from headrace.coordination.groups.share.model import JOIN_EPOCH, Assigned, by_topic
-from headrace.frontends.kafka.connection.authorisation import DESCRIBE_TOPIC, READ_GROUP, refusal
+from headrace.frontends.kafka.authentication.authorisation import (
+    DESCRIBE_TOPIC,
+    READ_GROUP,
+    refusal,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
     Entity,

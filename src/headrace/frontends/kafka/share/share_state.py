@@ -13,8 +13,11 @@ from headrace.cluster.other_brokers.share_state_calls import NO_ID, id_of
 from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.questions import Answer as StateAnswer
 from headrace.coordination.share.questions import Question, put
-from headrace.frontends.kafka.connection.authorisation import CLUSTER_ACTION, authorization_failed
-from headrace.frontends.kafka.connection.between_brokers import from_broker
+from headrace.frontends.kafka.authentication.authorisation import (
+    CLUSTER_ACTION,
+    authorization_failed,
+)
+from headrace.frontends.kafka.authentication.between_brokers import from_broker
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
 from headrace.model.errors import ApiError, ErrorCode

@@ -5,7 +5,11 @@ v2 PRODUCER_FENCED · v3 flexible · v4 TRANSACTION_ABORTABLE
 """
 
 from headrace.coordination.transactions.producers import TV0
-from headrace.frontends.kafka.connection.authorisation import READ_GROUP, WRITE_TRANSACTION, refusal
+from headrace.frontends.kafka.authentication.authorisation import (
+    READ_GROUP,
+    WRITE_TRANSACTION,
+    refusal,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.frontends.kafka.transactions.transactional import code_for, producer_of, resolve

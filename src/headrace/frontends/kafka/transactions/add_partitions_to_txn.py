@@ -15,13 +15,13 @@ from functools import partial
 from typing import Any
 
 from headrace.coordination.transactions.producers import TV0, TV2, ProducerEpoch
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     WRITE_TOPIC,
     WRITE_TRANSACTION,
     permits,
     refused,
 )
-from headrace.frontends.kafka.connection.between_brokers import require_broker
+from headrace.frontends.kafka.authentication.between_brokers import require_broker
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
 from headrace.frontends.kafka.transactions.transactional import (

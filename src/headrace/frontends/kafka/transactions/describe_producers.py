@@ -1,6 +1,6 @@
 """DescribeProducers (key 61, v0): who writes to a partition, with what open (KIP-664)."""
 
-from headrace.frontends.kafka.connection.authorisation import READ_TOPIC, require
+from headrace.frontends.kafka.authentication.authorisation import READ_TOPIC, require
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
 from headrace.model.errors import ApiError, ErrorCode

@@ -5,7 +5,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     DESCRIBE_TOPIC,
     DESCRIBE_TRANSACTION,
     refused,

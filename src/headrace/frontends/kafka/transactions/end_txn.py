@@ -8,7 +8,7 @@ v2 PRODUCER_FENCED · v3 flexible · v4 TRANSACTION_ABORTABLE · v5 epoch bump
 """
 
 from headrace.coordination.transactions.producers import ProducerEpoch
-from headrace.frontends.kafka.connection.authorisation import WRITE_TRANSACTION, permits
+from headrace.frontends.kafka.authentication.authorisation import WRITE_TRANSACTION, permits
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.frontends.kafka.transactions.transactional import (

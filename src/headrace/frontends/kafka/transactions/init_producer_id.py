@@ -14,7 +14,7 @@ v2 flexible · v3 epoch bump · v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE �
 """
 
 from headrace.coordination.transactions.producers import ProducerEpoch
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     IDEMPOTENT_WRITE,
     TWO_PHASE_TRANSACTION,
     WRITE_TOPIC,

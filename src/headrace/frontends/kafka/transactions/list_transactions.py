@@ -3,11 +3,11 @@
 v1 a filter for how long they have been running · v2 a filter for their ids: RE2's expressions
 """
 
-from headrace.coordination.groups.consumer import regex
 from headrace.coordination.transactions.describe import Filter
-from headrace.frontends.kafka.connection.authorisation import DESCRIBE_TRANSACTION, refused
+from headrace.frontends.kafka.authentication.authorisation import DESCRIBE_TRANSACTION, refused
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
+from headrace.model import regex
 from headrace.model.errors import ApiError, ErrorCode
 
 

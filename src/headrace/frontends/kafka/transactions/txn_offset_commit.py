@@ -9,7 +9,7 @@ v2 leader epoch · v3 flexible, member and generation · v4 TRANSACTION_ABORTABL
 
 from headrace.coordination.groups.messages import CommitRequest, OffsetToCommit
 from headrace.coordination.transactions.producers import TV2
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     READ_GROUP,
     READ_TOPIC,
     WRITE_TRANSACTION,

@@ -10,12 +10,12 @@ v1 flexible · v2 transaction version
 from functools import partial
 
 from headrace.coordination.transactions.markers import Marker
-from headrace.frontends.kafka.connection.authorisation import (
+from headrace.frontends.kafka.authentication.authorisation import (
     ALTER_CLUSTER,
     authorization_failed,
     permits,
 )
-from headrace.frontends.kafka.connection.between_brokers import from_broker
+from headrace.frontends.kafka.authentication.between_brokers import from_broker
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.frontends.kafka.transactions.transactional import resolve

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from headrace.broker.leader_term import LeaderTerm
+from headrace.broker.replica.leader_term import LeaderTerm
 from headrace.testing.sim.ensemble import SESSION_SECONDS
 from headrace.testing.sim.faults.ground import Ground, Kinds
 from headrace.testing.sim.faults.links import LinkFaults

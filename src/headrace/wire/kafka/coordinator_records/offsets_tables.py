@@ -5,7 +5,7 @@ What a member of a classic group says inside its record is a consumer's own mess
 (`SUBSCRIPTION`, `ASSIGNMENT`).
 """
 
-from headrace.wire.kafka.coordinator_records.schema import (
+from headrace.wire.schema import (
     Field,
     Message,
     Uuid,

@@ -3,7 +3,7 @@
 Key type -> (key, value), as `tables` has those of `__consumer_offsets`.
 """
 
-from headrace.wire.kafka.coordinator_records.schema import (
+from headrace.wire.schema import (
     Field,
     Message,
     array,

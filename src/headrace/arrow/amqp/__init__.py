@@ -1,0 +1,1 @@
+"""AMQP properties and headers of records as Arrow columns."""

@@ -1,0 +1,1 @@
+"""Record batches to Arrow: segments, fetched bytes, topics without a broker."""

@@ -1,0 +1,221 @@
+"""SQL on topics, by DuckDB: each topic is a table that is read as a stream.
+
+    with TopicSql(DirectoryTopics("./headrace-data")) as session:
+        for chunk in session.answer('select count(*) from orders').json_lines():
+            ...
+
+Nothing but what a query itself must keep (groups, sorts, one side of a join) is held in memory, and
+of that no more than `memory`: beyond it DuckDB writes to a temporary directory.
+"""
+
+import re
+import tempfile
+from collections.abc import Callable
+from typing import Any, Self
+
+import duckdb
+import pyarrow as pa
+
+from headrace.arrow.read.columns import HEADERS
+from headrace.arrow.read.open_topic import Isolation
+from headrace.arrow.sql.sql_answer import Answer, one_line
+from headrace.arrow.sql.sql_columns import Inferred, expression, infer, quoted, text
+from headrace.arrow.sql.topic_dataset import COLUMNS, TopicDataset, is_text
+from headrace.arrow.sql.topic_source import OpenTopic, TopicSource, bound_line
+from headrace.model.errors import HeadraceError
+
+SAMPLE_RECORDS = 1000
+"""Records of a topic that are looked at for the columns of JSON values."""
+SAMPLE_PARTITIONS_MAX = 16
+"""Partitions the sample is taken from, at most."""
+MEMORY = "1GB"
+"""What DuckDB may hold in memory."""
+_MISSING = re.compile(r"Table with name (\S+) does not exist")
+_SHOW_TABLES = re.compile(r"\s*show\s+(all\s+)?tables\s*;?\s*", re.IGNORECASE)
+_OF_BYTES = ("key", "value", HEADERS)
+_SAMPLED = (*_OF_BYTES, "partition", "offset")
+
+
+class SqlError(HeadraceError):
+    """A query cannot be done; the text is one line."""
+
+
+class UnknownTable(SqlError):
+    """A query names a table that is no topic."""
+
+    def __init__(self, name: str, topics: list[str]) -> None:
+        super().__init__(f"there is no topic {name}")
+        self.name = name
+        self.topics = topics
+
+
+class TopicSql:
+    """A session: topics become tables when a query names them, and keep their bound from then."""
+
+    def __init__(
+        self,
+        source: TopicSource,
+        *,
+        isolation: Isolation = "read_committed",
+        sample: int = SAMPLE_RECORDS,
+        memory: str = MEMORY,
+        binary: bool = False,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """`binary`: key, value and headers are bytes, whatever is in them. `tell` is told how far
+        each topic is read. SqlError for a `memory` that is none."""
+        self._source = source
+        self._isolation: Isolation = isolation
+        self._sample = sample
+        self._binary = binary
+        self._tell = tell
+        self._datasets: dict[str, TopicDataset] = {}
+        self._known: dict[str, str] | None = None
+        self._spill = tempfile.TemporaryDirectory(prefix="headrace-query-")
+        self._duckdb = duckdb.connect(":memory:")
+        try:
+            # Names are topics and nothing else: no variables of ours, no download on the way.
+            for setting, value in (
+                ("python_enable_replacements", "false"),
+                ("autoinstall_known_extensions", "false"),
+                ("temp_directory", text(self._spill.name)),
+                ("memory_limit", text(memory)),
+                ("TimeZone", "'UTC'"),
+            ):
+                self._duckdb.execute(f"SET {setting} = {value}")
+        except duckdb.Error as error:
+            self.close()
+            raise SqlError(one_line(error)) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forget everything, and remove what was written for want of memory."""
+        self._datasets.clear()
+        self._duckdb.close()
+        self._spill.cleanup()
+
+    def answer(self, query: str) -> Answer:
+        """Begin a query; rows come as the answer is read. SqlError, ApiError, ClientError."""
+        try:
+            statements = self._duckdb.extract_statements(query)
+            if len(statements) != 1:
+                raise SqlError(f"one statement at a time: there are {len(statements)}")
+            relation = self._bound(self._tables() if _SHOW_TABLES.fullmatch(query) else query)
+        except duckdb.Error as error:
+            raise self._error(error, query) from None
+        return Answer(relation, lambda error: self._error(error, query))
+
+    def _tables(self) -> str:
+        """Return a query for the topics: DuckDB knows only those that a query has named."""
+        names = ", ".join(f"({text(name)})" for name in sorted(self._topics().values()))
+        rows = names or "(NULL)"
+        return f"SELECT name FROM (VALUES {rows}) AS t(name) WHERE name IS NOT NULL"  # noqa: S608 - names are quoted
+
+    def _bound(self, query: str) -> Any:  # noqa: ANN401 - duckdb has no types
+        """Return the query's relation; each table that DuckDB misses is added where it is a topic.
+
+        Its own list of a query's tables fails for joins by columns it cannot know yet.
+        """
+        while True:
+            try:
+                return self._duckdb.sql(query)
+            except duckdb.CatalogException as error:
+                topic = self._topics().get(_missing_table(error).lower())
+                if topic is None or topic in self._datasets:
+                    raise
+                self._add(topic)
+
+    def _topics(self) -> dict[str, str]:
+        """Return the topics by the name that SQL has for them, which is without case."""
+        if self._known is None:
+            self._known = {topic.lower(): topic for topic in self._source.names()}
+        return self._known
+
+    def _add(self, topic: str) -> None:
+        opened = self._source.open(topic, self._isolation)
+        self._tell(bound_line(opened))
+        sample = self._sampled(opened)
+        as_text = frozenset(
+            name for name in _OF_BYTES
+            if not self._binary and all(is_text(batch.column(name), name) for batch in sample)
+        )  # fmt: skip
+        dataset = self._datasets[topic] = TopicDataset(opened, as_text=as_text)
+        values = [value for batch in sample for value in batch.column("value").to_pylist()]
+        inferred = Inferred({}, []) if self._binary else infer(values, COLUMNS)
+        if inferred.types and inferred.others:
+            self._tell(_others_line(topic, inferred, sample))
+        if inferred.left_out:
+            self._tell(
+                f"{topic}: no column for {', '.join(inferred.left_out)}: take it as value->>'NAME'"
+            )
+        hidden = f"records of {topic}"
+        self._duckdb.register(hidden, dataset)
+        fields = ", ".join(
+            f"{expression(topic, name, type_, 'object')} AS {quoted(name)}"
+            for name, type_ in inferred.types.items()
+        )
+        own = ", ".join(map(quoted, COLUMNS))
+        value = "value" if "value" in as_text else "TRY(decode(value))"
+        self._duckdb.execute(
+            f"CREATE VIEW {quoted(topic)} AS SELECT {own}{', ' if fields else ''}{fields} FROM"  # noqa: S608 - names are quoted
+            f" (SELECT *, CASE WHEN json_valid({value}) THEN {value}::JSON END AS object"
+            f" FROM {quoted(hidden)})"
+            if fields
+            else f"CREATE VIEW {quoted(topic)} AS SELECT {own} FROM {quoted(hidden)}"  # noqa: S608
+        )
+
+    def _sampled(self, opened: OpenTopic) -> list[pa.RecordBatch]:
+        """Return the first records of a few partitions."""
+        filled = {number: span for number, span in opened.ranges.items() if span[0] < span[1]}
+        chosen = sorted(filled)[:SAMPLE_PARTITIONS_MAX]
+        batches = []
+        for number in chosen:
+            left = -(-self._sample // len(chosen))
+            rows = opened.read(_SAMPLED, {number: filled[number]})
+            while left > 0 and (batch := next(rows, None)) is not None:
+                batches.append(batch.slice(0, left))
+                left -= batch.num_rows
+        return batches
+
+    def _error(self, error: duckdb.Error, query: str) -> BaseException:
+        """Return what to raise for an error of DuckDB's: our own where a reading of ours failed."""
+        for dataset in self._datasets.values():
+            if dataset.failure is not None:
+                return dataset.failure
+        if isinstance(error, duckdb.InterruptException):
+            return KeyboardInterrupt()
+        line = one_line(error)
+        for name, topic in self._topics().items():
+            plain = name.replace("_", "a").isalnum() and not name[0].isdigit()
+            if not plain and topic not in self._datasets and name in query.lower():
+                return SqlError(f'{line}; write the topic in double quotes: "{topic}"')
+        missing = _missing_table(error)
+        if missing:
+            return UnknownTable(missing, sorted(self._topics().values()))
+        return SqlError(line)
+
+
+def _others_line(topic: str, inferred: Inferred, sample: list[pa.RecordBatch]) -> str:
+    """Return how many of the values looked at have no fields, and where the first of them is."""
+    at, count = inferred.others[0], len(inferred.others)
+    for batch in sample:
+        if at < batch.num_rows:
+            break
+        at -= batch.num_rows
+    place = f"{topic}-{batch.column('partition')[at]}@{batch.column('offset')[at]}"
+    return (
+        f"{topic}: {count:,} of {inferred.looked_at:,} values looked at"
+        f" {'is' if count == 1 else 'are'} no JSON object and null in these columns; the first is"
+        f" {place}"
+    )
+
+
+def _missing_table(error: duckdb.Error) -> str:
+    """Return the name of the table that DuckDB does not find; empty for other errors."""
+    found = _MISSING.search(str(error))
+    return "" if found is None else found[1].strip('"')

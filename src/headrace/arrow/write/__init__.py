@@ -1,0 +1,1 @@
+"""Arrow to record batches, and topics to files that other tools read."""

@@ -1,0 +1,1 @@
+"""Replicas of a partition: the role of this broker, the ISR, followers, throttles."""

@@ -1,0 +1,279 @@
+"""`headrace cluster elect-leaders` and `reassign`: who is to lead and to hold partitions."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from headrace.cli.cluster.view import check_topic, listed
+from headrace.cli.shared.broker_options import BrokerOptions, Json
+from headrace.cli.shared.failure import EXIT_FAILED, UsageError, error_json, refusal_of
+from headrace.cli.shared.output import counted, note, print_json, print_line, print_table
+from headrace.client import move_progress
+from headrace.client.admin import replica_throttles, replicas
+from headrace.client.calls.metadata import Metadata
+from headrace.client.client import Client
+from headrace.client.sync import run
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import TopicPartition
+
+
+def elect_leaders(
+    *names: str,
+    unclean: Annotated[
+        bool,
+        Parameter(
+            name="--unclean",
+            help="Where no replica in sync is left, one that may lack records. They are lost then.",
+        ),
+    ] = False,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> int:
+    """Have the preferred replica lead again: of all partitions, or TOPIC or TOPIC:PARTITION named.
+
+    Partitions that need no election are no failure. For example: headrace cluster elect-leaders
+    orders billing:3
+    """
+    if unclean and not names:
+        raise UsageError("--unclean loses records: name the topics or partitions it is for")
+    kind = replicas.UNCLEAN if unclean else replicas.PREFERRED
+    with cluster.client() as client:
+        wanted = None if not names else _partitions_named(run(client.metadata()), names)
+        outcome = run(replicas.elect_leaders(client, kind, wanted))
+    done = "already has a leader" if unclean else "is already led by the preferred replica"
+    words = {
+        partition: "has a new leader" if error is None else done
+        for partition, error in outcome.items()
+    }
+    return _tell(outcome, words, "no election is needed", json, elections=True)
+
+
+def reassign(
+    *moves: str,
+    cancel: Annotated[
+        bool, Parameter(name="--cancel", help="Call the moves of TOPIC:PARTITION off.")
+    ] = False,
+    list_: Annotated[
+        bool, Parameter(name=["--list", "-l"], help="Show the partitions that are being moved.")
+    ] = False,
+    throttle: Annotated[
+        int | None,
+        Parameter(
+            name="--throttle",
+            help="Bytes a second that each broker copies for moves at most, running ones included.",
+        ),
+    ] = None,
+    verify: Annotated[
+        bool,
+        Parameter(
+            name="--verify",
+            help="Once nothing is being moved, take the throttles away: of all topics, or of TOPIC"
+            " named, and of all brokers. Before, show what is being moved, and fail.",
+        ),
+    ] = False,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> int:
+    """Move partitions to other brokers: TOPIC:PARTITION=BROKER,BROKER, the preferred leader first.
+
+    TOPIC=BROKER,BROKER is all its partitions, led by each in turn. They have moved when all of
+    those brokers are in sync. For example: headrace cluster reassign orders:0=1,2,3 billing=1,2,3
+    --throttle 10000000; to see how far it is: headrace cluster reassign --list; to take the
+    throttle away in the end: headrace cluster reassign --verify; to call it off: headrace cluster
+    reassign --cancel orders:0
+    """
+    if list_ and (moves or cancel or verify):
+        raise UsageError("--list takes no partitions, no --cancel and no --verify")
+    if not list_ and not verify and not moves:
+        raise UsageError("name what is to move, as TOPIC:PARTITION=1,2,3; or give --list")
+    if throttle is not None and (throttle < 1 or list_ or cancel or verify):
+        raise UsageError("--throttle takes 1 byte a second or more, and goes with moves to begin")
+    if cancel and verify:
+        raise UsageError("--cancel takes the throttles away itself: leave --verify out")
+    with cluster.client() as client:
+        if list_:
+            _show_moves(client, run(replicas.reassignments(client)), json=json)
+            return 0
+        if verify:
+            return _verify(client, moves, json=json)
+        known = run(client.metadata())
+        wanted = _called_off(known, moves) if cancel else _wanted(known, moves)
+        if throttle is not None:
+            _throttle(client, known, wanted, throttle)
+        outcome = run(replicas.reassign(client, wanted))
+        if cancel and not any(outcome.values()) and not run(replicas.reassignments(client)):
+            _end_throttles(client, {partition.topic for partition in wanted}, known.brokers)
+    words = {
+        partition: "stays where it was" if target is None else f"moves to {listed(target)}"
+        for partition, target in wanted.items()
+    }
+    return _tell(outcome, words, "nothing moves", json)
+
+
+Wanted = dict[TopicPartition, Sequence[int] | None]
+
+
+def _called_off(known: Metadata, names: Sequence[str]) -> Wanted:
+    return dict.fromkeys(_partitions_named(known, names, whole=False))
+
+
+def _wanted(known: Metadata, moves: Sequence[str]) -> Wanted:
+    return {
+        partition: _turned(targets, partition.partition if whole else 0)
+        for name, targets in [_move(text) for text in moves]
+        for whole in (":" not in name,)
+        for partition in _partitions_named(known, [name])
+    }
+
+
+def _throttle(client: Client, known: Metadata, wanted: Wanted, bytes_per_second: int) -> None:
+    moving = run(replicas.reassignments(client))
+    moves = replica_throttles.moves_of(known, wanted, moving)
+    brokers = run(replica_throttles.throttle(client, moves, bytes_per_second))
+    note(
+        f"moves copy {bytes_per_second} bytes a second at most, on each of the brokers"
+        f" {listed(brokers)}; when they are done: headrace cluster reassign --verify"
+    )
+
+
+def _verify(client: Client, names: Sequence[str], *, json: bool) -> int:
+    """Show what is being moved, or end the throttles; the exit code."""
+    known = run(client.metadata())
+    for name in names:
+        check_topic(known, name)
+    moving = run(replicas.reassignments(client))
+    _show_moves(client, moving, json=json)
+    if moving:
+        note("headrace: throttles stay until that has moved")
+        return EXIT_FAILED
+    _end_throttles(client, names or sorted(known.topics), known.brokers)
+    return 0
+
+
+def _end_throttles(client: Client, topics: Iterable[str], brokers: Iterable[int]) -> None:
+    of_topics, of_brokers = run(replica_throttles.end_throttles(client, topics, brokers))
+    for topic in of_topics:
+        note(f"the throttle of topic {topic} was taken away")
+    for broker in of_brokers:
+        note(f"the throttle of broker {broker} was taken away")
+
+
+def _show_moves(client: Client, moving: Sequence[replicas.Reassigning], *, json: bool) -> None:
+    copies = run(move_progress.of_moves(client, moving))
+    if json:
+        print_json(
+            [
+                {
+                    "topic": move.partition.topic,
+                    "partition": move.partition.partition,
+                    "replicas": list(move.replicas),
+                    "adding": list(move.adding),
+                    "removing": list(move.removing),
+                    "progress": [copy._asdict() for copy in copies[move.partition]],
+                }
+                for move in moving
+            ]
+        )
+    elif not moving:
+        note("no partition is being moved")
+    else:
+        print_table(
+            ["TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING", "COPIED"],
+            [
+                [
+                    *move.partition,
+                    listed(move.replicas),
+                    listed(move.adding) or None,
+                    listed(move.removing) or None,
+                    "; ".join(map(_words, copies[move.partition])) or None,
+                ]
+                for move in moving
+            ],
+        )
+
+
+def _words(copy: move_progress.Copy) -> str:
+    """Return how far one replica is: `4: 37 %, 12345 behind`."""
+    known = [] if copy.percent is None else [f"{copy.percent} %"]
+    if copy.lag is not None:
+        known.append(f"{copy.lag} behind")
+    return f"{copy.broker}: {', '.join(known) or 'not known'}"
+
+
+def _tell(
+    outcome: Mapping[TopicPartition, ApiError | None],
+    words: Mapping[TopicPartition, str],
+    nothing: str,
+    json: bool,
+    *,
+    elections: bool = False,
+) -> int:
+    """Print what came of each partition; the exit code. An election not needed has not failed."""
+    failed = {
+        partition: error
+        for partition, error in outcome.items()
+        if error is not None and not (elections and error.code is ErrorCode.ELECTION_NOT_NEEDED)
+    }
+    if json:
+        print_json(
+            [
+                {
+                    "topic": partition.topic,
+                    "partition": partition.partition,
+                    "error": None if error is None else error_json(error),
+                    **({"elected": error is None} if elections else {}),
+                }
+                for partition, error in outcome.items()
+            ]
+        )
+    else:
+        for partition in outcome:
+            if partition in failed:
+                text = refusal_of(failed[partition])
+                note(f"headrace: {partition.topic}:{partition.partition}: {text}")
+            else:
+                print_line(f"{partition.topic}:{partition.partition} {words[partition]}")
+        if not outcome:
+            note(nothing)
+        elif failed:
+            note(f"headrace: {counted(len(failed), 'partition')} of {len(outcome)} failed")
+    return EXIT_FAILED if failed else 0
+
+
+def _partitions_named(
+    known: Metadata, names: Sequence[str], *, whole: bool = True
+) -> list[TopicPartition]:
+    """Return the partitions that TOPIC:PARTITION, or with `whole` TOPIC, name. CommandError."""
+    found: list[TopicPartition] = []
+    for name in names:
+        topic, colon, number = name.partition(":")
+        if not topic or (colon and not number.isascii()) or (colon and not number.isdigit()):
+            raise UsageError(f"{name}: must be TOPIC:PARTITION")
+        if not colon and not whole:
+            raise UsageError(f"{name}: name the partition too, as {name}:0")
+        check_topic(known, topic)
+        there = [partition.partition for partition in known.topics[topic].partitions]
+        if colon and int(number) not in there:
+            raise UsageError(f"{name}: topic {topic} has {counted(len(there), 'partition')}")
+        found += [TopicPartition(topic, index) for index in ([int(number)] if colon else there)]
+    return found
+
+
+def _move(text: str) -> tuple[str, tuple[int, ...]]:
+    """Read TOPIC:PARTITION=BROKER,BROKER or TOPIC=BROKER,BROKER. UsageError."""
+    name, equals, brokers = text.partition("=")
+    try:
+        if not equals or not name:
+            raise ValueError(text)
+        return name, tuple(int(broker) for broker in brokers.split(","))
+    except ValueError:
+        raise UsageError(
+            f"{text}: must be TOPIC:PARTITION=BROKER,BROKER, as t:0=1,2,3, or TOPIC=BROKER,BROKER"
+        ) from None
+
+
+def _turned(brokers: tuple[int, ...], by: int) -> tuple[int, ...]:
+    """Return the brokers in their order, beginning with another for each next partition."""
+    at = by % len(brokers)
+    return brokers[at:] + brokers[:at]

@@ -1,0 +1,1 @@
+"""Administration through the client: topics, groups, ACLs, quotas, users, replicas, queues."""

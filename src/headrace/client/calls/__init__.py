@@ -1,0 +1,1 @@
+"""Requests of the client, each in the versions that it can encode."""

@@ -1,0 +1,1 @@
+"""Reading: positions, fetched batches, group and share group members."""

@@ -1,0 +1,1 @@
+"""Writing: batches by partition, sequence numbers, transactions."""

@@ -1,0 +1,30 @@
+"""The partition of each record: by its key, or one partition for a batch of records without keys.
+
+Without keys the next batch goes to another partition (KIP-480).
+"""
+
+import random
+
+from headrace.record.key_partition import partition_of
+
+
+class StickyPartitioner:
+    """Sends keyless records to one partition until told that its batch is full."""
+
+    def __init__(self, chance: random.Random | None = None) -> None:
+        self._chance = chance or random.Random()  # noqa: S311 - spreads load, guards nothing
+        self._current = -1
+
+    def choose(self, key: bytes | None, partitions: int) -> int:
+        """Return the partition of a record with `key` in a topic of `partitions`."""
+        if key is not None:
+            return partition_of(key, partitions)
+        if not 0 <= self._current < partitions:
+            self._current = self._chance.randrange(partitions)
+        return self._current
+
+    def next_batch(self, partitions: int) -> None:
+        """Turn to another partition, where there is one: a batch without keys is full."""
+        if partitions > 1:
+            step = self._chance.randrange(1, partitions)
+            self._current = (max(self._current, 0) + step) % partitions

@@ -1,0 +1,341 @@
+"""Which of this broker's replicas may lack what was committed: found at its start, told, resolved.
+
+Each log directory has a file that names it and all directories of its broker, and says whether acks
+waited for its flushes (`directory_notes`). So a start knows that a directory is gone, that it is an
+older copy (`directory_stamps`), and what a power cut can have taken. Another file names single logs
+that lack records (`given_up_replicas`). A doubt ends when a controller that was told of it orders
+the replica to lead or to follow; the registration says so before the order is carried out. See ADR
+27 and ADR 64.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+
+from headrace.broker.broker import Broker
+from headrace.broker.metadata_image import NO_LEADER
+from headrace.cluster.decisions.orders import Orders, Stop
+from headrace.cluster.membership import directory_notes
+from headrace.cluster.membership.directory_notes import FLUSHED, UNCLEAN, UNFLUSHED, Note
+from headrace.cluster.membership.directory_stamps import DirectoryStamps
+from headrace.cluster.membership.given_up_replicas import GivenUpReplicas
+from headrace.cluster.store.reaction import Reaction
+from headrace.cluster.store.stored_doubts import (
+    LOST,
+    OLDER,
+    OUT_OF_SERVICE,
+    REPAIRED,
+    Doubt,
+    Doubts,
+)
+from headrace.cluster.store.stored_topic import StoredTopic
+from headrace.config.broker import BrokerConfig
+from headrace.log import file_names
+from headrace.log.directory.failed_at_start import give_up, hold
+from headrace.log.directory.log_directory import LogDirectory
+from headrace.log.log import Log
+from headrace.log.text_files import NO_TOPIC_ID, encode_uuid
+from headrace.model.nouns import NO_EPOCH, Offset, TopicPartition, counted
+from headrace.ports.store import Store
+from headrace.posix.awaiting import called_back
+
+_logger = logging.getLogger(__name__)
+
+UNKNOWN = "unknown"
+"""In place of the ids of directories that there may have been."""
+NAMED_MAX = 20
+"""So many replicas in doubt are named in the log."""
+
+
+class OwnDoubts:
+    """The doubts about this broker's replicas. On the deciding thread."""
+
+    def __init__(self, broker: Broker, store: Store) -> None:
+        """Nothing is known yet. `store`: the cluster's."""
+        self.doubts: dict[TopicPartition, Doubt] = {}
+        """Those that no controller has taken into account."""
+        self._broker = broker
+        self._ids: dict[str, str] = {}
+        """Of the directories, by path."""
+        self._gone: set[str] = set()
+        """Ids of directories that this broker had, while replicas are in doubt."""
+        self._unclean: set[str] = set()
+        """Paths of directories that a power cut took acknowledged records from, perhaps."""
+        self._older: set[str] = set()
+        """Paths of directories that are older copies of what this broker had."""
+        self._whole = False
+        """Whether the directories are those that there were: what they do not have was not made."""
+        self._unflushed = False
+        """Whether acks have been given without a flush since the start."""
+        self._never_made: set[TopicPartition] = set()
+        self._writing = asyncio.Lock()
+        """Held by each write of a file: what is written last is what is known last."""
+        self._noting = Reaction(self._note_unflushed, "log.dirs: that acks do not wait is unnoted")
+        self._stamps = DirectoryStamps(broker, store, self._write_stamped)
+        self._given_up = GivenUpReplicas(broker)
+        self.stop = self._stamps.stop
+
+    # --- at the start --------------------------------------------------------------------------
+
+    async def judge(self) -> None:
+        """Read what the directories say of their last stop, and note what a second one must know.
+
+        Before any log is loaded. ConfigError: a file makes no sense. StoreError.
+        """
+        broker, stamps = self._broker, self._stamps
+        await stamps.read()
+        found: dict[str, Note] = {}
+        for directory in self._working():
+            note = await called_back(
+                partial(directory.disk.run, partial(directory_notes.read, directory))
+            )
+            if note is not None:
+                found[directory.path] = note
+                if _is_unclean(directory, note):
+                    self._unclean.add(directory.path)
+            directory_id = note.directory_id if note else encode_uuid(broker.random.uuid())
+            self._ids[directory.path] = directory_id
+            holds_logs = await called_back(
+                partial(directory.disk.run, partial(_holds_logs, directory))
+            )
+            lost = directory.checkpoints.lost(file_names.RECOVERY_POINTS)
+            if lost or stamps.is_older(note, holds_logs=holds_logs):
+                self._older.add(directory.path)
+        together = {directory_id for note in found.values() for directory_id in note.together}
+        self._gone = together - set(self._ids.values())
+        if not found:  # nobody knows what there was: so says the file until that is settled
+            self._gone = {UNKNOWN}
+        self._whole = not self._gone
+        self._say(found)
+        for directory in self._working():
+            try:
+                await self._write_note(directory)
+            except OSError as error:
+                # Without it a later start could take lost replicas for never created.
+                give_up(directory, error)
+        broker.reconfigured.append(self._reconfigured)
+
+    def _say(self, found: Mapping[str, Note]) -> None:
+        for path in sorted(self._older):
+            _logger.error(
+                "%s: not the directory that broker %d had last, but an older copy of it, or its"
+                " checkpoints are gone: its replicas lead nothing that another in-sync replica can"
+                " lead, and are fetched from their leaders", path, self._broker.broker_id,
+            )  # fmt: skip
+        if found and self._gone - {UNKNOWN} and self._failed() is None:
+            _logger.error(
+                "log.dirs=%s: of the log directories that this broker had, missing: directory.id=%s"
+                " (as the file %s in it says). Name it in log.dirs again. If it is lost: replicas"
+                " that lay there lead nothing; where other brokers have them they are fetched",
+                ",".join(sorted(self._ids)), ", ".join(sorted(self._gone)), file_names.DIRECTORIES,
+            )  # fmt: skip
+
+    async def find(self, topics: Iterable[StoredTopic]) -> None:
+        """Note which of the store's replicas here are in doubt. The logs are loaded."""
+        if not await self._given_up.read():
+            self._older |= {directory.path for directory in self._broker.directories}
+            await self._write()
+        here: dict[TopicPartition, tuple[Log, str]] = {}
+        for directory in self._broker.directories:
+            for key, log in directory.logs.items():
+                here[key] = log, directory.path
+        for topic in topics:
+            for index, replicas in topic.node.partitions.items():
+                if self._broker.broker_id in replicas and index in topic.states:
+                    doubt = self._doubt(topic, index, here)
+                    key = TopicPartition(topic.name, index)
+                    self._leave_to_failed(key, doubt)
+                    if doubt is not None and (doubt == LOST or len(replicas) > 1):
+                        self.doubts[key] = doubt
+                    else:
+                        self._given_up.forget(key)
+        await self._given_up.write()
+        if self.doubts:
+            by_name = sorted(self.doubts.items(), key=lambda it: (it[1].cause == OLDER, it[0]))
+            named = [f"{key} ({doubt.cause})" for key, doubt in by_name]
+            more = f" and {len(named) - NAMED_MAX} more" if len(named) > NAMED_MAX else ""
+            _logger.warning(
+                "%s may lack committed records, %d of them without a log here: they lead nothing"
+                " that another in-sync replica can lead, and are fetched again: %s%s",
+                counted(len(self.doubts), "replica"),
+                sum(doubt.is_lost for doubt in self.doubts.values()),
+                ", ".join(named[:NAMED_MAX]), more,
+            )  # fmt: skip
+
+    def _doubt(
+        self,
+        topic: StoredTopic,
+        index: int,
+        here: Mapping[TopicPartition, tuple[Log, str]],
+    ) -> Doubt | None:
+        key = TopicPartition(topic.name, index)
+        log, path = here.get(key, (None, ""))
+        if log is not None and log.topic_id in (topic.node.topic_id, NO_TOPIC_ID):
+            return self._doubt_of(log, path)
+        if any(key in directory.quarantined for directory in self._working()):
+            return OUT_OF_SERVICE
+        if self._given_up.was_here(key, topic.topic_id) or self._older:
+            return LOST
+        if not self._whole or self._broker.has_replica(key) or self._was_set_aside(topic, index):
+            return LOST
+        if self._failed() is not None:
+            return LOST
+        # All directories are there, and none has it: it was never made, or gone with a power cut.
+        self._never_made.add(key)
+        return Doubt(NO_EPOCH, Offset(0)) if self._unclean else None
+
+    def _doubt_of(self, log: Log, path: str) -> Doubt | None:
+        found = Doubt(log.epochs.latest, log.end_offset)
+        if log.topic_partition in self._given_up:
+            return found._replace(cause=REPAIRED)
+        if path in self._older:
+            return found._replace(cause=OLDER)
+        return found if path in self._unclean else None
+
+    def start(self) -> None:
+        """Have older copies of the directories recognised from now on: the broker is registered."""
+        self._stamps.start()
+
+    def _working(self) -> list[LogDirectory]:
+        return [directory for directory in self._broker.directories if not directory.fenced]
+
+    def _failed(self) -> LogDirectory | None:
+        """Return a directory whose disk failed at this start, if one did."""
+        return next((each for each in self._broker.directories if each.fenced), None)
+
+    def _leave_to_failed(self, key: TopicPartition, doubt: Doubt | None) -> None:
+        """Have a replica that is missing while a directory has failed be offline, as by Kafka.
+
+        It lies there, most probably; fetched into another directory it would be there twice.
+        """
+        failed = self._failed()
+        if doubt == LOST and failed is not None and not self._broker.has_replica(key):
+            hold(failed, key)
+
+    def _was_set_aside(self, topic: StoredTopic, index: int) -> bool:
+        """Return whether this topic's own log lies in a `-stray` directory: it is not served."""
+        return any(
+            stray.topic_id == topic.node.topic_id and stray.partition.partition == index
+            for directory in self._broker.directories
+            for stray in directory.strays
+        )
+
+    async def settle(self) -> None:
+        """Have the next start doubt nothing of what this one found, where that is settled.
+
+        Where a replica is lost though all directories are there, the next start must know: by then
+        the directory or checkpoint that showed it may be gone.
+        """
+        if self.doubts:
+            if self._gone or not any(doubt.is_lost for doubt in self.doubts.values()):
+                return
+            self._gone = {UNKNOWN}
+        elif self._gone or self._unclean or self._older:
+            self._gone.clear()
+            self._unclean.clear()
+            self._older.clear()
+        else:
+            return
+        try:
+            await self._write()
+        except OSError as error:
+            _logger.warning("log.dirs: %s: the next start doubts the same replicas again", error)
+
+    # --- later ---------------------------------------------------------------------------------
+
+    def may_make(self, key: TopicPartition) -> bool:
+        """Tell whether a log that is not here was never here: then it may be made to be led."""
+        fenced = any(directory.fenced for directory in self._broker.directories)
+        return key in self._never_made and not fenced
+
+    def is_damaged(self, key: TopicPartition) -> bool:
+        """Tell whether damaged batches were met in the replica's log since the start."""
+        return any(
+            directory.context.damaged
+            and (log := directory.logs.get(key)) is not None
+            and log.damage.met
+            for directory in self._broker.directories
+        )
+
+    async def heard(
+        self, orders: Orders, broker_epoch: int, tell: Callable[[Doubts], Awaitable[None]]
+    ) -> None:
+        """End the doubts that a controller has taken into account: before its orders are done.
+
+        `tell` has the registration say what is left.
+        """
+        if not self.doubts or orders.broker_epoch < broker_epoch:
+            return
+        left = dict(self.doubts)
+        for order in orders.orders:
+            if isinstance(order, Stop):
+                left.pop(order.topic_partition, None)
+            elif order.replication.leader != NO_LEADER:
+                left.pop(order.replication.topic_partition, None)
+        if len(left) < len(self.doubts):
+            await tell(left)
+            self.doubts = left
+            await self._given_up.ordered(orders)
+            await self.settle()
+
+    def _reconfigured(self, config: BrokerConfig) -> None:
+        """Note at once that acks wait for flushes no more."""
+        if not config.log_flush_on_ack and not self._unflushed:
+            self._noting.ask()
+
+    async def _note_unflushed(self) -> None:
+        try:
+            await self._write()
+        except OSError as error:
+            _logger.error("log.dirs: that acks do not wait for flushes cannot be noted: %s", error)
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def _note(self, directory: LogDirectory) -> Note:
+        self._unflushed = self._unflushed or not self._broker.config.log_flush_on_ack
+        acks = UNFLUSHED if self._unflushed else FLUSHED
+        if directory.path in self._unclean:
+            acks = UNCLEAN
+        directory_id, older = self._ids[directory.path], directory.path in self._older
+        together = tuple(sorted({*self._ids.values(), *self._gone}))
+        stamps = () if older else self._stamps.of(directory_id)
+        boot_id = directory.disk.boot_id()
+        return Note(directory_id, together, boot_id, acks, stamps, older)
+
+    async def _write(self) -> None:
+        for directory in self._working():
+            await self._write_note(directory)
+
+    async def _write_note(self, directory: LogDirectory) -> None:
+        async with self._writing:
+            work = partial(directory_notes.write, directory, self._note(directory))
+            await called_back(partial(directory.disk.run, work))
+
+    async def _write_stamped(self) -> list[str]:
+        """Have the directories say their stamps; the ids of those that do."""
+        written = []
+        for directory in self._working():
+            if directory.path in self._older:
+                continue
+            try:
+                await self._write_note(directory)
+            except OSError as error:
+                _logger.debug("%s: %s", directory.path, error)  # it keeps the stamp of before
+            else:
+                written.append(self._ids[directory.path])
+        return written
+
+
+def _holds_logs(directory: LogDirectory) -> bool:
+    """Tell whether a partition's directory lies there. Blocking. OSError."""
+    return any(map(file_names.parse_directory, directory.disk.list(directory.path)))
+
+
+def _is_unclean(directory: LogDirectory, note: Note) -> bool:
+    """Tell whether records may be gone that were acknowledged from the page cache."""
+    if note.acks == UNCLEAN:
+        return True
+    loader, boot_id = directory.loader, directory.disk.boot_id()
+    same_boot = bool(boot_id) and boot_id == note.boot_id and not loader.doubted
+    return note.acks == UNFLUSHED and not loader.was_clean and not same_boot

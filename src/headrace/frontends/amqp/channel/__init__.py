@@ -1,0 +1,1 @@
+"""AMQP channels: methods, consumers, unacknowledged deliveries, confirms, transactions."""

@@ -1,0 +1,164 @@
+"""basic.consume, cancel, get and qos: who takes messages, and how many."""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from typing import Any
+
+from headrace.frontends.amqp.channel import direct_replies
+from headrace.frontends.amqp.channel.channel import ChannelConsumer, QueueChannel
+from headrace.frontends.amqp.connection.ports import Outlet
+from headrace.model.errors import HeadraceError
+from headrace.queues.engine.dead_messages import WEIGHT_AT, as_delivered
+from headrace.queues.engine.deliveries import Delivery
+from headrace.queues.engine.hosted_queue import Getter, HostedQueue
+from headrace.queues.model.arguments import consumer_settings
+from headrace.queues.queue_settings import QueueType
+from headrace.queues.refusals import precondition_failed
+from headrace.wire.amqp.field_kinds import IDS
+from headrace.wire.amqp.hot import encode_get_ok
+from headrace.wire.amqp.methods import encode_method
+from headrace.wire.amqp.model_methods import (
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicGet,
+    BasicGetEmpty,
+    BasicQos,
+    BasicQosOk,
+)
+from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing, ReplyCode
+
+SERVER_TAG_PREFIX = "amq.ctag-"
+
+
+def consume(channel: QueueChannel, method: BasicConsume) -> None:
+    """Begin to consume. ConnectionClosing: the channel has a consumer of that tag."""
+    tag = method.consumer_tag
+    if tag and (tag in channel.consumers or tag == channel.reply_tag):
+        raise ConnectionClosing(ReplyCode.NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
+    if method.queue == direct_replies.QUEUE_NAME:
+        _consume_replies(channel, method)
+        return
+    most = channel.client.bounds.channel_consumers_max
+    if 0 < most <= len(channel.consumers):
+        raise ConnectionClosing(
+            ReplyCode.NOT_ALLOWED, f"reached maximum ({most}) of consumers per channel"
+        )
+    channel.client.held_consumers.check()
+    queue = channel.readable_queue(method.queue, "basic.consume")
+    channel.host.model.check_reads(queue.declared, channel.client.access)
+    queue_type = queue.settings.queue_type
+    settings = consumer_settings(method.arguments, queue_type, queue.title)
+    if channel.unacked.prefetch and queue_type is QueueType.QUORUM:
+        raise ConnectionClosing(
+            ReplyCode.NOT_IMPLEMENTED, f"{queue.title} does not support global qos"
+        )
+    consumer = ChannelConsumer(
+        channel,
+        queue,
+        tag or _server_tag(channel),
+        no_ack=method.no_ack,
+        exclusive=method.exclusive,
+        prefetch=channel.prefetch,
+        priority=settings.priority,
+        wishes=settings,
+    )
+    channel.host.consume(queue, consumer)
+    channel.consumers.add(consumer)
+    channel.answer(BasicConsumeOk(consumer.tag), nowait=method.nowait)
+
+
+def _consume_replies(channel: QueueChannel, method: BasicConsume) -> None:
+    """Let the channel be answered directly."""
+    if not method.no_ack:
+        raise precondition_failed("reply consumer cannot acknowledge")
+    if channel.reply_tag is not None:
+        raise precondition_failed("reply consumer already set")
+    channel.reply_tag = method.consumer_tag or _server_tag(channel)
+    channel.client.replies.begin(channel)
+    channel.answer(BasicConsumeOk(channel.reply_tag), nowait=method.nowait)
+
+
+def forget_replies(channel: QueueChannel) -> None:
+    """Let the channel be answered directly no more."""
+    if channel.reply_tag is not None:
+        channel.reply_tag = None
+        channel.client.replies.end(channel)
+
+
+def cancel(channel: QueueChannel, method: BasicCancel) -> None:
+    """End a consumer; where there is none, the answer is the same."""
+    tag = method.consumer_tag
+    consumer = channel.consumers.take(tag)
+    if consumer is not None:
+        channel.host.cancel(consumer.hosted, consumer)
+    elif tag == channel.reply_tag:
+        forget_replies(channel)
+    channel.answer(BasicCancelOk(tag), nowait=method.nowait)
+
+
+def get(channel: QueueChannel, method: BasicGet) -> None:
+    """Give one message, or say that there is none."""
+    queue = channel.readable_queue(method.queue, "basic.get")
+    settings = queue.settings
+    if settings.single_active_consumer and settings.queue_type is QueueType.QUORUM:
+        raise ChannelClosing(
+            ReplyCode.RESOURCE_LOCKED,
+            f"cannot obtain access to locked {queue.title}. basic.get operations are not supported"
+            " by quorum queues with single active consumer",
+        )
+    release = channel.outlet.hold()
+
+    def given(delivery: Delivery | HeadraceError | None) -> None:
+        if isinstance(delivery, HeadraceError):
+            problem = f"{queue.title} cannot be read: {delivery}"
+            channel.outlet.fail(
+                ConnectionClosing(ReplyCode.INTERNAL_ERROR, problem), IDS[type(method)]
+            )
+            return
+        release(_get_answer(channel.outlet, queue, delivery))
+        if delivery is not None:
+            channel.client.holding(channel)
+
+    getter = Getter(channel.unacked, method.no_ack, given)
+    queue.get_at_hand(getter, channel.client.now())
+    channel.host.touched((queue,))
+
+
+def _get_answer(outlet: Outlet, queue: HostedQueue, delivery: Delivery | None) -> bytes:
+    if delivery is None:
+        return encode_method(outlet.number, BasicGetEmpty())
+    _, tag, message, redelivered, count = delivery
+    if count or message.header[WEIGHT_AT]:
+        message = as_delivered(message, count)
+    return encode_get_ok(
+        outlet.number, tag, redelivered, message, queue.ready, outlet.frame_bytes_max
+    )
+
+
+def qos(channel: QueueChannel, method: BasicQos) -> None:
+    """Set how many messages may be out: of each consumer to come, or of all together."""
+    if method.prefetch_size:
+        raise ConnectionClosing(
+            ReplyCode.NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})"
+        )
+    # As RabbitMQ has it, the one lifts the limit of all together.
+    channel.unacked.set_prefetch(method.prefetch_count if method.global_ else 0)
+    channel.wake()
+    if not method.global_:
+        channel.prefetch = method.prefetch_count
+    channel.answer(BasicQosOk())
+
+
+def _server_tag(channel: QueueChannel) -> str:
+    random = urlsafe_b64encode(channel.client.random_bytes()).decode("ascii")
+    return f"{SERVER_TAG_PREFIX}{random.rstrip('=')}"
+
+
+HANDLERS: dict[type, Callable[[QueueChannel, Any], None]] = {
+    BasicConsume: consume,
+    BasicCancel: cancel,
+    BasicGet: get,
+    BasicQos: qos,
+}

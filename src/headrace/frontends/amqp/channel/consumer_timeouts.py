@@ -1,0 +1,57 @@
+"""Closes the channels whose clients have not acknowledged a delivery for too long.
+
+Each channel that holds deliveries is looked at when its oldest may be too old, and once a minute at
+least, as RabbitMQ does: what is oldest changes with each acknowledgement, and is not followed.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from headrace.frontends.amqp.channel.channel import QueueChannel
+from headrace.ports.deadlines import Deadlines
+from headrace.wire.amqp.methods import MethodId
+from headrace.wire.amqp.reply_codes import ChannelClosing
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 60.0
+"""How late a timeout may be noticed that is not the one of the channel's oldest delivery before."""
+_NO_METHOD = MethodId(0, 0)
+
+
+class ConsumerTimeouts:
+    """The channels that hold deliveries, all by the timer of `deadlines`."""
+
+    def __init__(self, deadlines: Deadlines, timeout_ms: int, soon: Callable[[], None]) -> None:
+        """`timeout_ms`: of queues that do not say, 0: none. `soon`: has what came back go out."""
+        self._deadlines = deadlines
+        self._timeout_ms = timeout_ms
+        self._soon = soon
+
+    def watch(self, channel: QueueChannel) -> None:
+        """Note that a channel may hold deliveries that it did not hold before."""
+        look = channel.look_at_acks
+        if look is None:
+            look = self._deadlines.deadline(partial(self._look, channel))
+            channel.look_at_acks = look
+        if look.at is None and channel.unacked.held:
+            now = self._deadlines.clock.monotonic()
+            due_at = channel.unacked.next_deadline(self._timeout_ms)
+            wait = LOOK_SECONDS if due_at is None else min(LOOK_SECONDS, due_at - now)
+            look.set(max(0.0, wait))
+
+    def _look(self, channel: QueueChannel) -> None:
+        try:
+            channel.unacked.expire(self._deadlines.clock.monotonic(), self._timeout_ms)
+        except ChannelClosing as error:
+            log.warning(
+                "user %s, %s: a consumer or a get did not acknowledge in time; the channel is"
+                " closed, what it held goes back to its queues. Have clients acknowledge sooner, or"
+                " set x-consumer-timeout of the queue or amqp.consumer.timeout.ms higher",
+                channel.client.user, error,
+            )  # fmt: skip
+            channel.outlet.fail(error, _NO_METHOD)
+            self._soon()
+        else:
+            self.watch(channel)

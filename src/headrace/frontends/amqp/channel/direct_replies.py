@@ -1,0 +1,66 @@
+"""Direct replies: a channel is answered without a queue (RabbitMQ's "Direct Reply-to").
+
+A channel consumes from `amq.rabbitmq.reply-to` and publishes requests with that name as reply-to;
+who answers is told a name that only leads to this channel, and publishes to it.
+"""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+
+from headrace.frontends.amqp.channel.channel import QueueChannel
+from headrace.queues.refusals import precondition_failed
+from headrace.wire.amqp.content import Message
+from headrace.wire.amqp.hot import DeliverEncoder
+from headrace.wire.amqp.properties import with_text
+
+QUEUE_NAME = "amq.rabbitmq.reply-to"
+_PREFIX = f"{QUEUE_NAME}."
+ASKED = QUEUE_NAME.encode("ascii")
+"""The reply-to of who wants to be answered so."""
+
+
+class DirectReplies:
+    """Who waits for direct replies, by the names that are told."""
+
+    def __init__(self, random_bytes: Callable[[], bytes]) -> None:
+        self._random_bytes = random_bytes
+        self._channels: dict[str, QueueChannel] = {}
+
+    def begin(self, channel: QueueChannel) -> None:
+        """Let a channel be answered."""
+        random = urlsafe_b64encode(self._random_bytes()).decode("ascii").rstrip("=")
+        channel.reply_token = f"{_PREFIX}{random}"
+        self._channels[channel.reply_token] = channel
+
+    def end(self, channel: QueueChannel) -> None:
+        """Let it be answered no more."""
+        self._channels.pop(channel.reply_token, None)
+
+    def channel_of(self, name: str) -> QueueChannel | None:
+        """Return who is answered by a name."""
+        return self._channels.get(name)
+
+    def deliver(self, message: Message) -> bool:
+        """Send a reply to who waits for it; False: nobody does."""
+        channel = self._channels.get(message.routing_key)
+        if channel is None or channel.reply_tag is None:
+            return False
+        unacked, outlet = channel.unacked, channel.outlet
+        tag = unacked.next_tag
+        unacked.next_tag = tag + 1
+        encoder = DeliverEncoder(outlet.number, channel.reply_tag, outlet.frame_bytes_max)
+        outlet.write(encoder.encode(tag, False, message))
+        return True
+
+
+def is_reply(message: Message) -> bool:
+    """Tell whether a message is published to the name of somebody who waits for replies."""
+    return not message.exchange and message.routing_key.startswith(_PREFIX)
+
+
+def as_request(channel: QueueChannel, message: Message) -> Message:
+    """Return a request with the name by which its channel is answered. ChannelClosing."""
+    if channel.reply_tag is None:
+        raise precondition_failed("fast reply consumer does not exist")
+    header = with_text(message.header, "reply_to", channel.reply_token)
+    return Message(message.exchange, message.routing_key, header, message.body)

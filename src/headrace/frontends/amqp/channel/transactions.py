@@ -1,0 +1,94 @@
+"""The classes confirm and tx: a channel is in one of these modes, or in none."""
+
+from collections.abc import Callable
+from typing import Any
+
+from headrace.frontends.amqp.channel import basic_publish, basic_settle
+from headrace.frontends.amqp.channel.channel import QueueChannel
+from headrace.frontends.amqp.channel.confirms import Confirms
+from headrace.frontends.amqp.channel.open_transaction import Transaction
+from headrace.queues.refusals import precondition_failed
+from headrace.wire.amqp.control_methods import (
+    ConfirmSelect,
+    ConfirmSelectOk,
+    TxCommit,
+    TxCommitOk,
+    TxRollback,
+    TxRollbackOk,
+    TxSelect,
+    TxSelectOk,
+)
+from headrace.wire.amqp.field_kinds import IDS
+from headrace.wire.amqp.reply_codes import ChannelClosing
+
+
+def confirm_select(channel: QueueChannel, method: ConfirmSelect) -> None:
+    """Confirm publishes from now on."""
+    if channel.transaction is not None:
+        raise precondition_failed("cannot switch from tx to confirm mode")
+    if channel.confirms is None:
+        channel.confirms = Confirms(channel.outlet)
+    channel.answer(ConfirmSelectOk(), nowait=method.nowait)
+
+
+def tx_select(channel: QueueChannel, _: TxSelect) -> None:
+    """Do from now on only with a commit what the client publishes and settles."""
+    if channel.confirms is not None:
+        raise precondition_failed("cannot switch from confirm to tx mode")
+    if channel.transaction is None:
+        channel.transaction = Transaction(channel.client.note_unfinished)
+    channel.answer(TxSelectOk())
+
+
+def tx_commit(channel: QueueChannel, method: TxCommit) -> None:
+    """Publish and settle; answered once every store keeps it. ChannelClosing: not all was taken."""
+    transaction = _transaction(channel)
+    publishes = transaction.take_publishes()
+    settled, transaction.settled = transaction.settled, []
+    taken = [basic_publish.send(channel, routed) for routed in publishes]
+    for requeue, held in settled:
+        basic_settle.act(channel, [each for _, each in held], requeue)
+    channel.wake()
+    if not all(taken):
+        raise _partial()
+    stores = [store for queue in transaction.awaited for store in queue.late_stores]
+    transaction.awaited = {}
+    if not stores:
+        channel.answer(TxCommitOk())
+        return
+    left = len(stores)
+
+    def stored(kept: bool) -> None:
+        nonlocal left
+        left -= 1
+        if not kept:
+            channel.outlet.fail(_partial(), IDS[type(method)])
+        elif not left:
+            channel.answer(TxCommitOk())
+
+    for store in stores:
+        store.when_stored(stored)
+
+
+def tx_rollback(channel: QueueChannel, _: TxRollback) -> None:
+    """Forget what was published and settled since the last commit."""
+    _transaction(channel).roll_back(channel.unacked)
+    channel.answer(TxRollbackOk())
+
+
+def _transaction(channel: QueueChannel) -> Transaction:
+    if channel.transaction is None:
+        raise precondition_failed("channel is not transactional")
+    return channel.transaction
+
+
+def _partial() -> ChannelClosing:
+    return precondition_failed("partial tx completion")
+
+
+HANDLERS: dict[type, Callable[[QueueChannel, Any], None]] = {
+    ConfirmSelect: confirm_select,
+    TxSelect: tx_select,
+    TxCommit: tx_commit,
+    TxRollback: tx_rollback,
+}

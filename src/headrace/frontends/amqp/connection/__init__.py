@@ -1,0 +1,1 @@
+"""AMQP connections: bytes, frames, negotiation, login, and channels."""

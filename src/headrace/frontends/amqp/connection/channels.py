@@ -1,0 +1,325 @@
+"""The channels of one connection, and what a frame on one of them is for.
+
+A channel that was closed for an error takes nothing more until its client has agreed; what comes
+until then is passed over, and only its frames must still be in order.
+"""
+
+import struct
+from collections.abc import Callable
+
+from headrace.frontends.amqp.connection import errors
+from headrace.frontends.amqp.connection.content_frames import (
+    ContentAssembly,
+    is_known,
+    no_content,
+)
+from headrace.frontends.amqp.connection.deferred_output import HeldOutput, Release
+from headrace.frontends.amqp.connection.ports import Channel, VirtualHost
+from headrace.model.errors import Malformed
+from headrace.model.invariant import invariant
+from headrace.wire.amqp import hot
+from headrace.wire.amqp.control_methods import (
+    AccessRequest,
+    AccessRequestOk,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelFlow,
+    ChannelFlowOk,
+    ChannelOpen,
+    ChannelOpenOk,
+)
+from headrace.wire.amqp.field_kinds import IDS
+from headrace.wire.amqp.frames import (
+    FRAME_HEARTBEAT,
+    FRAME_METHOD,
+    Frame,
+)
+from headrace.wire.amqp.methods import (
+    Method,
+    MethodId,
+    UnknownMethod,
+    decode_method,
+    encode_method,
+)
+from headrace.wire.amqp.model_methods import (
+    BasicAck,
+    BasicNack,
+    BasicPublish,
+    BasicReject,
+)
+from headrace.wire.amqp.reply_codes import (
+    AmqpError,
+    ChannelClosing,
+    ConnectionClosing,
+    ReplyCode,
+)
+
+_SETTLEMENTS = frozenset((BasicAck, BasicNack, BasicReject))
+_HEAD = struct.Struct(">BHIHH").unpack_from
+_BASIC = 60
+_PUBLISH_ID = IDS[BasicPublish]
+_SETTLEMENT_IDS = frozenset(IDS[method].method_id for method in _SETTLEMENTS)
+
+
+class ChannelFailed(Exception):
+    """Carries what closes a channel or the connection, with the ids of the method it is for."""
+
+    def __init__(self, error: AmqpError, ids: MethodId) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.ids = ids
+
+
+class OpenChannel:
+    """One channel: `ports.Outlet` to the model, and what of a content has come."""
+
+    def __init__(self, number: int, channels: "Channels", message_bytes_max: int) -> None:
+        self.number = number
+        self.frame_bytes_max = channels.frame_bytes_max
+        self.contents = ContentAssembly(message_bytes_max, channels.note_unfinished)
+        self.port: Channel | None = None
+        """None: not open yet, or closed for an error."""
+        self.closing = False
+        self._channels = channels
+        self._held = HeldOutput(self._send)
+        self._asked_for_room = False
+
+    def answer(self, method: Method) -> None:
+        """Send a method. `ports.Outlet`."""
+        self.write(encode_method(self.number, method))
+
+    def write(self, frames: bytes) -> None:
+        """Send whole frames. `ports.Outlet`."""
+        if self._held.holds:
+            self._held.write(frames)
+        else:
+            self._send(frames)
+
+    def hold(self) -> Release:
+        """Hold back what is written from now on. `ports.Outlet`."""
+        return self._held.hold()
+
+    def takes_more(self) -> bool:
+        """Tell whether there is room for deliveries. `ports.Outlet`."""
+        if self._held.holds:
+            self._asked_for_room = True
+            return False
+        return self._channels.takes_more()
+
+    def _send(self, frames: bytes) -> None:
+        if self.port is None:
+            return
+        self._channels.send(frames)
+        if self._asked_for_room and not self._held.holds:
+            self._asked_for_room = False
+            self._channels.room()
+
+    def fail(self, error: AmqpError, ids: MethodId) -> None:
+        """Close the channel or the connection. `ports.Outlet`."""
+        if self.port is not None:
+            self._channels.failed(self, error, ids)
+
+    def close(self) -> None:
+        """Let the model forget the channel, and keep nothing of what was coming."""
+        self.contents.drop()
+        port, self.port = self.port, None
+        if port is not None:
+            port.closed()
+
+
+class Channels:
+    """All channels of a connection that is open."""
+
+    def __init__(
+        self,
+        virtual_host: VirtualHost,
+        channel_max: int,
+        frame_bytes_max: int,
+        message_bytes_max: int,
+        send: Callable[[bytes], None],
+        connection_failed: Callable[[AmqpError, MethodId], None],
+        takes_more: Callable[[], bool],
+    ) -> None:
+        """`connection_failed` is told of errors that close all, when they come later."""
+        self.frame_bytes_max = frame_bytes_max
+        self.send = send
+        self.takes_more = takes_more
+        self.note_unfinished = virtual_host.note_unfinished
+        self._virtual_host = virtual_host
+        self._channel_max = channel_max
+        self._message_bytes_max = message_bytes_max
+        self._connection_failed = connection_failed
+        self._channels: dict[int, OpenChannel] = {}
+
+    def __len__(self) -> int:
+        return len(self._channels)
+
+    def run(self, data: bytes, at: int, end: int) -> int:
+        """Take a run of publishes or settlements from `at`; returns where it ends, `at`: none.
+
+        ChannelFailed for what closes the connection.
+        """
+        if end - at < 11:
+            return at
+        kind, number, _, class_id, method_id = _HEAD(data, at)
+        if kind != FRAME_METHOD or class_id != _BASIC:
+            return at
+        channel = self._channels.get(number)
+        if channel is None or channel.contents.waits or (port := channel.port) is None:
+            return at
+        ids = MethodId(class_id, method_id)
+        if ids == _PUBLISH_ID:
+            at, run = hot.decode_publishes(data, at, end, self._whole_bytes_max)
+            if run is not None:
+                self._guarded(channel, ids, lambda: port.publish(run))
+        elif method_id in _SETTLEMENT_IDS:
+            at, _, settled = hot.decode_settlements(data, at, end)
+            if settled:
+                self._guarded(channel, ids, lambda: port.settle(settled))
+        return at
+
+    @property
+    def _whole_bytes_max(self) -> int:
+        """The largest frame of a publish that is taken whole; larger bodies may be refused."""
+        return min(self.frame_bytes_max, self._message_bytes_max)
+
+    def frame(self, frame: Frame) -> None:
+        """Take a frame on a channel but 0; ChannelFailed for what closes the connection."""
+        if not is_known(frame):
+            if frame.kind == FRAME_HEARTBEAT:
+                raise ChannelFailed(errors.unexpected_frame(frame), _NONE)
+            raise ChannelFailed(errors.unknown_frame(frame), _NONE)
+        channel = self._channels.get(frame.channel) or self._new(frame.channel)
+        if channel.contents.waits:
+            self._guarded(channel, _PUBLISH_ID, lambda: self._content(channel, frame))
+            return
+        try:
+            no_content(frame)
+        except ConnectionClosing as error:
+            raise ChannelFailed(error, _NONE) from None
+        method = read_method(frame)
+        self._guarded(channel, IDS[type(method)], lambda: self._method(channel, method))
+
+    def close(self) -> None:
+        """Close all channels, and let the virtual host forget the connection."""
+        for channel in list(self._channels.values()):
+            channel.close()
+        self._channels.clear()
+        self._virtual_host.closed()
+
+    def room(self) -> None:
+        """Let the virtual host deliver again."""
+        self._virtual_host.room()
+
+    def failed(self, channel: OpenChannel, error: AmqpError, ids: MethodId) -> None:
+        """Close a channel for an error; hand on one that closes the connection."""
+        if not isinstance(error, ChannelClosing):
+            self._connection_failed(error, ids)
+            return
+        channel.close()
+        channel.closing = True
+        close = ChannelClose(error.code, errors.reply_text(error), ids.class_id, ids.method_id)
+        self.send(encode_method(channel.number, close))
+
+    def _new(self, number: int) -> OpenChannel:
+        if self._channel_max and len(self._channels) >= self._channel_max:
+            raise ChannelFailed(
+                ConnectionClosing(
+                    ReplyCode.NOT_ALLOWED,
+                    f"number of channels opened ({len(self._channels)}) has reached the negotiated"
+                    f" channel_max ({self._channel_max})",
+                ),
+                _NONE,
+            )
+        channel = self._channels[number] = OpenChannel(number, self, self._message_bytes_max)
+        return channel
+
+    def _guarded(self, channel: OpenChannel, ids: MethodId, act: Callable[[], None]) -> None:
+        """Do what a method asks; close the channel where it fails, or raise ChannelFailed."""
+        try:
+            act()
+        except ChannelClosing as error:
+            self.failed(channel, error, ids)
+        except ConnectionClosing as error:
+            raise ChannelFailed(error, ids) from error
+
+    def _content(self, channel: OpenChannel, frame: Frame) -> None:
+        run = channel.contents.frame(frame)
+        if run is not None and channel.port is not None:
+            channel.port.publish(run)
+
+    def _method(self, channel: OpenChannel, method: Method) -> None:
+        if channel.closing:
+            self._while_closing(channel, method)
+            return
+        match method:
+            case ChannelOpen():
+                self._open(channel)
+                return
+            case _ if channel.port is None:
+                raise ConnectionClosing(ReplyCode.CHANNEL_ERROR, "expected 'channel.open'")
+            case ChannelClose():
+                del self._channels[channel.number]
+                channel.close()
+                self.send(encode_method(channel.number, ChannelCloseOk()))
+            case ChannelFlow(active=True):
+                channel.answer(ChannelFlowOk(True))
+            case ChannelFlow():
+                raise ConnectionClosing(ReplyCode.NOT_IMPLEMENTED, "active=false")
+            case AccessRequest():
+                channel.answer(AccessRequestOk(1))
+            case BasicPublish():
+                channel.contents.begin(method)
+            case _ if type(method) in self._virtual_host.methods:
+                channel.port.method(method)
+            case BasicAck() | BasicNack() | BasicReject():
+                channel.port.settle(_settlements(method))
+            case _:
+                raise ConnectionClosing(ReplyCode.COMMAND_INVALID, "unimplemented method")
+
+    def _while_closing(self, channel: OpenChannel, method: Method) -> None:
+        match method:
+            case ChannelOpen():
+                raise ConnectionClosing(ReplyCode.CHANNEL_ERROR, "second 'channel.open' seen")
+            case ChannelCloseOk():
+                del self._channels[channel.number]
+            case ChannelClose():
+                # Both sides closed at once. The answer to ours is still to come.
+                self.send(encode_method(channel.number, ChannelCloseOk()))
+            case BasicPublish():
+                channel.contents.begin(method)
+                channel.contents.drop()
+
+    def _open(self, channel: OpenChannel) -> None:
+        if channel.port is not None:
+            raise ConnectionClosing(ReplyCode.CHANNEL_ERROR, "second 'channel.open' seen")
+        channel.port = self._virtual_host.open_channel(channel)
+        channel.answer(ChannelOpenOk())
+
+
+_NONE = MethodId(0, 0)
+
+
+def read_method(frame: Frame) -> Method:
+    """Return the method of a frame; ChannelFailed where there is none or it cannot be read."""
+    try:
+        return decode_method(frame.payload)
+    except UnknownMethod as unknown:
+        error = ConnectionClosing(
+            ReplyCode.COMMAND_INVALID,
+            f"unknown method {{{unknown.ids.class_id},{unknown.ids.method_id}}}",
+        )
+        raise ChannelFailed(error, unknown.ids) from None
+    except Malformed:
+        if len(frame.payload) < 4:
+            raise ChannelFailed(errors.unknown_frame(frame), _NONE) from None
+        ids = MethodId(*struct.unpack_from(">HH", frame.payload))
+        raise ChannelFailed(errors.undecodable_method(frame.payload[4:]), ids) from None
+
+
+def _settlements(method: BasicAck | BasicNack | BasicReject) -> list[hot.Settlement]:
+    """Return what a method settles that did not come in its plain form."""
+    frame = encode_method(0, method)
+    _, _, settled = hot.decode_settlements(frame, 0, len(frame))
+    invariant(len(settled) == 1, "a settlement that was read is a settlement when written")
+    return settled

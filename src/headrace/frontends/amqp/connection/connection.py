@@ -1,0 +1,399 @@
+"""One connection of AMQP 0-9-1 as a state machine: bytes in, bytes out, no I/O and no clock.
+
+`take` reads received bytes at a given time, `tick` checks timeouts, `send` gets bytes to send. Once
+`ended` is set, the socket may be closed behind what was sent. States and errors are RabbitMQ 4.0's:
+
+    HEADER -> STARTING -> SECURING -> TUNING -> OPENING -> RUNNING -> CLOSED
+
+An error before login closes the connection without a reply, after a delay: guessing passwords
+tells nothing and gains no speed.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.frontends.amqp.connection import errors, negotiation
+from headrace.frontends.amqp.connection.channels import ChannelFailed, Channels, read_method
+from headrace.frontends.amqp.connection.connection_state import State
+from headrace.frontends.amqp.connection.content_frames import is_known
+from headrace.frontends.amqp.connection.negotiation import Settings, Tuned
+from headrace.frontends.amqp.connection.ports import Broker, Credentials, LoginRefused, Peer
+from headrace.frontends.amqp.connection.publish_block import PublishHold
+from headrace.model.secret import Secret
+from headrace.security.identity import Principal
+from headrace.wire.amqp.control_methods import (
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStartOk,
+    ConnectionTuneOk,
+    ConnectionUnblocked,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+)
+from headrace.wire.amqp.field_kinds import IDS
+from headrace.wire.amqp.frames import (
+    FRAME_HEARTBEAT,
+    FRAME_METHOD,
+    FRAME_OVERHEAD_BYTES,
+    HEARTBEAT,
+    PROTOCOL_HEADER,
+    Frame,
+    FrameTooLarge,
+    WrongFrameEnd,
+    frame_at,
+    frame_bytes,
+)
+from headrace.wire.amqp.methods import Method, MethodId, encode_method
+from headrace.wire.amqp.reply_codes import AmqpError, ConnectionClosing, ReplyCode
+
+if TYPE_CHECKING:
+    from headrace.wire.amqp.field_table import FieldTable
+
+FIRST_FRAMES_BYTES_MAX = 8192
+"""The largest frame before a size is agreed on: a token for a password is some thousand bytes."""
+HANDSHAKE_S_MAX = 10.0
+"""From the first moment until the connection is open; RabbitMQ's handshake_timeout."""
+CLOSE_S_MAX = 30.0
+"""How long the answer to a close is waited for, or that the client closes its socket."""
+SILENT_CLOSE_S = 3.0
+"""How long a refused connection is left open, unread."""
+_HEADER_0_9 = b"AMQP\x01\x01\x00\x09"
+"""Of AMQP 0-9, which is near enough."""
+_NO_METHOD = MethodId(0, 0)
+
+
+class AmqpConnection:
+    """One connection. Used on the deciding thread only."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        peer: Peer,
+        broker: Broker,
+        send: Callable[[bytes], None],
+        now: float,
+        takes_more: Callable[[], bool] = lambda: True,
+        woken: Callable[[], float] | None = None,
+    ) -> None:
+        """`takes_more` tells whether there is room for deliveries; `room` says when again.
+        `woken`, called where something becomes of it outside of `take` and `tick`, tells the time.
+        """
+        self.state = State.HEADER
+        self.ended = False
+        self.principal: Principal | None = None
+        self.client_properties: FieldTable = {}
+        self.reason: str | None = None
+        """Why it was closed or refused, for our log; None: its client closed it, or nobody."""
+        self.refused_s: float | None = None
+        """How long its client waits for the answer to a login that failed; None: none did."""
+        self._hold = PublishHold()
+        self._settings = settings
+        self._peer = peer
+        self._broker = broker
+        self._send_bytes = send
+        self._takes_more = takes_more
+        self._woken = woken
+        self._refusal: ConnectionClosing | None = None
+        self._now = self._received_at = self._sent_at = now
+        self._deadline: float | None = now + HANDSHAKE_S_MAX
+        self._tuned = Tuned(settings.channel_max, FIRST_FRAMES_BYTES_MAX, 0)
+        self._channels: Channels | None = None
+
+    @property
+    def frame_bytes_max(self) -> int:
+        """The largest frame that may come now."""
+        return self._tuned.frame_bytes_max
+
+    @property
+    def holds_publishes(self) -> bool:
+        """Whether the client publishes though the broker is out of a resource: read no more."""
+        return self._hold.on and self.state is State.RUNNING
+
+    def take(self, data: bytes, now: float) -> int:
+        """Take the whole frames in `data`; returns the bytes that were taken."""
+        self._now = self._received_at = now
+        at, end = 0, len(data)
+        while not self.ended:
+            if self.state is State.REFUSED:
+                return end
+            if self.state is State.HEADER:
+                if end - at < len(PROTOCOL_HEADER):
+                    break
+                self._header(data[at : at + len(PROTOCOL_HEADER)])
+                at += len(PROTOCOL_HEADER)
+                continue
+            try:
+                taken = self._next(data, at, end)
+            except ChannelFailed as failed:
+                self._fail(failed.error, failed.ids)
+                return end
+            except (FrameTooLarge, WrongFrameEnd) as unreadable:
+                self._fail(errors.unreadable_frame(unreadable), _NO_METHOD)
+                self._discard()
+                return end
+            if not taken:
+                break
+            at += taken
+        return end if self.ended else at
+
+    def need(self, data: bytes, at: int) -> int:
+        """Return how many bytes make what is at `at` whole; at least, while that is unknown."""
+        if self.state is State.HEADER:
+            return len(PROTOCOL_HEADER)
+        return frame_bytes(data, at, len(data), self.frame_bytes_max) or FRAME_OVERHEAD_BYTES
+
+    def _next(self, data: bytes, at: int, end: int) -> int:
+        """Take a run, or a frame; returns its bytes, 0 where none is whole."""
+        if self._channels is not None and self.state is State.RUNNING:
+            if self._hold.begins_at(data, at):
+                self._tell_of_hold()
+                return 0
+            after = self._channels.run(data, at, end)
+            if after > at:
+                return after - at
+        size = frame_bytes(data, at, end, self.frame_bytes_max)
+        if not 0 < size <= end - at:
+            return 0
+        self._frame(frame_at(data, at))
+        return size
+
+    def _header(self, header: bytes) -> None:
+        if header not in (PROTOCOL_HEADER, _HEADER_0_9):
+            self.reason = negotiation.wrong_header(header)
+            self._send(PROTOCOL_HEADER)
+            self.lost()
+            return
+        self._answer(negotiation.start(self._settings, self._peer))
+        self.state = State.STARTING
+
+    def _frame(self, frame: Frame) -> None:
+        """Take one frame; ChannelFailed for what closes the connection."""
+        if self.state is State.CLOSED:
+            if frame.channel == 0 and frame.kind == FRAME_METHOD:
+                self._while_closed(read_method(frame))
+        elif frame.channel == 0:
+            self._control(frame)
+        elif self._channels is None:
+            raise ChannelFailed(errors.unexpected_frame(frame), _NO_METHOD)
+        else:
+            self._channels.frame(frame)
+
+    def _control(self, frame: Frame) -> None:
+        if frame.kind == FRAME_HEARTBEAT and not frame.payload:
+            return
+        if frame.kind != FRAME_METHOD:
+            error = errors.unexpected_frame if is_known(frame) else errors.unknown_frame
+            raise ChannelFailed(error(frame), _NO_METHOD)
+        method = read_method(frame)
+        try:
+            self._method(method)
+        except ConnectionClosing as closing:
+            raise ChannelFailed(closing, IDS[type(method)]) from closing
+
+    def _method(self, method: Method) -> None:
+        match self.state, method:
+            case State.STARTING, ConnectionStartOk(properties):
+                self.client_properties = properties
+                self._login(negotiation.credentials_of(self._settings, self._peer, method))
+            case State.TUNING, ConnectionTuneOk():
+                self._tuned = negotiation.tuned(self._settings, method)
+                self.state = State.OPENING
+            case State.OPENING, ConnectionOpen(name):
+                self._open(name)
+            case State.RUNNING, ConnectionClose():
+                self._close_channels()
+                self._answer(ConnectionCloseOk())
+                self._closed()
+            case State.RUNNING, ConnectionUpdateSecret(secret) if self.principal is not None:
+                self._broker.update_secret(
+                    self.principal, Secret(secret.decode("utf-8", "replace"))
+                )
+                self._answer(ConnectionUpdateSecretOk())
+            case _:
+                raise ConnectionClosing(
+                    ReplyCode.CHANNEL_ERROR,
+                    f"unexpected method in connection state {self.state.value}",
+                )
+
+    def _while_closed(self, method: Method) -> None:
+        match method:
+            case ConnectionClose():
+                self._answer(ConnectionCloseOk())
+            case ConnectionCloseOk():
+                self.lost()
+
+    def room(self) -> None:
+        """Deliver again: `takes_more` has said no, and would not now."""
+        if self._channels is not None:
+            self._channels.room()
+
+    def _login(self, credentials: Credentials) -> None:
+        self.state = State.SECURING
+
+        def done(outcome: Principal | LoginRefused) -> None:
+            if self.ended or self.state is not State.SECURING:
+                return  # Its time was over, or its client is gone.
+            self._wake()
+            if isinstance(outcome, LoginRefused):
+                self._refuse_later(credentials.mechanism, outcome)
+            else:
+                self.principal = outcome
+                self.state = State.TUNING
+                self._answer(negotiation.tune(self._settings))
+
+        self._broker.authenticate(credentials, self._peer, done)
+
+    def _refuse_later(self, mechanism: str, refused: LoginRefused) -> None:
+        self.reason = f"{mechanism} login refused: {refused.reason}"
+        self.refused_s = refused.seconds
+        self._refusal = errors.login_refused(mechanism)
+        self._end_later(refused.seconds)
+        if not refused.seconds:
+            self._refuse(self._refusal)
+
+    def _refuse(self, refusal: ConnectionClosing) -> None:
+        self._refusal = None
+        if negotiation.capability(self.client_properties, "authentication_failure_close"):
+            self._say_close(refusal, _NO_METHOD)
+        self._discard()
+
+    def _open(self, name: str) -> None:
+        if self.principal is None:
+            raise ConnectionClosing(ReplyCode.NOT_ALLOWED, "nobody has logged in")
+        peer, properties = self._peer, self.client_properties
+        self._channels = Channels(
+            self._broker.open(self.principal, name, peer, properties, self.close),
+            self._tuned.channel_max,
+            self._tuned.frame_bytes_max,
+            self._settings.message_bytes_max,
+            self._send,
+            self._fail,
+            self._takes_more,
+        )
+        self._answer(ConnectionOpenOk())
+        self.state = State.RUNNING
+        self._deadline = None
+
+    # a resource that is out
+
+    def block(self, reason: str) -> None:
+        """Say that publishes find no room, to a client that publishes and understands it."""
+        self._hold.reason = reason
+
+    def unblock(self, now: float) -> None:
+        """Say that publishes find room again."""
+        hold, self._hold = self._hold, PublishHold()
+        if hold.on:
+            # Nothing was read meanwhile: its silence begins now.
+            self._now = self._received_at = now
+        if hold.told:
+            self._answer(ConnectionUnblocked())
+
+    def _tell_of_hold(self) -> None:
+        """Tell a client that publishes that there is no room, once."""
+        known = negotiation.capability(self.client_properties, "connection.blocked")
+        if known and not self._hold.told and self._hold.reason is not None:
+            self._hold.told = True
+            self._answer(ConnectionBlocked(self._hold.reason))
+
+    @property
+    def deadline(self) -> float | None:
+        """When `tick` is to be called next, whatever comes; None: not at all."""
+        if self.ended:
+            return None
+        interval = self._tuned.heartbeat_s
+        times = [] if self._deadline is None else [self._deadline]
+        if interval and self.state is State.RUNNING:
+            times.append(self._sent_at + interval / 2)
+            if not self.holds_publishes:
+                times.append(self._received_at + 2 * interval)
+        return min(times, default=None)
+
+    def tick(self, now: float, received_at: float = 0.0) -> None:
+        """Send a heartbeat where nothing was sent, and end what lasts too long; `received_at`: of
+        the last byte, whole frame or not."""
+        self._now = now
+        self._received_at = max(self._received_at, received_at)
+        if self.ended:
+            return
+        if self._deadline is not None and now >= self._deadline:
+            if self._refusal is not None and self.state is State.SECURING:
+                self._refuse(self._refusal)
+                return
+            if self.state not in (State.CLOSED, State.REFUSED):
+                self.reason = f"not open after {HANDSHAKE_S_MAX:g} s, in state {self.state.value}"
+            self.lost()
+            return
+        interval = self._tuned.heartbeat_s
+        if not interval or self.state is not State.RUNNING:
+            return
+        if now >= self._received_at + 2 * interval and not self.holds_publishes:
+            self.reason = f"missed heartbeats from client, timeout: {interval}s"
+            self.lost()
+        elif now >= self._sent_at + interval / 2:
+            self._send(HEARTBEAT)
+
+    def close(self, text: str) -> None:
+        """Close the connection from our side: CONNECTION_FORCED and `text`."""
+        self._wake()
+        if self.state is State.RUNNING:
+            self._fail(ConnectionClosing(ReplyCode.CONNECTION_FORCED, text), _NO_METHOD)
+        elif self.state is not State.CLOSED:
+            self.lost()
+
+    def lost(self) -> None:
+        """Forget all: the socket is gone."""
+        self._close_channels()
+        self.ended = True
+
+    def _fail(self, error: AmqpError, ids: MethodId) -> None:
+        """Close the connection for an error, in the way of its state."""
+        if self.ended or self.state in (State.CLOSED, State.REFUSED):
+            return
+        self.reason = str(error)
+        self._wake()
+        told = self.state in (State.OPENING, State.RUNNING) or (
+            self.state is State.TUNING and error.code == ReplyCode.NOT_ALLOWED
+        )
+        self._close_channels()
+        if told:
+            self._say_close(error, ids)
+            self._closed()
+        else:
+            self._discard()
+
+    def _wake(self) -> None:
+        if self._woken is not None:
+            self._now = self._woken()
+
+    def _say_close(self, error: AmqpError, ids: MethodId) -> None:
+        method = ConnectionClose(error.code, errors.reply_text(error), ids.class_id, ids.method_id)
+        self._answer(method)
+
+    def _closed(self) -> None:
+        self.state = State.CLOSED
+        self._end_later(min(self._tuned.heartbeat_s or CLOSE_S_MAX, CLOSE_S_MAX))
+
+    def _discard(self) -> None:
+        """Take nothing more, and end after a while."""
+        self.state = State.REFUSED
+        self._end_later(SILENT_CLOSE_S)
+
+    def _end_later(self, seconds: float) -> None:
+        self._deadline = self._now + seconds
+
+    def _close_channels(self) -> None:
+        channels, self._channels = self._channels, None
+        if channels is not None:
+            channels.close()
+
+    def _answer(self, method: Method) -> None:
+        self._send(encode_method(0, method))
+
+    def _send(self, data: bytes) -> None:
+        if not self.ended:
+            self._sent_at = self._now
+            self._send_bytes(data)

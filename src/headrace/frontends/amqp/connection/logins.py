@@ -1,0 +1,149 @@
+"""Logins of AMQP clients: users with SCRAM credentials, and RabbitMQ's guest where allowed.
+
+Every password costs the same work, whether its user is known or not, and every failure is delayed
+as a Kafka client's is (`security.sasl.failed_attempts`). An imported RabbitMQ hash is valid until
+its user has logged in once: then they have SCRAM credentials.
+"""
+
+import hmac
+import logging
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.frontends.amqp.connection.ports import Credentials, LoginDone, LoginRefused, Peer
+from headrace.model.secret import Secret
+from headrace.queues.permissions.definitions import GUEST, Definitions
+from headrace.queues.permissions.rabbit_hash import is_password
+from headrace.security.identity import USER, Principal
+from headrace.security.sasl.sasl import Mechanism
+from headrace.security.sasl.scram import ITERATIONS_MIN, Credential, make_credential
+
+if TYPE_CHECKING:
+    from headrace.ports.disk import Disk
+    from headrace.security.sasl.users import Users
+
+log = logging.getLogger(__name__)
+
+Adopt = Callable[[str, Secret], None]
+"""Gives a user credentials of SCRAM: his password is known, by a hash of RabbitMQ's."""
+Failed = Callable[[str], float]
+"""Counts a failure from an address; returns for how many seconds its client waits."""
+_NOBODYS = Credential(b"\0" * 24, b"\0" * 32, b"\0" * 32, ITERATIONS_MIN)
+"""What passwords of those are compared with who have no credential: for the work alone."""
+
+_FAR_GUEST = "user 'guest' can only connect via localhost"
+_NO_GUEST = (
+    "there is no user 'guest'. amqp.guest=true lets it in from this machine, for trying out; else"
+    " make a user: headrace amqp user create"
+)
+
+
+class _Proof(NamedTuple):
+    """How a password is checked."""
+
+    mechanism: Mechanism
+    credential: Credential
+    rabbit_hash: str = ""
+    is_guest: bool = False
+
+
+class UserLogins:
+    """Checks names and passwords against the broker's users. `queue_broker.Logins`."""
+
+    def __init__(
+        self,
+        users: "Users",
+        definitions: Definitions,
+        disk: "Disk",
+        failed: Failed,
+        adopt: Adopt,
+        is_super: Callable[[Principal], bool] = lambda principal: False,
+    ) -> None:
+        """`is_super`: who is let in by a certificate though nothing is kept of him."""
+        self._users = users
+        self._definitions = definitions
+        self._disk = disk
+        self._failed = failed
+        self._adopt = adopt
+        self._is_super = is_super
+
+    def authenticate(self, credentials: Credentials, peer: Peer, done: LoginDone) -> None:
+        """Tell `done` once who it is; a password takes some ms of work, done on a thread."""
+        user, password = credentials.user, credentials.password
+        if password is None:
+            done(self._by_certificate(user, peer))
+            return
+        proof = self._proof(user)
+
+        def checked(outcome: bool | BaseException) -> None:
+            if outcome is not True:
+                reason = "unknown user" if proof is None else "wrong password"
+                hint = _NO_GUEST if proof is None and user == GUEST else ""
+                done(self._refused(reason, user, peer, hint))
+            elif _is_far_guest(user, peer):
+                done(self._refused(_FAR_GUEST, user, peer))
+            else:
+                if proof is not None and proof.rabbit_hash:
+                    self._adopt(user, password)
+                done(Principal(USER, user))
+
+        self._disk.run(lambda: _is_right(proof, password), checked)
+
+    def _by_certificate(self, user: str, peer: Peer) -> Principal | LoginRefused:
+        """Return who a verified certificate names, where he is known."""
+        principal = Principal(USER, user)
+        kept = user in self._definitions.users or bool(self._users.of(user))
+        if not kept and not self._is_super(principal):
+            return self._refused("unknown user", user, peer)
+        if _is_far_guest(user, peer):
+            return self._refused(_FAR_GUEST, user, peer)
+        return principal
+
+    def _proof(self, user: str) -> _Proof | None:
+        """Return how a user's password is checked; None: there is no such user."""
+        known = self._users.of(user)
+        if known:
+            mechanism = min(known)  # SHA-256 where there are both: that of who is not known
+            return _Proof(mechanism, known[mechanism])
+        kept = self._definitions.users.get(user)
+        if kept is not None and kept.password_hash:
+            return _Proof(Mechanism.SCRAM_SHA_256, _NOBODYS, rabbit_hash=kept.password_hash)
+        if user == GUEST and self._definitions.guest:
+            return _Proof(Mechanism.SCRAM_SHA_256, _NOBODYS, is_guest=True)
+        return None
+
+    def _refused(self, reason: str, user: str, peer: Peer, hint: str = "") -> LoginRefused:
+        """Log why; `hint`: what to do about it, which no client is told."""
+        text = f"{reason}: {user[:100]!r}"
+        line = f"{text}; {hint}" if hint else text
+        log.warning("%s on %s: authentication failed: %s", peer.host, peer.listener, line)
+        return LoginRefused(text, self._failed(peer.host))
+
+
+def _is_right(proof: _Proof | None, password: Secret) -> bool:
+    """Tell whether a password is right, after the same work whosever it is. On a thread."""
+    mechanism, credential, rabbit_hash, is_guest = proof or _Proof(
+        Mechanism.SCRAM_SHA_256, _NOBODYS
+    )
+    made = make_credential(mechanism, password, credential.salt, credential.iterations)
+    right = hmac.compare_digest(made.stored_key, credential.stored_key)
+    if rabbit_hash:
+        return is_password(rabbit_hash, password)
+    if is_guest:
+        return hmac.compare_digest(password.reveal().encode(), GUEST.encode())
+    return right and proof is not None
+
+
+def _is_far_guest(user: str, peer: Peer) -> bool:
+    """Tell whether that is guest, from another machine, however he proves to be it."""
+    return user == GUEST and not _is_loopback(peer.host)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback

@@ -1,0 +1,182 @@
+"""What a connection and its client tell each other and agree on before it is open."""
+
+import re
+from typing import NamedTuple
+
+from headrace.config.keys.amqp import AmqpKeys
+from headrace.frontends.amqp.connection.ports import Credentials, Peer
+from headrace.model.errors import Malformed
+from headrace.model.secret import Secret
+from headrace.queues.permissions.definitions import GUEST
+from headrace.security.sasl.plain import parse
+from headrace.security.sasl.sasl import SaslRefused
+from headrace.wire.amqp.control_methods import (
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+)
+from headrace.wire.amqp.field_table import FieldTable, decode_table
+from headrace.wire.amqp.frames import FRAME_BYTES_MIN
+from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
+
+PLAIN, AMQPLAIN, EXTERNAL, ANONYMOUS = "PLAIN", "AMQPLAIN", "EXTERNAL", "ANONYMOUS"
+CAPABILITIES = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+)
+_CHANNEL_MAX_MIN = 1
+FRAME_BYTES_MIN_4_1 = 8192
+"""From RabbitMQ 4.1 on."""
+_NUMBERS = re.compile("[0-9]+")
+_SHORT_MAX = (1 << 16) - 1
+
+
+class Settings(NamedTuple):
+    """What the broker offers its AMQP clients; the defaults are RabbitMQ's."""
+
+    version: str = "4.0.5"
+    """RabbitMQ's version that clients are told: some choose what they send by it."""
+    cluster_name: str = "headrace"
+    channel_max: int = 2047
+    frame_bytes_max: int = 131_072
+    heartbeat_s: int = 60
+    message_bytes_max: int = 16 << 20
+    """The largest body of a message."""
+    guest: bool = False
+    """Whether guest may come in, and so who says nothing of himself."""
+
+    @property
+    def frame_bytes_min(self) -> int:
+        """The least `frame_max` that a client may agree to, by the version that it is told."""
+        version = [int(part) for part in _NUMBERS.findall(self.version)[:2]]
+        return FRAME_BYTES_MIN_4_1 if version >= [4, 1] else FRAME_BYTES_MIN
+
+
+def settings_of(config: AmqpKeys, cluster_name: str) -> Settings:
+    """Return what a broker's configuration says."""
+    return Settings(
+        version=config.amqp_advertised_version,
+        cluster_name=cluster_name,
+        channel_max=min(config.amqp_channel_max, _SHORT_MAX),
+        frame_bytes_max=config.amqp_frame_max_bytes,
+        heartbeat_s=min(config.amqp_heartbeat_seconds, _SHORT_MAX),
+        message_bytes_max=config.amqp_message_max_bytes,
+        guest=config.amqp_guest,
+    )
+
+
+class Tuned(NamedTuple):
+    """What was agreed on. A heartbeat of 0 is none."""
+
+    channel_max: int
+    frame_bytes_max: int
+    heartbeat_s: int
+
+
+def mechanisms_for(settings: Settings, peer: Peer) -> list[str]:
+    """Return the mechanisms by which this peer may say who it is."""
+    mechanisms = [PLAIN, AMQPLAIN]
+    if peer.certificate_name is not None:
+        mechanisms.append(EXTERNAL)
+    if settings.guest:
+        mechanisms.append(ANONYMOUS)
+    return mechanisms
+
+
+def start(settings: Settings, peer: Peer) -> ConnectionStart:
+    """Return the first method of a connection."""
+    properties: FieldTable = {
+        "capabilities": dict.fromkeys(CAPABILITIES, True),
+        "cluster_name": settings.cluster_name,
+        "product": "RabbitMQ",
+        "version": settings.version,
+        "platform": "Headrace",
+        "information": "Headrace speaks RabbitMQ's protocol",
+    }
+    names = " ".join(mechanisms_for(settings, peer))
+    return ConnectionStart(0, 9, properties, names.encode(), b"en_US")
+
+
+def credentials_of(settings: Settings, peer: Peer, answer: ConnectionStartOk) -> Credentials:
+    """Return whom a client says it is; ConnectionClosing where that cannot be read."""
+    mechanism, response = answer.mechanism, answer.response
+    if mechanism not in mechanisms_for(settings, peer):
+        raise ConnectionClosing(
+            ReplyCode.COMMAND_INVALID, f"unknown authentication mechanism '{mechanism}'"
+        )
+    if mechanism == EXTERNAL:
+        return Credentials(EXTERNAL, peer.certificate_name or "", None)
+    if mechanism == ANONYMOUS:  # RabbitMQ's anonymous_login_user and anonymous_login_pass
+        return Credentials(ANONYMOUS, GUEST, Secret(GUEST))
+    if mechanism == AMQPLAIN:
+        return _amqplain(response)
+    try:
+        _, user, password = parse(response)
+    except SaslRefused as refused:
+        raise ConnectionClosing(ReplyCode.SYNTAX_ERROR, f"response invalid: {refused}") from None
+    return Credentials(PLAIN, user, password)
+
+
+def _amqplain(response: bytes) -> Credentials:
+    """Read a table of LOGIN and PASSWORD, without its length."""
+    try:
+        table = decode_table(response)
+    except Malformed as malformed:
+        raise ConnectionClosing(
+            ReplyCode.SYNTAX_ERROR, f"AMQPLAIN response invalid: {malformed}"
+        ) from None
+    login, password = table.get("LOGIN"), table.get("PASSWORD")
+    if not isinstance(login, str) or not isinstance(password, str):
+        raise ConnectionClosing(
+            ReplyCode.SYNTAX_ERROR, "AMQPLAIN auth info is missing LOGIN or PASSWORD field"
+        )
+    return Credentials(AMQPLAIN, login, Secret(password))
+
+
+def tune(settings: Settings) -> ConnectionTune:
+    """Return what the broker proposes."""
+    return ConnectionTune(settings.channel_max, settings.frame_bytes_max, settings.heartbeat_s)
+
+
+def tuned(settings: Settings, answer: ConnectionTuneOk) -> Tuned:
+    """Return what a client agreed to; ConnectionClosing for less than must or more than may be.
+
+    0 is no limit, which is more than any. The heartbeat is the client's, whatever was proposed.
+    """
+    _check("frame_max", settings.frame_bytes_min, settings.frame_bytes_max, answer.frame_max)
+    _check("channel_max", _CHANNEL_MAX_MIN, settings.channel_max, answer.channel_max)
+    return Tuned(answer.channel_max, answer.frame_max or _UNLIMITED, answer.heartbeat)
+
+
+_UNLIMITED = (1 << 32) - 1
+
+
+def _check(field: str, least: int, most: int, value: int) -> None:
+    """Hold a client's value against the bounds; `most` 0: none."""
+    shown = f"{value} (no limit)" if field == "channel_max" and value == 0 else str(value)
+    if value and value < least:
+        text = f"negotiated {field} = {shown} is lower than the minimum allowed value ({least})"
+    elif most and (value == 0 or value > most):
+        text = f"negotiated {field} = {shown} is higher than the maximum allowed value ({most})"
+    else:
+        return
+    raise ConnectionClosing(ReplyCode.NOT_ALLOWED, text)
+
+
+def capability(client_properties: FieldTable, name: str) -> bool:
+    """Return whether a client says it understands `name`."""
+    capabilities = client_properties.get("capabilities")
+    return isinstance(capabilities, dict) and capabilities.get(name) is True
+
+
+def wrong_header(first: bytes) -> str:
+    """Return why a client that begins with these bytes is not served, for our log."""
+    return f"a client began with {first!r} instead of AMQP 0-9-1's header"

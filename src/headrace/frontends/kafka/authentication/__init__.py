@@ -1,0 +1,1 @@
+"""Authentication of Kafka connections, and what each API asks the authorizer."""

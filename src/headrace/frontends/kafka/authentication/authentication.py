@@ -1,0 +1,266 @@
+"""One connection's way through SASL: handshake, tokens, and after a while the same again.
+
+The session serves other routes in each stage, so that what is served after it costs nothing:
+
+    FIRST     ApiVersions, SaslHandshake, SaslAuthenticate
+    TOKENS    the same; a mechanism is agreed on and its tokens come in SaslAuthenticate
+    RAW       none: every frame is a bare token, as clients send them after SaslHandshake v0
+    DONE      all; SaslHandshake begins anew where connections.max.reauth.ms is set (KIP-368)
+    EXPIRED   SaslHandshake only: the session's time is over
+    FAILED    none: the answer leaves after a delay, and the connection ends
+
+Errors and their words are Kafka's (SaslServerAuthenticator).
+"""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from headrace.config.sasl import SaslListener
+from headrace.frontends.kafka.authentication.stage import Stage
+from headrace.model.errors import ErrorCode
+from headrace.security.identity import USER, Identity, Principal
+from headrace.security.sasl.plain import PlainServer
+from headrace.security.sasl.sasl import Mechanism, SaslRefused, SaslServer
+from headrace.security.sasl.scram import encode64
+from headrace.security.sasl.scram_exchange import FindDelegated, ScramServer
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.ports.clock import Timer
+
+log = logging.getLogger(__name__)
+
+GRACE_SECONDS = 0.1
+"""From the answer that refuses to the connection's end: kafka-python does not read what comes with
+the end, and would only say that it was disconnected."""
+
+
+class Outcome(NamedTuple):
+    """What a token led to."""
+
+    error: ErrorCode
+    told: str | None
+    token: bytes = b""
+    lifetime_ms: int = 0
+    """How long the session lasts; 0: as long as the connection."""
+
+
+class Door(Protocol):
+    """The session whose client authenticates. `dispatch.KafkaSession`."""
+
+    def serve(self, stage: Stage) -> None:
+        """Serve what may be asked in `stage`, and nothing else."""
+
+    def authenticated(self, identity: Identity) -> None:
+        """Serve all, as `identity`."""
+
+    def end(self) -> None:
+        """End the connection behind the answers that are ready."""
+
+    def failed(self, seconds: float) -> None:
+        """Handle no further request; the client waits for so many seconds."""
+
+
+class Authentication:
+    """The stage that one connection is in, and how it leaves it. On the deciding thread."""
+
+    __slots__ = (
+        "_accepts", "_broker", "_delay_seconds", "_door", "_lifetime_ms", "_mechanism",
+        "_principal", "_server",
+        "_timer", "_where", "stage",
+    )  # fmt: skip
+
+    def __init__(
+        self, door: Door, broker: "Broker", accepts: SaslListener, where: Identity
+    ) -> None:
+        """`where`: whence and through which listener; nobody is known yet."""
+        self.stage = Stage.FIRST
+        self._door = door
+        self._broker = broker
+        self._accepts = accepts
+        self._where = where
+        self._mechanism: Mechanism | None = None
+        self._server: SaslServer | None = None
+        self._principal: Principal | None = None
+        """Who it was the first time: nobody else later."""
+        self._lifetime_ms = 0
+        """How long the session lasts, 0: as long as the connection."""
+        self._timer: Timer | None = None
+        self._delay_seconds = 0.0
+        """How long a failed client waits for the answer."""
+
+    def handshake(self, name: str, *, raw: bool) -> tuple[ErrorCode, tuple[str, ...]]:
+        """Agree on mechanism `name`; returns the error and the mechanisms there are.
+
+        `raw`: tokens come without SaslAuthenticate from now on.
+        """
+        every = self._accepts.mechanisms
+        again = self.stage in (Stage.DONE, Stage.EXPIRED)
+        if again and not self._lifetime_ms:
+            return ErrorCode.ILLEGAL_SASL_STATE, ()
+        if not again and self.stage is not Stage.FIRST:
+            self.refuse(f"SaslHandshake during {self.stage.value}")
+            return ErrorCode.ILLEGAL_SASL_STATE, ()
+        if name not in every:
+            self.refuse(f"mechanism {name[:40]!r} is not enabled")
+            return ErrorCode.UNSUPPORTED_SASL_MECHANISM, every
+        mechanism = Mechanism(name)
+        if again and mechanism != self._mechanism:
+            self.refuse(f"from {self._mechanism} to {mechanism} while authenticating again")
+            return ErrorCode.ILLEGAL_SASL_STATE, ()
+        self._mechanism = mechanism
+        self._server = self._server_of(mechanism)
+        self.stage = Stage.RAW if raw else Stage.TOKENS
+        self._door.serve(self.stage)
+        return ErrorCode.NONE, every
+
+    def _server_of(self, mechanism: Mechanism) -> SaslServer:
+        if mechanism is Mechanism.PLAIN:
+            return PlainServer(self._accepts.passwords)
+        if mechanism is Mechanism.OAUTHBEARER:
+            from headrace.security.sasl.oauthbearer import OAuthBearerServer
+
+            return OAuthBearerServer(self._broker.users.verifiers[self._where.listener].check)
+        users, random = self._broker.users, self._broker.random
+        return ScramServer(
+            mechanism,
+            lambda user: users.of(user).get(mechanism),
+            encode64(random.uuid() + random.uuid()),
+            users.disguise(random),
+            self._delegated(mechanism),
+        )
+
+    def _delegated(self, mechanism: Mechanism) -> FindDelegated | None:
+        """Return how SCRAM finds delegation tokens; None: there are none."""
+        tokens, clock = self._broker.users.delegation_tokens, self._broker.clock
+        if tokens is None:
+            return None
+        return lambda token_id: tokens.credential(token_id, mechanism, clock.wall_ms())
+
+    def respond(self, token: bytes) -> Outcome:
+        """Take the client's next token."""
+        if self.stage is Stage.DONE:
+            return Outcome(
+                ErrorCode.ILLEGAL_SASL_STATE,
+                "SaslAuthenticate request received after successful authentication",
+            )
+        server = self._server
+        if server is None:
+            self.refuse("SaslAuthenticate before SaslHandshake")
+            return Outcome(
+                ErrorCode.ILLEGAL_SASL_STATE,
+                "Unexpected Kafka request of type SASL_AUTHENTICATE during SASL handshake.",
+            )
+        try:
+            if len(token) > self._broker.config.sasl_server_max_receive_size:
+                raise SaslRefused(f"a token of {len(token)} bytes (sasl.server.max.receive.size)")
+            answer = server.respond(token)
+            lifetime_ms = self._let_in(server) if server.done else 0
+        except SaslRefused as refused:
+            self.refuse(str(refused))
+            return Outcome(ErrorCode.SASL_AUTHENTICATION_FAILED, refused.told or self._told())
+        return Outcome(ErrorCode.NONE, None, answer, lifetime_ms)
+
+    def _told(self) -> str:
+        """Return what a client is told whose proof is none, whyever that is."""
+        again = "authentication" if self._principal is None else "re-authentication"
+        return (
+            f"Authentication failed during {again} due to invalid credentials with SASL mechanism"
+            f" {self._mechanism}"
+        )
+
+    def _let_in(self, server: SaslServer) -> int:
+        """Serve all to who proved it from now on; returns how long, in ms. SaslRefused."""
+        principal = Principal(USER, server.user)
+        if self._principal not in (None, principal):
+            raise SaslRefused(
+                f"{self._principal} cannot become {principal} while authenticating again",
+                f"Cannot change principals during re-authentication from {self._principal}"
+                f" to {principal}",
+            )
+        self._principal, self._server, self.stage = principal, None, Stage.DONE
+        self._lifetime_ms = lifetime_ms = self._lifetime_of(server)
+        self.closed()
+        if lifetime_ms:
+            self._timer = self._broker.clock.call_later(lifetime_ms / 1000, self._expire)
+        identity = self._where._replace(
+            principal=principal, by_delegation_token=server.by_delegation_token
+        )
+        self._door.authenticated(identity)
+        return lifetime_ms
+
+    def _lifetime_of(self, server: SaslServer) -> int:
+        """Return for how many milliseconds the session may last; 0: for good.
+
+        As KIP-368 has it: what is shorter, connections.max.reauth.ms or what is left of a token.
+        One that is past its end, and let in for clocks differ, has one millisecond.
+        """
+        longest_ms = 0
+        if self._mechanism is not None:
+            longest_ms = self._accepts.reauth_ms.get(self._mechanism, 0)
+        if server.ends_ms is None:
+            return longest_ms
+        left_ms = max(1, server.ends_ms - self._broker.clock.wall_ms())
+        return min(longest_ms or left_ms, left_ms)
+
+    def _expire(self) -> None:
+        """Serve nothing any more but the way in: the session's time is over."""
+        self._timer = None
+        if self.stage is Stage.DONE:
+            self.stage = Stage.EXPIRED
+            self._door.serve(self.stage)
+
+    def raw(self, frame: memoryview) -> bytes | None:
+        """Answer a bare token by a bare token with its length; None: its connection ends."""
+        if self.stage is Stage.FAILED:
+            return None  # it came with what failed: nobody answers it
+        outcome = self.respond(bytes(frame))
+        if outcome.error:
+            self.later(self._door.end)
+            return None
+        return len(outcome.token).to_bytes(4, "big") + outcome.token
+
+    def refuse(self, because: str) -> None:
+        """Hear no further request, and write one line of why; the answer is to be sent `later`."""
+        self._tell(because)
+        self.stage, self._server = Stage.FAILED, None
+        self.closed()
+        self._door.serve(self.stage)
+        config = self._broker.config
+        self._delay_seconds = self._broker.failed_attempts.delay_seconds(
+            self._where.host,
+            first_ms=config.connection_failed_authentication_delay_ms,
+            most_ms=config.connection_failed_authentication_delay_max_ms,
+        )
+        self._door.failed(self._delay_seconds)
+
+    def _tell(self, because: str) -> None:
+        by = "SASL" if self._mechanism is None else self._mechanism
+        log.warning(
+            "%s on %s: authentication by %s failed: %s",
+            self._where.host, self._where.listener, by, because,
+        )  # fmt: skip
+
+    def later(self, then: Callable[[], None]) -> None:
+        """Do what ends a failed authentication, when its client has waited for that."""
+        self._broker.clock.call_later(self._delay_seconds, then)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the next answer is the last one, and to be given `later`."""
+        return self.stage is Stage.FAILED
+
+    def answered(self) -> None:
+        """Take note that an answer is about to leave: after a failure it is the last one."""
+        if self.stage is Stage.FAILED:
+            self._broker.clock.call_later(GRACE_SECONDS, self._door.end)
+
+    def closed(self) -> None:
+        """Wait for nothing any more."""
+        if self._server is not None and self._server.rejected:
+            # The client went away instead of asking for the end that it was told of.
+            self._tell(self._server.rejected)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,1 @@
+"""TLS between a socket and a connection."""

@@ -1,0 +1,291 @@
+"""A queue's consumers: who may take, and whose turn it is.
+
+Higher priorities go first; among equal ones each that has credit gets one message in turn. Who has
+no credit is parked, left out until its channel says otherwise: a message costs nothing for those
+who can not take it.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+
+from headrace.queues.engine.unacked import ChannelUnacked, HeldQueue
+from headrace.queues.queue_settings import ConsumerSettings
+from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
+
+ANY_NUMBER = 1 << 62
+_NO_WISHES = ConsumerSettings()
+_RING_SEARCHED_MAX = 64
+"""A consumer is looked for in rings of so many; in longer ones it is passed over when it is next:
+the end of a channel with a hundred thousand would take minutes."""
+
+
+class Consumer:
+    """Someone on a channel to whom a queue gives messages; also who asks by basic.get."""
+
+    __slots__ = (
+        "channel", "counted", "exclusive", "gone", "hands_over", "no_ack", "parked",
+        "prefetch", "priority", "queue", "tag", "unacked", "wishes",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        queue: HeldQueue,
+        channel: ChannelUnacked,
+        tag: str,
+        *,
+        no_ack: bool = False,
+        exclusive: bool = False,
+        prefetch: int = 0,
+        priority: int = 0,
+        counted: bool = True,
+        wishes: ConsumerSettings = _NO_WISHES,
+    ) -> None:
+        """`prefetch`: of this consumer alone, 0: any number. `counted`: no basic.get.
+
+        `wishes`: what a stream's consumer wants of it.
+        """
+        self.queue = queue
+        self.channel = channel
+        self.tag = tag
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        self.prefetch = prefetch
+        self.priority = priority
+        self.counted = counted
+        self.wishes = wishes
+        self.unacked = 0
+        self.parked = False
+        self.hands_over = False
+        """It was the active one of its queue: another is, once what it holds is settled."""
+        self.gone = False
+        """It is cancelled, and may still be in its ring."""
+
+    def credit(self) -> int:
+        """Return how many messages may be given to it.
+
+        A channel's limit also stops who does not acknowledge, though he does not count, as in
+        RabbitMQ; a consumer's own does not.
+        """
+        if self.gone:
+            return 0
+        if self.hands_over:  # it is given nothing, and unparked when it holds nothing
+            return 0 if self.unacked else 1
+        channel = self.channel
+        if channel.paused:
+            return 0
+        room = channel.limit - channel.unacked
+        if self.no_ack:
+            return ANY_NUMBER if room > 0 or not channel.prefetch else 0
+        return min(room, self.prefetch - self.unacked) if self.prefetch else room
+
+
+class Consumers:
+    """All consumers of one queue."""
+
+    __slots__ = (
+        "_all", "_exclusive", "_gone", "_hands_over", "_rings", "_single", "_waiting", "active",
+    )  # fmt: skip
+
+    def __init__(self, single_active: bool, *, hands_over: bool = False) -> None:
+        """`hands_over`: the active one of several makes way for one of a higher priority."""
+        self._all: dict[Consumer, None] = {}
+        self._rings: dict[int, deque[Consumer]] = {}
+        self._single = single_active
+        self._hands_over = hands_over
+        self._waiting: dict[int, OrderedDict[Consumer, None]] = {}
+        """Of a single active one: all consumers by priority, the highest first, in their order."""
+        self._gone = 0
+        """So many that are cancelled are perhaps still in rings."""
+        self._exclusive = False
+        self.active: Consumer | None = None
+        """The only one that is given messages, of a queue that has such."""
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[Consumer]:
+        """Yield all, the oldest first."""
+        return iter(self._all)
+
+    def __contains__(self, consumer: Consumer) -> bool:
+        """Tell whether it is one of them."""
+        return consumer in self._all
+
+    def add(self, consumer: Consumer, title: str) -> None:
+        """Add a consumer. ChannelClosing, 403: one of them wants the queue for itself."""
+        in_use = self._exclusive or (consumer.exclusive and (self._single or self._all))
+        if in_use:
+            raise ChannelClosing(ReplyCode.ACCESS_REFUSED, f"{title} in exclusive use")
+        self._all[consumer] = None
+        self._exclusive = consumer.exclusive
+        if not self._single:
+            self.enter(consumer)
+            return
+        self._wait(consumer)
+        active = self.active
+        if active is None or (self._hands_over and consumer.priority > active.priority):
+            self._look_for_active()
+
+    def remove(self, consumer: Consumer) -> None:
+        """Remove a consumer; of single active ones the next takes over, by priority, then age."""
+        del self._all[consumer]
+        consumer.gone = True
+        consumer.channel.forget(consumer)
+        if consumer.exclusive:
+            self._exclusive = False
+        ring = self._rings.get(consumer.priority)
+        if ring is not None:
+            self._leave(ring, consumer)
+        if not self._single:
+            return
+        waiting = self._waiting[consumer.priority]
+        del waiting[consumer]
+        if not waiting:
+            del self._waiting[consumer.priority]
+        if consumer is self.active:
+            self.active = None
+        if self.active is None or self.active.hands_over:
+            self._look_for_active()
+
+    def enter(self, consumer: Consumer) -> None:
+        """Let a consumer take its turn after all others of its priority.
+
+        One that hands over does so: it holds nothing any more.
+        """
+        if consumer.hands_over:
+            self._look_for_active()
+            return
+        ring = self._rings.get(consumer.priority)
+        if ring is None:
+            self._rings[consumer.priority] = deque((consumer,))
+            self._rings = dict(sorted(self._rings.items(), reverse=True))
+        else:
+            ring.append(consumer)
+
+    def next_ring(self) -> deque[Consumer] | None:
+        """Return those of the highest priority that can take, in turn; None: nobody can.
+
+        Who is found without credit is parked.
+        """
+        rings = self._rings
+        while rings:
+            priority, ring = next(iter(rings.items()))
+            while ring:
+                if ring[0].credit() > 0:
+                    return ring
+                self._leave_out(ring.popleft())
+            del rings[priority]
+        return None
+
+    def can_take(self, count: int) -> bool:
+        """Tell whether consumers have credit for `count` messages together.
+
+        Several consumers of a channel may share what it has left: then this is too many.
+        """
+        for ring in self._rings.values():
+            for consumer in ring:
+                count -= max(consumer.credit(), 0)
+                if count <= 0:
+                    return True
+        return False
+
+    def take_turns(self, ring: deque[Consumer], count: int) -> tuple[list[Consumer], int]:
+        """Take those out of `next_ring` who are next; returns them and how many turns each has.
+
+        At most `count`, at least one; each has credit for all its turns, though several may share
+        what their channel has. `end_turns` puts them back.
+        """
+        takers: list[Consumer] = []
+        sharing: dict[ChannelUnacked, int] = {}
+        turns = count
+        while ring and len(takers) < count:
+            consumer = ring.popleft()
+            credit = consumer.credit()
+            if credit <= 0:
+                self._leave_out(consumer)
+                continue
+            takers.append(consumer)
+            turns = min(turns, credit)
+            channel = consumer.channel
+            if channel.prefetch or not consumer.no_ack:
+                sharing[channel] = sharing.get(channel, 0) + 1
+        for channel, number in sharing.items():
+            turns = min(turns, (channel.limit - channel.unacked) // number)
+        if turns == 0:  # a channel has credit, but not for all its consumers
+            ring.extendleft(reversed(takers[1:]))
+            return takers[:1], 1
+        return takers, turns
+
+    def end_turns(self, ring: deque[Consumer], takers: list[Consumer], served: int) -> None:
+        """Put `takers` back into their ring after `served` messages: who got one last is last."""
+        count = len(takers)
+        waiting = takers[served % count :] if served < count or served % count else []
+        ring.extendleft(reversed(waiting))
+        ring.extend(takers[: count - len(waiting)])
+
+    def _look_for_active(self) -> None:
+        """Choose the active one: who is it stays so, but for a higher priority as told to."""
+        active = self.active
+        if not self._all:
+            return
+        best = next(iter(next(iter(self._waiting.values()))))
+        if active is None:
+            self._activate(best)
+        elif not self._hands_over or best.priority <= active.priority:
+            self._activate(active)  # whoever was to follow has left
+        elif active.unacked:
+            if not active.hands_over:
+                self._leave_ring(active)
+                active.hands_over = True
+                active.channel.park(active)
+        else:
+            self._leave_ring(active)
+            self._waiting[active.priority].move_to_end(active)
+            self._activate(best)
+            active.hands_over = False
+
+    def _activate(self, consumer: Consumer) -> None:
+        consumer.channel.forget(consumer)
+        consumer.hands_over = False
+        self.active = consumer
+        self.enter(consumer)
+
+    def _wait(self, consumer: Consumer) -> None:
+        waiting = self._waiting.get(consumer.priority)
+        if waiting is None:
+            waiting = self._waiting[consumer.priority] = OrderedDict()
+            self._waiting = dict(sorted(self._waiting.items(), reverse=True))
+        waiting[consumer] = None
+
+    def _leave_ring(self, consumer: Consumer) -> None:
+        """Take the active one, which is alone, out of its ring."""
+        consumer.channel.forget(consumer)
+        self._rings.pop(consumer.priority, None)
+
+    def _leave(self, ring: deque[Consumer], consumer: Consumer) -> None:
+        """Have a ring without a consumer that is cancelled, at once or soon."""
+        if len(ring) > _RING_SEARCHED_MAX:
+            self._gone += 1
+            if self._gone > len(self._all):
+                self._clear_rings()
+        elif consumer in ring:
+            ring.remove(consumer)
+            if not ring:
+                del self._rings[consumer.priority]
+
+    def _leave_out(self, consumer: Consumer) -> None:
+        """Note that a consumer which was taken out of its ring has no credit."""
+        if consumer.gone:
+            self._gone -= 1
+        else:
+            consumer.channel.park(consumer)
+
+    def _clear_rings(self) -> None:
+        """Take those that are cancelled out of all rings."""
+        self._gone = 0
+        rings = {
+            priority: deque(consumer for consumer in ring if not consumer.gone)
+            for priority, ring in self._rings.items()
+        }
+        self._rings = {priority: ring for priority, ring in rings.items() if ring}

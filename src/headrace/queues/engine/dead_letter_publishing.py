@@ -1,0 +1,216 @@
+"""Dead letters on their way: published to where a queue's dead letter exchange routes them.
+
+A message is settled where it died once every queue and topic that takes it has stored it. With
+the strategy at-most-once a queue that refuses it goes without. With at-least-once it stays where
+it died until all take it, and is published again to those that refused it: LETTERS_REFUSED_MAX
+letters of a queue at a time, as RabbitMQ's worker holds so many, the others wait behind them.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from headrace.queues.engine.dead_letters import DeadLetter, is_cycle, with_messages
+from headrace.queues.engine.dead_messages import dead_message
+from headrace.queues.model.exchange_topic import is_target
+from headrace.queues.model.exchanges import DEFAULT_EXCHANGE
+from headrace.queues.model.published_properties import headers_getter, published, traits_of
+
+if TYPE_CHECKING:
+    from headrace.ports.deadlines import Deadline, Deadlines
+    from headrace.queues.engine.hosted_queue import HostedQueue
+    from headrace.queues.engine.targets import Target, Targets
+    from headrace.queues.model.virtual_host import VirtualHost
+    from headrace.queues.queue_settings import Published
+
+_logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 1.0
+"""How long a refused letter waits for room, or for a route, before it is published again."""
+LETTERS_REFUSED_MAX = 32
+"""Letters of a queue that are published again at a time."""
+
+
+class Host(Protocol):
+    """The vhost that dead letters are published in. `queue_host.QueueHost`."""
+
+    model: "VirtualHost"
+    targets: "Targets"
+
+    def publish(
+        self,
+        route: Iterable[str],
+        message: "Published",
+        awaited: "dict[Target, None] | None" = None,
+    ) -> bool:
+        """Put a message where a route leads; False: one of these has no room for it."""
+
+
+class _Refused(NamedTuple):
+    """A letter that is to be published again."""
+
+    letter: DeadLetter
+    takers: tuple[str, ...] = ()
+    """The queues and topics that took it."""
+
+
+class _Waiting:
+    """The refused letters of one queue."""
+
+    def __init__(self, retry: "Deadline") -> None:
+        self.letters: deque[_Refused] = deque()
+        self.retry = retry
+
+
+class DeadLetterPublishing:
+    """Publishes the dead letters of a vhost's queues."""
+
+    def __init__(self, host: Host, deadlines: "Deadlines") -> None:
+        self._host = host
+        self._deadlines = deadlines
+        self._clock = deadlines.clock
+        self._waiting: dict[HostedQueue, _Waiting] = {}
+
+    def publish(self, queue: "HostedQueue") -> int:
+        """Publish what died in a queue; returns how many letters there were."""
+        letters = queue.take_dead_letters()
+        for letter in letters:
+            waiting = self._waiting.get(queue)
+            refused: _Refused | None = _Refused(letter)
+            if waiting is None or len(waiting.letters) < LETTERS_REFUSED_MAX:
+                refused = self._publish(queue, letter)
+            if refused is not None:
+                self._wait(queue, refused)
+        return len(letters)
+
+    def forget(self, queue: "HostedQueue") -> None:
+        """Publish nothing more of a queue that is deleted."""
+        waiting = self._waiting.pop(queue, None)
+        if waiting is not None:
+            waiting.retry.end()
+
+    def _publish(
+        self, queue: "HostedQueue", letter: DeadLetter, takers: tuple[str, ...] = ()
+    ) -> _Refused | None:
+        """Publish a letter to all but its `takers`; returns it where it must wait."""
+        awaited: dict[Target, None] = {}
+        taken = self._dead_letter(queue, letter, awaited, takers)
+        if taken is not None:
+            return _Refused(letter, taken)
+        if awaited:
+            self._settle_later(queue, letter, list(awaited))
+        else:
+            queue.dead_letters_stored((letter,))
+        return None
+
+    def _dead_letter(
+        self,
+        queue: "HostedQueue",
+        letter: DeadLetter,
+        awaited: "dict[Target, None]",
+        takers: tuple[str, ...],
+    ) -> tuple[str, ...] | None:
+        """Publish a letter to all but its `takers`; None: it may be settled.
+
+        Else those that have it now: it is to be published again.
+        """
+        at_least_once = queue.settings.dead_letter_at_least_once
+        if letter.message is None:
+            return None
+        exchange = queue.settings.dead_letter_exchange
+        if exchange not in self._host.model.exchanges:
+            return takers if at_least_once else None
+        wall_seconds = self._clock.wall_ms() // 1000
+        message, further_keys, deaths = dead_message(
+            letter.message, queue.name, queue.settings, letter.reason, wall_seconds
+        )
+        traits = traits_of(message.header)
+        route: Sequence[str] = self._host.model.router.route(
+            exchange, message.routing_key, headers_getter(traits.headers), further_keys
+        )
+        if not route and at_least_once:
+            return takers
+        route = [name for name in route if not is_cycle(name, deaths, letter.reason)]
+        if exchange == DEFAULT_EXCHANGE:
+            # Nobody is asked then who may write to the topic that a stream reads.
+            route = [name for name in route if not is_target(name)]
+        content = published(message, traits)
+        if not at_least_once:
+            self._host.publish(route, content._replace(over_length=True), awaited)
+            return None
+        refused = False
+        for name in route:
+            if name in takers:
+                self._await(name, awaited)
+            elif self._host.publish((name,), content, awaited):
+                takers = (*takers, name)
+            else:
+                refused = True
+        return takers if refused else None
+
+    def _await(self, name: str, awaited: "dict[Target, None]") -> None:
+        """Have a queue or topic waited for that took the letter before."""
+        target = self._host.targets.get(name)
+        if target is not None and target.late_stores:
+            awaited[target] = None
+
+    def _settle_later(
+        self, queue: "HostedQueue", letter: DeadLetter, targets: "Sequence[Target]"
+    ) -> None:
+        stores = [store for target in targets for store in target.late_stores]
+        left = len(stores)
+
+        def stored(done: bool) -> None:
+            nonlocal left
+            left -= done
+            if not left:
+                queue.dead_letters_stored((letter,))
+
+        for store in stores:
+            store.when_stored(stored)
+
+    # What was refused
+
+    def _wait(self, queue: "HostedQueue", refused: _Refused) -> None:
+        """Have a letter published again: its message is read again from where it died."""
+        waiting = self._waiting.get(queue)
+        if waiting is None:
+            retry = self._deadlines.deadline(partial(self._retry, queue))
+            waiting = self._waiting[queue] = _Waiting(retry)
+            _logger.warning(
+                "%s: a dead letter is not accepted by all queues that its exchange %r routes it to,"
+                " or has no route. Dead letters stay in the queue and are published again each"
+                " second (x-dead-letter-strategy is at-least-once)",
+                queue.title, queue.settings.dead_letter_exchange,
+            )  # fmt: skip
+        waiting.letters.append(_unread(refused))
+        if waiting.retry.at is None:
+            waiting.retry.set(RETRY_SECONDS)
+
+    def _retry(self, queue: "HostedQueue") -> None:
+        """Publish the first letters that wait again; those still refused stay before the others."""
+        waiting = self._waiting[queue]
+        letters, left = waiting.letters, list[_Refused]()
+        for _ in range(min(len(letters), LETTERS_REFUSED_MAX)):
+            again = letters.popleft()
+            found, unread = with_messages((again.letter,))
+            refused: _Refused | None = again
+            if not unread:  # else it is being read from the disk
+                refused = self._publish(queue, found[0], again.takers)
+            if refused is not None:
+                left.append(_unread(refused))
+        letters.extendleft(reversed(left))
+        if letters:
+            waiting.retry.set(RETRY_SECONDS if left else 0.0)
+        else:
+            self.forget(queue)
+
+
+def _unread(refused: _Refused) -> _Refused:
+    """Return a letter without its message, which is read again from where it died."""
+    letter = refused.letter
+    return (
+        refused if letter.level is None else refused._replace(letter=letter._replace(message=None))
+    )

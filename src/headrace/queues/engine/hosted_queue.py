@@ -1,0 +1,222 @@
+"""A queue of a virtual host at work: as it was declared, with its messages and its timer."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import partial
+from typing import NamedTuple, cast
+
+from headrace.model.errors import HeadraceError
+from headrace.ports.deadlines import Deadlines
+from headrace.queues.engine.deliveries import Delivery
+from headrace.queues.engine.message_queue import MessageQueue
+from headrace.queues.engine.unacked import ChannelUnacked
+from headrace.queues.message_store import LateStore, MessageStore, keeps_late
+from headrace.queues.model.declarations import Queue
+from headrace.queues.queue_settings import QueueType
+from headrace.queues.stores.memory.memory_messages import MemoryMessages
+from headrace.queues.stores.memory.memory_use import MemoryUse
+
+PURGED_AT_ONCE = 2000
+"""Messages that one call of `purge_below` settles: some milliseconds."""
+GotDone = Callable[[Delivery | HeadraceError | None], None]
+
+
+MakeStore = Callable[[Queue, int], MessageStore]
+
+
+def stores_in_memory(use: MemoryUse) -> MakeStore:
+    """Return what makes the store of one priority of a queue, in memory that `use` counts."""
+    return lambda queue, priority: MemoryMessages(use)
+
+
+class Purged(Enum):
+    """How far a call has purged a queue."""
+
+    ALL = "all"
+    SOME = "some"
+    NOT_AT_HAND = "not at hand"
+    """What is next is still being read from the disk."""
+
+
+class Getter(NamedTuple):
+    """Who asks for one message."""
+
+    channel: ChannelUnacked
+    no_ack: bool
+    done: GotDone
+
+
+class Hooks(NamedTuple):
+    """What a queue tells its host of."""
+
+    time_up: Callable[["HostedQueue"], None]
+    """Messages, or the queue itself, may be too old."""
+    readable: Callable[["HostedQueue"], None]
+    """It may have something to hand out that it had not."""
+
+
+class HostedQueue(MessageQueue):
+    """One queue. Whoever changes it tells its host, which lets it hand out and sets its timer."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        title: str,
+        make_store: MakeStore,
+        deadlines: Deadlines,
+        hooks: Hooks,
+        kept: Mapping[int, MessageStore] | None = None,
+    ) -> None:
+        """`kept`: stores that there were before, by priority, which `make_store` made."""
+        self.declared = queue
+        self.name = queue.name
+        self.trouble: str | None = None
+        """Why its store could not take a message; None: nobody has to be told."""
+        self.last_batch = 0
+        """The number of the batch that it handed out last, of all queues': 0: none so far."""
+        self.late_stores: list[LateStore] = []
+        """Those of its stores that keep messages later than they take them."""
+        self.keeps_all = queue.settings.queue_type is not QueueType.CLASSIC
+        """It keeps over a restart what is not persistent, too."""
+        self._make = make_store
+        self._clock = deadlines.clock
+        self._hooks = hooks
+        self._timer = deadlines.deadline(partial(hooks.time_up, self))
+        self._getters: deque[Getter] = deque()
+        self._answers = 0
+        self._failure: HeadraceError | None = None
+        for store in (kept or {}).values():
+            self._take_over(store)
+        now = self._clock.monotonic()
+        super().__init__(title, queue.settings, self._new_store, now, kept)
+        self.timed = (
+            queue.settings.ttl_ms is not None
+            or queue.settings.expires_ms is not None
+            or self._expiring
+        )
+        """Whether time alone may change it."""
+
+    @property
+    def stores(self) -> list[MessageStore]:
+        """What its messages are kept in, of all priorities."""
+        return [level.store for level in self._levels.values()]
+
+    def arm(self) -> None:
+        """Set the timer to when time alone changes something."""
+        due_at = self.next_deadline()
+        if due_at is None:
+            self._timer.cancel()
+        elif due_at != self._timer.at:
+            self._timer.set(max(0.0, due_at - self._clock.monotonic()))
+
+    def disarm(self) -> None:
+        """Let the timer do nothing any more."""
+        self._timer.end()
+
+    def _new_store(self, priority: int) -> MessageStore:
+        store = self._make(self.declared, priority)
+        self._take_over(store)
+        return store
+
+    def _take_over(self, store: MessageStore) -> None:
+        if self.declared.durable and keeps_late(type(store)):
+            late = cast("LateStore", store)
+            self.late_stores.append(late)
+            late.attach(self)
+        elif isinstance(store, MemoryMessages):
+            store.attach(self)
+
+    # Answers that wait for the disk
+
+    @property
+    def in_use(self) -> bool:
+        """Whether it does not expire: it has consumers, or a declaration or a get is unanswered."""
+        return super().in_use or self._answers > 0 or bool(self._getters)
+
+    def begin_answer(self) -> None:
+        """Note that it was declared, and that this is being stored."""
+        self._answers += 1
+
+    def end_answer(self) -> None:
+        """Note that the declaration is answered: its time without use begins."""
+        self._answers -= 1
+        if not self.deleted:
+            self.touch(self._clock.monotonic())
+            if self.timed:
+                self.arm()
+
+    # Messages that are not at hand at once
+
+    def get_at_hand(self, getter: Getter, now: float) -> None:
+        """Give the next message once it is at hand; None: there is none."""
+        self._getters.append(getter)
+        self._serve_getters(now)
+
+    def deliver(self, now: float) -> list[Delivery]:
+        """Hand out as much as consumers have credit for; who asked for one message goes first."""
+        if self._getters:
+            self._serve_getters(now)
+        return super().deliver(now)
+
+    def _serve_getters(self, now: float) -> None:
+        getters = self._getters
+        while getters:
+            getter = getters[0]
+            if getter.channel.closed:
+                getters.popleft()
+                continue
+            delivery = self.get(getter.channel, now, no_ack=getter.no_ack)
+            if delivery is None and self.ready and self._failure is None:
+                return
+            getters.popleft()
+            getter.done(self._failure if delivery is None else delivery)
+
+    def delete(self) -> int:
+        """Delete the queue; who waits for one of its messages gets none."""
+        count = super().delete()
+        getters, self._getters = self._getters, deque()
+        for getter in getters:
+            getter.done(None)
+        return count
+
+    def purge_below(self, priority: int, below: int) -> Purged:
+        """Settle some of what is ready below a position; to be called again until that is all."""
+        level = self._levels.get(priority)
+        if self.deleted or level is None:
+            return Purged.ALL
+        taken = level.take_below(below, PURGED_AT_ONCE)
+        if taken is None:
+            return Purged.ALL
+        if not taken.positions:
+            return Purged.ALL if self._failure is not None else Purged.NOT_AT_HAND
+        self.ready -= len(taken.positions)
+        self.ready_bytes -= sum(taken.sizes)
+        level.settle(taken.positions)
+        return Purged.SOME
+
+    # What stores say
+
+    def readable(self) -> None:
+        """Let it hand out soon. `StoreOwner`."""
+        self._hooks.readable(self)
+
+    def log_made(self) -> None:
+        """Have the logs of all priorities read: others may write to any. `StoreOwner`."""
+        if self.deleted:
+            return
+        for priority in range((self.settings.priority_max or 0) + 1):
+            self._level_of(priority)
+        for store in self.late_stores:
+            store.want_log()
+
+    def arrived(self, priority: int, count: int, size: int) -> None:
+        """Take messages that others wrote. `StoreOwner`."""
+        if not self.deleted:
+            self.note_arrived(priority, count, size, self._clock.monotonic())
+            self._hooks.readable(self)
+
+    def failed(self, error: HeadraceError) -> None:
+        """Tell who waits for messages that there will be none. `StoreOwner`."""
+        self._failure = error
+        self._hooks.readable(self)

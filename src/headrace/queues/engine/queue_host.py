@@ -1,0 +1,236 @@
+"""One virtual host at work: its model, and by name the queues that hold messages."""
+
+from collections.abc import Iterable, Mapping
+
+from headrace.model.errors import HeadraceError
+from headrace.ports.deadlines import Deadlines
+from headrace.queues.engine.consumers import Consumer
+from headrace.queues.engine.dead_letter_publishing import DeadLetterPublishing
+from headrace.queues.engine.delivery_turns import DeliveryTurns
+from headrace.queues.engine.hosted_queue import Hooks, HostedQueue, MakeStore
+from headrace.queues.engine.stream_queue import StreamQueue
+from headrace.queues.engine.targets import Target, Targets, TopicStoreOf
+from headrace.queues.message_store import MessageStore
+from headrace.queues.model.bindings import Removed
+from headrace.queues.model.declarations import Arguments, Owner, Queue, QueueCounts, QueueFlags
+from headrace.queues.model.virtual_host import VirtualHost
+from headrace.queues.permissions.access import FULL_ACCESS, Access
+from headrace.queues.queue_settings import Published, QueueType
+from headrace.queues.refusals import QUEUE, resource_text
+from headrace.wire.amqp.reply_codes import ChannelClosing
+
+
+class QueueHost:
+    """The queues of one vhost. What a change may hand out goes at the next turn."""
+
+    def __init__(
+        self,
+        model: VirtualHost,
+        turns: DeliveryTurns,
+        deadlines: Deadlines,
+        make_store: MakeStore,
+        topic_store: TopicStoreOf | None = None,
+    ) -> None:
+        """`topic_store` stores what exchanges hand to a topic; None: there are none."""
+        self.model = model
+        self.queues: dict[str, HostedQueue] = {}
+        self.targets = Targets(topic_store)
+        """What routes name: the queues, and topics."""
+        self._turns = turns
+        self._deadlines = deadlines
+        self._clock = deadlines.clock
+        self._make_store = make_store
+        self._dead_letters = DeadLetterPublishing(self, deadlines)
+
+    @property
+    def name(self) -> str:
+        """The name of the vhost."""
+        return self.model.name
+
+    # Queues
+
+    def declare_queue(
+        self,
+        name: str,
+        flags: QueueFlags,
+        arguments: Arguments,
+        owner: Owner,
+        access: Access = FULL_ACCESS,
+    ) -> HostedQueue:
+        """Declare a queue; returns it, there before or not. ChannelClosing."""
+        queue, created = self.model.declare_queue(name, flags, arguments, owner, access)
+        if not created:
+            hosted = self.queues[queue.name]
+            self._touch(hosted)
+            return hosted
+        try:
+            return self.host(queue)
+        except ChannelClosing:
+            self.model.remove_queue(queue.name)
+            raise
+
+    def host(self, queue: Queue, kept: Mapping[int, MessageStore] | None = None) -> HostedQueue:
+        """Let a queue of the model work, with the messages that are `kept`, by priority.
+
+        ChannelClosing: it is a stream, and without a log there is none.
+        """
+        kind = StreamQueue if queue.settings.queue_type is QueueType.STREAM else HostedQueue
+        hosted = self.queues[queue.name] = self.targets[queue.name] = kind(
+            queue,
+            self._title(queue.name),
+            self._make_store,
+            self._deadlines,
+            Hooks(self._time_up, self._readable),
+            kept,
+        )
+        if hosted.timed:
+            hosted.arm()
+        return hosted
+
+    def queue(self, name: str, owner: Owner) -> HostedQueue:
+        """Return a queue that `owner` may use. ChannelClosing."""
+        return self.queues[self.model.check_queue(name, owner).name]
+
+    def delete_queue(
+        self,
+        name: str,
+        owner: Owner,
+        *,
+        if_unused: bool,
+        if_empty: bool,
+        access: Access = FULL_ACCESS,
+    ) -> int:
+        """Delete a queue; returns how many messages were ready, 0 where there is none."""
+        hosted = self.queues.get(name)
+        counts = QueueCounts()
+        if hosted is not None:
+            counts = QueueCounts(hosted.ready, len(hosted.consumers))
+        removed = self.model.delete_queue(
+            name, owner, counts, if_unused=if_unused, if_empty=if_empty, access=access
+        )
+        return self._remove(removed)
+
+    def owner_gone(self, owner: Owner) -> None:
+        """Delete the queues that were exclusive to a connection."""
+        for removed in self.model.connection_closed(owner):
+            self._remove(removed)
+
+    def clear(self) -> None:
+        """Delete all queues, exchanges and bindings: the vhost is deleted."""
+        for name in list(self.queues):
+            self._remove(self.model.remove_queue(name))
+        self.model.remove_exchanges()
+
+    def _remove(self, removed: Removed) -> int:
+        """Let queues go that the model has let go; returns how many messages were ready."""
+        count = 0
+        for name in removed.queues:
+            hosted = self.queues.pop(name)
+            del self.targets[name]
+            hosted.disarm()
+            self._dead_letters.forget(hosted)
+            self._turns.gone(list(hosted.consumers))
+            count += hosted.delete()
+        return count
+
+    def _title(self, name: str) -> str:
+        return resource_text(QUEUE, name, self.model.name)
+
+    # Publishing
+
+    def publish(
+        self,
+        route: Iterable[str],
+        message: Published,
+        awaited: dict[Target, None] | None = None,
+    ) -> bool:
+        """Put a message where a route leads; False: one of these has no room for it.
+
+        `awaited` takes those that will keep it for good only later.
+        """
+        now = self._clock.monotonic()
+        taken = True
+        turns = self._turns
+        for name in route:
+            queue = self.targets[name]
+            try:
+                if not queue.publish(message, now):
+                    taken, queue.trouble = False, None
+            except HeadraceError as error:
+                taken = False
+                queue.trouble = str(error)
+            if queue.consumers or queue.settings.dead_letters:
+                turns.due(queue, self)  # type: ignore[arg-type]  # no topic has any
+            if queue.timed or message.expiration_ms is not None:
+                queue.timed = True
+                queue.arm()
+            if (
+                awaited is not None
+                and queue.late_stores
+                and (message.persistent or queue.keeps_all)
+            ):
+                awaited[queue] = None
+        return taken
+
+    # Consumers
+
+    def consume(self, queue: HostedQueue, consumer: Consumer) -> None:
+        """Add a consumer. ChannelClosing."""
+        queue.consume(consumer, self._clock.monotonic())
+        self._turns.due(queue, self)
+
+    def cancel(self, queue: HostedQueue, consumer: Consumer) -> None:
+        """Remove a consumer, and a queue that goes with its last one."""
+        if queue.deleted:
+            return
+        queue.cancel(consumer, self._clock.monotonic())
+        self._turns.due(queue, self)
+        if queue.is_left:
+            self._remove(self.model.consumer_gone(queue.name, len(queue.consumers)))
+
+    def dismiss(self, queue: HostedQueue) -> None:
+        """Cancel all consumers of a queue, which stays; they are told in the next turn."""
+        gone = list(queue.consumers)
+        for consumer in gone:
+            queue.cancel(consumer, self._clock.monotonic())
+        self._turns.gone(gone)
+        self._turns.soon()
+
+    def purge(self, queue: HostedQueue) -> int:
+        """Settle what is ready; returns how many messages. ConnectionClosing: it is a stream."""
+        if isinstance(queue, StreamQueue):
+            raise queue.unsupported("queue.purge")
+        self._touch(queue)
+        return queue.purge()
+
+    def touched(self, queues: Iterable[object]) -> None:
+        """Let queues hand out whose messages came back, died, or whose consumers can take again."""
+        hosted = [queue for queue in queues if isinstance(queue, HostedQueue) and not queue.deleted]
+        self._turns.due_in_turn(hosted, self)
+
+    def _touch(self, queue: HostedQueue) -> None:
+        queue.touch(self._clock.monotonic())
+        self._turns.due(queue, self)
+
+    def _readable(self, queue: HostedQueue) -> None:
+        if not queue.deleted:
+            self._turns.due(queue, self)
+            self._turns.soon()
+
+    # Time
+
+    def _time_up(self, queue: HostedQueue) -> None:
+        if queue.deleted:
+            return
+        if queue.expire(self._clock.monotonic()):
+            self._remove(self.model.remove_queue(queue.name))
+        else:
+            self._turns.due(queue, self)
+            queue.arm()
+        self._turns.soon()
+
+    # Dead letters
+
+    def publish_dead_letters(self, queue: HostedQueue) -> int:
+        """Publish what died in a queue to its dead letter exchange; returns how many there were."""
+        return self._dead_letters.publish(queue)

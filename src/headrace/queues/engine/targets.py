@@ -1,0 +1,100 @@
+"""Where messages go: queues by their names, and Kafka topics by names that no queue has.
+
+A topic takes messages as a queue does that nobody consumes from: what stores them is the broker's
+(`messages.topic_writer`), so a target holds nothing and is made when a route first leads to it.
+"""
+
+from collections.abc import Callable, Sequence, Sized
+from typing import TYPE_CHECKING, Protocol
+
+from headrace.queues.message_store import TopicStore, Waited
+from headrace.queues.model.exchange_topic import is_target, topic_of_target
+from headrace.queues.queue_settings import ExchangeTopic, Published, QueueSettings
+from headrace.queues.refusals import KAFKA_TOPIC, resource_text
+
+if TYPE_CHECKING:
+    from headrace.queues.engine.hosted_queue import HostedQueue
+
+TOPICS_KEPT_MAX = 1024
+"""Targets of topics in one vhost; one more, and they are made anew."""
+
+TopicStoreOf = Callable[[str], TopicStore]
+
+
+class Target(Protocol):
+    """Takes messages. `hosted_queue.HostedQueue`, `TopicTarget`."""
+
+    title: str
+    trouble: str | None
+    timed: bool
+    keeps_all: bool
+    """Whether it keeps messages that are not persistent for good, too."""
+
+    @property
+    def late_stores(self) -> Sequence[Waited]:
+        """What keeps a message for good some time after it has been taken."""
+
+    @property
+    def consumers(self) -> Sized:
+        """Who may be given what comes."""
+
+    @property
+    def settings(self) -> QueueSettings:
+        """What it was declared with."""
+
+    def publish(self, published: Published, now: float) -> bool:
+        """Take a message; False: there is no room for it. HeadraceError: it could not be kept."""
+
+    def arm(self) -> None:
+        """Set its timer, if it has one."""
+
+
+class TopicTarget:
+    """A Kafka topic as exchanges store messages in it. `Target`."""
+
+    settings = QueueSettings()
+    consumers = ()
+    keeps_all = False
+
+    def __init__(self, stored: ExchangeTopic, store: TopicStore) -> None:
+        self.stored = stored
+        self.store = store
+        self.title = resource_text(KAFKA_TOPIC, stored.topic, "")
+        self.late_stores = (store,)
+        self.trouble: str | None = None
+        self.timed = False
+
+    def publish(self, published: Published, now: float) -> bool:
+        """Store a message. HeadraceError."""
+        self.store.append(published.message, self.stored.key_header)
+        return True
+
+    def arm(self) -> None:
+        """Do nothing: retention alone ends a record's time."""
+
+
+class Targets(dict[str, "HostedQueue | TopicTarget"]):
+    """All targets of a vhost. Its host puts queues in and takes them out."""
+
+    def __init__(self, store_of: TopicStoreOf | None) -> None:
+        """`store_of`: None: there are no topics."""
+        super().__init__()
+        self._store_of = store_of
+        self._topics: dict[str, TopicTarget] = {}
+
+    def topic(self, name: str) -> TopicTarget:
+        """Return the target of a topic that a route names."""
+        return self._topics.get(name) or self.__missing__(name)
+
+    def __missing__(self, name: str) -> TopicTarget:
+        """Make the target of a topic."""
+        if self._store_of is None or not is_target(name):
+            raise KeyError(name)
+        if len(self._topics) >= TOPICS_KEPT_MAX:
+            for kept in self._topics:
+                del self[kept]
+            self._topics.clear()
+        stored = topic_of_target(name)
+        target = TopicTarget(stored, self._store_of(stored.topic))
+        self[name] = self._topics[name] = target
+        return target

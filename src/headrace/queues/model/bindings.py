@@ -1,0 +1,100 @@
+"""The bindings of one vhost: from exchanges to queues and other exchanges, and what goes with them.
+
+An exchange or a queue that is deleted takes its bindings along, and an exchange that deletes itself
+goes with the last binding from it, which may take further ones along.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.queues.model.exchanges import Binding, Destination, Exchange
+from headrace.queues.refusals import EXCHANGE
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+
+class Removed(NamedTuple):
+    """What is no longer there."""
+
+    queues: tuple[str, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
+    bindings: tuple[Binding, ...] = ()
+
+
+class Bindings:
+    """All explicit bindings of a vhost, by their source and by their destination."""
+
+    def __init__(self, exchanges: dict[str, Exchange]) -> None:
+        """`exchanges`: the vhost's; those that delete themselves are taken from it."""
+        self._exchanges = exchanges
+        self._to: dict[Destination, dict[tuple[str, Hashable], Binding]] = {}
+
+    def add(self, binding: Binding) -> bool:
+        """Add a binding from an exchange that is there; False: the same is there already."""
+        source = self._exchanges[binding.source]
+        identity = binding.identity
+        if identity in source.bindings:
+            return False
+        source.bindings[identity] = binding
+        source.table.add(binding)
+        self._to.setdefault(binding.destination, {})[binding.source, identity] = binding
+        return True
+
+    def has(self, binding: Binding) -> bool:
+        """Tell whether the same binding is there."""
+        source = self._exchanges.get(binding.source)
+        return source is not None and binding.identity in source.bindings
+
+    def remove(self, binding: Binding) -> Removed:
+        """Remove a binding that is there, and what that takes along."""
+        return self._remove([binding], [])
+
+    def remove_exchange(self, exchange: Exchange) -> Removed:
+        """Remove an exchange with its bindings, and what that takes along."""
+        del self._exchanges[exchange.name]
+        return self._remove([], [exchange])
+
+    def remove_to(self, destination: Destination) -> Removed:
+        """Remove all bindings to a destination, and what that takes along."""
+        return self._remove(list(self._to.get(destination, {}).values()), [])
+
+    def to(self, destination: Destination) -> list[Binding]:
+        """Return the bindings to a destination."""
+        return list(self._to.get(destination, {}).values())
+
+    def _remove(self, bindings: list[Binding], gone: list[Exchange]) -> Removed:
+        """Remove bindings, and those of exchanges that have gone, until nothing more goes."""
+        removed: list[Binding] = []
+        ended = 0
+        while bindings or ended < len(gone):
+            if bindings:
+                binding = bindings.pop()
+                if self._take(binding):
+                    removed.append(binding)
+                    source = self._exchanges.get(binding.source)
+                    if source is not None and source.auto_delete and not source.bindings:
+                        del self._exchanges[source.name]
+                        gone.append(source)
+                continue
+            exchange = gone[ended]
+            ended += 1
+            bindings.extend(self.to(Destination(EXCHANGE, exchange.name)))
+            for binding in list(exchange.bindings.values()):
+                self._untie(exchange, binding)
+                removed.append(binding)
+        return Removed(exchanges=tuple(gone), bindings=tuple(removed))
+
+    def _take(self, binding: Binding) -> bool:
+        source = self._exchanges.get(binding.source)
+        if source is None or binding.identity not in source.bindings:
+            return False
+        self._untie(source, binding)
+        return True
+
+    def _untie(self, source: Exchange, binding: Binding) -> None:
+        identity = binding.identity
+        source.table.remove(source.bindings.pop(identity))
+        to = self._to[binding.destination]
+        del to[source.name, identity]
+        if not to:
+            del self._to[binding.destination]

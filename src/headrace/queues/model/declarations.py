@@ -1,0 +1,128 @@
+"""How queues and exchanges are declared, and when a declaration is the one that is there."""
+
+from collections.abc import Hashable, Mapping
+from typing import NamedTuple
+
+from headrace.queues.model import exchange_topic
+from headrace.queues.model.arguments import QUEUE_ARGUMENTS, RETENTION_ARGUMENTS
+from headrace.queues.model.exchanges import ALTERNATE_EXCHANGE, Exchange, ExchangeType
+from headrace.queues.queue_settings import QueueSettings, QueueType
+from headrace.queues.refusals import (
+    QUEUE,
+    check_same,
+    check_same_argument,
+    locked,
+    precondition_failed,
+    resource_text,
+)
+
+Arguments = Mapping[str, object]
+Owner = Hashable
+"""A connection: what tells it from others. None: somebody without one, an administrator."""
+
+
+class Queue(NamedTuple):
+    """A queue as it was declared."""
+
+    name: str
+    durable: bool
+    auto_delete: bool
+    """Deleted when its last consumer goes."""
+    owner: Owner | None
+    """The connection that alone may use it, and with which it goes. None: it is not exclusive."""
+    arguments: Arguments
+    """With `x-queue-type`, whether it was named or not."""
+    settings: QueueSettings
+
+
+class QueueFlags(NamedTuple):
+    """How a queue is declared."""
+
+    durable: bool = False
+    exclusive: bool = False
+    auto_delete: bool = False
+
+
+class ExchangeFlags(NamedTuple):
+    """How an exchange is declared."""
+
+    durable: bool = False
+    auto_delete: bool = False
+    internal: bool = False
+
+
+class Declared(NamedTuple):
+    """A queue that is there now."""
+
+    queue: Queue
+    created: bool
+
+
+class QueueCounts(NamedTuple):
+    """What a queue's engine knows, for conditions of deletion."""
+
+    ready: int = 0
+    consumers: int = 0
+
+
+def check_same_exchange(
+    current: Exchange,
+    exchange_type: ExchangeType,
+    flags: ExchangeFlags,
+    arguments: Arguments,
+    resource: str,
+) -> None:
+    """Raise ChannelClosing PRECONDITION_FAILED where an exchange is there, and another.
+
+    Of its arguments the alternate exchange counts, and where its messages are stored.
+    """
+    check_same("type", resource, exchange_type.value, current.exchange_type.value)
+    check_same("durable", resource, flags.durable, current.durable)
+    check_same("auto_delete", resource, flags.auto_delete, current.auto_delete)
+    check_same("internal", resource, flags.internal, current.internal)
+    for name in (ALTERNATE_EXCHANGE, *exchange_topic.ARGUMENTS):
+        check_same_argument(name, resource, arguments, current.arguments)
+
+
+def check_same_queue(
+    current: Queue,
+    exclusive_to: Owner | None,
+    flags: QueueFlags,
+    arguments: Arguments,
+    resource: str,
+) -> None:
+    """Raise ChannelClosing where a queue is there, and another, or another connection's.
+
+    Of its arguments those count that the type of the queue takes.
+    """
+    if current.owner != exclusive_to:
+        raise locked(resource)
+    check_same("durable", resource, flags.durable, current.durable)
+    check_same("auto_delete", resource, flags.auto_delete, current.auto_delete)
+    for name in QUEUE_ARGUMENTS[current.settings.queue_type]:
+        check_same_argument(name, resource, arguments, current.arguments)
+
+
+def check_not_locked(queue: Queue, owner: Owner | None, vhost: str) -> None:
+    """Raise ChannelClosing RESOURCE_LOCKED where a queue is exclusive to another connection."""
+    if queue.owner is not None and queue.owner != owner:
+        raise locked(resource_text(QUEUE, queue.name, vhost))
+
+
+def check_properties(queue: Queue, resource: str) -> None:
+    """Raise ChannelClosing PRECONDITION_FAILED where a queue must be declared another way."""
+    if queue.settings.queue_type is QueueType.CLASSIC:
+        if queue.settings.keeps_settled and not queue.durable:
+            name = next(name for name in RETENTION_ARGUMENTS if name in queue.arguments)
+            raise precondition_failed(
+                f"invalid arg '{name}' for {resource}: a queue that is not durable, or exclusive,"
+                " keeps nothing that is settled; declare it durable"
+            )
+        return
+    for name, found in (
+        ("auto-delete", queue.auto_delete),
+        ("exclusive-owner", queue.owner is not None),
+        ("non-durable", not queue.durable),
+    ):
+        if found:
+            raise precondition_failed(f"invalid property '{name}' for {resource}")

@@ -1,0 +1,127 @@
+"""Exchanges whose messages are stored in a Kafka topic, and streams that read one: the arguments.
+
+`x-headrace-topic` names the topic. A record's key is the routing key, or the value of the header
+that `x-headrace-key-header` names; where that is empty or not there, the record has none.
+
+Routes name such a topic by a text that no queue has for its name (`target_name`). What is published
+to a stream that reads a topic is stored there, too: the topic stands in routes for the stream.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from headrace.model.errors import HeadraceError
+from headrace.model.nouns import INTERNAL_TOPICS, METADATA_TOPIC, is_queue_topic, topic_name_problem
+from headrace.queues.field_values import kind_of
+from headrace.queues.permissions.access import FULL_ACCESS, Access, Permission
+from headrace.queues.queue_settings import ExchangeTopic
+from headrace.queues.refusals import KAFKA_TOPIC, precondition_failed
+from headrace.wire.amqp.field_table import SHORT_STRING_BYTES_MAX
+
+TOPIC = "x-headrace-topic"
+KEY_HEADER = "x-headrace-key-header"
+ARGUMENTS = (TOPIC, KEY_HEADER)
+_MARK = "\n"
+"""Begins a target's name: line ends are taken out of queues' names."""
+
+
+TopicReady = Callable[[HeadraceError | None], None]
+
+
+class KafkaTopics(Protocol):
+    """The broker's topics, as far as exchanges store messages in them, and streams read them."""
+
+    def check(self, topic: str, resource: str, access: Access) -> None:
+        """Raise ChannelClosing where a topic is not there, and is not made by itself."""
+
+    def check_read(self, topic: str, resource: str) -> None:
+        """Raise ChannelClosing where a topic is not there, or none that a stream can read."""
+
+    def make(self, topic: str, done: TopicReady) -> None:
+        """Have a topic made that is not there; `done` once it is, now or later, or with why not."""
+
+
+class NoTopics:
+    """The topics of who keeps nothing. `KafkaTopics`."""
+
+    def check(self, topic: str, resource: str, access: Access) -> None:
+        """Refuse it."""
+        raise precondition_failed(f"invalid arg '{TOPIC}' for {resource}: nothing is stored here")
+
+    def check_read(self, topic: str, resource: str) -> None:
+        """Refuse it."""
+        self.check(topic, resource, FULL_ACCESS)
+
+    def make(self, topic: str, done: TopicReady) -> None:
+        """Tell that there is nothing to be made."""
+        done(None)
+
+
+def exchange_topic(arguments: Mapping[str, object], resource: str) -> ExchangeTopic | None:
+    """Return the topic of an exchange or a stream declared so; None: none. ChannelClosing."""
+    for name in ARGUMENTS:
+        if name in arguments and not isinstance(arguments[name], str):
+            kind = kind_of(arguments[name])
+            raise precondition_failed(f"invalid type '{kind}' for arg '{name}' in {resource}")
+    stored = stored_in(arguments)
+    if stored is None:
+        if KEY_HEADER in arguments:
+            raise precondition_failed(
+                f"invalid arg '{KEY_HEADER}' for {resource}: it needs '{TOPIC}' beside it"
+            )
+        return None
+    problem = _problem(stored)
+    if problem is not None:
+        raise precondition_failed(f"invalid {problem} for {resource}")
+    return stored
+
+
+def stored_in(arguments: Mapping[str, object]) -> ExchangeTopic | None:
+    """Return the same of arguments that were checked."""
+    topic, key_header = arguments.get(TOPIC), arguments.get(KEY_HEADER)
+    if not isinstance(topic, str):
+        return None
+    return ExchangeTopic(topic, key_header if isinstance(key_header, str) else None)
+
+
+def check_reads(
+    topics: KafkaTopics, read: ExchangeTopic | None, resource: str, access: Access
+) -> None:
+    """Raise ChannelClosing where somebody may not read a stream's topic, or nobody can."""
+    if read is not None:
+        access.check(Permission.READ, KAFKA_TOPIC, read.topic)
+        topics.check_read(read.topic, resource)
+
+
+def _problem(stored: ExchangeTopic) -> str | None:
+    topic, key_header = stored
+    why = topic_name_problem(topic)
+    if why is None and is_queue_topic(topic):
+        why = "it is kept for a queue's messages: publish to the queue"
+    elif topic in INTERNAL_TOPICS or topic == METADATA_TOPIC:
+        why = "it is the broker's own"
+    if why is not None:
+        return f"arg '{TOPIC}' '{topic}' ({why})"
+    if key_header is None:
+        return None
+    size = len(key_header.encode("utf-8", "surrogateescape"))
+    if not 0 < size <= SHORT_STRING_BYTES_MAX:
+        return f"arg '{KEY_HEADER}' (a header's name has 1 to {SHORT_STRING_BYTES_MAX} bytes)"
+    return None
+
+
+def target_name(stored: ExchangeTopic) -> str:
+    """Return the name that routes have for it. Two exchanges that store alike share it."""
+    topic, key_header = stored
+    return f"{_MARK}{topic}" if key_header is None else f"{_MARK}{topic}{_MARK}{key_header}"
+
+
+def is_target(name: str) -> bool:
+    """Tell whether a name in a route is a topic's."""
+    return name.startswith(_MARK)
+
+
+def topic_of_target(name: str) -> ExchangeTopic:
+    """Return what `target_name` was given."""
+    topic, _, key_header = name.removeprefix(_MARK).partition(_MARK)
+    return ExchangeTopic(topic, key_header or None)

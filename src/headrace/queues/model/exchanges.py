@@ -1,0 +1,266 @@
+"""Exchanges and what is bound to them: for each type, who is bound by a key or by headers."""
+
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from headrace.queues.field_values import table_identity
+from headrace.queues.model.exchange_topic import stored_in
+from headrace.queues.model.headers_matching import (
+    HeadersPattern,
+    comparable_headers,
+    headers_pattern,
+)
+from headrace.queues.model.topic_trie import TopicTrie
+from headrace.queues.refusals import EXCHANGE, refused
+
+DEFAULT_EXCHANGE = ""
+RESERVED_PREFIX = "amq."
+ALTERNATE_EXCHANGE = "alternate-exchange"
+
+Headers = Mapping[str, object]
+HeadersOf = Callable[[], Headers]
+"""Gives a message's headers, decoded: asked only where an exchange routes by them."""
+
+
+class ExchangeType(Enum):
+    """How an exchange routes, by the name a declaration uses."""
+
+    DIRECT = "direct"
+    FANOUT = "fanout"
+    TOPIC = "topic"
+    HEADERS = "headers"
+
+
+class Destination(NamedTuple):
+    """What a binding leads to."""
+
+    kind: str
+    """`queue` or `exchange`."""
+    name: str
+
+
+class Binding(NamedTuple):
+    """One binding. The same twice is one; other arguments make it another."""
+
+    source: str
+    destination: Destination
+    routing_key: str
+    arguments: Mapping[str, object]
+
+    @property
+    def identity(self) -> Hashable:
+        """What tells it from the other bindings of its source."""
+        return self.destination, self.routing_key, table_identity(self.arguments)
+
+
+class BindingTable(Protocol):
+    """Bindings of one exchange, arranged for its type."""
+
+    by_key: bool
+    """Whether routes depend on the routing key."""
+    by_headers: bool
+    """Whether they depend on headers."""
+
+    def add(self, binding: Binding) -> None:
+        """Add a binding that is not there."""
+
+    def remove(self, binding: Binding) -> None:
+        """Remove a binding that is there."""
+
+    def match(self, routing_keys: Sequence[str], headers: HeadersOf) -> Collection[Destination]:
+        """Return where a message with these keys and headers goes."""
+
+
+class DirectTable:
+    """Bindings by their whole key. `BindingTable`."""
+
+    by_key = True
+    by_headers = False
+
+    def __init__(self) -> None:
+        self._bound: dict[str, dict[Destination, int]] = {}
+
+    def add(self, binding: Binding) -> None:
+        """Count one more binding of the destination by the key."""
+        bound = self._bound.setdefault(binding.routing_key, {})
+        bound[binding.destination] = bound.get(binding.destination, 0) + 1
+
+    def remove(self, binding: Binding) -> None:
+        """Count one less; the last one takes the destination away."""
+        bound = self._bound[binding.routing_key]
+        _count_less(bound, binding.destination)
+        if not bound:
+            del self._bound[binding.routing_key]
+
+    def match(self, routing_keys: Sequence[str], headers: HeadersOf) -> Collection[Destination]:
+        """Return what is bound by one of the keys."""
+        if len(routing_keys) == 1:
+            return self._bound.get(routing_keys[0], {})
+        return {bound for key in routing_keys for bound in self._bound.get(key, ())}
+
+
+class FanoutTable:
+    """Bindings whose keys say nothing. `BindingTable`."""
+
+    by_key = False
+    by_headers = False
+
+    def __init__(self) -> None:
+        self._bound: dict[Destination, int] = {}
+
+    def add(self, binding: Binding) -> None:
+        """Count one more binding of the destination."""
+        self._bound[binding.destination] = self._bound.get(binding.destination, 0) + 1
+
+    def remove(self, binding: Binding) -> None:
+        """Count one less."""
+        _count_less(self._bound, binding.destination)
+
+    def match(self, routing_keys: Sequence[str], headers: HeadersOf) -> Collection[Destination]:
+        """Return all that is bound."""
+        return self._bound
+
+
+class TopicTable:
+    """Bindings by patterns of words. `BindingTable`."""
+
+    by_key = True
+    by_headers = False
+
+    def __init__(self) -> None:
+        self._trie: TopicTrie[Destination] = TopicTrie()
+
+    def add(self, binding: Binding) -> None:
+        """Add the binding's pattern."""
+        self._trie.add(binding.routing_key, binding.destination)
+
+    def remove(self, binding: Binding) -> None:
+        """Remove the binding's pattern."""
+        self._trie.remove(binding.routing_key, binding.destination)
+
+    def match(self, routing_keys: Sequence[str], headers: HeadersOf) -> Collection[Destination]:
+        """Return what is bound by a pattern that one of the keys matches."""
+        found = self._trie.match(routing_keys[0])
+        for key in routing_keys[1:]:
+            found |= self._trie.match(key)
+        return found
+
+
+class HeadersTable:
+    """Bindings by headers: each is asked. `BindingTable`."""
+
+    by_key = False
+    by_headers = True
+
+    def __init__(self) -> None:
+        self._patterns: dict[Hashable, tuple[HeadersPattern, Destination]] = {}
+
+    def add(self, binding: Binding) -> None:
+        """Add what the binding's arguments ask for."""
+        pattern = headers_pattern(binding.arguments)
+        self._patterns[binding.identity] = pattern, binding.destination
+
+    def remove(self, binding: Binding) -> None:
+        """Remove the binding."""
+        del self._patterns[binding.identity]
+
+    def match(self, routing_keys: Sequence[str], headers: HeadersOf) -> Collection[Destination]:
+        """Return what is bound by a pattern that the headers match."""
+        if not self._patterns:
+            return ()
+        values = comparable_headers(headers())
+        return {
+            destination
+            for pattern, destination in self._patterns.values()
+            if pattern.matches(values)
+        }
+
+
+def _count_less(bound: dict[Destination, int], destination: Destination) -> None:
+    if bound[destination] == 1:
+        del bound[destination]
+    else:
+        bound[destination] -= 1
+
+
+_TABLES: dict[ExchangeType, Callable[[], BindingTable]] = {
+    ExchangeType.DIRECT: DirectTable,
+    ExchangeType.FANOUT: FanoutTable,
+    ExchangeType.TOPIC: TopicTable,
+    ExchangeType.HEADERS: HeadersTable,
+}
+
+
+class Exchange:
+    """One exchange and the bindings from it."""
+
+    __slots__ = (
+        "alternate", "arguments", "auto_delete", "bindings", "durable", "exchange_type",
+        "internal", "name", "stored", "table",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        exchange_type: ExchangeType,
+        *,
+        durable: bool = False,
+        auto_delete: bool = False,
+        internal: bool = False,
+        arguments: Mapping[str, object] | None = None,
+    ) -> None:
+        self.name = name
+        self.exchange_type = exchange_type
+        self.durable = durable
+        self.auto_delete = auto_delete
+        """Deleted with the last binding from it."""
+        self.internal = internal
+        """Closed to publishers: only other exchanges and dead letters reach it."""
+        self.arguments = dict(arguments or {})
+        alternate = self.arguments.get(ALTERNATE_EXCHANGE)
+        self.alternate = alternate if isinstance(alternate, str) else None
+        """The exchange that takes what nothing here is bound for."""
+        self.stored = stored_in(self.arguments)
+        """The Kafka topic that has each message that comes by here; None: none."""
+        self.table = _TABLES[exchange_type]()
+        self.bindings: dict[Hashable, Binding] = {}
+        """The bindings from it, by their identities."""
+
+    def destinations(
+        self, routing_keys: Sequence[str], headers: HeadersOf
+    ) -> Collection[Destination]:
+        """Return where a message goes from here; to the alternate exchange where nowhere else."""
+        found = self.table.match(routing_keys, headers)
+        if not found and self.alternate is not None and self.stored is None:
+            return (Destination(EXCHANGE, self.alternate),)
+        return found
+
+
+def predeclared_exchanges() -> list[Exchange]:
+    """Return the exchanges each vhost has: the default one and those named `amq.`."""
+    exchanges = [
+        Exchange(name, exchange_type, durable=True)
+        for name, exchange_type in (
+            (DEFAULT_EXCHANGE, ExchangeType.DIRECT),
+            ("amq.direct", ExchangeType.DIRECT),
+            ("amq.fanout", ExchangeType.FANOUT),
+            ("amq.topic", ExchangeType.TOPIC),
+            ("amq.headers", ExchangeType.HEADERS),
+            ("amq.match", ExchangeType.HEADERS),
+        )
+    ]
+    trace = Exchange("amq.rabbitmq.trace", ExchangeType.TOPIC, durable=True, internal=True)
+    return [*exchanges, trace]
+
+
+def check_not_default(name: str) -> None:
+    """Raise ChannelClosing ACCESS_REFUSED for the default exchange, which is as it is."""
+    if name == DEFAULT_EXCHANGE:
+        raise refused("operation not permitted on the default exchange")
+
+
+def check_name(kind: str, name: str) -> None:
+    """Raise ChannelClosing ACCESS_REFUSED for a name that is the broker's to give."""
+    if name.startswith(RESERVED_PREFIX):
+        raise refused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")

@@ -1,0 +1,168 @@
+"""Routes: from an exchange and a routing key to the queues that get the message.
+
+A route leads through bindings of exchanges to exchanges, each of which is looked at once, and
+through the alternate exchange of each that has nothing bound for the message.
+"""
+
+from collections.abc import Collection, Container, Mapping, Sequence
+
+from headrace.queues.model.exchange_topic import is_target, target_name
+from headrace.queues.model.exchanges import (
+    DEFAULT_EXCHANGE,
+    Destination,
+    Exchange,
+    Headers,
+    HeadersOf,
+)
+from headrace.queues.queue_settings import ExchangeTopic
+from headrace.queues.refusals import EXCHANGE, QUEUE, not_found, resource_text
+
+ROUTES_KEPT_MAX = 65_536
+QUEUES_KEPT_MAX = 1_048_576
+"""How many queues all kept routes name, together."""
+
+Route = tuple[str, ...]
+"""Names of queues, sorted, each once; of topics, too, where it is a `StoredRoute`."""
+
+
+class StoredRoute(tuple[str, ...]):
+    """A route that leads to Kafka topics, too: told by its class, so that others cost nothing."""
+
+    __slots__ = ()
+
+    @property
+    def topics(self) -> list[str]:
+        """The names that are topics' (`exchange_topic.topic_of_target`)."""
+        return [name for name in self if is_target(name)]
+
+
+def no_headers() -> Headers:
+    """Return the headers of a message that has none."""
+    return {}
+
+
+class Router:
+    """Finds the routes of one vhost, and keeps them until bindings change."""
+
+    def __init__(
+        self, vhost: str, exchanges: Mapping[str, Exchange], queues: Container[str]
+    ) -> None:
+        """`exchanges`, `queues`: the vhost's own, which it changes."""
+        self._vhost = vhost
+        self._exchanges = exchanges
+        self._queues = queues
+        self.read_topics: dict[str, ExchangeTopic] = {}
+        """The topics that streams read, by the names of these: in routes they stand for them."""
+        self.has_topics = False
+        """Whether an exchange stored messages in a topic, or a stream read one, at any time."""
+        self._kept: dict[tuple[str, str], Route] = {}
+        """By exchange and key; what has more keys than one is not kept."""
+        self._kept_of_any_key: dict[str, Route] = {}
+        """Of exchanges from where no key matters: a key is no reason to keep another."""
+        self._queues_kept = 0
+
+    def route(
+        self,
+        exchange: str,
+        routing_key: str,
+        headers: HeadersOf = no_headers,
+        more_keys: Sequence[str] = (),
+    ) -> Route:
+        """Return where a message goes; ChannelClosing NOT_FOUND: no such exchange.
+
+        `more_keys`: of the headers CC and BCC. An internal exchange is no concern of this: only
+        publishers are kept out (`VirtualHost.check_publish`).
+        """
+        if more_keys:
+            return self._found(exchange, (routing_key, *more_keys), headers)
+        if exchange == DEFAULT_EXCHANGE:
+            if routing_key in self.read_topics:
+                return self._found(exchange, (routing_key,), headers)
+            return (routing_key,) if routing_key in self._queues else ()
+        kept = self._kept.get((exchange, routing_key))
+        if kept is None and (kept := self._kept_of_any_key.get(exchange)) is None:
+            return self._found(exchange, (routing_key,), headers)
+        return kept
+
+    def topics_behind(self, destination: Destination) -> Collection[str]:
+        """Return the topics in which messages may be stored that come to a queue or an exchange.
+
+        By bindings and alternate exchanges, whatever their keys.
+        """
+        topics: dict[str, None] = {}
+        seen = {destination}
+        ahead = [destination] if self.has_topics else []
+        while ahead:
+            kind, name = ahead.pop()
+            if kind == QUEUE:
+                stored, following = self.read_topics.get(name), set[Destination]()
+            elif (exchange := self._exchanges.get(name)) is None:
+                continue
+            else:
+                stored = exchange.stored
+                following = {binding.destination for binding in exchange.bindings.values()}
+                if exchange.alternate is not None:
+                    following.add(Destination(EXCHANGE, exchange.alternate))
+            if stored is not None:
+                topics[stored.topic] = None
+            ahead += following - seen
+            seen |= following
+        return topics
+
+    def forget(self) -> None:
+        """Forget all routes: an exchange or a binding has come or gone."""
+        self._kept.clear()
+        self._kept_of_any_key.clear()
+        self._queues_kept = 0
+
+    def _found(self, name: str, keys: tuple[str, ...], headers: HeadersOf) -> Route:
+        if name == DEFAULT_EXCHANGE:
+            return self._route({key for key in keys if key in self._queues}, {})
+        exchange = self._exchanges.get(name)
+        if exchange is None:
+            raise not_found(resource_text(EXCHANGE, name, self._vhost))
+        seen = {name}
+        ahead = [exchange]
+        queues: set[str] = set()
+        stored: dict[str, ExchangeTopic] = {}
+        by_key = by_headers = False
+        while ahead:
+            exchange = ahead.pop()
+            by_key |= exchange.table.by_key
+            by_headers |= exchange.table.by_headers
+            if exchange.stored is not None:
+                stored[target_name(exchange.stored)] = exchange.stored
+            for kind, destination in exchange.destinations(keys, headers):
+                if kind == QUEUE:
+                    queues.add(destination)
+                elif destination not in seen:
+                    seen.add(destination)
+                    # An alternate exchange need not be there.
+                    if (following := self._exchanges.get(destination)) is not None:
+                        ahead.append(following)
+        route = self._route(queues, stored)
+        if not by_headers and len(keys) == 1:
+            self._keep(name, keys[0], route, by_key=by_key)
+        return route
+
+    def _route(self, queues: set[str], stored: dict[str, ExchangeTopic]) -> Route:
+        """Return the route to these; a topic that a stream reads stands for it, once."""
+        if self.read_topics:
+            has_it = {topic for topic, _ in stored.values()}
+            for name in sorted(queues.intersection(self.read_topics)):
+                queues.remove(name)
+                read = self.read_topics[name]
+                if read.topic not in has_it:
+                    has_it.add(read.topic)
+                    stored[target_name(read)] = read
+        return StoredRoute(sorted(stored.keys() | queues)) if stored else tuple(sorted(queues))
+
+    def _keep(self, exchange: str, key: str, route: Route, *, by_key: bool) -> None:
+        kept = len(self._kept) + len(self._kept_of_any_key)
+        if kept >= ROUTES_KEPT_MAX or self._queues_kept + len(route) > QUEUES_KEPT_MAX:
+            self.forget()
+        self._queues_kept += len(route)
+        if by_key:
+            self._kept[exchange, key] = route
+        else:
+            self._kept_of_any_key[exchange] = route

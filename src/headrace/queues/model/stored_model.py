@@ -1,0 +1,146 @@
+"""What of a vhost's model outlives a broker: durable exchanges, queues and bindings between them.
+
+Records are plain: whoever keeps them in the metadata store encodes their arguments as field tables,
+which keeps the kinds. A binding is durable where both its ends are.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeVar
+
+from headrace.model.errors import Malformed
+from headrace.queues.model.arguments import queue_settings
+from headrace.queues.model.declarations import Queue
+from headrace.queues.model.durability import Model
+from headrace.queues.model.exchanges import (
+    DEFAULT_EXCHANGE,
+    RESERVED_PREFIX,
+    Binding,
+    Destination,
+    Exchange,
+    ExchangeType,
+)
+from headrace.queues.model.virtual_host import VirtualHost
+from headrace.queues.refusals import QUEUE, resource_text
+
+Stored = Mapping[str, object]
+
+
+class ExchangeRecord(NamedTuple):
+    """A durable exchange."""
+
+    name: str
+    exchange_type: str
+    auto_delete: bool
+    internal: bool
+    arguments: Mapping[str, object]
+
+
+class QueueRecord(NamedTuple):
+    """A durable queue."""
+
+    name: str
+    auto_delete: bool
+    arguments: Mapping[str, object]
+
+
+class BindingRecord(NamedTuple):
+    """A binding whose ends are durable."""
+
+    source: str
+    destination_kind: str
+    destination: str
+    routing_key: str
+    arguments: Mapping[str, object]
+
+
+Record = ExchangeRecord | QueueRecord | BindingRecord
+_Record = TypeVar("_Record", ExchangeRecord, QueueRecord, BindingRecord)
+
+
+def to_store(record: Record) -> dict[str, object]:
+    """Return a record as a plain dictionary."""
+    return {**record._asdict(), "arguments": dict(record.arguments)}
+
+
+def from_store(kind: type[_Record], stored: Stored) -> _Record:
+    """Return the record that was stored as a dictionary; Malformed: its fields are others."""
+    if set(stored) != set(kind._fields):
+        raise Malformed(f"a stored {kind.__name__} has the fields {', '.join(sorted(stored))}")
+    return kind(**stored)  # type: ignore[arg-type]
+
+
+def exchange_record(exchange: Exchange) -> ExchangeRecord | None:
+    """Return an exchange as it is stored; None: it is transient, or there in each vhost."""
+    name = exchange.name
+    if not exchange.durable or name == DEFAULT_EXCHANGE or name.startswith(RESERVED_PREFIX):
+        return None
+    return ExchangeRecord(
+        name,
+        exchange.exchange_type.value,
+        exchange.auto_delete,
+        exchange.internal,
+        exchange.arguments,
+    )
+
+
+def queue_record(queue: Queue) -> QueueRecord | None:
+    """Return a queue as it is stored; None: it is transient."""
+    if not queue.durable:
+        return None
+    return QueueRecord(queue.name, queue.auto_delete, queue.arguments)
+
+
+def binding_record(host: Model, binding: Binding) -> BindingRecord | None:
+    """Return a binding as it is stored; None: one of its ends is transient."""
+    kind, name = binding.destination
+    to_durable = host.queues[name].durable if kind == QUEUE else host.exchanges[name].durable
+    if not to_durable or not host.exchanges[binding.source].durable:
+        return None
+    return BindingRecord(binding.source, kind, name, binding.routing_key, binding.arguments)
+
+
+def durable_records(host: VirtualHost) -> Iterator[Record]:
+    """Yield all that a vhost has to be stored: ends before bindings."""
+    found: list[Record | None] = [exchange_record(each) for each in host.exchanges.values()]
+    found += [queue_record(queue) for queue in host.queues.values()]
+    for exchange in host.exchanges.values():
+        found += [binding_record(host, binding) for binding in exchange.bindings.values()]
+    yield from (record for record in found if record is not None)
+
+
+def restore(host: VirtualHost, records: Iterable[Record]) -> list[BindingRecord]:
+    """Put what was stored into a new vhost; return the bindings whose ends are not there.
+
+    ChannelClosing where a queue's arguments are none that could have been declared.
+    """
+    bindings = []
+    for record in records:
+        match record:
+            case ExchangeRecord():
+                host.add_exchange(
+                    Exchange(
+                        record.name,
+                        ExchangeType(record.exchange_type),
+                        durable=True,
+                        auto_delete=record.auto_delete,
+                        internal=record.internal,
+                        arguments=record.arguments,
+                    )
+                )
+            case QueueRecord(name, auto_delete, arguments):
+                settings = queue_settings(arguments, resource_text(QUEUE, name, host.name))
+                host.add_queue(Queue(name, True, auto_delete, None, arguments, settings))
+            case BindingRecord():
+                bindings.append(record)
+    return [record for record in bindings if not _bound(host, record)]
+
+
+def _bound(host: VirtualHost, record: BindingRecord) -> bool:
+    ends = host.queues if record.destination_kind == QUEUE else host.exchanges
+    if record.source not in host.exchanges or record.destination not in ends:
+        return False
+    destination = Destination(record.destination_kind, record.destination)
+    binding = Binding(record.source, destination, record.routing_key, record.arguments)
+    host.bindings.add(binding)
+    host.router.forget()
+    return True

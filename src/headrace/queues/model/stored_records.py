@@ -1,0 +1,77 @@
+"""What is stored of a vhost's model, as bytes: two field tables, which keep the kinds of arguments.
+
+A record is the length of the first table, u32 big-endian, that table (the vhost, the kind of the
+record, its fields but the arguments) and the table of its arguments. Names that are not UTF-8 come
+back as they were.
+"""
+
+from hashlib import sha256
+from struct import Struct
+from typing import TYPE_CHECKING, cast
+
+from headrace.model.errors import Malformed
+from headrace.queues.model.stored_model import (
+    BindingRecord,
+    ExchangeRecord,
+    QueueRecord,
+    Record,
+    from_store,
+)
+from headrace.wire.amqp.field_table import FieldValue, decode_table, encode_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_LENGTH = Struct(">I")
+_KINDS: dict[str, type[ExchangeRecord] | type[QueueRecord] | type[BindingRecord]] = {
+    "exchange": ExchangeRecord,
+    "queue": QueueRecord,
+    "binding": BindingRecord,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+_VHOST = "vhost"
+_KIND = "kind"
+
+
+def record_name(vhost: str, record: Record) -> str:
+    """Return a name for a record, by what tells it from all others: 64 letters and digits."""
+    parts = [vhost, _NAMES[type(record)]]
+    match record:
+        case BindingRecord(source, kind, destination, routing_key, arguments):
+            parts += [source, kind, destination, routing_key]
+            identity = encode_table(cast("Mapping[str, FieldValue]", arguments))
+        case _:
+            parts.append(record.name)
+            identity = b""
+    names = [part.encode("utf-8", "surrogateescape") for part in parts]
+    content = b"".join(_LENGTH.pack(len(name)) + name for name in names)
+    return sha256(content + identity).hexdigest()
+
+
+def encode_record(vhost: str, record: Record) -> bytes:
+    """Return a record of a vhost as bytes."""
+    fields: dict[str, FieldValue] = {_VHOST: vhost, _KIND: _NAMES[type(record)]}
+    fields |= {name: value for name, value in record._asdict().items() if name != "arguments"}
+    table = encode_table(fields)
+    arguments = encode_table(cast("Mapping[str, FieldValue]", record.arguments))
+    return _LENGTH.pack(len(table)) + table + arguments
+
+
+def decode_record(content: bytes) -> tuple[str, Record]:
+    """Return the vhost and the record that `encode_record` was given; Malformed."""
+    if len(content) < _LENGTH.size:
+        raise Malformed("a stored declaration ends in its length")
+    (length,) = _LENGTH.unpack_from(content)
+    end = _LENGTH.size + length
+    if len(content) < end:
+        raise Malformed("a stored declaration is cut off")
+    fields = {
+        name: value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
+        for name, value in decode_table(content[_LENGTH.size : end]).items()
+    }
+    vhost, kind = fields.pop(_VHOST, None), fields.pop(_KIND, None)
+    if not isinstance(vhost, str) or not isinstance(kind, str) or kind not in _KINDS:
+        raise Malformed(f"a stored declaration is of kind {kind!r} in vhost {vhost!r}")
+    stored = fields | {"arguments": decode_table(content[end:])}
+    record: Record = from_store(_KINDS[kind], stored)  # type: ignore[type-var]
+    return vhost, record

@@ -1,0 +1,393 @@
+"""A virtual host: its exchanges, queues and bindings, and what may be done to them.
+
+The checks are RabbitMQ 4.0's, with its codes and texts and in its order, permissions among them.
+Left to frontends: the queue declared last on a channel where a name is empty, and what a queue
+holds, which its engine knows.
+"""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping
+
+from headrace.queues.field_values import kind_of
+from headrace.queues.model import arguments as queue_arguments
+from headrace.queues.model.bindings import Bindings, Removed
+from headrace.queues.model.declarations import (
+    Arguments,
+    Declared,
+    ExchangeFlags,
+    Owner,
+    Queue,
+    QueueCounts,
+    QueueFlags,
+    check_not_locked,
+    check_properties,
+    check_same_exchange,
+    check_same_queue,
+)
+from headrace.queues.model.durability import Declarations, NothingKept
+from headrace.queues.model.exchange_topic import check_reads, exchange_topic
+from headrace.queues.model.exchanges import (
+    ALTERNATE_EXCHANGE,
+    RESERVED_PREFIX,
+    Binding,
+    Destination,
+    Exchange,
+    ExchangeType,
+    check_name,
+    check_not_default,
+    predeclared_exchanges,
+)
+from headrace.queues.model.headers_matching import check_match_argument
+from headrace.queues.model.routing import Router
+from headrace.queues.permissions.access import FULL_ACCESS, Access, Permission
+from headrace.queues.queue_settings import QueueType
+from headrace.queues.refusals import (
+    EXCHANGE,
+    KAFKA_TOPIC,
+    QUEUE,
+    not_found,
+    precondition_failed,
+    refused,
+    resource_text,
+)
+from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
+
+SERVER_NAMED_PREFIX = "amq.gen-"
+_LINE_ENDS = str.maketrans("", "", "\r\n")
+
+
+class VirtualHost:
+    """The model of one vhost. Every change is over, or refused, when its method returns."""
+
+    def __init__(
+        self,
+        name: str,
+        random_bytes: Callable[[], bytes],
+        *,
+        queues_max: int | None = None,
+        kept: Declarations | None = None,
+    ) -> None:
+        """`random_bytes` gives 16; `queues_max`: of this vhost, None: as many as are declared.
+
+        `kept` is told of all that comes and goes.
+        """
+        self.name = name
+        self.kept = kept or NothingKept()
+        self.queues_max = queues_max
+        self._random_bytes = random_bytes
+        self.exchanges = {exchange.name: exchange for exchange in predeclared_exchanges()}
+        self.queues: dict[str, Queue] = {}
+        self.bindings = Bindings(self.exchanges)
+        self.router = Router(name, self.exchanges, self.queues)
+        self._of_owners: dict[Owner, set[str]] = {}
+
+    def declare_exchange(
+        self,
+        name: str,
+        type_name: str,
+        flags: ExchangeFlags,
+        arguments: Arguments,
+        access: Access = FULL_ACCESS,
+    ) -> bool:
+        """Declare an exchange; False: it is there already, and the same. ChannelClosing."""
+        try:
+            exchange_type = ExchangeType(type_name)
+        except ValueError:
+            problem = "unknown" if type_name else "invalid"
+            raise precondition_failed(f"{problem} exchange type '{type_name}'") from None
+        name = name.translate(_LINE_ENDS)
+        check_not_default(name)
+        access.check(Permission.CONFIGURE, EXCHANGE, name)
+        current = self.exchanges.get(name)
+        if current is not None:
+            check_same_exchange(
+                current, exchange_type, flags, arguments, self._text(EXCHANGE, name)
+            )
+            self._check_topic(name, arguments, access)
+            return False
+        check_name(EXCHANGE, name)
+        self._check_refers(EXCHANGE, name, ALTERNATE_EXCHANGE, arguments, access)
+        self._check_topic(name, arguments, access)
+        self.add_exchange(
+            Exchange(
+                name,
+                exchange_type,
+                durable=flags.durable,
+                auto_delete=flags.auto_delete,
+                internal=flags.internal,
+                arguments=arguments,
+            )
+        )
+        return True
+
+    def add_exchange(self, exchange: Exchange) -> None:
+        """Add an exchange that is not there and need not be checked."""
+        self.exchanges[exchange.name] = exchange
+        self.router.forget()
+        self.router.has_topics |= exchange.stored is not None
+        self.kept.added(self, exchange)
+
+    def check_exchange(self, name: str) -> Exchange:
+        """Return an exchange that a passive declaration names; ChannelClosing."""
+        name = name.translate(_LINE_ENDS)
+        check_not_default(name)
+        return self._exchange(name)
+
+    def check_publish(self, name: str) -> Exchange:
+        """Return the exchange a publisher names; ChannelClosing: there is none, or internal."""
+        exchange = self._exchange(name)
+        if exchange.internal:
+            raise refused(f"cannot publish to internal {self._text(EXCHANGE, name)}")
+        return exchange
+
+    def delete_exchange(
+        self, name: str, *, if_unused: bool = False, access: Access = FULL_ACCESS
+    ) -> Removed:
+        """Delete an exchange and what goes with it; nothing where there is none. ChannelClosing."""
+        name = name.translate(_LINE_ENDS)
+        check_not_default(name)
+        if name.startswith(RESERVED_PREFIX):
+            raise refused(f"deletion of system {self._text(EXCHANGE, name)} not allowed")
+        access.check(Permission.CONFIGURE, EXCHANGE, name)
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            return Removed()
+        if if_unused and exchange.bindings:
+            raise precondition_failed(f"{self._text(EXCHANGE, name)} in use")
+        self.router.forget()
+        return self._removed(self.bindings.remove_exchange(exchange))
+
+    def declare_queue(
+        self,
+        name: str,
+        flags: QueueFlags,
+        arguments: Arguments,
+        owner: Owner | None,
+        access: Access = FULL_ACCESS,
+    ) -> Declared:
+        """Declare a queue, named by the server where `name` is empty. ChannelClosing.
+
+        `owner`: the connection that declares. An exclusive queue is never durable.
+        """
+        arguments = queue_arguments.with_queue_type(arguments)
+        name = self._name_for_declaration(name, arguments)
+        access.check(Permission.CONFIGURE, QUEUE, name)
+        exclusive_to = owner if flags.exclusive else None
+        flags = flags._replace(durable=flags.durable and not flags.exclusive)
+        current = self.queues.get(name)
+        if current is not None:
+            check_same_queue(current, exclusive_to, flags, arguments, self._text(QUEUE, name))
+            self.check_reads(current, access)
+            return Declared(current, created=False)
+        self._check_refers(QUEUE, name, queue_arguments.DEAD_LETTER_EXCHANGE, arguments, access)
+        settings = queue_arguments.queue_settings(arguments, self._text(QUEUE, name))
+        if self.queues_max is not None and len(self.queues) >= self.queues_max:
+            raise precondition_failed(
+                f"cannot declare queue '{name}': queue limit in vhost '{self.name}'"
+                f" ({self.queues_max}) is reached"
+            )
+        queue = Queue(name, flags.durable, flags.auto_delete, exclusive_to, arguments, settings)
+        check_properties(queue, self._text(QUEUE, name))
+        self.check_reads(queue, access)
+        self.add_queue(queue)
+        return Declared(queue, created=True)
+
+    def add_queue(self, queue: Queue) -> None:
+        """Add a queue that is not there and need not be checked."""
+        self.queues[queue.name] = queue
+        if queue.settings.topic is not None:
+            self.router.read_topics[queue.name] = queue.settings.topic
+            self.router.has_topics = True
+        if queue.owner is not None:
+            self._of_owners.setdefault(queue.owner, set()).add(queue.name)
+        self.kept.added(self, queue)
+
+    def check_reads(self, queue: Queue, access: Access) -> None:
+        """Check that a stream's topic can be read, and by who asks. ChannelClosing."""
+        topics, read = self.kept.topics, queue.settings.topic
+        check_reads(topics, read, self._text(QUEUE, queue.name), access)
+
+    def check_queue(self, name: str, owner: Owner | None) -> Queue:
+        """Return a queue that `owner` may use: passive declarations, gets, consumers, purges.
+
+        ChannelClosing NOT_FOUND, or RESOURCE_LOCKED: it is another connection's.
+        """
+        name = name.translate(_LINE_ENDS)
+        queue = self.queues.get(name)
+        if queue is None:
+            raise not_found(self._text(QUEUE, name))
+        check_not_locked(queue, owner, self.name)
+        return queue
+
+    def delete_queue(
+        self,
+        name: str,
+        owner: Owner | None,
+        counts: QueueCounts,
+        *,
+        if_unused: bool = False,
+        if_empty: bool = False,
+        access: Access = FULL_ACCESS,
+    ) -> Removed:
+        """Delete a queue and its bindings; nothing where there is none.
+
+        `counts`: of the queue, for the conditions. ChannelClosing; ConnectionClosing
+        NOT_IMPLEMENTED for a quorum queue's conditions. A stream's are not looked at.
+        """
+        name = name.translate(_LINE_ENDS)
+        access.check(Permission.CONFIGURE, QUEUE, name)
+        queue = self.queues.get(name)
+        if queue is None:
+            return Removed()
+        check_not_locked(queue, owner, self.name)
+        resource = self._text(QUEUE, name)
+        if queue.settings.queue_type is QueueType.QUORUM and (if_unused or if_empty):
+            raise ConnectionClosing(
+                ReplyCode.NOT_IMPLEMENTED,
+                f"cannot delete {resource}. queue.delete operations with"
+                f" {'if-unused' if if_unused else 'if-empty'} flag set are not supported by quorum"
+                " queues",
+            )
+        if queue.settings.queue_type is QueueType.CLASSIC:
+            if if_unused and counts.consumers:
+                raise precondition_failed(f"{resource} in use")
+            if if_empty and counts.ready:
+                raise precondition_failed(f"{resource} not empty")
+        return self.remove_queue(name)
+
+    def remove_queue(self, name: str) -> Removed:
+        """Remove a queue that is there, and its bindings: deleted, or expired."""
+        queue = self.queues.pop(name)
+        self.router.read_topics.pop(name, None)
+        if queue.owner is not None:
+            of_owner = self._of_owners[queue.owner]
+            of_owner.discard(name)
+            if not of_owner:
+                del self._of_owners[queue.owner]
+        removed = self.bindings.remove_to(Destination(QUEUE, name))
+        if removed.bindings:
+            self.router.forget()
+        return self._removed(removed._replace(queues=(name,)))
+
+    def remove_exchanges(self) -> None:
+        """Remove all exchanges that were declared, and their bindings: the vhost is deleted."""
+        for exchange in list(self.exchanges.values()):
+            if exchange.name in self.exchanges and exchange.name:
+                self._removed(self.bindings.remove_exchange(exchange))
+        self.router.forget()
+
+    def _removed(self, removed: Removed) -> Removed:
+        self.kept.removed(self, removed)
+        return removed
+
+    def consumer_gone(self, name: str, consumers_left: int) -> Removed:
+        """Remove a queue that deletes itself where its last consumer has gone."""
+        queue = self.queues.get(name)
+        if queue is None or not queue.auto_delete or consumers_left:
+            return Removed()
+        return self.remove_queue(name)
+
+    def connection_closed(self, owner: Owner) -> list[Removed]:
+        """Remove the queues that were exclusive to a connection."""
+        return [self.remove_queue(name) for name in sorted(self._of_owners.get(owner, ()))]
+
+    def bind(self, binding: Binding, owner: Owner | None, access: Access = FULL_ACCESS) -> bool:
+        """Bind a queue or an exchange; False: it is bound so already. ChannelClosing."""
+        binding = self._checked(binding, access)
+        destination = binding.destination
+        self._check_leads_to(destination, access)
+        source = self._exchange(binding.source)
+        if destination.name not in self._named(destination.kind):
+            raise not_found(self._text(*destination))
+        if source.exchange_type is ExchangeType.HEADERS:
+            check_match_argument(binding.arguments)
+        self._check_destination(destination, owner)
+        added = self.bindings.add(binding)
+        if added:
+            self.router.forget()
+            self.kept.added(self, binding)
+        return added
+
+    def unbind(
+        self, binding: Binding, owner: Owner | None, access: Access = FULL_ACCESS
+    ) -> Removed:
+        """Take a binding back; nothing where it, its source or its destination is not there."""
+        binding = self._checked(binding, access)
+        if not self.bindings.has(binding):
+            return Removed()
+        self._check_destination(binding.destination, owner)
+        self.router.forget()
+        return self._removed(self.bindings.remove(binding))
+
+    def _checked(self, binding: Binding, access: Access) -> Binding:
+        """Return a binding by the names that are meant, once all may be done with them."""
+        source = binding.source.translate(_LINE_ENDS)
+        kind, name = binding.destination
+        name = name.translate(_LINE_ENDS)
+        access.check(Permission.WRITE, kind, name)
+        if kind == EXCHANGE:
+            check_not_default(name)
+        check_not_default(source)
+        access.check(Permission.READ, EXCHANGE, source)
+        exchange = self.exchanges.get(source)
+        if exchange is not None and exchange.exchange_type is ExchangeType.TOPIC:
+            access.check_topic(Permission.READ, source, binding.routing_key)
+        return binding._replace(source=source, destination=Destination(kind, name))
+
+    def _check_destination(self, destination: Destination, owner: Owner | None) -> None:
+        if destination.kind == QUEUE:
+            check_not_locked(self.queues[destination.name], owner, self.name)
+
+    def _check_refers(
+        self, kind: str, name: str, argument: str, arguments: Arguments, access: Access
+    ) -> None:
+        """Check an argument by which a queue or an exchange hands messages on to an exchange."""
+        if argument not in arguments:
+            return
+        exchange = arguments[argument]
+        if not isinstance(exchange, str):
+            raise precondition_failed(
+                f"invalid type '{kind_of(exchange)}' for arg '{argument}' in"
+                f" {self._text(kind, name)}"
+            )
+        access.check(Permission.READ, kind, name)
+        access.check(Permission.WRITE, EXCHANGE, exchange)
+        self._check_leads_to(Destination(EXCHANGE, exchange), access)
+
+    def _check_leads_to(self, destination: Destination, access: Access) -> None:
+        """Check that somebody may have messages stored who sends them there, at whatever remove."""
+        for topic in self.router.topics_behind(destination):
+            access.check(Permission.WRITE, KAFKA_TOPIC, topic)
+
+    def _check_topic(self, name: str, arguments: Arguments, access: Access) -> None:
+        """Check where an exchange is to store its messages, and that somebody may have it so."""
+        resource = self._text(EXCHANGE, name)
+        stored = exchange_topic(arguments, resource)
+        if stored is not None:
+            access.check(Permission.WRITE, KAFKA_TOPIC, stored.topic)
+            self.kept.topics.check(stored.topic, resource, access)
+
+    def _name_for_declaration(self, name: str, arguments: Arguments) -> str:
+        name = name.translate(_LINE_ENDS)
+        if not name:
+            queue_type = queue_arguments.queue_type_of(arguments)
+            if queue_type is not QueueType.CLASSIC:
+                raise precondition_failed(
+                    f"Cannot declare a server-named queue for type {queue_type.title}"
+                )
+            random = urlsafe_b64encode(self._random_bytes()).decode("ascii")
+            return f"{SERVER_NAMED_PREFIX}{random.rstrip('=')}"
+        check_name(QUEUE, name)
+        return name
+
+    def _exchange(self, name: str) -> Exchange:
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            raise not_found(self._text(EXCHANGE, name))
+        return exchange
+
+    def _named(self, kind: str) -> Mapping[str, object]:
+        return self.queues if kind == QUEUE else self.exchanges
+
+    def _text(self, kind: str, name: str) -> str:
+        return resource_text(kind, name, self.name)

@@ -1,0 +1,206 @@
+"""RabbitMQ's permissions: who may configure, write to and read what, by regular expressions.
+
+What each method needs (RabbitMQ's table of access control):
+
+| method | configure | write | read |
+|---|---|---|---|
+| exchange.declare, exchange.delete | the exchange | | |
+| exchange.declare with an alternate exchange | the exchange | the alternate | the exchange |
+| queue.declare, queue.delete | the queue | | |
+| queue.declare with a dead letter exchange | the queue | the dead letter exchange | the queue |
+| exchange.bind, exchange.unbind | | the destination | the source |
+| queue.bind, queue.unbind | | the queue | the exchange |
+| basic.publish | | the exchange | |
+| basic.get, basic.consume, queue.purge | | | the queue |
+
+`VirtualHost` asks for what declares, deletes and binds, in RabbitMQ's order among its other checks;
+`NEEDED` says what is asked for the rest. A passive declaration needs nothing.
+
+Expressions are RE2's, which matches in time linear to the name: what only RabbitMQ's engine knows
+(references back, looking around) is refused when it is set. In topic permissions `{username}` and
+`{vhost}` stand for those names literally; RabbitMQ would read them as expressions.
+
+Frontends ask the one `Authorizer` in `security`, for whom these are rules beside others
+(`permission_rules`); topic permissions, which are of no resource of the broker's, are asked here.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from headrace.model import regex
+from headrace.model.errors import ApiError, HeadraceError
+from headrace.queues.refusals import EXCHANGE, QUEUE, refused, resource_text
+from headrace.wire.amqp.reply_codes import ChannelClosing
+
+DEFAULT_EXCHANGE_NAME = "amq.default"
+"""What permissions call the exchange without a name."""
+ANSWERS_KEPT_MAX = 16_384
+_EVERYTHING, _NOTHING = ".*", "^$"
+
+
+class Permission(Enum):
+    """What somebody wants to do with a queue or an exchange."""
+
+    CONFIGURE = "configure"
+    WRITE = "write"
+    READ = "read"
+
+
+NEEDED: dict[str, tuple[Permission, str]] = {
+    "basic.publish": (Permission.WRITE, EXCHANGE),
+    "basic.get": (Permission.READ, QUEUE),
+    "basic.consume": (Permission.READ, QUEUE),
+    "queue.purge": (Permission.READ, QUEUE),
+}
+"""What a method needs, and of which kind of resource."""
+
+
+class InvalidPermission(HeadraceError):
+    """Permissions that cannot be set."""
+
+
+class Grant(NamedTuple):
+    """What a user may do in a vhost: for each permission an expression; empty: nothing."""
+
+    configure: str
+    write: str
+    read: str
+
+
+class TopicGrant(NamedTuple):
+    """Which routing keys a user may publish with to a topic exchange, and bind by from it."""
+
+    write: str
+    read: str
+
+
+class Access(Protocol):
+    """Says what one user may do in one vhost."""
+
+    def check(self, permission: Permission, kind: str, name: str) -> None:
+        """Raise ChannelClosing ACCESS_REFUSED where he may not."""
+
+    def check_topic(self, permission: Permission, exchange: str, routing_key: str) -> None:
+        """Raise ChannelClosing ACCESS_REFUSED where he may not use the key at a topic exchange."""
+
+
+class FullAccess:
+    """Permits everything. `Access`."""
+
+    def check(self, permission: Permission, kind: str, name: str) -> None:
+        """Permit it."""
+
+    def check_topic(self, permission: Permission, exchange: str, routing_key: str) -> None:
+        """Permit it."""
+
+
+FULL_ACCESS = FullAccess()
+
+_Matches = Callable[[str], bool]
+
+
+class Permissions:
+    """All users' permissions in all vhosts. Who has none in a vhost may do nothing there."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        """Grows with each change. Whoever keeps an answer keeps the version with it."""
+        self._grants: dict[tuple[str, str], dict[Permission, _Matches]] = {}
+        self._topics: dict[tuple[str, str, str], dict[Permission, _Matches]] = {}
+        self._kept: dict[tuple[str, str, Permission, str], bool] = {}
+
+    def set(self, user: str, vhost: str, grant: Grant) -> None:
+        """Set what a user may do in a vhost; InvalidPermission: an expression is not valid."""
+        self._grants[user, vhost] = {
+            Permission(name): _matcher(expression, f"the {name} permission of user '{user}'")
+            for name, expression in grant._asdict().items()
+        }
+        self._changed()
+
+    def clear(self, user: str, vhost: str) -> None:
+        """Take a user's permissions in a vhost; those of topics are left, as RabbitMQ does."""
+        self._grants.pop((user, vhost), None)
+        self._changed()
+
+    def set_topic(self, user: str, vhost: str, exchange: str, grant: TopicGrant) -> None:
+        """Set which routing keys a user may use at a topic exchange; InvalidPermission."""
+        self._topics[user, vhost, exchange] = {
+            Permission(name): _matcher(
+                _expanded(expression, user, vhost),
+                f"the topic's {name} permission of user '{user}'",
+            )
+            for name, expression in grant._asdict().items()
+        }
+        self._changed()
+
+    def clear_topic(self, user: str, vhost: str, exchange: str | None = None) -> None:
+        """Let a user use all routing keys again, at one exchange or at all of a vhost."""
+        for key in [key for key in self._topics if key[:2] == (user, vhost)]:
+            if exchange in {None, key[2]}:
+                del self._topics[key]
+        self._changed()
+
+    def has_any(self, user: str, vhost: str) -> bool:
+        """Tell whether a user has permissions in a vhost, be they empty: he may connect then."""
+        return (user, vhost) in self._grants
+
+    def allows(self, user: str, vhost: str, name: str, permission: Permission) -> bool:
+        """Tell whether a user may do it to a queue or an exchange of that name."""
+        key = (user, vhost, permission, name)
+        kept = self._kept.get(key)
+        if kept is None:
+            grant = self._grants.get((user, vhost))
+            kept = grant is not None and grant[permission](name)
+            if len(self._kept) >= ANSWERS_KEPT_MAX:
+                self._kept.clear()
+            self._kept[key] = kept
+        return kept
+
+    def check_topic(
+        self, user: str, vhost: str, exchange: str, routing_key: str, permission: Permission
+    ) -> None:
+        """Raise ChannelClosing ACCESS_REFUSED where a user may not use a routing key."""
+        grant = self._topics.get((user, vhost, exchange))
+        if grant is not None and not grant[permission](routing_key):
+            raise refused(
+                f"{permission.value} access to topic '{routing_key}' in exchange '{exchange}'"
+                f" in vhost '{vhost}' refused for user '{user}'"
+            )
+
+    def _changed(self) -> None:
+        self._kept.clear()
+        self.version += 1
+
+
+def access_refused(
+    permission: Permission, kind: str, name: str, vhost: str, user: str
+) -> ChannelClosing:
+    """Return the error for who may not do it."""
+    shown = name or DEFAULT_EXCHANGE_NAME if kind == EXCHANGE else name
+    return refused(
+        f"{permission.value} access to {resource_text(kind, shown, vhost)} refused for user"
+        f" '{user}'"
+    )
+
+
+def _matcher(expression: str, field: str) -> _Matches:
+    # The two that most have need no library.
+    if expression == _EVERYTHING:
+        return lambda name: True
+    if expression in {"", _NOTHING}:
+        return lambda name: not name
+    try:
+        return regex.searcher(expression, field)
+    except ApiError as error:
+        raise InvalidPermission(str(error)) from error
+
+
+def _expanded(expression: str, user: str, vhost: str) -> str:
+    if "{" not in expression:
+        return expression
+    try:
+        expanded = expression.replace("{username}", regex.escaped(user))
+        return expanded.replace("{vhost}", regex.escaped(vhost))
+    except ImportError as error:
+        raise InvalidPermission(f"the google-re2 package is missing ({error})") from error

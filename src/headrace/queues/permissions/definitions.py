@@ -1,0 +1,209 @@
+"""Definitions for AMQP clients: vhosts, and users with their limits and permissions.
+
+The metadata store has a node of settings for each, as texts (`encode_vhost`, `encode_user`); this
+module follows them. Passwords are not among them: users are the broker's (`security.sasl.users`).
+An imported user may have RabbitMQ's password hash; it is valid for one login.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from headrace.queues.permissions.access import Grant, InvalidPermission, Permissions, TopicGrant
+from headrace.queues.queue_names import DEFAULT_VHOST
+
+_logger = logging.getLogger(__name__)
+
+GUEST = "guest"
+"""RabbitMQ's first user; his password is his name."""
+UNLIMITED = -1
+NAME_BYTES_MAX = 255
+"""Of vhosts and users: what a short string of AMQP holds."""
+
+_DESCRIPTION, _TAGS, _HASH = "description", "tags", "rabbitmq.password.hash"
+_MAX_CONNECTIONS, _MAX_QUEUES, _MAX_CHANNELS = "max-connections", "max-queues", "max-channels"
+_PERMISSIONS, _TOPICS = "permissions/", "topic-permissions/"
+_EVERYTHING = Grant(".*", ".*", ".*")
+
+Texts = Mapping[str, str]
+
+
+class VhostDefinition(NamedTuple):
+    """A vhost's settings; limits below 0 are none."""
+
+    description: str = ""
+    connections_max: int = UNLIMITED
+    queues_max: int = UNLIMITED
+
+
+class UserDefinition(NamedTuple):
+    """What is kept of a user for AMQP; limits below 0 are none."""
+
+    tags: tuple[str, ...] = ()
+    connections_max: int = UNLIMITED
+    channels_max: int = UNLIMITED
+    grants: Mapping[str, Grant] = {}
+    """By vhost."""
+    topic_grants: Mapping[tuple[str, str], TopicGrant] = {}
+    """By vhost and exchange."""
+    password_hash: str = ""
+    """As RabbitMQ kept it: an algorithm and base64, `rabbit_hash`; empty: there is none."""
+
+    def __repr__(self) -> str:
+        return f"UserDefinition(tags={self.tags}, grants={dict(self.grants)}, ***)"
+
+
+GUEST_BY_DEFAULT = UserDefinition(("administrator",), grants={DEFAULT_VHOST: _EVERYTHING})
+
+
+def encode_vhost(vhost: VhostDefinition) -> dict[str, str]:
+    """Return a vhost as texts; never none at all."""
+    return {
+        _DESCRIPTION: vhost.description,
+        **_limit(_MAX_CONNECTIONS, vhost.connections_max),
+        **_limit(_MAX_QUEUES, vhost.queues_max),
+    }
+
+
+def decode_vhost(texts: Texts) -> VhostDefinition:
+    """Return what `encode_vhost` wrote. ValueError."""
+    return VhostDefinition(
+        texts.get(_DESCRIPTION, ""),
+        int(texts.get(_MAX_CONNECTIONS, UNLIMITED)),
+        int(texts.get(_MAX_QUEUES, UNLIMITED)),
+    )
+
+
+def encode_user(user: UserDefinition) -> dict[str, str]:
+    """Return a user as texts; never none at all."""
+    texts = {
+        _TAGS: ",".join(user.tags),
+        **_limit(_MAX_CONNECTIONS, user.connections_max),
+        **_limit(_MAX_CHANNELS, user.channels_max),
+    }
+    if user.password_hash:
+        texts[_HASH] = user.password_hash
+    for vhost, grant in user.grants.items():
+        texts[_PERMISSIONS + vhost] = json.dumps(grant, ensure_ascii=False)
+    of_vhosts: dict[str, dict[str, TopicGrant]] = {}
+    for (vhost, exchange), topic_grant in user.topic_grants.items():
+        of_vhosts.setdefault(vhost, {})[exchange] = topic_grant
+    for vhost, of_exchanges in of_vhosts.items():
+        texts[_TOPICS + vhost] = json.dumps(of_exchanges, ensure_ascii=False)
+    return texts
+
+
+def decode_user(texts: Texts) -> UserDefinition:
+    """Return what `encode_user` wrote. ValueError."""
+    grants: dict[str, Grant] = {}
+    topic_grants: dict[tuple[str, str], TopicGrant] = {}
+    for key, text in texts.items():
+        if key.startswith(_PERMISSIONS):
+            grants[key.removeprefix(_PERMISSIONS)] = Grant(*_strings(json.loads(text), 3))
+        elif key.startswith(_TOPICS):
+            vhost = key.removeprefix(_TOPICS)
+            for exchange, pair in dict(json.loads(text)).items():
+                topic_grants[vhost, exchange] = TopicGrant(*_strings(pair, 2))
+    return UserDefinition(
+        tuple(tag for tag in texts.get(_TAGS, "").split(",") if tag),
+        int(texts.get(_MAX_CONNECTIONS, UNLIMITED)),
+        int(texts.get(_MAX_CHANNELS, UNLIMITED)),
+        grants,
+        topic_grants,
+        texts.get(_HASH, ""),
+    )
+
+
+def _limit(name: str, most: int) -> dict[str, str]:
+    return {} if most < 0 else {name: str(most)}
+
+
+def _strings(value: object, count: int) -> list[str]:
+    if not isinstance(value, list) or len(value) != count:
+        raise ValueError("is no list of expressions")
+    return [str(expression) for expression in value]
+
+
+class Definitions:
+    """All vhosts and users, as this broker knows them. On the deciding thread."""
+
+    def __init__(self, *, guest: bool = False) -> None:
+        """`guest`: whether RabbitMQ's first user is there, with what he may do by default."""
+        self.guest = guest
+        self.permissions = Permissions()
+        self.vhosts: dict[str, VhostDefinition] = {DEFAULT_VHOST: VhostDefinition()}
+        self.users: dict[str, UserDefinition] = {}
+        self.vhost_changed: list[Callable[[str], None]] = []
+        """Told the name of each vhost that is new, altered or gone."""
+        self.user_changed: list[Callable[[str], None]] = []
+        """The same of users."""
+        if guest:
+            self._follow(GUEST, GUEST_BY_DEFAULT)
+
+    def put_vhost(self, name: str, vhost: VhostDefinition | None) -> None:
+        """Follow what a vhost is; None: it is gone. `/` is always there."""
+        if vhost is None and name == DEFAULT_VHOST:
+            vhost = VhostDefinition()
+        if self.vhosts.get(name) == vhost:
+            return
+        if vhost is None:
+            del self.vhosts[name]
+        else:
+            self.vhosts[name] = vhost
+        for told in self.vhost_changed:
+            told(name)
+
+    def put_user(self, name: str, user: UserDefinition | None) -> None:
+        """Follow what a user is; None: nothing is kept of him."""
+        if user is None:
+            user = self.default_of(name)
+        if self.users.get(name) == user:
+            return
+        self._follow(name, user)
+        for told in self.user_changed:
+            told(name)
+
+    def default_of(self, name: str) -> UserDefinition | None:
+        """Return what a user is of whom nothing is stored."""
+        return GUEST_BY_DEFAULT if self.guest and name == GUEST else None
+
+    def replace(
+        self, vhosts: Mapping[str, VhostDefinition], users: Mapping[str, UserDefinition]
+    ) -> None:
+        """Follow just these."""
+        for name in [*self.vhosts, *vhosts]:
+            self.put_vhost(name, vhosts.get(name))
+        for name in [*self.users, *users]:
+            self.put_user(name, users.get(name))
+
+    def _follow(self, name: str, user: UserDefinition | None) -> None:
+        permissions = self.permissions
+        before = self.users.pop(name, UserDefinition())
+        for vhost in before.grants:
+            permissions.clear(name, vhost)
+        for vhost, exchange in before.topic_grants:
+            permissions.clear_topic(name, vhost, exchange)
+        if user is None:
+            return
+        self.users[name] = user
+        try:
+            for vhost, grant in user.grants.items():
+                permissions.set(name, vhost, grant)
+            for (vhost, exchange), topic_grant in user.topic_grants.items():
+                permissions.set_topic(name, vhost, exchange, topic_grant)
+        except InvalidPermission as error:
+            # What was written elsewhere, with another library: nothing is better than too much.
+            for vhost in user.grants:
+                permissions.clear(name, vhost)
+            _logger.error("user %r may do nothing over AMQP: %s; set it anew", name, error)
+
+
+def check_name(kind: str, name: str) -> None:
+    """Raise ValueError where a vhost or a user cannot have this name."""
+    if not name or name in {".", ".."}:
+        raise ValueError(f"{name!r} cannot be the name of a {kind}")
+    if len(name.encode("utf-8", "replace")) > NAME_BYTES_MAX:
+        raise ValueError(f"the name of a {kind} has at most {NAME_BYTES_MAX} bytes")
+    if any(ord(character) < ord(" ") or ord(character) == 127 for character in name):
+        raise ValueError(f"{name!r}: the name of a {kind} has no control characters")

@@ -1,0 +1,111 @@
+"""RabbitMQ's permissions as rules of the broker's authorizer: `security.rules.RuleSource`.
+
+What is asked is an operation on a queue, an exchange or a vhost, named with its vhost. A queue is a
+topic to Kafka's clients (`queue_names`): what Kafka's ACLs deny of that topic is denied here, and
+who has permissions of the queue has them of the topic.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from headrace.model.nouns import is_queue_topic
+from headrace.queues.permissions.access import DEFAULT_EXCHANGE_NAME, Permission, Permissions
+from headrace.queues.queue_names import queue_of_topic, queue_topic
+from headrace.queues.refusals import EXCHANGE, KAFKA_TOPIC
+from headrace.security.authorizer import Operation, Resource, ResourceType
+from headrace.security.identity import Identity
+from headrace.security.rules import Reach, RuleSource, Ruling
+
+OPERATIONS = {
+    Permission.CONFIGURE: Operation.ALTER,
+    Permission.WRITE: Operation.WRITE,
+    Permission.READ: Operation.READ,
+}
+"""What each permission is to the authorizer."""
+_OF_KAFKA_TOPICS = OPERATIONS | {Permission.CONFIGURE: Operation.CREATE}
+"""The same of a topic that is no queue's: who declares an exchange may have it made."""
+_PERMISSIONS = {operation: permission for permission, operation in OPERATIONS.items()}
+_OF_TOPICS = {
+    Operation.READ: Permission.READ,
+    Operation.DESCRIBE: Permission.READ,
+    Operation.WRITE: Permission.WRITE,
+    Operation.DELETE: Permission.CONFIGURE,
+}
+"""What Kafka's clients may do to a queue's topic by which permission of the queue."""
+_SEPARATOR = "\n"
+"""Between vhost and name; a vhost's name has none (`definitions.check_name`)."""
+
+
+def vhost_resource(vhost: str) -> Resource:
+    """Return a vhost as the authorizer is asked about it."""
+    return Resource(ResourceType.VIRTUAL_HOST, vhost)
+
+
+def resource_of(kind: str, vhost: str, name: str) -> Resource:
+    """Return a queue, an exchange or a topic as the authorizer is asked about it."""
+    if kind == KAFKA_TOPIC:
+        return Resource(ResourceType.TOPIC, name)
+    if kind == EXCHANGE:
+        shown = name or DEFAULT_EXCHANGE_NAME
+        return Resource(ResourceType.EXCHANGE, f"{vhost}{_SEPARATOR}{shown}")
+    return Resource(ResourceType.QUEUE, f"{vhost}{_SEPARATOR}{name}")
+
+
+def operation_of(kind: str, permission: Permission) -> Operation:
+    """Return what a permission on such a resource is to the authorizer."""
+    return (_OF_KAFKA_TOPICS if kind == KAFKA_TOPIC else OPERATIONS)[permission]
+
+
+class _Named(NamedTuple):
+    vhost: str
+    name: str
+
+
+class PermissionRules:
+    """The permissions of all users."""
+
+    def __init__(
+        self, permissions: Permissions, has_vhost: Callable[[str], bool], others: RuleSource | None
+    ) -> None:
+        """`others`: rules whose denials of a queue's topic hold for the queue: Kafka's ACLs."""
+        self._permissions = permissions
+        self._has_vhost = has_vhost
+        self._others = others
+
+    @property
+    def version(self) -> int:
+        """Grows with each change of a permission."""
+        return self._permissions.version
+
+    def ruling(self, identity: Identity, operation: Operation, resource: Resource) -> Ruling:
+        """Return what the user's permissions say; `UNRULED` of what is Kafka's."""
+        kind, user = resource.kind, identity.principal.name
+        if kind is ResourceType.VIRTUAL_HOST:
+            return _allowed(self._permissions.has_any(user, resource.name))
+        if kind is ResourceType.TOPIC:
+            return self._of_topic(user, operation, resource.name)
+        if kind not in (ResourceType.QUEUE, ResourceType.EXCHANGE):
+            return Ruling.UNRULED
+        named = _Named(*resource.name.split(_SEPARATOR, 1))
+        if kind is ResourceType.QUEUE and self._others is not None:
+            topic = Resource(ResourceType.TOPIC, queue_topic(named.vhost, named.name))
+            if self._others.ruling(identity, operation, topic) is Ruling.DENIED:
+                return Ruling.DENIED
+        permission = _PERMISSIONS[operation]
+        return _allowed(self._permissions.allows(user, named.vhost, named.name, permission))
+
+    def _of_topic(self, user: str, operation: Operation, topic: str) -> Ruling:
+        if not is_queue_topic(topic):
+            return Ruling.UNRULED
+        permission, queue = _OF_TOPICS.get(operation), queue_of_topic(topic)
+        if queue is None or permission is None or not self._has_vhost(queue.vhost):
+            return Ruling.SILENT
+        return _allowed(self._permissions.allows(user, queue.vhost, queue.queue, permission))
+
+    def reach(self, identity: Identity, operation: Operation, kind: ResourceType) -> Reach:
+        """Return nothing: permissions name no topics to Kafka's clients."""
+        return Reach([], [], [], [])
+
+
+def _allowed(allowed: bool) -> Ruling:
+    return Ruling.ALLOWED if allowed else Ruling.SILENT

@@ -1,0 +1,350 @@
+"""What of a queue's log is settled: known in memory, and written beside the log as it changes."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.model.nouns import LeaderEpoch, Offset
+from headrace.queues.stores.log.record_messages import Found
+from headrace.queues.stores.log.settled_files import FILE_BYTES_MAX, SettledFiles, settled_path
+from headrace.queues.stores.log.settled_runs import NO_RUNS, runs_of, union
+from headrace.queues.stores.log.settled_state import SettledState, encode_frame, fold
+from headrace.queues.stores.unacked_positions import HandedOut
+
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
+
+HANDED_OUT_AHEAD = 10_000
+"""So many positions more than were handed out are written down as perhaps handed out."""
+COUNTED_EVERY = 10_000
+"""Messages after which their count is written down, though nothing is settled."""
+
+
+class Counts(NamedTuple):
+    """Messages from the mark on that are committed and not settled."""
+
+    counted_to: int = 0
+    messages: int = 0
+    body_bytes: int = 0
+
+
+class _Frame:
+    """What is being written."""
+
+    def __init__(
+        self,
+        settlement: "Settlement",
+        at: int | None,
+        state: SettledState,
+        out: HandedOut | None = None,
+        mark: int = 0,
+    ) -> None:
+        """`out`: what is handed out below `mark`, where the frame is to tell of all else there."""
+        self.path = settlement.path
+        self.at = at
+        self.start = state.start
+        self.handed_out = state.handed_out
+        self._settlement = settlement
+        self._state = state
+        self._out = out
+        self._mark = mark
+
+    @cached_property
+    def content(self) -> bytes:
+        """The frame as bytes: that of a whole state is made where it is written, on a thread."""
+        state, out = self._state, self._out
+        if out is not None:
+            gaps = runs_of(out.gaps(state.start, self._mark))
+            state = state._replace(runs=union((gaps, state.runs)))
+        return encode_frame(state)
+
+    def written(self, error: OSError | None) -> None:
+        """Tell whose it is."""
+        self._settlement.frame_written(self, error)
+
+
+class Settlement:
+    """The settled positions of one queue's partition."""
+
+    def __init__(
+        self,
+        partition: "Partition",
+        files: SettledFiles,
+        durable: Callable[[], None],
+        ahead: int = HANDED_OUT_AHEAD,
+    ) -> None:
+        """`durable` is told when a frame is durable, or has failed: then the log has, too."""
+        self.mark = 0
+        """All below was handed out, or is settled."""
+        self.out = HandedOut()
+        self.waiting = Counts()
+        self.returns: dict[int, int] = {}
+        self.expiring = False
+        self.transient = False
+        """There may be messages that are not persistent."""
+        self.told_durable = 0
+        """What lies below may be handed out: it is durable that it perhaps was."""
+        self.start_durable = 0
+        """All below is settled, and that is durable."""
+        self.closed = False
+        """`told` is exact from now on."""
+        self._partition = partition
+        self._log = partition.log
+        self._files = files
+        self._durable = durable
+        self._ahead = ahead
+        self._floor = 0
+        """Below it messages were perhaps handed out before the start."""
+        self._runs = NO_RUNS
+        """Above the mark, settled before the start. Replaced, not changed: threads read it."""
+        self._settled: list[int] = []
+        """Settled since the last frame; in order, they lie below the start by the next one."""
+        self._purged: list[tuple[int, int]] = []
+        """Runs settled since then, without having been out, or passed: they hold no messages."""
+        self._being_written: tuple[Sequence[int], Sequence[tuple[int, int]]] = (), ()
+        """The same two of the frame that is being written."""
+        self._returned: set[int] = set()
+        self._told = 0
+        self._file_end: int | None = None
+        """Where the next frame goes; None: it replaces the file, 0: there is none."""
+        self._whole_bytes = 0
+        self._counted_written = 0
+        self._changed = False
+        self._writing = False
+
+    @property
+    def path(self) -> str:
+        """The file's path."""
+        return settled_path(self._log.directory)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether all that has changed is durable."""
+        return not self._writing and not self._changed
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the file says all there is to know, also what exactly was handed out."""
+        written = self.is_written and bool(self._file_end)
+        counted = self._counted_written == self.waiting.counted_to
+        return written and counted and self.told_durable == max(self.mark, self._floor)
+
+    @property
+    def start(self) -> int:
+        """All below is settled; what was settled before the start may reach from the mark on."""
+        lowest = self.out.lowest()
+        return self._runs.following(self.mark) if lowest is None else lowest
+
+    # Loading
+
+    def load(self, content: bytes) -> int:
+        """Take in a file, as far as the log still has what each frame's epoch wrote.
+
+        Returns below which messages were perhaps handed out. What is not counted is to be.
+        """
+        state, end = fold(content, self._end_of_epoch)
+        self._file_end = end if end == len(content) else None
+        start = max(state.start, self._log.start_offset)
+        runs = state.runs.above(start)
+        if runs.firsts and runs.firsts[0] == start:
+            start = runs.lasts[0] + 1
+            runs = runs.above(start)
+        self._runs = runs
+        self.returns = {position: count for position, count in state.returns if position >= start}
+        self.mark = self.start_durable = self._told = self.told_durable = start
+        self.expiring = state.expiring
+        self.transient = state.transient
+        counted = state.counted_to >= start and self._log.start_offset <= state.start
+        if counted:
+            self.waiting = Counts(state.counted_to, state.messages, state.body_bytes)
+        else:
+            self.waiting = Counts(start)
+        self._counted_written = self.waiting.counted_to
+        self._floor = max(state.handed_out, start)
+        return self._floor
+
+    def _end_of_epoch(self, epoch: int) -> int:
+        _, end = self._partition.end_offset_for_epoch(LeaderEpoch(epoch))
+        return self._log.end_offset if end < 0 else min(end, self._log.end_offset)
+
+    def count_anew(self) -> None:
+        """Forget what is counted: all from the mark on is to be."""
+        self.waiting = Counts(self.mark)
+
+    def drop_transient(self, positions: Sequence[int]) -> None:
+        """Settle what was not to outlive the broker, before anything is handed out."""
+        dropped = [(position, position) for position in positions]
+        self._runs = union((self._runs, runs_of(dropped)))
+        self._purged += dropped
+        self.transient = False
+        self.change()
+
+    def was_settled(self, position: int) -> bool:
+        """Tell whether a position above the mark was settled before the start."""
+        return self._runs.holds(position)
+
+    def unsettled_from(self, position: int) -> int:
+        """Return the first position from `position` on that was not."""
+        return self._runs.following(position)
+
+    # Changing
+
+    def count(self, counted_to: int, messages: int, body_bytes: int) -> None:
+        """Note `messages` more from the mark on, which are committed."""
+        _, count, size = self.waiting
+        self.waiting = Counts(counted_to, count + messages, size + body_bytes)
+        self.tell_ahead()
+        if counted_to - self._counted_written >= COUNTED_EVERY:
+            self.change()
+
+    def count_found(self, found: Found, following: int) -> tuple[int, int]:
+        """Note what was read up to `following`; returns how many messages, and their bytes."""
+        count, size = len(found.positions), sum(len(message.body) for message in found.messages)
+        if any(expiry is not None for expiry in found.expiries_ms):
+            self.expiring = True
+        self.count(following, count, size)
+        return count, size
+
+    def note_transient(self) -> None:
+        """Note that a message is not persistent."""
+        if not self.transient:
+            self.transient = True
+            self.change()
+
+    def hand_out(self, below: int, positions: Sequence[int], sizes: Sequence[int]) -> None:
+        """Move the mark: these went out, and nothing else below it is a message not settled."""
+        counted_to, count, size = self.waiting
+        self.waiting = Counts(counted_to, count - len(positions), size - sum(sizes))
+        self.out.add(positions, sizes)
+        if below - self.mark != len(positions):
+            self._pass(positions)
+        self.mark = below
+        if self._runs.lasts and self._runs.lasts[-1] < below:
+            self._runs = NO_RUNS
+        self.tell_ahead()
+
+    def _pass(self, positions: Sequence[int]) -> None:
+        """Note as settled what lies between: markers of transactions, what was aborted."""
+        first = self.mark
+        for position in positions:
+            if first < position and not self._runs.covers(first, position):
+                self._purged.append((first, position - 1))
+            first = position + 1
+
+    def settle(self, positions: Sequence[int]) -> None:
+        """Settle what is out."""
+        settle = self.out.settle
+        self._settled += [position for position in positions if settle(position)]
+        if self.returns:
+            for position in positions:
+                self.returns.pop(position, None)
+        self.change()
+
+    def settle_waiting(self, below: int) -> None:
+        """Settle all from the mark to `below`."""
+        self._purged.append((self.mark, below - 1))
+        self.mark = below
+        self.waiting = Counts(below)
+        self._runs = NO_RUNS
+        self.change()
+
+    def note_returned(self, position: int, count: int) -> None:
+        """Note how often a position was given back."""
+        self.returns[position] = count
+        self._returned.add(position)
+        self.change()
+
+    def tell_ahead(self) -> None:
+        """Have it written soon that more is perhaps handed out, where that is needed next."""
+        if self._told - self.mark <= self._ahead // 2 and self._log.end_offset > self.mark:
+            self.change(soon=True)
+
+    def change(self, *, soon: bool = False) -> None:
+        """Have a frame written."""
+        self._changed = True
+        self._files.note_changed(self, soon=soon)
+
+    # Writing
+
+    def take_frame(self) -> _Frame | None:
+        """Return what has changed; None: nothing, or a frame is being written."""
+        if self._writing or not self._changed or self._log.closed:
+            return None
+        self._changed = False
+        self._writing = True
+        start = self.start
+        self._told = max(self.mark if self.closed else self._told_next(), self._floor)
+        at = self._file_end
+        replaces = at is None or (at > FILE_BYTES_MAX and at > 2 * self._whole_bytes)
+        whole = replaces or at == 0
+        settled, self._settled = self._settled, []
+        purged, self._purged = self._purged, []
+        returned, self._returned = self._returned, set()
+        self._being_written = settled, purged
+        if whole:
+            runs, returned = self._runs.above(self.mark), set(self.returns)
+        else:
+            changed = ((position, position) for position in settled if position >= start)
+            runs = runs_of([*changed, *purged]).above(start)
+        waiting = self.waiting
+        state = SettledState(
+            self._partition.leader_epoch,
+            start,
+            self._told,
+            runs,
+            tuple((each, self.returns[each]) for each in sorted(returned) if each in self.returns),
+            waiting.counted_to,
+            waiting.messages + self.out.count,
+            waiting.body_bytes + self.out.bytes,
+            self.expiring,
+            whole,
+            self.transient,
+        )
+        self._counted_written = waiting.counted_to
+        out = self.out.copy() if whole else None
+        return _Frame(self, None if replaces else at, state, out, self.mark)
+
+    def _told_next(self) -> int:
+        due = self._told - self.mark <= self._ahead // 2
+        return self.mark + self._ahead if due else self._told
+
+    def frame_written(self, frame: _Frame, error: OSError | None) -> None:
+        """Note that a frame is durable; if it is not, the log directory is fenced."""
+        self._writing = False
+        self._being_written = (), ()
+        if self._log.closed:
+            self._changed = False
+            self._durable()
+            return
+        if error is not None:
+            self._log.context.fail(error, frame.path)
+            self._durable()
+            return
+        size = len(frame.content)
+        if not frame.at:
+            self._whole_bytes = self._file_end = size
+        else:
+            self._file_end = frame.at + size
+        self.told_durable = frame.handed_out
+        self.start_durable = min(frame.start, self._log.high_watermark)
+        self._durable()
+
+    # Retention: `Holder`
+
+    def first(self) -> Offset:
+        """Return from where on the log must stay."""
+        return Offset(self.start_durable)
+
+    def wants(self, first: Offset, below: Offset) -> bool:
+        """Tell whether a position from `first` on and below `below` is not settled durably."""
+        mark = self.mark
+        if below > mark and not self._runs.covers(max(first, mark), below):
+            return True
+        if self.out.has_any(first, below):
+            return True
+        written, passed = self._being_written
+        return any(
+            any(first <= position < below for position in settled)
+            or any(begin < below and first <= end for begin, end in runs)
+            for settled, runs in ((self._settled, self._purged), (written, passed))
+        )

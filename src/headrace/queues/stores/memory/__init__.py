@@ -1,0 +1,1 @@
+"""Messages of transient and exclusive queues: in memory, or spilled to disk."""

@@ -1,0 +1,245 @@
+"""Messages go to disk while memory is short, and come back when they are next.
+
+What is written is chosen when this turn of the loop is over, so what is handed out in it is not.
+One call at a time writes, of a few extents; their messages stay in memory until it is done. Where
+it fails they stay until one has not, and publishers are stopped by the mark of memory
+(`memory_use`). What is read back stays while memory has room, and a little where it has none.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from headrace.ports.deadlines import Deadlines
+from headrace.queues.stores.memory.memory_use import MemoryUse, Spillable
+from headrace.queues.stores.memory.spill_extent import EXTENT_BYTES, MIN_SHARE, Content, Extent
+from headrace.queues.stores.memory.spill_files import SpillFiles
+from headrace.queues.stores.memory.spill_order import AllQueues, SpillOrder
+
+_logger = logging.getLogger(__name__)
+SPILL_SHARE = 0.75
+"""Of the mark at which publishers are stopped: from here on messages are written."""
+LOW_SHARE = 0.7
+"""Until memory holds no more than this share."""
+WRITE_BYTES = 2 * 1024 * 1024
+"""What the messages of one write take in memory, or a little more."""
+KEPT_SHARE = 1 / 16
+"""Of the mark: what was read back may take so much, however short memory is, and what is being read
+as much, or each a single extent."""
+RETRY_SECONDS = 1.0
+"""After a write that failed; also until all queues are looked at again, where there was nothing to
+write: one that was being purged is worth another look."""
+
+
+class Spill:
+    """The spill of one broker: `memory_use.SpillPort`."""
+
+    def __init__(
+        self,
+        use: MemoryUse,
+        files: SpillFiles,
+        deadlines: Deadlines,
+        queues: AllQueues,
+        extent_bytes: int = EXTENT_BYTES,
+    ) -> None:
+        """`queues`: all there are."""
+        self.extent_bytes = extent_bytes
+        self.extent_bytes_min = int(MIN_SHARE * extent_bytes)
+        self._use = use
+        self._files = files
+        self._order = SpillOrder(queues, self.extent_bytes_min)
+        self._deadline = deadlines.deadline(self._run)
+        self._retry = deadlines.deadline(self._try_again)
+        self._due = False
+        self._short = False
+        """Messages are to be written until memory holds no more than the low mark."""
+        self._writing = False
+        self._resting = False
+        """A write has failed, and the next is not tried yet."""
+        self._failed = False
+        """No write has succeeded since."""
+        self._moves = True
+        """Files are emptied. A move that failed waits for a write that does not."""
+        self._unwritten: Sequence[Extent] = ()
+        """Those of a write that failed."""
+        self._waiting: dict[Extent, None] = {}
+        """Extents to be read back, in the order of asking."""
+        self._loading: dict[Extent, None] = {}
+        self._loading_bytes = 0
+        self._kept: dict[Extent, None] = {}
+        """Extents on disk whose messages are at hand, the one used last comes last."""
+        self._kept_bytes = 0
+        self._closed = False
+        self._low = int(LOW_SHARE * use.bytes_max)
+        self._kept_bytes_max = int(KEPT_SHARE * use.bytes_max)
+        use.spill = self
+        use.spill_at = int(SPILL_SHARE * use.bytes_max)
+
+    def close(self, done: Callable[[], None]) -> None:
+        """Write and read nothing any more, and remove the files."""
+        self._closed = True
+        self._waiting.clear()
+        self._files.close(done)
+
+    # Writing
+
+    def note_grown(self, store: Spillable) -> None:
+        """Have messages written, perhaps of this store. `memory_use.SpillPort`."""
+        self._order.put(store)
+        self._soon()
+
+    def _soon(self) -> None:
+        if not self._due:
+            self._due = True
+            self._deadline.set(0)
+
+    def _run(self) -> None:
+        self._due = False
+        use = self._use
+        self._let_kept_go()
+        if not self._short and use.bytes > use.spill_at:
+            self._short = True
+            self._order.begin()
+        elif self._short and use.bytes <= self._low:
+            self._short = False
+            self._order.end()
+        if self._writing or self._resting or self._closed:
+            return
+        self._unwritten = [extent for extent in self._unwritten if extent.left]
+        if self._unwritten:
+            self._write(self._unwritten)
+        elif self._short and self._order.look():
+            self._soon()
+        elif self._short and (extents := self._cut()):
+            self._write(extents)
+        else:
+            if self._short:
+                self._retry.set(RETRY_SECONDS)
+            if self._moves and self._files.is_wasteful:
+                self._writing = True
+                self._files.move(self._moved)
+
+    def _cut(self) -> list[Extent]:
+        """Take what is to be written next."""
+        extents: list[Extent] = []
+        size = min(self._use.bytes - self._low, WRITE_BYTES)
+        while size > 0 and (store := self._order.take()) is not None:
+            found = store.cut(size)
+            if found:
+                self._order.put(store)
+            extents += found
+            size -= sum([extent.full for extent in found])
+        return extents
+
+    def _write(self, extents: Sequence[Extent]) -> None:
+        if not self._files and not self._failed:
+            _logger.info(
+                "messages of AMQP in memory take %d bytes: beyond %d they are written to %s",
+                self._use.bytes, self._low, self._files.directory,
+            )  # fmt: skip
+        self._writing = True
+        self._files.write(extents, partial(self._written, extents))
+
+    def _written(self, extents: Sequence[Extent], error: OSError | None) -> None:
+        self._writing = False
+        if error is None:
+            self._unwritten = ()
+            self._moves = True
+            for extent in extents:
+                extent.owner.written(extent)
+            if self._failed:
+                self._failed = False
+                _logger.info("messages of AMQP are written to %s again", self._files.directory)
+            self._use.look()
+        else:
+            self._unwritten = extents
+            self._resting = True
+            self._retry.set(RETRY_SECONDS)
+            if not self._failed:
+                self._failed = True
+                _logger.error(
+                    "messages of AMQP cannot be written to %s (%s): they stay in memory, and who"
+                    " publishes is held up from amqp.memory.bytes.max=%d on. Make room"
+                    " on the disk; it is tried again each second",
+                    self._files.directory, error, self._use.bytes_max,
+                )  # fmt: skip
+        self._soon()
+
+    def _moved(self, error: OSError | None) -> None:
+        self._writing = False
+        self._moves = error is None  # who writes or reads next meets it, and says so
+        self._soon()
+
+    def _try_again(self) -> None:
+        self._resting = False
+        if self._short:
+            self._order.begin()
+        self._run()
+
+    # Reading
+
+    def load(self, extent: Extent) -> None:
+        """Read an extent back. `memory_use.SpillPort`."""
+        if extent not in self._loading and not self._closed:
+            self._waiting[extent] = None
+            self._load()
+
+    def load_ahead(self, extent: Extent) -> None:
+        """Read an extent back if memory has room. `memory_use.SpillPort`."""
+        if self._use.bytes + self._loading_bytes + extent.full <= self._use.spill_at:
+            self.load(extent)
+
+    def _load(self) -> None:
+        while self._waiting:
+            extent = next(iter(self._waiting))
+            if self._loading and self._loading_bytes + extent.full > self._kept_bytes_max:
+                return
+            del self._waiting[extent]
+            if extent.left:
+                self._loading[extent] = None
+                self._loading_bytes += extent.full
+                self._files.read(extent, partial(self._loaded, extent))
+
+    def _loaded(self, extent: Extent, content: Content | Exception) -> None:
+        del self._loading[extent]
+        self._loading_bytes -= extent.full
+        if extent.left and not self._closed:
+            if isinstance(content, Exception):
+                extent.owner.failed(content)
+            else:
+                extent.take(content)
+                self.note_used(extent)
+                extent.owner.loaded(extent)
+                if self._use.bytes > self._use.spill_at:
+                    self._soon()
+        self._load()
+
+    def note_used(self, extent: Extent) -> None:
+        """Note that an extent's messages are being used. `memory_use.SpillPort`."""
+        if extent in self._kept:
+            del self._kept[extent]
+        else:
+            self._kept_bytes += extent.full
+        self._kept[extent] = None
+
+    def released(self, extent: Extent) -> None:
+        """Note that an extent's messages are not at hand. `memory_use.SpillPort`."""
+        if extent in self._kept:
+            del self._kept[extent]
+            self._kept_bytes -= extent.full
+
+    def gone(self, extent: Extent) -> None:
+        """Note that an extent's messages are settled. `memory_use.SpillPort`."""
+        self.released(extent)
+        self._files.free(extent)
+        if self._files.is_wasteful:
+            self._soon()
+
+    def _let_kept_go(self) -> None:
+        """Let go what was read back and used longest ago, but for some, while memory is short."""
+        use, kept = self._use, self._kept
+        while use.bytes > use.spill_at and len(kept) > 1:
+            if self._kept_bytes <= self._kept_bytes_max:
+                return
+            extent = next(iter(kept))
+            extent.owner.release(extent)

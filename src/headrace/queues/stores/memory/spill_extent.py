@@ -1,0 +1,206 @@
+"""Messages of one store at neighbouring positions that are on disk, or on their way there.
+
+On disk an extent is one batch of records, as a durable queue's messages are, and the times at which
+they expire, if any do. In memory it is one object, however many messages it has, and a byte for
+each once some of them are settled.
+"""
+
+from array import array
+from collections.abc import Sequence
+from itertools import islice
+from math import inf
+from typing import NamedTuple, Protocol, cast
+
+from headrace.model.errors import ApiError, HeadraceError
+from headrace.queues.stores.log.record_messages import batch_of_messages, messages_in
+from headrace.queues.stores.memory.message_run import Slots, Stretch, size_of
+from headrace.record.batch import crc_ok, parse_header
+from headrace.record.batch_layout import HEADER_BYTES, OVERHEAD_BYTES
+from headrace.wire.amqp.content import Message
+from headrace.wire.amqp.properties import make_header
+
+EXTENT_BYTES = 256 * 1024
+"""What the messages of an extent take in memory, or a little more: what is read back at once."""
+MIN_SHARE = 1 / 64
+"""Of an extent: less stays in memory, which it would hardly make room in."""
+OBJECT_BYTES = 350
+"""What an extent itself takes in memory, on disk or not; 300 were measured."""
+_NO_MESSAGE = Message("", "", make_header(0), b"")
+"""In place of a message that is settled before it is written."""
+
+
+class DamagedExtent(HeadraceError):
+    """What was read back is not what was written."""
+
+
+class Content(NamedTuple):
+    """What of an extent is written, and read back."""
+
+    messages: Sequence[Message]
+    expiries: "array[float] | None"
+    """When each expires, monotonic seconds; None: none does."""
+
+
+class Owner(Protocol):
+    """Whose extents they are. `spilled_messages.SpilledMessages`."""
+
+    def loaded(self, extent: "Extent") -> None:
+        """Note that the messages of an extent are at hand."""
+
+    def written(self, extent: "Extent") -> None:
+        """Note that an extent is on disk: its messages need not stay in memory."""
+
+    def release(self, extent: "Extent") -> None:
+        """Let the messages of an extent that is on disk go from memory."""
+
+    def failed(self, error: Exception) -> None:
+        """Note that an extent cannot be read back."""
+
+
+class SpillFile:
+    """A file of extents. `spill_files` makes and removes them."""
+
+    __slots__ = ("end", "extents", "live", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.end = 0
+        """Its bytes."""
+        self.live = 0
+        """Those of its extents."""
+        self.extents: dict[Extent, None] = {}
+
+
+class Extent:
+    """Some messages: `base` and its `count - 1` neighbours, of which `left` are not settled."""
+
+    __slots__ = (
+        "_settled", "at", "base", "count", "expiries", "file", "full", "held", "left", "messages",
+        "owner", "size",
+    )  # fmt: skip
+
+    def __init__(
+        self, owner: Owner, stretch: Stretch, expiries: "array[float] | None" = None
+    ) -> None:
+        base, slots, size = stretch
+        self.owner = owner
+        self.base = base
+        self.count = self.left = len(slots)
+        self.messages: Slots | None = slots
+        """None: they are on disk only."""
+        self.expiries = expiries
+        """As in `Content`; None also while the messages are on disk only."""
+        self._settled: bytearray | None = None
+        if None in slots:
+            self._settled = bytearray(message is None for message in slots)
+            self.left -= sum(self._settled)
+        self.full = self.held = size
+        """`full`: what they take in memory; `held`: what they take now."""
+        self.file: SpillFile | None = None
+        """Where they are written; None: not yet."""
+        self.at = 0
+        """At which position there, and how many bytes."""
+        self.size = 0
+
+    @property
+    def end(self) -> int:
+        """The position above all places."""
+        return self.base + self.count
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether the messages are in memory."""
+        return self.messages is not None
+
+    def lowest(self, position: int) -> int | None:
+        """Return the lowest from `position` on that is not settled; None: there is none."""
+        at = max(position - self.base, 0)
+        if self._settled is not None:
+            at = self._settled.find(0, at)
+        return self.base + at if 0 <= at < self.count else None
+
+    def read(self, position: int, count: int) -> tuple[Sequence[int], Sequence[Message]]:
+        """Return positions and messages from `position` on, which are at hand."""
+        base, settled = self.base, self._settled
+        messages = cast(list[Message], self.messages)
+        at = position - base
+        if settled is None:
+            stop = min(at + count, self.count)
+            return range(position, base + stop), messages[at:stop]
+        places = list(islice((i for i in range(at, self.count) if not settled[i]), count))
+        return [base + i for i in places], [messages[i] for i in places]
+
+    def expires_at(self, position: int) -> float | None:
+        """Return when a message at hand expires, monotonic seconds; None: never."""
+        expires_at = inf if self.expiries is None else self.expiries[position - self.base]
+        return None if expires_at == inf else expires_at
+
+    def settle(self, positions: Sequence[int]) -> int:
+        """Settle some; returns the bytes of memory that this makes free."""
+        if len(positions) == self.count:
+            self.left = 0
+        else:
+            freed = self._settle_each(positions)
+            if self.left:
+                return freed
+            self.held += freed
+        return self.release()
+
+    def _settle_each(self, positions: Sequence[int]) -> int:
+        settled = self._settled
+        if settled is None:
+            settled = self._settled = bytearray(self.count)
+        # What is on disk as well goes from memory as a whole.
+        messages = self.messages if self.file is None else None
+        freed = 0
+        for position in positions:
+            at = position - self.base
+            if settled[at]:
+                continue
+            settled[at] = 1
+            self.left -= 1
+            if messages is not None:
+                message, messages[at] = messages[at], None
+                freed += size_of(cast(Message, message))
+        self.held -= freed
+        return freed
+
+    def take(self, content: Content) -> int:
+        """Have messages at hand that were read back; returns the bytes of memory they take."""
+        self.messages, self.expiries = list(content.messages), content.expiries
+        self.held = self.full
+        return self.held
+
+    def release(self) -> int:
+        """Let the messages go from memory; returns the bytes they took."""
+        freed, self.held = self.held, 0
+        self.messages = self.expiries = None
+        return freed
+
+    def content(self) -> Content:
+        """Return what is to be written."""
+        slots = cast(Slots, self.messages)
+        return Content([each or _NO_MESSAGE for each in slots], self.expiries)
+
+
+def encode(content: Content) -> bytes:
+    """Return an extent as it is on disk."""
+    batch = batch_of_messages(content.messages, 0)
+    return batch if content.expiries is None else batch + content.expiries.tobytes()
+
+
+def decode(data: bytes, count: int) -> Content:
+    """Return the `count` messages of an extent. DamagedExtent."""
+    view = memoryview(data)
+    header = parse_header(view) if len(view) >= HEADER_BYTES else None
+    size = 0 if header is None else header.batch_length + OVERHEAD_BYTES
+    if header is None or not crc_ok(view[:size], header):
+        raise DamagedExtent(f"{len(view)} bytes that are not what was written")
+    try:
+        messages = messages_in(view[:size], 0).messages
+    except ApiError as error:
+        raise DamagedExtent(str(error)) from error
+    expiries = array("d", data[size:]) if len(view) > size else None
+    if len(messages) != count or (expiries is not None and len(expiries) != count):
+        raise DamagedExtent(f"{len(messages)} messages, {count} were written")
+    return Content(messages, expiries)

@@ -1,0 +1,192 @@
+"""The older messages of a store in memory some of whose messages are on disk.
+
+The oldest are in memory still: they go out next. Behind them are extents, most of them on disk
+only; the newest messages are the store's own. All three are in the order of positions.
+
+Of extents on disk the one that is handed out from is at hand, and the next one; so is the one that
+was last looked into for what lies before: messages that came back, or died.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Protocol
+
+from headrace.queues.stores.memory.memory_use import SpillPort
+from headrace.queues.stores.memory.message_run import Found, MessageRun
+from headrace.queues.stores.memory.spill_extent import OBJECT_BYTES, Extent
+
+_END = attrgetter("end")
+
+
+class Store(Protocol):
+    """Whose messages they are. `memory_messages.MemoryMessages`."""
+
+    def note_bytes(self, size: int) -> None:
+        """Note that its messages take `size` bytes more, or fewer."""
+
+    def readable(self) -> None:
+        """Note that messages are at hand that were not."""
+
+    def failed(self, error: Exception) -> None:
+        """Note that some of its messages cannot be read back."""
+
+
+class SpilledMessages:
+    """All but the newest. `extent.Owner`."""
+
+    __slots__ = ("_again", "_ahead", "_extents", "_handed_out", "_spill", "_store", "front")
+
+    def __init__(self, store: Store, spill: SpillPort, front: MessageRun) -> None:
+        """`front`: all that the store has had so far."""
+        self.front = front
+        self._store = store
+        self._spill = spill
+        self._extents: list[Extent] = []
+        """In their order; those that are settled wholly are gone."""
+        self._handed_out = 0
+        """What lies below was handed out."""
+        self._ahead: Extent | None = None
+        """The extent that is handed out from."""
+        self._again: Extent | None = None
+        """The extent of what came back."""
+
+    @property
+    def start(self) -> int:
+        """A position below which nothing is here."""
+        return self.front.start
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is here."""
+        return not self._extents and self.front.is_empty
+
+    def add(self, extent: Extent) -> None:
+        """Take an extent of the store's newest messages, or of the last ones of `front`."""
+        extents = self._extents
+        at = len(extents) if not extents or extents[-1].base < extent.base else 0
+        extents.insert(at, extent)
+        self._store.note_bytes(OBJECT_BYTES)
+
+    # Reading
+
+    def read(self, position: int, count: int) -> Found | None:
+        """Return the lowest unsettled from `position` on, as far as at hand; None: none is here."""
+        front = self.front
+        if position < front.end:
+            found = front.read(position, count)
+            if found[1]:
+                return found
+            if position <= front.start:
+                front.clear()
+        extents = self._extents
+        for at in range(self._find(position), len(extents)):
+            lowest = extents[at].lowest(position)
+            if lowest is not None:
+                return self._read_extent(at, lowest, count)
+        return None
+
+    def _read_extent(self, at: int, position: int, count: int) -> Found:
+        extent = self._extents[at]
+        if not extent.is_at_hand:
+            # What is at hand stays meanwhile: somebody else may be about to look into it.
+            self._spill.load(extent)
+            if not extent.is_at_hand:
+                return (), ()
+        if extent.file is not None:
+            self._spill.note_used(extent)
+        if position < self._handed_out:
+            passed, self._again = self._again, extent
+        else:
+            passed, self._ahead = self._ahead, extent
+            self._want_next(at + 1)
+        self._let_go(passed)
+        return extent.read(position, count)
+
+    def _want_next(self, at: int) -> None:
+        if at < len(self._extents) and not self._extents[at].is_at_hand:
+            self._spill.load_ahead(self._extents[at])
+
+    def expires_at(self, position: int) -> float | None:
+        """Return when a message that is at hand expires, monotonic seconds; None: never."""
+        at = self._find(position)
+        if at == len(self._extents) or self._extents[at].base > position:
+            return None
+        return self._extents[at].expires_at(position)
+
+    def note_handed_out(self, below: int) -> None:
+        """Note that what lies below `below` may have been handed out."""
+        self._handed_out = below
+        ahead = self._ahead
+        if ahead is not None and ahead.end <= below:
+            self._ahead = None
+            self._let_go(ahead)
+
+    def _find(self, position: int) -> int:
+        """Return which extent is the first that ends above a position."""
+        extents = self._extents
+        if extents and position < extents[0].end:
+            return 0
+        return bisect_right(extents, position, key=_END)
+
+    # What becomes of extents
+
+    def loaded(self, extent: Extent) -> None:
+        """Note that the messages of an extent are at hand."""
+        self._store.note_bytes(extent.held)
+        self._store.readable()
+
+    def written(self, extent: Extent) -> None:
+        """Let go of an extent's messages, which are on disk now, if they are not the next.
+
+        They may be settled.
+        """
+        if extent is self._ahead:
+            self._spill.note_used(extent)
+        else:
+            self.release(extent)
+
+    def release(self, extent: Extent) -> None:
+        """Let the messages of an extent that is on disk go from memory."""
+        if extent.file is not None and extent.is_at_hand:
+            self._store.note_bytes(-extent.release())
+            self._spill.released(extent)
+
+    def failed(self, error: Exception) -> None:
+        """Note that an extent cannot be read back."""
+        self._store.failed(error)
+
+    def _let_go(self, extent: Extent | None) -> None:
+        if extent is not None and extent is not self._ahead and extent is not self._again:
+            self.release(extent)
+
+    # Settling
+
+    def forget(self, positions: Sequence[int]) -> None:
+        """Let messages go that are settled, in rising order; some positions may have none."""
+        front, extents = self.front, self._extents
+        at = bisect_left(positions, front.end)
+        if at:
+            self._store.note_bytes(-front.forget(positions[:at]))
+        while at < len(positions):
+            index = self._find(positions[at])
+            if index == len(extents):
+                return
+            extent = extents[index]
+            at = bisect_left(positions, extent.base, at)
+            stop = bisect_left(positions, extent.end, at)
+            if at < stop:
+                self._settle(index, extent, positions[at:stop])
+            at = stop
+
+    def _settle(self, index: int, extent: Extent, positions: Sequence[int]) -> None:
+        freed = extent.settle(positions)
+        if not extent.left:
+            freed += OBJECT_BYTES
+            del self._extents[index]
+            self._spill.gone(extent)
+            if extent is self._ahead:
+                self._ahead = None
+            if extent is self._again:
+                self._again = None
+        self._store.note_bytes(-freed)

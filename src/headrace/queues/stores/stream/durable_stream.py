@@ -1,0 +1,99 @@
+"""A stream whose log is made with its first message, or is a Kafka topic's; and who reads it."""
+
+import logging
+from typing import TYPE_CHECKING
+
+from headrace.model.errors import HeadraceError
+from headrace.queues.model.declarations import Queue
+from headrace.queues.queue_settings import ConsumerSettings, Published, StreamStart
+from headrace.queues.stores.log.durable_messages import DurableMessages, OpenLog, QueueLogs
+from headrace.queues.stores.stream.stream_log import StreamLog
+from headrace.queues.stores.stream.stream_reader import StreamReader
+
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
+
+_logger = logging.getLogger(__name__)
+
+
+class DurableStream(DurableMessages):
+    """The messages of a stream: each reader has a place of its own."""
+
+    def __init__(self, logs: QueueLogs, vhost: str, queue: Queue, priority: int) -> None:
+        super().__init__(logs, vhost, queue, priority)
+        self._readers: dict[StreamReader, None] = {}
+
+    def _new_log(self, partition: "Partition") -> OpenLog:
+        logs, own = self._logs, self.queue.settings.topic is None
+        return StreamLog(
+            partition,
+            logs.files.disk,
+            logs.clock,
+            self,
+            self._readers,
+            own=own,
+            windows=logs.windows,
+        )
+
+    @property
+    def log(self) -> StreamLog | None:
+        """The stream's log; None: it is not there yet, or no longer."""
+        return self._messages if isinstance(self._messages, StreamLog) else None
+
+    @property
+    def ready(self) -> int:
+        """How many messages it has."""
+        log = self.log
+        return len(self._waiting) if log is None else log.count
+
+    # Readers
+
+    def reader(self, wishes: ConsumerSettings) -> StreamReader:
+        """Return a reader who begins where he wishes, as soon as that is found."""
+        reader = StreamReader(self, wishes.stream_filter)
+        self._readers[reader] = None
+        log, start = self.log, wishes.stream_offset
+        if log is not None:
+            log.find(start, reader.begin)
+        elif start.start is StreamStart.NEXT:
+            reader.begin(len(self._waiting))
+        else:
+            # All there will be is of now, or later.
+            reader.begin(start.value if start.start is StreamStart.OFFSET else 0)
+        return reader
+
+    def leave(self, reader: StreamReader) -> None:
+        """Let a reader go."""
+        self._readers.pop(reader, None)
+        if self.log is not None:
+            self.log.forget(reader)
+
+    def end_turn(self, *, complete: bool) -> None:
+        """Note that readers had their turn, `complete`: all of them."""
+        if self.log is not None:
+            self.log.end_turn(complete=complete)
+
+
+class TopicStream(DurableStream):
+    """The messages of a stream that reads a Kafka topic: its log is there, and outlives it."""
+
+    def __init__(
+        self,
+        logs: QueueLogs,
+        vhost: str,
+        queue: Queue,
+        priority: int,
+        partition: "Partition | HeadraceError",
+    ) -> None:
+        """Read `partition`; nothing, where this says why it cannot be had."""
+        super().__init__(logs, vhost, queue, priority)
+        self._asked = True
+        if isinstance(partition, HeadraceError):
+            self.failed(partition)
+            _logger.error("stream %r gives nothing until a restart: %s", queue.name, partition)
+        else:
+            self.open(partition, lambda _: None)
+
+    def append(self, published: Published, expires_at: float | None) -> int:
+        """Raise HeadraceError: what is published goes to the topic itself (`model.routing`)."""
+        raise HeadraceError("a stream that reads a topic keeps no messages")

@@ -1,0 +1,1 @@
+"""Messages that exchanges store as records of a Kafka topic."""

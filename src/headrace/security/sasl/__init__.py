@@ -1,0 +1,1 @@
+"""SASL mechanisms: PLAIN, SCRAM, OAUTHBEARER, and the tokens they accept."""

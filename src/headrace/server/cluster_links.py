@@ -1,0 +1,121 @@
+"""What one broker of a cluster has to do with the others: the ways to them, and what they ask."""
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from headrace.broker.broker import Broker
+from headrace.client.client import Client
+from headrace.client.transport.peer_clients import PeerClients
+from headrace.cluster.controller.controller import Controller
+from headrace.cluster.controller.leader_balance import LeaderBalance
+from headrace.cluster.membership.orphaned_logs import OrphanedLogs
+from headrace.cluster.peers.controller_channel import ControllerChannel
+from headrace.cluster.peers.controller_link import ControllerLink
+from headrace.cluster.peers.order_channels import OrderChannels
+from headrace.cluster.peers.order_messages import Teller
+from headrace.cluster.peers.peer_service import PeerService
+from headrace.cluster.store.catalog import Catalog
+from headrace.config.broker import BrokerConfig
+from headrace.coordination.coordinators import Coordinators
+from headrace.log.directory.log_directory import LogDirectory
+from headrace.model.nouns import BrokerId
+from headrace.ports.store import SessionEvents, Store
+from headrace.ports.world import World
+from headrace.server.replicating import Replicating
+from headrace.server.store_session import StoreOutage, StoreSession
+from headrace.server.ways_to_listeners import WaysToListeners
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+class AmongBrokers:
+    """One broker's link to the controller, and its service to the others."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        store: Store,
+        session: SessionEvents,
+        world: World,
+        ways: WaysToListeners,
+        directories: Collection[LogDirectory],
+        fatal: Callable[[Exception], None],
+    ) -> None:
+        """`store` is the cluster's; it is joined later. `fatal` ends the process."""
+        self._broker = broker = controller.broker
+        self._store = store
+        catalog, config = Catalog(store), broker.config
+        self.session = StoreSession(session)
+        outage = StoreOutage(broker, self.session, store, world.boot_seconds)
+        controller.known.outage = outage.text
+        session.answered = broker.metrics.store_requests.add
+        clients = ways.by(config.inter_broker_listener_name)
+        client = _client(config, broker.broker_id, clients)
+        channel = ControllerChannel(client, catalog, config.inter_broker_listener_name)
+        self.link = ControllerLink(controller, channel)
+        self.service = PeerService(controller, catalog)
+        self.replicating = Replicating(
+            broker,
+            controller.applier,
+            store,
+            world,
+            clients,
+            directories,
+            config.inter_broker_listener_name,
+            fatal,
+        )
+        """What follows here, and keeps in sync who follows what is led here."""
+        self._balance: LeaderBalance | None = None
+        self._orphans = OrphanedLogs(broker, catalog, controller.applier)
+        self._work: list[asyncio.Task[None]] = []
+        if config.auto_leader_rebalance_enable:
+            self._balance = LeaderBalance(controller, self.replicating.run)
+        self.isr_keeper = self.replicating.keep_in_sync(self.link)
+        controller.forward(self.link.create_topic, self.link.allocate_producer_ids)
+
+    def joined(self, coordinators: Coordinators) -> None:
+        """Begin what goes on while this broker is part of the cluster.
+
+        Logs that were moved to other brokers while it was away are deleted; the groups coordinated
+        here are shown below /consumers, where that is wanted.
+        """
+        self._work.append(self.replicating.run(self._orphans.keep_up()))
+        if self._broker.config.zookeeper_consumers_mirror_enable:
+            from headrace.cluster.store.group_mirror import GroupMirror
+
+            mirror = GroupMirror(self._broker, self._store, coordinators.groups_if_any)
+            self._work.append(self.replicating.run(mirror.keep_up()))
+
+    async def leave(self) -> None:
+        """Have others lead what this broker leads, before it stops taking requests.
+
+        One attempt takes no longer than a request may, nor than the broker's session lives unheard:
+        then others are elected anyway.
+        """
+        request_seconds = self._broker.config.controller_socket_timeout_ms / 1000
+        await self.link.hand_over(min(request_seconds, self._store.session_seconds))
+
+    def close(self) -> None:
+        """Ask and look for nothing any more."""
+        if self._balance is not None:
+            self._balance.close()
+        for work in self._work:
+            work.cancel()
+        self.link.close()
+
+
+def order_channels(broker: Broker, ways: WaysToListeners) -> OrderChannels:
+    """Return how the orders of this broker, as the controller, reach the others."""
+    config, own = broker.config, broker.broker_id
+    listener = config.control_plane_listener_name or config.inter_broker_listener_name
+    clients = ways.by(listener)
+    return OrderChannels(lambda: _client(config, own, clients), Teller(own, listener))
+
+
+def _client(config: BrokerConfig, own: BrokerId, clients: PeerClients) -> Client:
+    return clients.make(
+        str(own),
+        request_timeout_seconds=config.controller_socket_timeout_ms / 1000,
+        patient=True,
+    )

@@ -1,0 +1,158 @@
+"""A broker's listeners: bound early, opened when it is ready, TLS under those that speak it.
+
+And the Unix socket by which this machine's administrators come (ADR 46).
+"""
+
+import logging
+import os
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.broker.metadata_image import Endpoint
+from headrace.config.broker import BrokerConfig
+from headrace.config.listeners import TLS_PROTOCOLS
+from headrace.log import file_names
+from headrace.model.errors import ConfigError
+from headrace.model.nouns import BrokerId
+from headrace.net.foreign_clients import ForeignClients, Spoken
+from headrace.net.listener import Address, Listener
+from headrace.net.local import LocalConnection
+from headrace.net.table import ConnectionTable
+from headrace.ports.network import Listening, ListenOptions
+from headrace.security.identity import LOCAL_LISTENER
+from headrace.wire.first_bytes import AMQP, HTTP, KAFKA
+
+if TYPE_CHECKING:
+    from headrace.ports.world import World
+    from headrace.security.sasl.token_verifier import TokenVerifier
+    from headrace.server.tls_listeners import TlsListeners
+    from headrace.server.token_keys import TokenKeys
+
+log = logging.getLogger(__name__)
+
+METRICS = "metrics.listener"
+"""In place of a listener's name, which has no dots: where HTTP is spoken."""
+
+
+class Doors:
+    """All listeners of one broker. Used on the loop."""
+
+    def __init__(self) -> None:
+        self.listeners: list[Listener] = []
+        self.tls: TlsListeners | None = None
+        """None where no listener speaks TLS."""
+        self.token_keys: TokenKeys | None = None
+        """None where no listener takes tokens of OAUTHBEARER."""
+        self.local_path: str | None = None
+        """Where the Unix socket for administration is; None: there is none."""
+        self._local: Listening | None = None
+        self._table: ConnectionTable
+
+    def bind(
+        self,
+        config: BrokerConfig,
+        table: ConnectionTable,
+        world: "World",
+        verifiers: "dict[str, TokenVerifier]",
+    ) -> None:
+        """Take the addresses and read the certificates; ConfigError. Nothing is accepted yet.
+
+        `verifiers` is filled with who checks tokens, by listener.
+        """
+        if any(listener.oauthbearer is not None for listener in config.sasl.values()):
+            from headrace.server.token_keys import TokenKeys
+
+            self.token_keys = TokenKeys(config, world.clock, verifiers)
+        if any(listener.protocol in TLS_PROTOCOLS for listener in config.listeners):
+            from headrace.server.tls_listeners import TlsListeners
+
+            self.tls = TlsListeners(config, world.clock, table)
+        options = ListenOptions(
+            config.socket_listen_backlog_size,
+            config.socket_send_buffer_bytes,
+            config.socket_receive_buffer_bytes,
+        )
+        for listener in config.listeners:
+            address = Address(listener.name, listener.host, listener.port)
+            try:
+                self.listeners.append(Listener.bind(address, table, world.network, options))
+            except OSError as problem:
+                reason = problem.strerror or str(problem)
+                raise ConfigError(f"listeners={listener}: {reason.lower()}") from problem
+        self._table = table
+        table.foreign = ForeignClients(self._spoken(config))
+        self._bind_local(config, world)
+
+    def _spoken(self, config: BrokerConfig) -> dict[str, Spoken]:
+        """Return what is spoken where, by the listeners' names; metrics among them."""
+        spoken = {}
+        for listener, bound in zip(config.listeners, self.listeners, strict=True):
+            where = str(listener._replace(port=bound.port)).partition("://")[2]
+            tls, protocol = listener.protocol in TLS_PROTOCOLS, listener.protocol
+            scheme = "amqps://" if tls else "amqp://"
+            spoken[listener.name] = Spoken(
+                KAFKA if listener.kafka else AMQP,
+                protocol,
+                where if listener.kafka else f"{scheme}{where}",
+                tls,
+                f"set security.protocol={protocol} there"
+                if listener.kafka
+                else "use amqps:// there",
+            )
+        if config.metrics_address is not None:
+            host, port = config.metrics_address
+            spoken[METRICS] = Spoken(HTTP, "HTTP", f"http://{host}:{port}/metrics")
+        return spoken
+
+    def _bind_local(self, config: BrokerConfig, world: "World") -> None:
+        """Take the socket for administration; ConfigError where one that was named cannot be."""
+        wanted = config.admin_socket
+        path = f"{config.log_dirs[0]}/{file_names.ADMIN_SOCKET}" if wanted is None else wanted
+        if not path:
+            return
+        try:
+            self._local = world.network.listen_local(path)
+        except OSError as problem:
+            reason = f"admin.socket={path}: {(problem.strerror or str(problem)).lower()}"
+            if wanted is not None:
+                raise ConfigError(reason) from problem
+            # Not every file system has sockets: a broker can do without.
+            log.warning("%s; there is no local administration (admin.socket names a path)", reason)
+        else:
+            self.local_path = None if self._local is None else os.path.abspath(path)
+
+    def local_of(self, broker_id: BrokerId) -> tuple[BrokerId, Endpoint] | None:
+        """Return where who came by the socket for administration finds this broker, or None."""
+        if self.local_path is None:
+            return None
+        return broker_id, Endpoint(LOCAL_LISTENER, f"unix:{self.local_path}", 0)
+
+    def of_kafka(self, config: BrokerConfig) -> list[Listener]:
+        """Return the listeners that Kafka's clients and brokers are told of, in their order."""
+        names = {listener.name for listener in config.listeners if listener.kafka}
+        return [listener for listener in self.listeners if listener.name in names]
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Follow altered settings."""
+        if self.tls is not None:
+            self.tls.reconfigure(config)
+
+    async def open(self) -> None:
+        """Begin to accept, once the keys of tokens were asked for."""
+        if self.token_keys is not None:
+            await self.token_keys.asked()
+        for listener in self.listeners:
+            await listener.accept(None if self.tls is None else self.tls.factory)
+        if self._local is not None:
+            await self._local.accept(partial(LocalConnection, self._table))
+
+    def close(self) -> None:
+        """Accept no more, and end the handshakes under way. Connections there are stay."""
+        for listener in self.listeners:
+            listener.close()
+        if self._local is not None:
+            self._local.close()
+        if self.tls is not None:
+            self.tls.close()
+        if self.token_keys is not None:
+            self.token_keys.close()

@@ -1,0 +1,45 @@
+"""All that a broker's metrics show, gathered from its parts."""
+
+from typing import TYPE_CHECKING
+
+from headrace.frontends.http import gauges, replication_gauges
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.cluster.controller.controller import Controller
+    from headrace.coordination.coordinators import Coordinators
+    from headrace.log.compaction.cleaner import LogCleaner
+    from headrace.net.table import ConnectionTable
+    from headrace.observe.metrics import Metrics
+    from headrace.ports.disk import BrokerDisk
+    from headrace.server.cluster_links import AmongBrokers
+
+
+def register(
+    broker: "Broker",
+    coordinators: "Coordinators",
+    connections: "ConnectionTable",
+    cleaner: "LogCleaner",
+    controller: "Controller",
+    among: "AmongBrokers | None",
+) -> None:
+    """Add every gauge to the broker's metrics. `among`: None where it has a store of its own."""
+    gauges.register(broker, coordinators)
+    names = [listener.name for listener in broker.config.listeners]
+    gauges.register_connections(broker.metrics, connections, names)
+    gauges.register_cleaner(broker.metrics, cleaner)
+    replication_gauges.register(broker)
+    if among is not None:
+        replication_gauges.register_keeper(broker, among.isr_keeper)
+        replication_gauges.register_cluster(broker, controller, among.replicating)
+        replication_gauges.register_session(broker.metrics, among.session)
+
+
+def register_disk(metrics: "Metrics", disk: "BrokerDisk") -> None:
+    """Add what the disk tells of itself."""
+    metrics.gauge(
+        "headrace_passes_written_by_thread_total",
+        "Reads from clients whose appends a thread did, for the kernel held writers up",
+        lambda: disk.passes_handed_over,
+        counter=True,
+    )

@@ -1,0 +1,1 @@
+"""Spark sessions: Java, Python workers, registration of the format, the listener."""

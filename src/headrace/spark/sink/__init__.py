@@ -1,0 +1,1 @@
+"""The Spark sink: options, tasks, the driver that decides, the decision log."""

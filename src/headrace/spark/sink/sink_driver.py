@@ -1,0 +1,240 @@
+"""What the driver of a write does: begin a run, decide a batch, end what was decided (ADR 36)."""
+
+import logging
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+from headrace.client.producer import transactions
+from headrace.client.producer.transactions import NO_TIMEOUT_MS, Writer
+from headrace.client.sync import run
+from headrace.client.transport.port import ClientError
+from headrace.model.errors import ApiError
+from headrace.spark.errors import SinkError
+from headrace.spark.sink.decisions import Decision, DecisionLog, LastDecision
+from headrace.spark.sink.sink_options import SinkOptions
+from headrace.spark.sink.sink_task import RunToken, SinkMessage, client_of
+from headrace.spark.source.checkpoint import PlannedBatch, planned, query_id
+from headrace.spark.source.offsets import starting_offsets
+
+_log = logging.getLogger(__name__)
+
+_DECISION_TIMEOUT_MS = 10_000
+"""The decision's own transaction: shorter than what the tasks' must still have left."""
+LEFT_MS_MIN = 30_000
+"""What is left of a transaction's time when it is decided: the decision is over well before."""
+BATCH_QUERY = "batch"
+_begun: set[tuple[str, str]] = set()
+"""The sinks whose leavings were swept by this process."""
+
+
+class SinkDriver:
+    """The driver's half of one sink. Close it. Errors are SinkErrors, in one sentence."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._client = client_of(options)
+        self._decisions = DecisionLog(self._client, options.decisions_topic)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def begin(self) -> RunToken:
+        """Fence all earlier runs, finish what they decided, abort what they did not."""
+        options = self._options
+        query = query_id(options.checkpoint) if options.checkpoint else BATCH_QUERY
+        try:
+            driver, last = self._take_over()
+            swept = (options.bootstrap, options.prefix)
+            if swept not in _begun or (last is not None and not last.ended):
+                self._sweep(driver)
+                _begun.add(swept)
+            if last is not None:
+                self._check_query(last.decision, query)
+        except (ClientError, ApiError) as error:
+            raise SinkError(f"pipeline {options.pipeline}: {error}") from error
+        decided = -1 if last is None else last.decision.batch
+        return RunToken(uuid.uuid4().hex, driver, query, decided)
+
+    def _check_query(self, last: Decision, query: str) -> None:
+        """Raise where the checkpoint is not that of the last decision: it is lost, or another's."""
+        if last.query == query:
+            return
+        behind = starting_offsets(last.positions.splitlines())
+        option = f" and startingOffsets={behind} to go on behind it" if behind else ""
+        raise SinkError(
+            f"pipeline {self._options.pipeline}: batch {last.batch} of another query ({last.query})"
+            " was its last one, and this one's checkpoint knows nothing of it; put the old"
+            " checkpoint back, or, where the query keeps no state, give the pipeline a new name"
+            f"{option}"
+        )
+
+    def _take_over(self) -> tuple[Writer, LastDecision | None]:
+        run(self._decisions.create())
+        driver = run(
+            transactions.take_id(self._client, self._options.driver_id, _DECISION_TIMEOUT_MS)
+        )
+        last = run(self._decisions.last())
+        if last is not None and not last.ended:
+            self._finish(last.decision)
+        return driver, last
+
+    def commit(self, messages: Sequence[SinkMessage], batch: int | None) -> None:
+        """Decide the batch, then end its transactions; `batch` None: the next of a batch write."""
+        options = self._options
+        token = messages[0].token if messages else None
+        token = token or self.begin()
+        writers = [message.writer for message in messages if message.writer is not None]
+        number = batch if batch is not None else self._job(token)
+        checkpoint = options.checkpoint
+        what = planned(checkpoint, number) if checkpoint else PlannedBatch("", "")
+        if number <= token.decided:
+            self._check_repetition(number, what)
+            self._abort(writers)
+            self.abort(messages, token)  # attempts that gave no message, and those to come
+            return
+        decision = Decision(
+            token.query, number, what.digest, what.positions, [list(writer) for writer in writers]
+        )
+        try:
+            self._check_open(writers, number)
+            self._decide(token.driver, decision)
+            self._finish(decision)
+            self._sweep(token.driver)
+        except (ClientError, ApiError) as error:
+            raise SinkError(
+                f"pipeline {options.pipeline}: batch {number}: {error}; {self._remedy}"
+            ) from error
+
+    @property
+    def _remedy(self) -> str:
+        """What to do where it is not known whether a batch was decided."""
+        if self._options.checkpoint is not None or self._options.version is not None:
+            return "start again, and it is written once"
+        return (
+            "it may have been decided, and is then written when the brokers answer: look at the"
+            " topic before you start again; with txnAppId and txnVersion a job is written once"
+        )
+
+    def _job(self, token: RunToken) -> int:
+        version = self._options.version
+        return token.decided + 1 if version is None else version
+
+    def _check_repetition(self, number: int, what: PlannedBatch) -> None:
+        """Raise unless this batch is the one that was decided last, or a batch write's version."""
+        last = run(self._decisions.last())
+        if self._options.checkpoint is None:
+            return
+        if last is None or number < last.decision.batch:
+            raise SinkError(
+                f"pipeline {self._options.pipeline}: batch {number} is behind what was written:"
+                " the checkpoint is older than the topics; put the newer one back, or give the"
+                " pipeline a new name and write again"
+            )
+        if last.decision.digest != what.digest:
+            raise SinkError(
+                f"pipeline {self._options.pipeline}: batch {number} was written from other offsets"
+                " than the checkpoint now has; put the newer checkpoint back, or give the pipeline"
+                " a new name and write again"
+            )
+
+    def _check_open(self, writers: Sequence[Writer], number: int) -> None:
+        """Raise unless every transaction is open, the task's own, and will be for a while."""
+        names = [writer.transactional_id for writer in writers]
+        found = run(transactions.describe(self._client, names))
+        now_ms = int(time.time() * 1000)
+        for writer in writers:
+            there = found.get(writer.transactional_id)
+            if there is None or there.writer != writer or there.state != "Ongoing":
+                raise SinkError(
+                    f"pipeline {self._options.pipeline}: batch {number}: the transaction"
+                    f" {writer.transactional_id} is not open any more, so nothing is written:"
+                    " another run of this pipeline aborted it, or it took longer than"
+                    f" {self._options.transaction_timeout_ms} ms (kafka.transaction.timeout.ms)"
+                )
+            endless = there.timeout_ms == NO_TIMEOUT_MS
+            left_ms = there.started_ms + there.timeout_ms - now_ms
+            if not endless and left_ms < min(LEFT_MS_MIN, there.timeout_ms // 2):
+                raise SinkError(
+                    f"pipeline {self._options.pipeline}: batch {number}: only {left_ms} ms are left"
+                    f" of the {there.timeout_ms} ms that its transactions may take; write smaller"
+                    " batches, or raise kafka.transaction.timeout.ms and the brokers'"
+                    " transaction.max.timeout.ms"
+                )
+
+    def _decide(self, driver: Writer, decision: Decision) -> None:
+        try:
+            run(self._decisions.decide(driver, decision, int(time.time() * 1000)))
+        except ApiError as error:
+            if error.code in transactions.GONE:
+                raise SinkError(
+                    f"pipeline {self._options.pipeline}: batch {decision.batch} is not decided:"
+                    " a newer run of this pipeline has begun; let one run alone"
+                ) from error
+            raise
+
+    def _finish(self, decision: Decision) -> None:
+        """Commit all that was decided, and note that it is done. SinkError: something is gone."""
+        gone = []
+        for writer in decision.writers:
+            try:
+                run(transactions.end(self._client, writer, commit=True))
+            except ApiError as error:
+                if error.code not in transactions.GONE:
+                    raise
+                gone.append(f"{writer.transactional_id} ({error.code.name})")
+        if gone:
+            raise SinkError(
+                f"pipeline {self._options.pipeline}: batch {decision.batch} was decided, and"
+                f" {len(gone)} of its {len(decision.writers)} transactions were aborted before they"
+                f" could be committed: {', '.join(gone)}; its rows are missing, so write the batch"
+                " again under a new pipeline name (the brokers'"
+                " transaction.two.phase.commit.enable keeps it from happening)"
+            )
+        run(self._decisions.mark_ended(decision, int(time.time() * 1000)))
+
+    def abort(self, messages: Sequence[SinkMessage], token: RunToken | None) -> None:
+        """Abort what this run's attempts left open, unless it was decided: then that is finished.
+
+        A newer run is left alone: it has aborted, or will abort, all that is this one's. `token`:
+        the run's, where the writer was sent to tasks itself; else the messages tell it.
+        """
+        token = messages[0].token if token is None and messages else token
+        if token is None:
+            return
+        try:
+            if not self._is_newest(token.driver):
+                return
+            driver, _ = self._take_over()  # from here on nothing of it can be decided any more
+            self._sweep(driver)  # those too whose tasks were killed before they said anything
+        except (ClientError, ApiError) as error:
+            raise SinkError(f"pipeline {self._options.pipeline}: {error}") from error
+
+    def _is_newest(self, driver: Writer) -> bool:
+        found = run(transactions.describe(self._client, [driver.transactional_id]))
+        there = found.get(driver.transactional_id)
+        return there is not None and there.writer == driver
+
+    def _abort(self, writers: Iterable[Writer]) -> None:
+        for writer in writers:
+            try:
+                run(transactions.end(self._client, writer, commit=False))
+            except (ClientError, ApiError) as error:
+                _log.warning("%s is left to its timeout: %s", writer.transactional_id, error)
+
+    def _sweep(self, driver: Writer) -> None:
+        """Abort what attempts left open that nobody counts: all that is decided is ended."""
+        names = run(transactions.open_ids(self._client, self._options.prefix))
+        if names and not self._is_newest(driver):
+            return  # they are perhaps a newer run's
+        for transactional_id in names:
+            try:
+                run(transactions.take_id(self._client, transactional_id, _DECISION_TIMEOUT_MS))
+            except ApiError as error:  # the others are aborted, and this one by the next run
+                _log.warning("%s is left to its timeout: %s", transactional_id, error)
+            else:
+                _log.info("%s was open and belongs to no batch: aborted", transactional_id)

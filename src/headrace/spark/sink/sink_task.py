@@ -1,0 +1,243 @@
+"""What a task of a write does: rows to record batches, in a transaction that it leaves open.
+
+A worker process has transactional ids of its own, which nobody else ever takes: what it left open
+can only be ended by the driver, by the clock, or by the next run.
+
+The driver aborts open transactions when a write ends, and then never looks again. An attempt that
+begins its transaction later, because its worker was slow or is a speculative copy, finds that out
+itself: each end of a write changes the driver's own transactional id before the driver looks.
+
+    driver   take the id again, or decide  ->  abort what is open
+    task     begin                         ->  look at the driver's id: changed? then abort
+
+Whichever order the four steps have, one of the two sees the other's first step.
+"""
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from headrace.arrow.write.encode import RowEncoder, RowError
+from headrace.client.client import Client
+from headrace.client.producer import transactions
+from headrace.client.producer.producer import Producer
+from headrace.client.producer.transactions import Writer
+from headrace.client.sync import run
+from headrace.client.transport.port import ClientError
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import TopicPartition
+from headrace.spark.errors import SinkError
+from headrace.spark.sink.sink_options import SinkOptions
+
+_ROWS_MAX, _BYTES_MAX = 64 * 1024, 16 << 20
+"""Rows that are encoded in one go: fewer and larger batches for each partition."""
+NOT_DECIDED = "Empty"
+"""State of the driver's transactional id from the begin of a write to its decision."""
+
+
+@dataclass(frozen=True)
+class RunToken:
+    """What the driver hands to the tasks of one write, and gets back with their messages."""
+
+    write: str
+    """This write's own name: another attempt at the same batch has another."""
+    driver: Writer
+    query: str
+    decided: int
+    """The batch decided last; -1: none."""
+
+
+@dataclass(frozen=True)
+class SinkMessage(WriterCommitMessage):
+    """What a task has written: the transaction that it left open, if it wrote at all."""
+
+    token: RunToken | None
+    writer: Writer | None
+    rows: int
+
+
+class _WorkerIds:
+    """The transactional ids of this process: the first, the second… of each write."""
+
+    def __init__(self) -> None:
+        self._process = -1
+        self._name = ""
+        self._taken: dict[str, tuple[str, int]] = {}
+
+    def take(self, prefix: str, write: str) -> str:
+        """Return an id that no other task of this write has, and no other process ever."""
+        if self._process != os.getpid():  # workers are forked
+            self._process, self._name = os.getpid(), uuid.uuid4().hex[:16]
+            self._taken = {}
+        before, count = self._taken.get(prefix, (write, 0))
+        count = count + 1 if before == write else 1
+        self._taken[prefix] = (write, count)
+        return f"{prefix}{self._name}-{count}"
+
+
+_ids = _WorkerIds()
+
+
+def client_of(options: SinkOptions) -> Client:
+    """Return a client with the sink's times."""
+    return options.security.client(
+        options.bootstrap,
+        client_id=options.client_id,
+        request_timeout_seconds=options.request_timeout_ms / 1000,
+        retry_seconds=options.delivery_timeout_ms / 1000,
+    )
+
+
+def knock(options: SinkOptions) -> None:
+    """Connect once, so that the driver says who is refused, not each task. SinkError."""
+    with client_of(options) as client:
+        try:
+            run(client.metadata([]))
+        except (ClientError, ApiError) as error:
+            raise SinkError(str(error)) from error
+
+
+def write_rows(
+    options: SinkOptions,
+    token: RunToken | None,
+    columns: tuple[str, ...],
+    batches: Iterator[pa.RecordBatch],
+) -> SinkMessage:
+    """Write one task's rows. SinkError; what was opened is then aborted, as far as it can be."""
+    if token is not None and _is_decided(token):
+        return SinkMessage(token, None, 0)
+    with client_of(options) as client:
+        task = _Task(client, options, token)
+        try:
+            for rows in _gathered(batches, columns):
+                task.write(rows)
+            run(task.producer.flush())
+        except (RowError, ClientError, ApiError) as error:
+            task.abort()
+            raise SinkError(str(error)) from error
+        except BaseException:
+            task.abort()
+            raise
+        return SinkMessage(token, task.writer, task.rows)
+
+
+def _is_decided(token: RunToken) -> bool:
+    """Tell whether this batch was decided by an earlier run: then it is written."""
+    context = TaskContext.get()
+    batch = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
+    return batch is not None and int(batch) <= token.decided
+
+
+def _gathered(batches: Iterator[pa.RecordBatch], columns: tuple[str, ...]) -> Iterator[pa.Table]:
+    """Yield the rows that are to be written, several batches at a time."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        waiting.append(batch.select(list(columns)))
+        rows, size = rows + batch.num_rows, size + waiting[-1].nbytes
+        if rows >= _ROWS_MAX or size >= _BYTES_MAX:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+class _Task:
+    """One attempt at one task."""
+
+    def __init__(self, client: Client, options: SinkOptions, token: RunToken | None) -> None:
+        self._client = client
+        self._options = options
+        self._token = token
+        self._added: set[TopicPartition] = set()
+        self.producer = Producer(client, compression=options.codec, batch_bytes=options.batch_bytes)
+        self.writer: Writer | None = None
+        self.rows = 0
+        self._encoder = RowEncoder(
+            lambda topic: run(self.producer.partitions(topic)),
+            batch_bytes=options.batch_bytes,
+            codec=options.codec,
+        )
+
+    def write(self, rows: pa.Table) -> None:
+        """Send these rows; returns before all are acknowledged."""
+        self._encoder.batch_bytes = self.producer.batch_bytes
+        encoded = list(self._encoder.encode(rows, self._options.topic))
+        if self._token is not None:
+            self._add({partition for partition, _ in encoded} - self._added)
+        for partition, batch in encoded:
+            run(self.producer.send_encoded(partition, batch))
+        self.rows += rows.num_rows
+
+    def _add(self, partitions: set[TopicPartition]) -> None:
+        if not partitions:
+            return
+        begins = self.writer is None
+        if self.writer is None:
+            self.writer = self._begin()
+            self.producer.write_as(*self.writer)
+            # Before too: a worker that Spark kills within the next two requests leaves nothing.
+            self._check_awaited()
+        run(transactions.add_partitions(self._client, self.writer, partitions))
+        self._added |= partitions
+        if begins:
+            try:
+                self._check_awaited()
+            except SinkError:
+                # With all retries: nobody else will abort it.
+                run(transactions.end(self._client, self.writer, commit=False))
+                raise
+
+    def _check_awaited(self) -> None:
+        """Raise SinkError where the driver has ended this write, or a newer run has begun."""
+        if self._token is None:
+            return
+        driver = self._token.driver
+        found = run(transactions.describe(self._client, [driver.transactional_id]))
+        there = found.get(driver.transactional_id)
+        if there is None or there.writer != driver or there.state != NOT_DECIDED:
+            raise SinkError(
+                f"pipeline {self._options.pipeline}: this attempt comes too late and writes"
+                " nothing: its write has ended, or a newer run of the pipeline has begun"
+            )
+
+    def _begin(self) -> Writer:
+        options = self._options
+        transactional_id = _ids.take(options.prefix, self._token.write if self._token else "")
+        two_phase = options.two_phase
+        if two_phase is None:
+            two_phase = run(transactions.offers_two_phases(self._client))
+        try:
+            return self._take(transactional_id, two_phase)
+        except ApiError as error:
+            if error.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+                raise SinkError(
+                    f"kafka.transaction.timeout.ms: {options.transaction_timeout_ms} is more than"
+                    " the brokers' transaction.max.timeout.ms allows"
+                ) from error
+            allowed = error.code is not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            if allowed or not two_phase or options.two_phase:
+                raise
+            return self._take(transactional_id, two_phase=False)
+
+    def _take(self, transactional_id: str, two_phase: bool) -> Writer:
+        timeout_ms = self._options.transaction_timeout_ms
+        taking = transactions.take_id(
+            self._client, transactional_id, timeout_ms, two_phase=two_phase
+        )
+        return run(taking)
+
+    def abort(self) -> None:
+        """Abort what was opened, if that can be done now; else the next run does it."""
+        if self.writer is not None:
+            self._client.retry_seconds = 0.0
+            with suppress(ClientError, ApiError):
+                run(transactions.end(self._client, self.writer, commit=False))

@@ -1,0 +1,1 @@
+"""The Spark source: options, planning, reading, offsets."""

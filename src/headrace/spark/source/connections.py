@@ -1,0 +1,87 @@
+"""Connections to brokers that a worker keeps between its tasks.
+
+Spark uses a worker for one task after the other. A task of a micro-batch takes a few milliseconds;
+to connect and to ask for the API versions would be a good part of them.
+"""
+
+import threading
+import time
+from typing import NamedTuple
+
+from headrace.client.sync import FetchConnection
+from headrace.client.transport.port import Address
+from headrace.spark.security import NO_SECURITY, Security
+
+KEPT_MAX = 16
+"""Connections kept by one process, the newest."""
+IDLE_SECONDS_MAX = 60.0
+"""One that was idle for longer is closed: brokers close idle ones too."""
+
+
+class _Kept(NamedTuple):
+    connection: FetchConnection
+    since: float
+    security: Security
+
+
+class FetchConnections:
+    """Idle connections of one process. Each is handed to one user at a time."""
+
+    def __init__(
+        self, kept_max: int = KEPT_MAX, idle_seconds_max: float = IDLE_SECONDS_MAX
+    ) -> None:
+        self._kept_max = kept_max
+        self._idle_seconds_max = idle_seconds_max
+        self._kept: list[_Kept] = []
+        self._lock = threading.Lock()
+
+    def take(
+        self,
+        address: Address,
+        client_id: str,
+        timeout_seconds: float,
+        security: Security = NO_SECURITY,
+    ) -> FetchConnection:
+        """Return a connection to `address`, an idle one where there is one. ClientError.
+
+        One that was made by other settings of security is another's, and not taken.
+        """
+        wanted = (address, client_id, security)
+        with self._lock:
+            self._close_older(time.monotonic() - self._idle_seconds_max)
+            for index in range(len(self._kept) - 1, -1, -1):
+                kept, _, made_by = self._kept[index]
+                if (kept.address, kept.client_id, made_by) != wanted:
+                    continue
+                del self._kept[index]
+                if kept.at_rest:
+                    kept.timeout_seconds = timeout_seconds
+                    return kept
+                kept.close()
+        return security.fetch_connection(address, client_id, timeout_seconds)
+
+    def give_back(self, connection: FetchConnection, security: Security = NO_SECURITY) -> None:
+        """Keep a connection for the next user, or close it if it cannot be used again.
+
+        `security`: what it was taken with.
+        """
+        if not connection.at_rest:
+            connection.close()
+            return
+        with self._lock:
+            self._kept.append(_Kept(connection, time.monotonic(), security))
+            while len(self._kept) > self._kept_max:
+                self._kept.pop(0).connection.close()
+
+    def close(self) -> None:
+        """Close all that are idle."""
+        with self._lock:
+            self._close_older(float("inf"))
+
+    def _close_older(self, than: float) -> None:
+        while self._kept and self._kept[0].since < than:
+            self._kept.pop(0).connection.close()
+
+
+kept_connections = FetchConnections()
+"""Those of this process."""

@@ -1,0 +1,71 @@
+"""The data source: what Spark asks for, in Spark's words.
+
+Spark runs each method in a Python process of its own choosing: readers are pickled, so they hold
+options only and connect where they are used.
+"""
+
+from collections.abc import Mapping
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from headrace.spark.errors import OptionError
+from headrace.spark.sink.sink import batch_writer, stream_writer
+from headrace.spark.source.batch_reader import BatchReader
+from headrace.spark.source.columns import row_schema
+from headrace.spark.source.options import parse_options
+from headrace.spark.source.stream_reader import StreamReader
+
+
+class HeadraceSource(DataSource):
+    """`format("headrace")`."""
+
+    listened = False
+    """Whether a listener commits what streaming queries have read: `attach`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what `format` is given."""
+        return "headrace"
+
+    def schema(self) -> StructType:
+        """Return the connector's row, or the columns chosen."""
+        # Batch or stream is not known yet: columns and headers are the same for both.
+        return row_schema(parse_options(_without_bounds(self.options), streaming=False).columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader for `spark.source.read`."""
+        return BatchReader(parse_options(self.options, streaming=False), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return the reader for `spark.readStream`."""
+        options = parse_options(self.options, streaming=True)
+        return StreamReader(options, schema, commits=not self.listened)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return the writer for `df.write`."""
+        if overwrite:
+            raise OptionError("mode: a topic cannot be overwritten; use append")
+        return batch_writer(self.options, schema)
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamArrowWriter:
+        """Return the writer for `df.writeStream`."""
+        if overwrite:
+            raise OptionError("outputMode: a topic cannot be overwritten; use append or update")
+        return stream_writer(self.options, schema)
+
+
+def _without_bounds(options: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in options.items()
+        if not name.lower().startswith(("starting", "ending"))
+    }

@@ -1,0 +1,72 @@
+"""Ranges of offsets to the tasks that read them."""
+
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from headrace.client.transport.port import Address
+from headrace.model.nouns import TopicPartition
+from headrace.spark.source.columns import Columns
+from headrace.spark.source.offsets import Ends, id_of_text
+from headrace.spark.source.options import Options
+from headrace.spark.source.plan import OffsetRange, split
+from headrace.spark.source.read import RangePartition, RangeReader
+from headrace.wire.kafka.primitives import NO_UUID
+
+_log = logging.getLogger(__name__)
+
+
+def ranges_of(begin: Ends, end: Ends) -> list[OffsetRange]:
+    """Return the ranges from `begin` to `end` of the partitions that both know."""
+    return [
+        OffsetRange(*partition, begin[partition], offset)
+        for partition, offset in end.items()
+        if partition in begin
+    ]
+
+
+def tasks_of(
+    options: Options,
+    columns: Columns,
+    ranges: Sequence[OffsetRange],
+    parts: Mapping[TopicPartition, int],
+    leaders: Mapping[TopicPartition, Address],
+    ids: Mapping[str, str],
+    from_earliest: Collection[TopicPartition],
+) -> list[InputPartition]:
+    """Return the tasks that read `ranges`.
+
+    `ids`: of the topics as they were planned; a task reads no other of the same name.
+    `from_earliest`: partitions whose range begins where the log began when it was planned.
+    """
+    topic_ids = {topic: id_of_text(text) for topic, text in ids.items()}
+    begins = {range_.place: range_.begin for range_ in ranges}
+    return [
+        RangePartition(
+            options.bootstrap,
+            *range_,
+            columns=columns.names,
+            required=columns.required,
+            fail_on_data_loss=options.fail_on_data_loss,
+            fetching=options.fetching,
+            leader=leaders.get(range_.place),
+            topic_id=topic_ids.get(range_.topic, NO_UUID),
+            from_earliest=range_.place in from_earliest and range_.begin == begins[range_.place],
+        )
+        for range_ in split(ranges, parts)
+    ]
+
+
+def read_task(partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """Yield one task's rows. Runs on an executor."""
+    if not isinstance(partition, RangePartition):
+        return iter(())  # Spark's stand-in where there was nothing to read
+    return RangeReader(partition).batches()
+
+
+def warn_of_ignored(options: Options) -> None:
+    """Say which options do nothing here."""
+    for name in options.ignored:
+        _log.warning("option %s does nothing here", name)

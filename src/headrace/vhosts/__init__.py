@@ -1,0 +1,1 @@
+"""AMQP virtual hosts on a broker: declarations, restore, exchange topics, alarms, permissions."""

@@ -1,0 +1,109 @@
+"""Stops those who publish while the broker is low on memory or on disk.
+
+The words and the moment are RabbitMQ's: `low on memory`, `low on disk & memory`.
+"""
+
+import logging
+import math
+from collections.abc import Callable
+
+from headrace.broker.free_space import LOOK_SECONDS_MAX, LOOK_SECONDS_MIN, FreeSpaceMark
+from headrace.ports.deadlines import Deadlines
+from headrace.queues.stores.memory.memory_use import MemoryUse
+
+log = logging.getLogger(__name__)
+
+__all__ = ["LOOK_SECONDS_MAX", "LOOK_SECONDS_MIN", "TELL_SECONDS", "ResourceAlarms"]
+
+TELL_SECONDS = 60.0
+"""After the log was told that memory is short: where a disk does not keep up with who publishes,
+it is so again and again, for a fraction of a second each."""
+
+
+class ResourceAlarms:
+    """The memory of all queues and the free space of the log directories of one broker."""
+
+    def __init__(
+        self,
+        deadlines: Deadlines,
+        memory: MemoryUse,
+        free_bytes: Callable[[], int],
+        disk_free_bytes_min: int,
+        block: Callable[[str | None], None],
+    ) -> None:
+        """`free_bytes`: tells what the fullest directory has free. OSError.
+
+        `disk_free_bytes_min`: 0 asks for no bound. `block` is told what publishers are told, None
+        when they may go on.
+        """
+        self._memory = memory
+        self._disk = FreeSpaceMark(free_bytes)
+        self._disk_free_bytes_min = disk_free_bytes_min
+        self._block = block
+        self._now = deadlines.clock.monotonic
+        self._tell_from = -math.inf
+        self._told = False
+        """The log was told that memory is short."""
+        self._next_look = deadlines.deadline(self._look)
+        memory.on_short = self._memory_changed
+        if disk_free_bytes_min:
+            self._next_look.set(0)
+
+    @property
+    def reason(self) -> str | None:
+        """What publishers are told; None: they may go on."""
+        found = ("disk" if self._disk.is_low else "", "memory" if self._memory.is_short else "")
+        short = " & ".join(filter(None, found))
+        return f"low on {short}" if short else None
+
+    def _memory_changed(self) -> None:
+        if self._memory.is_short:
+            self._next_look.set(LOOK_SECONDS_MIN)
+        self._tell_log()
+        self._block(self.reason)
+
+    def _tell_log(self) -> None:
+        memory, now = self._memory, self._now()
+        if memory.is_short and now >= self._tell_from:
+            self._told = True
+            self._tell_from = now + TELL_SECONDS
+            log.warning(
+                "messages of AMQP in memory take %d bytes, amqp.memory.bytes.max is %d: who"
+                " publishes is held up until the disk has taken some, or a consumer. Consume, give"
+                " queues a length limit, or set it higher", memory.bytes, memory.bytes_max,
+            )  # fmt: skip
+        elif self._told and not memory.is_short:
+            self._told = False
+            log.info("messages of AMQP in memory take %d bytes: publishers go on", memory.bytes)
+
+    def _look(self) -> None:
+        wait = self._look_at_disk() if self._disk_free_bytes_min else LOOK_SECONDS_MAX
+        memory = self._memory
+        memory.look()
+        if memory.is_short:
+            wait = LOOK_SECONDS_MIN
+        if memory.is_short or self._disk_free_bytes_min:
+            self._next_look.set(wait)
+
+    def _look_at_disk(self) -> float:
+        """Compare with the bound; returns the seconds after which to look again."""
+        least, was_low = self._disk_free_bytes_min, self._disk.is_low
+        try:
+            wait = self._disk.look(least)
+        except OSError as error:
+            log.warning("cannot tell the free space of log.dirs (%s): looks again", error)
+            return LOOK_SECONDS_MAX
+        if self._disk.is_low is not was_low:
+            if self._disk.is_low:
+                log.warning(
+                    "a directory of log.dirs has %d bytes free, less than"
+                    " amqp.disk.free.bytes.min=%d: who publishes by AMQP is held up until there is"
+                    " more", self._disk.free, least,
+                )  # fmt: skip
+            else:
+                log.info(
+                    "the directories of log.dirs have %d bytes free: publishers go on",
+                    self._disk.free,
+                )
+            self._block(self.reason)
+        return wait

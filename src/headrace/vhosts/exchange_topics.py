@@ -1,0 +1,140 @@
+"""The broker's topics as exchanges store messages in them, and streams read them.
+
+Found, made, written to, refused.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from headrace.model.errors import ApiError, ErrorCode, Malformed
+from headrace.queues.model.exchange_topic import TopicReady
+from headrace.queues.model.routing import StoredRoute
+from headrace.queues.permissions.access import Access, Permission
+from headrace.queues.refusals import KAFKA_TOPIC, not_found, precondition_failed
+from headrace.queues.stores.topic.topic_writer import TopicWriter
+from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing, ReplyCode
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.cluster.controller_port import ControllerPort
+    from headrace.queues.engine.targets import Targets
+    from headrace.queues.stores.log.durable_messages import QueueLogs
+    from headrace.wire.amqp.content import Message
+
+WRITERS_KEPT_MAX = 1024
+"""Of topics; one more, and those with nothing on its way are forgotten."""
+
+
+class ExchangeTopics:
+    """`model.exchange_topic.KafkaTopics`, and `messages.topic_writer.Topics`."""
+
+    def __init__(self, broker: "Broker", controller: "ControllerPort", logs: "QueueLogs") -> None:
+        self._broker = broker
+        self._controller = controller
+        self._logs = logs
+        self._writers: dict[str, TopicWriter] = {}
+        self._making: set[asyncio.Task[None]] = set()
+        self.partition = broker.partition
+
+    def partition_count(self, topic: str) -> int:
+        """Return how many partitions a topic has; 0: there is no such topic."""
+        info = self._broker.image.topics.get(topic)
+        return 0 if info is None else len(info.partitions)
+
+    def writer(self, topic: str) -> TopicWriter:
+        """Return what stores messages in a topic."""
+        writer = self._writers.get(topic)
+        if writer is None:
+            if len(self._writers) >= WRITERS_KEPT_MAX:
+                self._writers = {name: kept for name, kept in self._writers.items() if kept.is_busy}
+            broker = self._broker
+            writer = TopicWriter(topic, self, broker.disk, broker.clock, self._logs.appended.append)
+            self._writers[topic] = writer
+        return writer
+
+    # What is declared
+
+    def check(self, topic: str, resource: str, access: Access) -> None:
+        """Raise ChannelClosing where a topic is not there, and is not made by itself."""
+        if topic in self._broker.image.topics:
+            return
+        if not self._broker.config.auto_create_topics_enable:
+            raise ChannelClosing(
+                ReplyCode.NOT_FOUND,
+                f"no {KAFKA_TOPIC} '{topic}' for {resource}: create it first, for"
+                " auto.create.topics.enable is false",
+            )
+        access.check(Permission.CONFIGURE, KAFKA_TOPIC, topic)
+
+    def check_read(self, topic: str, resource: str) -> None:
+        """Raise ChannelClosing where a topic is not there, or has more partitions than one."""
+        count = self.partition_count(topic)
+        if not count:
+            raise not_found(f"{KAFKA_TOPIC} '{topic}' for {resource}: create it first")
+        if count > 1:
+            raise precondition_failed(
+                f"{KAFKA_TOPIC} '{topic}' for {resource} has {count} partitions, and a stream reads"
+                " a topic of one: consume it with a client of Kafka's"
+            )
+
+    def make(self, topic: str, done: TopicReady) -> None:
+        """Have a topic made that is not there; `done` once it is, now or later, or with why not."""
+        if topic in self._broker.image.topics:
+            done(None)
+            return
+        task = asyncio.get_running_loop().create_task(self._make(topic, done))
+        self._making.add(task)
+        task.add_done_callback(self._making.discard)
+
+    async def _make(self, topic: str, done: TopicReady) -> None:
+        try:
+            outcome = await self._controller.auto_create([topic])
+        except ApiError as error:
+            done(error)
+        else:
+            done(outcome[topic])
+
+
+# What is published
+
+
+def check_stored(
+    targets: "Targets", access: Access, route: StoredRoute, message: "Message"
+) -> None:
+    """Raise ChannelClosing where a message may not, or cannot, be stored in a topic of its route.
+
+    Asked before anything takes the message; what happens later is told by a nack.
+    """
+    for name in route.topics:
+        target = targets.topic(name)
+        stored, store = target.stored, target.store
+        access.check(Permission.WRITE, KAFKA_TOPIC, stored.topic)
+        try:
+            store.check(message, stored.key_header)
+        except ApiError as error:
+            refused = _refused(stored.topic, error)
+            if refused is not None:
+                raise refused from None
+        except Malformed as malformed:
+            raise ConnectionClosing(
+                ReplyCode.SYNTAX_ERROR, f"the properties of a message cannot be read: {malformed}"
+            ) from None
+
+
+def _refused(topic: str, error: ApiError) -> ChannelClosing | None:
+    """Return what a publisher is told; None: it may be otherwise soon, and is nacked."""
+    if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return not_found(
+            f"{KAFKA_TOPIC} '{topic}', in which the exchange stores its messages: create it again,"
+            " or delete the exchange"
+        )
+    if error.code is ErrorCode.MESSAGE_TOO_LARGE:
+        return precondition_failed(
+            f"message too large for {KAFKA_TOPIC} '{topic}': {error.message} by max.message.bytes"
+        )
+    if error.code is ErrorCode.INVALID_RECORD:
+        return precondition_failed(
+            f"message without a key for {KAFKA_TOPIC} '{topic}', which is compacted: publish with a"
+            " routing key, or with the header that x-headrace-key-header names"
+        )
+    return None

@@ -1,0 +1,72 @@
+"""Users who came with RabbitMQ's hash of their password, given SCRAM's credentials in its place."""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from headrace.cluster.settings.user_settings import Deletion, Upsertion
+from headrace.model.errors import ApiError
+from headrace.queues.permissions.definitions import UserDefinition
+from headrace.security.sasl.scram import ITERATIONS_MIN, NUMBERS, salted
+
+if TYPE_CHECKING:
+    from headrace.cluster.controller_port import AmqpSettingsPort, UserSettingsPort
+    from headrace.model.secret import Secret
+    from headrace.ports.clock import Random
+
+log = logging.getLogger(__name__)
+
+
+class Adoption:
+    """Those under way. On the deciding thread."""
+
+    def __init__(
+        self, users: "UserSettingsPort", amqp: "AmqpSettingsPort", random: "Random"
+    ) -> None:
+        self._users = users
+        self._amqp = amqp
+        self._random = random
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+
+    def begin(self, user: str, password: "Secret") -> None:
+        """Write a user's credentials, then forget the hash; once at a time."""
+        if user not in self._under_way:
+            task = asyncio.get_running_loop().create_task(self._adopt(user, password))
+            self._under_way[user] = task
+
+    async def _adopt(self, user: str, password: "Secret") -> None:
+        try:
+            for number, mechanism in NUMBERS.items():
+                salt = self._random.uuid() + self._random.uuid()
+                # 1 to 2 ms each, once in the life of a user: not worth a thread.
+                made = salted(mechanism, password, salt, ITERATIONS_MIN)
+                wanted = Upsertion(user, number, ITERATIONS_MIN, salt, made)
+                outcome = await self._users.alter([], [wanted])
+                error = outcome[user]
+                if error is not None:
+                    raise error
+            if await self._amqp.change_user(user, _without_hash) is None:
+                await self._give_up(user)
+                return
+            log.info("user %r has credentials of SCRAM in place of RabbitMQ's hash", user)
+        except ApiError as error:
+            log.error(
+                "user %r keeps RabbitMQ's hash of his password until he logs in again: %s",
+                user, error,
+            )  # fmt: skip
+        finally:
+            del self._under_way[user]
+
+    async def _give_up(self, user: str) -> None:
+        """Take the credentials of a user who was deleted meanwhile."""
+        for number in NUMBERS:
+            await self._users.alter([Deletion(user, number)], [])
+
+    def stop(self) -> None:
+        """End those under way: the hash is good for another login."""
+        for task in self._under_way.values():
+            task.cancel()
+
+
+def _without_hash(user: UserDefinition | None) -> UserDefinition | None:
+    return None if user is None else user._replace(password_hash="")

@@ -1,0 +1,154 @@
+"""What Kafka's clients do to the topics of queues: made, deleted and purged as AMQP would do it."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.posix.awaiting import called_back
+from headrace.queues.engine.hosted_queue import HostedQueue, Purged
+from headrace.queues.engine.stream_queue import StreamQueue
+from headrace.queues.permissions.access import Permission
+from headrace.queues.queue_names import queue_of_topic, queue_topic
+from headrace.queues.refusals import QUEUE
+from headrace.queues.stores.log.durable_messages import DurableMessages
+from headrace.vhosts.access import Admission
+from headrace.vhosts.durable_queues import DurableQueues
+from headrace.wire.amqp.reply_codes import ChannelClosing
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.broker.partition import Partition
+    from headrace.queues.engine.queue_host import QueueHost
+    from headrace.queues.engine.virtual_hosts import VirtualHosts
+    from headrace.security.identity import Identity
+
+LOOK_SECONDS = 0.005
+"""Messages that are being read from the disk are looked for again after so long."""
+TO_END = -1
+
+
+class TopicsOfQueues:
+    """The topics of all durable queues. `broker.queue_topics_port.QueueTopics`."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        durable: DurableQueues,
+        virtual_hosts: "VirtualHosts",
+        admission: Admission,
+    ) -> None:
+        self._broker = broker
+        self._durable = durable
+        self._virtual_hosts = virtual_hosts
+        self._admission = admission
+
+    async def make(self, topic: str) -> ApiError | None:
+        """Make the topic of a queue that is declared; why not, else None."""
+        found = self._queue_of(topic)
+        if found is not None:
+            for store in _stores_of(found[1]):
+                store.want_log()
+                await self._durable.topic_made()
+        return None if topic in self._broker.image.topics else _no_queue(topic)
+
+    async def delete(self, topic: str) -> ApiError | None:
+        """Delete a queue: its consumers are cancelled, its topic is gone when this returns."""
+        found = self._queue_of(topic)
+        if found is None:
+            return _no_queue(topic)
+        host, queue = found
+        host.delete_queue(queue.name, None, if_unused=False, if_empty=False)
+        self._virtual_hosts.turns.on_due()
+        kept: asyncio.Future[HeadraceError | None] = asyncio.get_running_loop().create_future()
+        self._durable.when_kept(kept.set_result)
+        error = await kept
+        return None if error is None else ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+
+    def may_purge(self, identity: "Identity", topic: str) -> bool:
+        """Tell whether somebody may do queue.purge."""
+        found = self._queue_of(topic)
+        if found is None:
+            return False
+        host, queue = found
+        try:
+            self._admission.access(identity, host.name).check(Permission.READ, QUEUE, queue.name)
+        except ChannelClosing:
+            return False
+        return True
+
+    async def purge(self, topic: str, partition: int, before: int) -> int:
+        """Settle what is ready below an offset, -1: all; returns where the log starts. ApiError.
+
+        A queue that keeps what is settled keeps none of that: who deletes records wants them read
+        by nobody.
+        """
+        found = self._queue_of(topic)
+        if found is None:
+            raise _no_queue(topic)
+        host, queue = found
+        log = self._broker.partition(topic, partition)
+        if not TO_END < before <= log.high_watermark:
+            await called_back(log.role.when_flushed)
+        if isinstance(queue, StreamQueue):
+            start = log.delete_records(before)
+            await called_back(self._broker.checkpoint)
+            return start
+        if not TO_END <= before <= log.high_watermark:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        readable = log.readable_end(True)
+        below = readable if before == TO_END else min(before, readable)
+        await _counted(queue, partition, below)
+        while (purged := queue.purge_below(partition, below)) is not Purged.ALL:
+            if queue.deleted:
+                raise _no_queue(topic)
+            await asyncio.sleep(LOOK_SECONDS if purged is Purged.NOT_AT_HAND else 0)
+        host.touched([queue])
+        if queue.settings.keeps_settled:
+            await self._delete_settled(queue, log, below)
+        return log.log.start_offset
+
+    async def _delete_settled(self, queue: HostedQueue, log: "Partition", below: int) -> None:
+        """Let the log begin at an offset, or where something is out below it. ApiError."""
+        (store,) = _stores_of(queue, log.topic_partition.partition)
+        start = min(below, store.settled().below)
+        store.write_settled()
+        while store.settled().durably < start:
+            if queue.deleted or log.refusal is not None or log.log.closed:
+                raise _no_queue(log.topic_partition.topic)
+            await asyncio.sleep(LOOK_SECONDS)
+        log.delete_records(start)
+        await called_back(self._broker.checkpoint)
+
+    def _queue_of(self, topic: str) -> "tuple[QueueHost, HostedQueue] | None":
+        name = queue_of_topic(topic)
+        for host in self._virtual_hosts.hosts.values():
+            if name is not None and host.name != name.vhost:
+                continue
+            found = host.queues.values() if name is None else (host.queues.get(name.queue),)
+            for queue in found:
+                durable = queue is not None and queue.declared.durable
+                if queue is not None and durable and queue_topic(host.name, queue.name) == topic:
+                    return host, queue
+        return None
+
+
+async def _counted(queue: HostedQueue, priority: int, below: int) -> None:
+    """Wait until the queue knows of all that Kafka's producers wrote below an offset."""
+    stores = _stores_of(queue, priority)
+    while True:
+        known = queue.deleted or all(store.counted_to >= below for store in stores)
+        await asyncio.sleep(0 if known else LOOK_SECONDS)
+        if known:
+            await asyncio.sleep(0)  # the queue is told when a turn is over
+            return
+
+
+def _stores_of(queue: HostedQueue, priority: int | None = None) -> Sequence[DurableMessages]:
+    """Return the stores of a queue; that of a priority alone."""
+    stores = [store for store in queue.late_stores if isinstance(store, DurableMessages)]
+    return [store for store in stores if priority is None or store.priority == priority]
+
+
+def _no_queue(topic: str) -> ApiError:
+    return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no queue is declared for {topic}")

@@ -1,0 +1,204 @@
+"""What was declared before the broker started, put back before anybody may connect."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from headrace.log.text_files import read_file
+from headrace.model.errors import HeadraceError, Malformed
+from headrace.model.nouns import is_queue_topic
+from headrace.ports.store import NodeExists, Store
+from headrace.posix.awaiting import called_back
+from headrace.queues.engine.queue_host import QueueHost
+from headrace.queues.model.declarations import Queue
+from headrace.queues.model.stored_model import BindingRecord, QueueRecord, Record, restore
+from headrace.queues.model.stored_records import decode_record
+from headrace.queues.queue_names import queue_topic
+from headrace.queues.stores.log.durable_messages import DurableMessages
+from headrace.queues.stores.log.settled_files import settled_path
+from headrace.vhosts.durable_queues import DECLARATIONS, ROOT, DurableQueues
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.broker.partition import Partition
+    from headrace.ports.disk import Disk
+    from headrace.queues.engine.virtual_hosts import VirtualHosts
+
+_logger = logging.getLogger(__name__)
+
+QUEUES_AT_ONCE = 100
+"""Of so many queues one thread reads what is settled."""
+GROUPS_AT_ONCE = 4
+"""So many threads read."""
+
+T = TypeVar("T")
+
+
+class Stored(NamedTuple):
+    """What the metadata store holds of AMQP's declarations."""
+
+    nodes: list[str]
+    records: dict[str, list[Record]]
+    """By vhost."""
+    all_read: bool
+    """False: of some nodes it is not known what they say."""
+
+
+async def read_declarations(store: Store) -> Stored:
+    """Return all there is; a node that cannot be read is logged and left alone."""
+    for path in (ROOT, DECLARATIONS):
+        with suppress(NodeExists):
+            await store.create(path, b"")
+    names = await store.children(DECLARATIONS)
+    nodes = await store.get_all([f"{DECLARATIONS}/{name}" for name in names])
+    found = Stored([], {}, True)
+    for name, node in zip(names, nodes, strict=True):
+        if node is None:
+            continue
+        found.nodes.append(name)
+        try:
+            vhost, record = decode_record(node.value)
+        except Malformed as error:
+            found = found._replace(all_read=False)
+            _logger.error(
+                "a declaration of AMQP is ignored, its messages stay: %s/%s: %s",
+                DECLARATIONS, name, error,
+            )  # fmt: skip
+            continue
+        found.records.setdefault(vhost, []).append(record)
+    return found
+
+
+class Restoring:
+    """Puts what is stored into the vhosts of a broker that starts."""
+
+    def __init__(
+        self, broker: "Broker", durable: DurableQueues, virtual_hosts: "VirtualHosts", store: Store
+    ) -> None:
+        self._broker = broker
+        self._durable = durable
+        self._virtual_hosts = virtual_hosts
+        self._store = store
+
+    async def restore(self) -> None:
+        """Put back exchanges, queues and bindings, with the messages of queues."""
+        stored = await read_declarations(self._store)
+        self._durable.know(stored.nodes)
+        hosts = self._virtual_hosts.hosts
+        for vhost, records in stored.records.items():
+            host = hosts.get(vhost) or self._virtual_hosts.add(vhost)
+            self._declare(host, records)
+            self._forget_readers(host)
+            queues = [queue for queue in host.model.queues.values() if queue.durable]
+            await _in_groups(queues, QUEUES_AT_ONCE, partial(self._load, host))
+        if stored.all_read:
+            topics = _topics(stored.records)
+            self._durable.doom(
+                topic
+                for topic in self._broker.image.topics
+                if is_queue_topic(topic) and topic not in topics
+            )
+
+    def _declare(self, host: QueueHost, records: Sequence[Record]) -> None:
+        """Put records into a vhost's model, each for itself: bindings behind their ends."""
+        bindings = [record for record in records if isinstance(record, BindingRecord)]
+        for record in records:
+            if isinstance(record, BindingRecord):
+                continue
+            try:
+                restore(host.model, [record])
+            except (HeadraceError, ValueError) as error:
+                _logger.error(
+                    "%r of vhost %r is not restored, its messages stay: %s",
+                    record.name, host.name, error,
+                )  # fmt: skip
+        restore(host.model, bindings)
+
+    def _forget_readers(self, host: QueueHost) -> None:
+        """Delete the streams whose topics were deleted while nobody served AMQP."""
+        for name, read in list(host.model.router.read_topics.items()):
+            if read.topic not in self._broker.image.topics:
+                _logger.warning(
+                    "stream %r of vhost %r is deleted: the Kafka topic %r that it reads is gone;"
+                    " create that, and declare the stream again", name, host.name, read.topic,
+                )  # fmt: skip
+                host.model.remove_queue(name)
+
+    async def _load(self, host: QueueHost, queues: Sequence[Queue]) -> None:
+        """Let queues work, with the messages that their topics hold."""
+        by_queue = [(queue, self._stores(host, queue)) for queue in queues]
+        stores = [store for _, found in by_queue for store in found.values()]
+        partitions = [self._partition(messages) for messages in stores]
+        settled = await self._read_settled(partitions)
+        await asyncio.gather(*map(self._open, stores, partitions, settled))
+        for queue, found in by_queue:
+            host.host(queue, found)
+
+    def _stores(self, host: QueueHost, queue: Queue) -> dict[int, DurableMessages]:
+        """Return what keeps the messages of a queue that has a topic, by priority."""
+        info = self._broker.image.topics.get(queue_topic(host.name, queue.name))
+        count = 0 if info is None else len(info.partitions)
+        make = self._durable.make_store
+        return {priority: make(host.name, queue, priority) for priority in range(count)}
+
+    def _partition(self, messages: DurableMessages) -> "Partition | HeadraceError":
+        topic = queue_topic(messages.vhost, messages.queue.name)
+        return self._durable.partition(topic, messages.priority)
+
+    async def _read_settled(
+        self, partitions: Sequence["Partition | HeadraceError"]
+    ) -> Sequence[bytes | None]:
+        """Return what is settled of each, None where that cannot be read; some at a time."""
+        disk = self._broker.disk
+
+        def read() -> list[bytes | None]:
+            return [_settled_of(disk, partition) for partition in partitions]
+
+        return await called_back(partial(disk.run, read))
+
+    async def _open(
+        self,
+        messages: DurableMessages,
+        partition: "Partition | HeadraceError",
+        settled: bytes | None,
+    ) -> None:
+        if isinstance(partition, HeadraceError):
+            error: HeadraceError | None = partition
+            messages.failed(partition)
+        else:
+            opened = asyncio.get_running_loop().create_future()
+            messages.open(partition, opened.set_result, settled)
+            error = await opened
+        if error is not None:
+            _logger.error("queue %r takes and gives nothing: %s", messages.queue.name, error)
+
+
+def _settled_of(disk: "Disk", partition: "Partition | HeadraceError") -> bytes | None:
+    """Return what the file of a queue's partition holds; None: whoever loads it will see why."""
+    if isinstance(partition, HeadraceError):
+        return None
+    try:
+        return read_file(disk, settled_path(partition.log.directory)) or b""
+    except OSError:
+        return None
+
+
+async def _in_groups(
+    items: Sequence[T], size: int, work: Callable[[Sequence[T]], Awaitable[None]]
+) -> None:
+    """Do `work` with `size` items at a time, `GROUPS_AT_ONCE` of these together."""
+    groups = [items[at : at + size] for at in range(0, len(items), size)]
+    for at in range(0, len(groups), GROUPS_AT_ONCE):
+        await asyncio.gather(*map(work, groups[at : at + GROUPS_AT_ONCE]))
+
+
+def _topics(records: dict[str, list[Record]]) -> set[str]:
+    return {
+        queue_topic(vhost, record.name)
+        for vhost, of_vhost in records.items()
+        for record in of_vhost
+        if isinstance(record, QueueRecord)
+    }
