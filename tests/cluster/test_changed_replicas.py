@@ -48,8 +48,7 @@ def three_brokers(
 ) -> Iterator[BrokerCluster]:
     """Three brokers with small segments, whose topics ask for two in-sync replicas."""
     place = tmp_path_factory.mktemp("brokers")
-    small = {"min_insync_replicas": 2, "log_roll_ms": 300}
-    with BrokerCluster(place, zookeeper.hosts, **small) as found:
+    with BrokerCluster(place, zookeeper.hosts, min_insync_replicas=2, log_roll_ms=300) as found:
         yield found
 
 

@@ -1,10 +1,11 @@
 """Logs in which damaged batches were met: sound replicas lead, and health names the others."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
-from headrace.broker.metadata_image import NO_LEADER, BrokerInfo
+from headrace.broker.metadata_image import NO_LEADER, BrokerInfo, MetadataImage
 from headrace.cluster.decisions import elections
 from headrace.cluster.decisions.decide import decide
 from headrace.cluster.decisions.events import ElectionAsked, ElectionType, ReplicasDamaged
@@ -21,6 +22,10 @@ from tests.support.sim_cluster import until
 
 ONE, TWO, THREE = (BrokerId(number) for number in (1, 2, 3))
 T0 = TopicPartition("t", 0)
+
+
+def _is_offline(image: MetadataImage) -> bool:
+    return image.topics["t"].partitions[0].offline == (ONE,)
 
 
 def facts_of(leader: BrokerId, isr: tuple[BrokerId, ...], *damaged: BrokerId) -> ClusterFacts:
@@ -85,7 +90,7 @@ def test_a_leader_that_meets_damage_hands_over_and_every_broker_shows_it() -> No
         await until(lambda: ("t", 0) in second.partitions)
         for server in cluster.brokers.values():
             image = server.broker.image
-            await until(lambda image=image: image.topics["t"].partitions[0].offline == (ONE,))
+            await until(partial(_is_offline, image))
             assert image.topics["t"].partitions[0].leader == TWO
         await until(lambda: ("t", 0) in first.followed)
         await cluster.elect("t")

@@ -109,7 +109,8 @@ def test_ack_of_all_up_to_a_tag_settles_what_a_rollback_gave_back() -> None:
     kit.consume()
     kit.publish("a", "b", "c")
     kit.deliver()
-    taken = [(1, *kit.channel.take(1, multiple=False)), (2, *kit.channel.take(2, multiple=True))]
+    first, rest = kit.channel.take(1, multiple=False), kit.channel.take(2, multiple=True)
+    taken = [(1, held) for held in first] + [(2, held) for held in rest]
     assert kit.channel.next_deadline(1000) is not None, "the third one's"
     kit.channel.give_back((tag, held) for tag, held in taken)
     kit.channel.ack(3, multiple=True)

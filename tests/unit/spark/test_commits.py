@@ -98,8 +98,8 @@ def test_cluster_that_could_not_be_made_is_tried_again(shown: Commits) -> None:
 def test_offsets_that_were_shown_are_not_committed_again(shown: Commits) -> None:
     original = Cluster.commit
 
-    def commit(cluster: Cluster, group: str, ends: dict[TopicPartition, int]) -> None:
-        original(cluster, group, ends)
+    def commit(self: Cluster, group: str, ends: dict[TopicPartition, int]) -> None:
+        original(self, group, ends)
         if group == "g":  # another batch ends meanwhile
             shown._closed = False
             shown.show("h", {T0: 5})

@@ -158,7 +158,7 @@ def test_session_that_cannot_be_ended_keeps_no_other_from_its_end(
 ) -> None:
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     broken, sound = Session(), Session()
-    broken.stop = lambda: 1 / 0  # type: ignore[assignment, method-assign, return-value]
+    broken.stop = lambda: 1 / 0  # type: ignore[assignment, method-assign]
     monkeypatch.setattr("headrace.spark.sessions.listener._attached", {broken: "a", sound: "b"})
     _end_all()
     assert sound.ended == ["stopped"]

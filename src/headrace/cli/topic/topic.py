@@ -18,14 +18,9 @@ from headrace.client.calls.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.client import Client
 from headrace.client.sync import run
 from headrace.log.text_files import encode_uuid
+from headrace.model import nouns
 from headrace.model.errors import BEING_DELETED, ApiError, ErrorCode
-from headrace.model.nouns import (
-    OFFSETS_TOPIC,
-    SHARE_STATE_TOPIC,
-    TRANSACTIONS_TOPIC,
-    TopicPartition,
-    is_queue_topic,
-)
+from headrace.model.nouns import TopicPartition, is_queue_topic
 
 app = App(
     name="topic",
@@ -49,9 +44,9 @@ Force = Annotated[
     bool, Parameter(name="--force", negative=(), help="Internal topics too: see what it warns of.")
 ]
 _LOST_WITH = {
-    OFFSETS_TOPIC: "the committed offsets of all groups",
-    TRANSACTIONS_TOPIC: "the state of all transactions",
-    SHARE_STATE_TOPIC: "the state of all share groups",
+    nouns.OFFSETS_TOPIC: "the committed offsets of all groups",
+    nouns.TRANSACTIONS_TOPIC: "the state of all transactions",
+    nouns.SHARE_STATE_TOPIC: "the state of all share groups",
 }
 """What goes with an internal topic."""
 Configs = Annotated[

@@ -1,10 +1,8 @@
-"""What a broker asks of the cluster's controller, and its own part in being it.
+"""A broker's requests to the cluster's controller, and its own part in being the controller.
 
-Whoever holds `/controller` in the store is the controller (`term`); the others watch it, and take
-its orders (`membership.applier`). What only the controller may do is answered NOT_CONTROLLER
-elsewhere. One change at a time.
-
-Works through `ports.store.Store` only: a cluster's ZooKeeper and one broker's SQLite are alike.
+The holder of `/controller` in the store is the controller (`term`); the other brokers watch it and
+carry out its orders (`membership.applier`). Requests for the controller are answered NOT_CONTROLLER
+elsewhere. One change at a time, through `ports.store.Store` only: ZooKeeper, or SQLite.
 """
 
 import asyncio

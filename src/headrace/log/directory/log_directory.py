@@ -3,10 +3,8 @@
 Life cycle: `open` (blocking: lock, `meta.properties`, checkpoints, clean-shutdown marker), `load`
 (all logs, several at once off the thread), `start` (periodic duties), `close`.
 
-Any error of the disk below fences the directory for good: `failure` is set, every later append
-raises it, those who asked by `on_failure` are told. What lies in the directory and is none of ours
-stays untouched: plain files, a KRaft broker's `__cluster_metadata-0`, `-stray` directories, and
-`-future` ones until their move begins anew.
+Any disk error fences the directory for good: `failure` is set, every later append raises it, and
+`on_failure` callbacks run. Foreign files, `-stray` and `-future` directories stay untouched.
 """
 
 import logging

@@ -105,7 +105,6 @@ def _listener() -> "StreamingQueryListener":
 
         @cached_property
         def _jlistener(self) -> Any:  # noqa: ANN401 - py4j's
-            """What pyspark gives the JVM in place of this."""
             return _for_the_jvm(self, self.show)
 
         def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
@@ -140,9 +139,8 @@ def _listener() -> "StreamingQueryListener":
 
         def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
             """Close its connections: all batches were committed as they ended."""
-            for key in list(self._clusters):
-                if key[0] == str(event.runId):
-                    self._clusters.pop(key).close()
+            for key in [key for key in self._clusters if key[0] == str(event.runId)]:
+                self._clusters.pop(key).close()
 
     return OffsetsListener()
 
