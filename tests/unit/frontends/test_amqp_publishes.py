@@ -50,6 +50,17 @@ def test_what_one_pass_brings_is_confirmed_by_one_ack() -> None:
     assert methods(client.publish(b"b", b"c", b"d")) == [BasicAck(4, True)]
 
 
+def test_refused_publish_is_refused_once_and_not_with_later_passes() -> None:
+    client = QueueRoom().client()
+    client.declare(arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
+    client.ask(ConfirmSelect())
+    heard = client.publish(b"a", b"b")
+    assert [each.method for each in heard] == [BasicAck(1, False), BasicNack(2, False, False)]
+    client.say(BasicGet(queue="q", no_ack=True))
+    (heard_later,) = client.publish(b"c")
+    assert heard_later.method == BasicAck(3, False)
+
+
 def test_a_return_comes_before_the_confirm_and_has_the_message() -> None:
     client = confirming(QueueRoom())
     heard = client.publish(b"a", key="nobody", flags=MANDATORY, message_id="m")

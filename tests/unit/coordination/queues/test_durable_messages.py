@@ -34,6 +34,17 @@ def test_a_queue_without_messages_asks_for_no_log_and_waits_for_none() -> None:
     assert here.got == [None]
 
 
+def test_publish_to_a_queue_deleted_in_the_same_pass_is_confirmed() -> None:
+    here = DurableQueue()
+    here.publish("a")
+    here.make_log()
+    here.queue.publish(Published(message("b"), 0, None, True), here.now)
+    here.queue.delete()
+    told: list[bool] = []
+    here.store.when_stored(told.append)
+    assert told == [True]
+
+
 def test_what_was_purged_before_the_log_was_there_is_confirmed_and_gone() -> None:
     here = DurableQueue()
     here.publish("a", "b")

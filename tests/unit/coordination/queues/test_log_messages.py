@@ -204,6 +204,30 @@ def test_a_purge_settles_what_waits_and_leaves_what_is_out() -> None:
     assert here.killed().gets() == ["a*", "e*"]
 
 
+@pytest.mark.parametrize("file_exists", [False, True])
+@pytest.mark.parametrize("fault", ["write", "sync"])
+def test_settled_file_that_cannot_be_written_fails_the_log_directory(
+    file_exists: bool, fault: str
+) -> None:
+    here = LogQueue(ahead=10)
+    path = here.partition.log.directory + "/headrace-settled"
+    if file_exists:
+        here.published("a")
+        assert here.gets() == ["a"]
+        here.wait()
+    else:
+        here.publish("a")
+        here.store.write()
+        here.world.directory.flusher.flush_soon(here.partition.log)
+    assert here.world.disk.exists(path) == file_exists
+    here.store.write_settled()
+    (here.world.disk.fail_writes if fault == "write" else here.world.disk.fail_syncs)(sticky=True)
+    here.wait()
+    assert here.partition.log.context.failure is not None
+    assert here.failures
+    assert here.q.get(here.channel, here.now) is None
+
+
 def test_a_failed_write_is_told_and_nothing_is_taken_any_more() -> None:
     here = LogQueue()
     here.published("a")
