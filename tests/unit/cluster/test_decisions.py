@@ -366,6 +366,21 @@ def test_a_reassignment_names_all_replicas_until_those_that_come_are_in_sync() -
     assert (stopped.leader_epoch, stopped.delete) == (7, True)
 
 
+def test_another_target_during_a_reassignment_begins_from_the_original_replicas() -> None:
+    facts = facts_of(topic(state(ONE, ONE, TWO), ONE, TWO), alive=(ONE, TWO, THREE, FOUR))
+    facts.take(only(reassign(facts, THREE, TWO)))
+    change = only(reassign(facts, FOUR, TWO))
+    assert change.node is not None
+    assert change.node.partitions[0] == (FOUR, TWO, ONE)
+    assert (change.node.adding, change.node.removing) == ({0: (FOUR,)}, {0: (ONE,)})
+    assert told(change) == {ONE: "Lead", TWO: "Follow", FOUR: "Follow", THREE: "Stop"}
+    facts.take(change)
+    off = only(decide(facts, ReassignmentAsked(T0, None)))
+    assert off.node is not None
+    assert sorted(off.node.partitions[0]) == [ONE, TWO]
+    assert told(off)[FOUR] == "Stop"
+
+
 def test_a_reassignment_is_called_off_to_where_it_began() -> None:
     facts = facts_of(topic(state(ONE, ONE, TWO), ONE, TWO))
     off = ReassignmentAsked(T0, None)

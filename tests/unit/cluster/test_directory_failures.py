@@ -1,11 +1,16 @@
 """A log directory fails, its broker goes on: the controller hears of it, and others take over."""
 
+import asyncio
+
+import pytest
+
 from headrace.broker.broker import Broker
 from headrace.cluster.store import znodes
 from headrace.cluster.store.catalog import Catalog
 from headrace.cluster.store.znodes import PartitionState
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.ports.store import SessionLost
 from headrace.testing.sim.cluster import SimCluster
 from tests.support.peer_kit import play, started
 from tests.support.sim_cluster import until
@@ -74,5 +79,40 @@ def test_what_was_told_while_there_was_no_controller_the_next_one_takes() -> Non
         await cluster.stop(0)
         await until(lambda: ("t", 0) in second.partitions)
         await no_notice_is_left(cluster)
+
+    play(story, replica_lag_time_max_ms="600000")
+
+
+def test_a_failure_during_an_outage_of_the_store_is_told_once_it_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1, 2)
+        await cluster.controller().create_topics([NewTopic("t", assignment={0: (ONE, TWO)})])
+        first, second = cluster.brokers[1], cluster.brokers[2].broker
+        await until(lambda: ("t", 0) in second.followed)
+        store = first.controller._store
+        tried: list[str] = []
+
+        async def away(path: str, *_: object, **__: object) -> str:
+            tried.append(path)
+            raise SessionLost("away")
+
+        with monkeypatch.context() as outage:
+            outage.setattr(store, "create", away)
+            fail(first.broker, 0)
+            await until(lambda: tried)
+            await asyncio.sleep(1)
+            assert ("t", 0) not in second.partitions
+        first.controller._back()
+        await until(lambda: ("t", 0) in second.partitions)
+        await no_notice_is_left(cluster)
+        told = len(cluster.ensemble.tree.children(znodes.DIRECTORY_FAILURES))
+        with monkeypatch.context() as later:
+            later.setattr(store, "create", away)
+            tried.clear()
+            first.controller._back()
+            await asyncio.sleep(1)
+        assert (tried, told) == ([], 0), "it is told once"
 
     play(story, replica_lag_time_max_ms="600000")

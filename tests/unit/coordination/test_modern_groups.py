@@ -20,7 +20,7 @@ from headrace.coordination.groups.share.group import ShareGroup
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.deadlines import Deadlines
 from tests.support.broker import play, until
-from tests.support.consumer_kit import Consumer, cluster, group_of, settle
+from tests.support.consumer_kit import Consumer, cluster, group_of, grown, settle
 from tests.support.groups_kit import HandClock, Room
 from tests.support.share_room import GROUP, ShareRoom, share_room
 
@@ -73,6 +73,21 @@ def test_a_join_the_log_refuses_has_not_happened(
             assert "b" not in group.target
 
     play(story())
+
+
+def test_a_consumer_group_looks_at_grown_topics_again_where_the_log_refused() -> None:
+    place = Room(image=cluster({"t": 1}))
+    one = Consumer(place, "a")
+    settle(one)
+    before = group_of(place).epoch
+    grown(place, {"t": 3})
+    place.partition.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert one.beat().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert group_of(place).epoch == before
+    place.partition.refusal = None
+    settle(one)
+    assert group_of(place).epoch == before + 1
+    assert one.count == 3
 
 
 @pytest.mark.parametrize("leaves", [True, False], ids=["leave", "session"])

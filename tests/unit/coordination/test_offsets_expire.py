@@ -236,3 +236,26 @@ def test_a_newer_group_stays_while_offsets_of_it_are_on_their_way(way: str) -> N
     place.partition.flush()
     place.groups.end_transaction(0, 7, committed=True)
     assert place.committed("old") == 7
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_is_not_buried_while_a_commit_is_being_flushed(protocol: str) -> None:
+    """Its only offset has ended, and the next one is on its way to the disk."""
+    place = room()
+    if protocol == "consumer":
+        place.image = cluster({"t": 1})
+        one = Consumer(place, "a")
+        one.beat()
+        one.leave()
+    place.commit()
+    place.clock.advance(59)
+    place.partition.hold = True
+    codes = place.commit(offsets=[OffsetToCommit("t", 0, 8)])
+    place.clock.advance(3)  # with several checks
+    assert codes == []
+    place.partition.hold = False
+    place.partition.flush()
+    assert codes == [ErrorCode.NONE]
+    for found in (place, place.restart()):
+        assert found.committed() == 8
+        assert len(found.groups.list_groups()) == 1

@@ -302,3 +302,30 @@ class Raced(zookeeper_store.ZooKeeperStore):
 
 def test_a_node_is_made_below_what_another_makes_at_the_same_time() -> None:
     assert asyncio.run(Raced().create("/a/b", b"", parents=True)) == "/a/b"
+
+
+@pytest.mark.parametrize("state", ["SUSPENDED", "LOST"])
+def test_questions_without_an_answer_end_when_the_connection_is_lost(state: str) -> None:
+    """Without another connection nobody answers them; those that were answered stay so."""
+
+    async def story() -> None:
+        events = SessionEvents()
+        lost: list[str] = []
+        events.lost = lambda: lost.append("lost")
+        store: Any = zookeeper_store.ZooKeeperStore.__new__(zookeeper_store.ZooKeeperStore)
+        store._closed, store._connected, store._session = False, True, 7
+        store._pulse, store._events = SimpleNamespace(session_seconds=6.0), events
+        store._client = SimpleNamespace(has_given_up=False)
+        loop = asyncio.get_running_loop()
+        answered, waiting, other = (loop.create_future() for _ in range(3))
+        answered.set_result("an answer")
+        store._unanswered = {answered, waiting, other}
+        store._take_state(state, 7)
+        for question in (waiting, other):
+            with pytest.raises(SessionLost, match="not heard of"):
+                await question
+        assert (await answered, lost) == ("an answer", ["lost"])
+        store._take_state(state, 7)
+        assert lost == ["lost"], "it is lost once"
+
+    asyncio.run(story())

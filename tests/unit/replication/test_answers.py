@@ -28,6 +28,7 @@ class Hand:
         self.rested = 0
         self.done: list[tuple[str, object]] = []
         self.when_cut: list[Any] = []
+        self.cut_uncleanly: list[bool] = []
         self.log: Any = SimpleNamespace(
             topic_partition=PLACE, end_offset=Offset(END), start_offset=Offset(0), cutting=False,
             segments=[SimpleNamespace(size=100)],
@@ -91,6 +92,7 @@ class Hand:
 
     def _truncate(self, logs: object, done: Any, *, unclean: bool) -> None:
         self.done.append(("cut", logs))
+        self.cut_uncleanly.append(unclean)
         self.when_cut.append(done)
 
     def _reset(self, logs: object, done: object) -> None:
@@ -154,6 +156,16 @@ def test_a_log_is_cut_only_below_its_end(cut_at: int, done: list[str]) -> None:
     hand.take(**DIVERGED)
     assert [what for what, _ in hand.done] == done
     assert hand.rested == (not done)
+
+
+@pytest.mark.parametrize("unclean", [False, True])
+def test_committed_records_may_be_cut_only_after_an_unclean_election(unclean: bool) -> None:
+    hand = Hand(cut_at=END - 1)
+    hand.member.follower.unclean = unclean
+    arrived = Arrived(hand.member, FetchedPartition(7, diverging_epoch=DIVERGED["diverging_epoch"]))
+    asyncio.run(hand.answers.take([arrived, arrived]))
+    hand.when_cut.pop()(BelowHighWatermark("no"))  # each is tried by itself then
+    assert hand.cut_uncleanly == [unclean] * 3
 
 
 def test_a_log_whose_committed_records_would_go_is_followed_no_longer() -> None:
