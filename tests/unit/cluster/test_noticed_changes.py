@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from headrace.cluster.settings.noticed_changes import NoticedChanges
 from headrace.cluster.store.notices import Notices
@@ -28,7 +27,11 @@ def test_a_notice_that_could_not_be_taken_up_is_read_again() -> None:
         notices: Notices[str] = Notices(store, ROOT, bytes.decode, SimClock())
         changes = NoticedChanges(store, [notices], read, asyncio.Lock(), "changes wait")
         watchers: list[Callable[[str], None]] = []
-        watch: Any = lambda _, changed: (watchers.append(changed), lambda: None)[1]  # noqa: E731
+
+        def watch(path: str, changed: Callable[[str], None]) -> Callable[[], None]:
+            watchers.append(changed)
+            return lambda: None
+
         store.watch = watch  # type: ignore[method-assign]
         await store.create(f"{ROOT}/n", b"first", sequential=True)
         changes.start()
