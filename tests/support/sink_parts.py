@@ -60,6 +60,7 @@ class Cluster:
             GONE=GONE, take_id=self._take_id, describe=self._describe, open_ids=self._open_ids,
             end=self._end,
         )  # fmt: skip
+        self.transactions = transactions
         monkeypatch.setattr(sink_driver, "transactions", transactions)
         monkeypatch.setattr(sink_driver, "run", run)
         monkeypatch.setattr(sink_driver, "DecisionLog", lambda *_: self)

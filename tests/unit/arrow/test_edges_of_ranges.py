@@ -157,6 +157,12 @@ def test_a_transaction_is_left_out_from_its_first_offset_to_its_abort_and_no_fur
         assert told.leave_out(parse_header(view), view) is out, parse_header(view).base_offset
 
 
+def test_reader_that_begins_amid_several_aborted_transactions_sees_none_of_them() -> None:
+    told = AbortedTransactions([(7, 12), (8, 13), (9, 14)])
+    assert told.leave_out(parse_header(batch(15, 9)), batch(15, 9))
+    assert told.leave_out(parse_header(batch(16, 8)), batch(16, 8))
+
+
 # --- unpacking ------------------------------------------------------------------------------------
 
 PACKED = {

@@ -12,7 +12,7 @@ import pytest
 from headrace.arrow.read.columns import HEADERS, schema
 from headrace.arrow.sql.sql import TopicSql
 from headrace.arrow.sql.sql_answer import Answer, _distinct
-from headrace.arrow.sql.sql_columns import COLUMNS_MAX, infer
+from headrace.arrow.sql.sql_columns import COLUMNS_MAX, expression, infer
 from headrace.arrow.sql.topic_dataset import TopicDataset
 from headrace.arrow.sql.topic_source import OpenTopic, Ranges
 from headrace.arrow.write import topic_files
@@ -170,3 +170,25 @@ def test_row_groups_are_gathered_anew_after_each(monkeypatch: pytest.MonkeyPatch
     bound = 3 if by == "ROW_GROUP_ROWS_MAX" else 3 * one.nbytes
     monkeypatch.setattr(topic_files, by, bound)
     assert [rows.num_rows for rows in topic_files._gathered(iter([one] * 7))] == [3, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("type_", "number", "fits"),
+    [
+        ("DOUBLE", "1.5", True), ("DOUBLE", "2", True), ("DOUBLE", "-2", True),
+        ("DOUBLE", '"2"', False), ("BIGINT", "2", True), ("BIGINT", "-2", True),
+        ("BIGINT", "2.5", False), ("BOOLEAN", "true", True), ("BOOLEAN", "1", False),
+        ("VARCHAR", '"x"', True), ("VARCHAR", "1", False), ("DOUBLE", "null", True),
+    ],
+)  # fmt: skip
+def test_value_fits_a_column_by_each_of_the_kinds_that_json_has(
+    type_: str, number: str, fits: bool
+) -> None:
+    query = f"select {expression('t', 'n', type_, 'object')} from (select ?::json as object)"
+    asked = duckdb.connect()
+    if fits:
+        (found,) = asked.execute(query, [f'{{"n": {number}}}']).fetchall()
+        assert found == (json.loads(number),)
+    else:
+        with pytest.raises(duckdb.Error, match=f"a value of n is no {type_}"):
+            asked.execute(query, [f'{{"n": {number}}}']).fetchall()

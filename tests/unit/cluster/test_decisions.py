@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.broker.metadata_image import NO_LEADER, BrokerInfo
-from headrace.cluster.decisions import changes, elections, reassignment
+from headrace.cluster.decisions import changes, elections
 from headrace.cluster.decisions.decide import decide
 from headrace.cluster.decisions.events import (
     BrokersJoined,
@@ -11,7 +11,6 @@ from headrace.cluster.decisions.events import (
     ElectionAsked,
     ElectionType,
     IsrAsked,
-    ReassignmentAdvanced,
     ReassignmentAsked,
     ReplicasFailed,
     ShutdownAsked,
@@ -340,68 +339,3 @@ def test_a_name_that_is_taken_is_refused_and_the_others_are_made() -> None:
 
 def reassign(facts: ClusterFacts, *target: BrokerId) -> Decision:
     return decide(facts, ReassignmentAsked(T0, target))
-
-
-def test_a_reassignment_names_all_replicas_until_those_that_come_are_in_sync() -> None:
-    facts = facts_of(topic(state(ONE, ONE, TWO), ONE, TWO), alive=(ONE, TWO, THREE, FOUR))
-    change = only(reassign(facts, THREE, TWO))
-    assert change.node is not None
-    assert change.node.partitions[0] == (THREE, TWO, ONE)
-    assert (change.node.adding, change.node.removing) == ({0: (THREE,)}, {0: (ONE,)})
-    assert change.states == ((0, state(ONE, ONE, TWO, epoch=6)),)
-    assert told(change) == {ONE: "Lead", TWO: "Follow", THREE: "Follow"}
-    facts.take(change)
-    assert reassign(facts, THREE, TWO) == Decision()
-    assert decide(facts, ReassignmentAdvanced([T0])).changes == ()
-    moving = facts.topics["t"]
-    moving.states[0] = state(ONE, ONE, TWO, THREE, epoch=6)
-    done = only(decide(facts, ReassignmentAdvanced([T0, T0, TopicPartition("u", 0)])))
-    assert done.node is not None
-    assert done.node.partitions[0] == (THREE, TWO)
-    assert not reassignment.runs(done.node, 0)
-    assert done.states == ((0, state(THREE, TWO, THREE, epoch=7)),)
-    assert told(done) == {THREE: "Lead", TWO: "Follow", ONE: "Stop"}
-    stopped = done.orders[-1][1]
-    assert isinstance(stopped, Stop)
-    assert (stopped.leader_epoch, stopped.delete) == (7, True)
-
-
-def test_another_target_during_a_reassignment_begins_from_the_original_replicas() -> None:
-    facts = facts_of(topic(state(ONE, ONE, TWO), ONE, TWO), alive=(ONE, TWO, THREE, FOUR))
-    facts.take(only(reassign(facts, THREE, TWO)))
-    change = only(reassign(facts, FOUR, TWO))
-    assert change.node is not None
-    assert change.node.partitions[0] == (FOUR, TWO, ONE)
-    assert (change.node.adding, change.node.removing) == ({0: (FOUR,)}, {0: (ONE,)})
-    assert told(change) == {ONE: "Lead", TWO: "Follow", FOUR: "Follow", THREE: "Stop"}
-    facts.take(change)
-    off = only(decide(facts, ReassignmentAsked(T0, None)))
-    assert off.node is not None
-    assert sorted(off.node.partitions[0]) == [ONE, TWO]
-    assert told(off)[FOUR] == "Stop"
-
-
-def test_a_reassignment_is_called_off_to_where_it_began() -> None:
-    facts = facts_of(topic(state(ONE, ONE, TWO), ONE, TWO))
-    off = ReassignmentAsked(T0, None)
-    assert decide(facts, off).refused == {T0: E.NO_REASSIGNMENT_IN_PROGRESS}
-    facts.take(only(reassign(facts, THREE, TWO)))
-    change = only(decide(facts, off))
-    assert change.node is not None
-    assert sorted(change.node.partitions[0]) == [ONE, TWO]
-    assert (change.node.adding, change.node.removing) == ({}, {})
-    assert told(change)[THREE] == "Stop"
-
-
-def test_reassignments_that_are_refused_or_done_at_once() -> None:
-    facts = facts_of(topic(state(ONE, ONE, TWO), ONE, TWO))
-    for target in ((), (ONE, ONE), (ONE, FOUR)):
-        assert reassign(facts, *target).refused == {T0: E.INVALID_REPLICA_ASSIGNMENT}
-    assert reassign(facts, ONE, TWO) == Decision()
-    at_once = only(reassign(facts, TWO))
-    assert at_once.node is not None
-    assert (at_once.node.partitions[0], at_once.node.removing) == ((TWO,), {})
-    assert at_once.states == ((0, state(TWO, TWO, epoch=6)),)
-    unknown = TopicPartition("u", 0)
-    refused = decide(facts, ReassignmentAsked(unknown, (ONE,))).refused
-    assert refused == {unknown: E.UNKNOWN_TOPIC_OR_PARTITION}

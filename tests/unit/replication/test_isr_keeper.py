@@ -172,22 +172,6 @@ def test_what_was_not_answered_is_asked_again_and_the_union_stays(lost: Any) -> 
     assert here.term.in_sync == {L, A}
 
 
-def test_the_wait_starts_afresh_once_the_controller_has_answered() -> None:
-    here = Here()
-    here.fetch(A)
-    here.clock.turn()
-    for _ in range(4):
-        here.answer(ConnectionLost("gone"))
-        here.wait(5.0)
-    here.answer_all(written(L, A))
-    calls = len(here.asked)
-    here.fetch(B)
-    here.clock.turn()
-    assert len(here.asked) == calls + 1
-    here.answer(ConnectionLost("gone"))
-    assert here.wait(RETRY_SECONDS) == calls + 2
-
-
 def test_a_controller_that_does_not_answer_is_asked_every_few_seconds_at_most() -> None:
     here = Here()
     here.fetch(A)

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from headrace.client.producer import transactions
 from headrace.client.producer.transactions import OpenTransaction, Writer
 from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError, ErrorCode
@@ -28,7 +27,7 @@ def ends_fail(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, **errors: Excep
             raise error
         await ended(client, writer, commit=commit)
 
-    monkeypatch.setattr(transactions, "end", end)
+    monkeypatch.setattr(cluster.transactions, "end", end)
 
 
 def test_transaction_that_is_gone_keeps_no_other_of_its_batch_from_its_end(
@@ -70,22 +69,22 @@ def test_brokers_that_are_away_when_a_write_is_aborted_are_one_sentence(
     async def away(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr(transactions, "describe", away)
+    monkeypatch.setattr(cluster.transactions, "describe", away)
     with pytest.raises(SinkError, match="pipeline p: "):
         cluster.driver.abort([SinkMessage(TOKEN, ONE, 1)], None)
 
 
 def test_sweep_that_failed_is_repeated_by_the_next_begin(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch)
-    listed = transactions.open_ids
+    listed = cluster.transactions.open_ids
 
     async def away(*_: Any) -> None:
         raise ClientError("away")
 
-    monkeypatch.setattr(transactions, "open_ids", away)
+    monkeypatch.setattr(cluster.transactions, "open_ids", away)
     with pytest.raises(SinkError, match="pipeline p: away"):
         cluster.driver.begin()
-    monkeypatch.setattr(transactions, "open_ids", listed)
+    monkeypatch.setattr(cluster.transactions, "open_ids", listed)
     cluster.driver.begin()
     assert cluster.taken == [ONE.transactional_id]
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from headrace.client.producer import transactions
 from headrace.client.producer.transactions import OpenTransaction, Writer
 from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError, ErrorCode
@@ -40,6 +39,7 @@ class Producing:
             take_id=self._take_id, add_partitions=self._add, end=self._end,
             offers_two_phases=self._offers, describe=self._describe,
         )  # fmt: skip
+        self.transactions = transactions
         monkeypatch.setattr(sink_task, "transactions", transactions)
         monkeypatch.setattr(sink_task, "run", run)
         monkeypatch.setattr(sink_task, "client_of", lambda _: self)
@@ -161,7 +161,7 @@ def test_late_attempt_aborts_itself_with_all_retries(
         retries.append(task.retry_seconds)
         await ended(*arguments, **named)
 
-    monkeypatch.setattr(transactions, "end", end)
+    monkeypatch.setattr(task.transactions, "end", end)
     task.when_adding = lambda: setattr(task, "driver", None)
     with pytest.raises(SinkError, match="comes too late"):
         task.write(sink(), [0])
@@ -231,7 +231,7 @@ def test_task_that_fails_aborts_what_it_opened_without_waiting_for_brokers(
         raise ClientError("still away")
 
     monkeypatch.setattr(task, "flush", fail)
-    monkeypatch.setattr(transactions, "end", end)
+    monkeypatch.setattr(task.transactions, "end", end)
     with pytest.raises(SinkError, match=r"away|NOT_LEADER"):
         task.write(sink(), [0])
     assert retries == [0.0], "the driver sweeps, or the next run"

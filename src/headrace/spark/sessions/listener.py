@@ -115,17 +115,15 @@ def _listener() -> "StreamingQueryListener":
 
         def show(self, progress: Mapping[str, Any]) -> None:
             """Commit the batch that ended, of its progress in JSON."""
-            for position in positions_of(progress):
-                if not position.told_by_source:
-                    self._show_position(progress, position)
-
-        def _show_position(self, progress: Mapping[str, Any], position: Position) -> None:
             name = progress.get("name")
-            group = group_of(position, name, progress["id"])
-            try:
-                self._cluster(progress["runId"], position).commit(group, position.offsets)
-            except HeadraceError as error:  # another source's may be shown
-                _log.warning("offsets of %s are not shown: %s", name, error)
+            for position in positions_of(progress):
+                if position.told_by_source:
+                    continue
+                group = group_of(position, name, progress["id"])
+                try:
+                    self._cluster(progress["runId"], position).commit(group, position.offsets)
+                except HeadraceError as error:  # another source's may be shown
+                    _log.warning("offsets of %s are not shown: %s", name, error)
 
         def _cluster(self, run: str, position: Position) -> Cluster:
             key = (run, position.bootstrap, position.config_file)
