@@ -109,10 +109,9 @@ def test_ack_of_all_up_to_a_tag_settles_what_a_rollback_gave_back() -> None:
     kit.consume()
     kit.publish("a", "b", "c")
     kit.deliver()
-    first, rest = kit.channel.take(1, multiple=False), kit.channel.take(2, multiple=True)
-    taken = [(1, held) for held in first] + [(2, held) for held in rest]
+    (first,), (second,) = kit.channel.take(1, multiple=False), kit.channel.take(2, multiple=True)
     assert kit.channel.next_deadline(1000) is not None, "the third one's"
-    kit.channel.give_back((tag, held) for tag, held in taken)
+    kit.channel.give_back([(1, first), (2, second)])
     kit.channel.ack(3, multiple=True)
     assert (kit.queue.unacked, dict(kit.channel.held)) == (0, {})
 

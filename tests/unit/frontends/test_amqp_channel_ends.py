@@ -100,6 +100,17 @@ def test_reply_to_a_channel_that_ended_goes_nowhere(end: str) -> None:
     assert declared.reply_text.startswith("NOT_FOUND")
 
 
+def test_clients_that_stay_are_counted_when_others_leave() -> None:
+    room = QueueRoom()
+    first, second = room.client(), room.client()
+    first.connection.lost()
+    clients = room.broker.clients
+    assert (clients.count_in("/"), clients.count_of("guest")) == (1, 1)
+    second.connection.lost()
+    assert (clients.count_in("/"), clients.count_of("guest")) == (0, 0)
+    assert list(clients) == []
+
+
 def test_second_reply_consumer_of_a_channel_has_a_name_of_its_own() -> None:
     room = QueueRoom()
     client = room.client()

@@ -1,5 +1,6 @@
 """Durable queues of a whole broker, over restarts."""
 
+import asyncio
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -178,6 +179,58 @@ def test_what_cannot_be_stored_is_said_and_stored_once_it_can_be(
     eventually(lambda: bool(queues._stored) and queues._running is None)
     again = start()
     assert again.ready() == 0
+
+
+class SlowFailingStore(FailingStore):
+    """One that takes its time to fail."""
+
+    asked = failures = 0
+
+    async def multi(self, operations: Any) -> Any:
+        """Fail later."""
+        self.asked += 1
+        await asyncio.sleep(0.3)
+        self.failures += 1
+        return await super().multi(operations)
+
+
+def test_queue_deleted_while_the_store_is_away_is_deleted_with_its_topic(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durable_queues, "RETRY_SECONDS", 0.05)
+    first = start()
+    first.declare()
+    first.publish(b"a")
+    queues = kept_queues(first.broker)
+    works = queues._store
+    queues._store = FailingStore(works)
+    first.client.send(encode_method(1, QueueDelete(queue="q")))
+    with pytest.raises(Gone):
+        first.client.received()
+    queues._store = works
+    topics = first.broker.call(lambda server: server.broker.image.topics)
+    eventually(lambda: not queues._stored and "__amqp.queue.q" not in topics)
+    again = start()
+    assert again.client.ask(QueueDeclare(queue="q", passive=True)).reply_code == 404
+
+
+def test_queue_deleted_while_its_declaration_fails_does_not_come_back(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durable_queues, "RETRY_SECONDS", 0.05)
+    first = start()
+    queues = kept_queues(first.broker)
+    works = queues._store
+    failing = queues._store = SlowFailingStore(works)
+    first.client.send(encode_method(1, QueueDeclare(queue="q", durable=True)))
+    eventually(lambda: failing.asked > 0)
+    first.client.send(encode_method(1, QueueDelete(queue="q")))
+    eventually(lambda: failing.failures > 0)
+    queues._store = works
+    eventually(lambda: queues._next.is_empty and queues._running is None)
+    assert not queues._stored
+    again = start()
+    assert again.client.ask(QueueDeclare(queue="q", passive=True)).reply_code == 404
 
 
 def test_a_declaration_that_nobody_can_read_leaves_all_messages_where_they_are(

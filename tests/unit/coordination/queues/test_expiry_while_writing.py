@@ -91,7 +91,15 @@ def test_ttl_begins_when_a_message_can_be_handed_out() -> None:
     slowly_stored(here)
     here.world.clock.advance(0.029)
     assert here.gets() == ["a"]
-    here.publish("b", expiration_ms=30)
+    here.wait(1)  # what is handed out is durable: nothing but the message is written
+    for body in ("b", "c"):  # two batches become readable at once
+        here.publish(body, expiration_ms=30)
+        here.store.write()
+    here.world.clock.advance(SLOW_FLUSH_SECONDS)
+    here.settle()
+    here.world.clock.advance(0.029)
+    assert here.gets() == ["b", "c"]
+    here.publish("d", expiration_ms=30)
     slowly_stored(here)
     here.world.clock.advance(0.031)
     assert here.gets() == []
@@ -130,6 +138,16 @@ def test_transient_queue_delivers_to_a_consumer_with_credit_however_late(ttl_ms:
     kit.publish("a")
     kit.now += SLOW_FLUSH_SECONDS
     assert kit.deliver() == ["c:a"]
+
+
+def test_delivery_uses_up_what_its_message_was_published_for() -> None:
+    kit = QueueKit(settings(ttl_ms=10, dead_letters=True))
+    kit.consume(prefetch=1)
+    kit.publish("a")
+    assert kit.deliver() == ["c:a"]
+    kit.publish("b")
+    kit.queue.expire(kit.now + 1)
+    assert kit.died() == ["b expired"]
 
 
 def test_a_purge_ends_what_consumers_could_have_taken() -> None:
