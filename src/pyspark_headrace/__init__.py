@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class DefaultSource(DataSource):
-    """`format("headrace")` of `spark.source.read`, `readStream`, `df.write` and `writeStream`."""
+    """`format("headrace")` of `spark.read`, `readStream`, `df.write` and `writeStream`."""
 
     listened = False
 

@@ -40,7 +40,7 @@ class HeadraceSource(DataSource):
         return row_schema(parse_options(_without_bounds(self.options), streaming=False).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader for `spark.source.read`."""
+        """Return the reader for `spark.read`."""
         return BatchReader(parse_options(self.options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
