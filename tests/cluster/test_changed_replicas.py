@@ -38,7 +38,7 @@ OUT_OF_SERVICE = (delete_first_segment, delete_last_segment, copy_back)
 LOOKS = 3
 LEADER_LOOKS = 100
 NOT_YET = (KafkaError._UNKNOWN_PARTITION, KafkaError.OFFSET_NOT_AVAILABLE)
-"""What brokers answer that have just started, and leaders that have just been elected."""
+"""Errors of brokers that have just started and of leaders that have just been elected."""
 PREFERRED, UNCLEAN = 0, 1
 
 
@@ -81,7 +81,7 @@ def different(cluster: BrokerCluster, members: list[BrokerProcess], topic: str) 
 
 
 def members_are_alike(cluster: BrokerCluster, topic: str) -> None:
-    """Whoever is in sync has the leader's bytes below the high watermark."""
+    """Check that members of the ISR have the leader's bytes below the high watermark."""
     for partition, (_, isr) in cluster.in_sync(topic).items():
         members = [cluster.brokers[number] for number in isr if number in cluster.running]
         wrong = different(cluster, members, topic)

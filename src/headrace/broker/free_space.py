@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 LOOK_SECONDS_MAX = 10.0
 LOOK_SECONDS_MIN = 0.1
-"""Between two looks at a file system."""
+"""Bounds of the time between two measurements of a file system's free space."""
 FILL_BYTES_PER_SECOND = 250_000_000
 """How fast a disk may fill: the next look comes before it can have reached the mark."""
 
 
 class FreeSpaceMark:
-    """One mark: whether what is free lies below it. The caller has the timer."""
+    """The free space of a log directory against a threshold. The caller runs the timer."""
 
     def __init__(self, free_bytes: Callable[[], int]) -> None:
         """`free_bytes` may raise OSError."""

@@ -124,8 +124,8 @@ async def _as_controller_sees(
 async def _in_sync_needed(client: "Client", known: Metadata) -> dict[str, int]:
     """Return `min.insync.replicas` by topic, of topics that have too few replicas in sync for it.
 
-    Only where a replica is out of sync can there be too few: a broker asks for no more in-sync
-    replicas than a partition has.
+    Only where a replica is out of sync can there be too few: a broker never asks for
+    more in-sync replicas than a partition has.
     """
     topics = [
         name

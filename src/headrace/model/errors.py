@@ -152,7 +152,7 @@ NOT_CONTROLLER, which has no code of its own for that."""
 
 
 BEING_DELETED = "a topic of that name is still being deleted"
-"""The message of TOPIC_ALREADY_EXISTS while the former topic goes: it is not there to be used."""
+"""The message of TOPIC_ALREADY_EXISTS while the former topic is deleted and cannot be used."""
 
 
 class HeadraceError(Exception):

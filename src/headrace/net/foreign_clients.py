@@ -1,4 +1,4 @@
-"""Clients at a listener that speaks another protocol: what they are told, and the log."""
+"""Clients that connect to a listener of another protocol: the refusals they receive."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -9,15 +9,15 @@ from headrace.wire.first_bytes import FIRST_BYTES, TLS, TLS_ALERT, ProtocolRow, 
 
 
 class Spoken(NamedTuple):
-    """What one listener speaks, and where."""
+    """The protocol of a listener, its name and its address."""
 
     protocol: ProtocolRow
     name: str
-    """As `listeners` says it: PLAINTEXT, SASL_SSL, AMQPS."""
+    """As in `listeners`: PLAINTEXT, SASL_SSL, AMQPS."""
     address: str
     tls: bool = False
     advice: str = ""
-    """How a client of the protocol that comes without TLS is configured for it."""
+    """How to configure TLS in a client of the protocol that connected without it."""
 
 
 class ForeignClient(Malformed):
@@ -26,7 +26,7 @@ class ForeignClient(Malformed):
     def __init__(self, text: str, answer: bytes) -> None:
         super().__init__(text)
         self.answer = answer
-        """What it is sent, in its own protocol."""
+        """The bytes sent to the client, in its own protocol."""
 
 
 class ForeignClients:

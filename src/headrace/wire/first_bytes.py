@@ -1,7 +1,7 @@
 """Protocols by their first bytes: a client or a server of another protocol is recognised at once.
 
-One row for each protocol that comes to the wrong port in practice. A listener's own protocol is
-never looked for: only what its client begins with instead.
+The table has a row for each protocol whose clients connect to a wrong port in practice. It is
+consulted only for bytes that are not the listener's own protocol.
 """
 
 import re
@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 FIRST_BYTES = 8
-"""How many bytes tell protocols apart; no client's first message is shorter."""
+"""Bytes needed to tell the protocols apart; each client's first message has as many."""
 TLS_ALERT = b"\x15\x03\x01\x00\x02\x02\x0a"
-"""What a TLS server ends a connection with that does not begin with a handshake, as Kafka's does:
-a fatal alert, unexpected_message."""
+"""A fatal TLS alert, unexpected_message: the answer to a client that does not begin with a TLS
+handshake, as Kafka's."""
 
 
 class ProtocolRow(NamedTuple):
-    """How one protocol is recognised, and how its clients are refused."""
+    """A protocol: how it is recognised, and how its clients are refused."""
 
     name: str
     client: str
@@ -26,9 +26,9 @@ class ProtocolRow(NamedTuple):
     answers: re.Pattern[bytes]
     """Matches the first 4 bytes of a server that was sent another protocol's request."""
     refusal: Callable[[str], bytes]
-    """Returns what a client is sent before its connection ends, so that it shows this text."""
+    """Returns the bytes that make a client show this text; the connection then ends."""
     greeting: bytes = b""
-    """What a server of it sends to a client that it does not understand and cannot refuse."""
+    """Sent by a server of the protocol to a client that it cannot refuse in its own protocol."""
 
 
 def _nothing(text: str) -> bytes:

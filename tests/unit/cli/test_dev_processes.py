@@ -15,7 +15,7 @@ def spec_of(directory: Path) -> SimpleNamespace:
 
 
 @pytest.mark.parametrize("missing", ["pyspark", "jars", "java"])
-def test_one_line_says_how_to_get_a_zookeeper(
+def test_error_says_how_to_get_a_zookeeper_in_one_line(
     missing: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -240,7 +240,7 @@ def test_silent_addresses_get_the_whole_time_only_when_no_other_answers() -> Non
     assert cluster.seconds - began == 2 * (NEXT_ADDRESS_SECONDS + CONNECT_SECONDS)
 
 
-def test_one_silent_address_is_given_up_after_the_time_to_connect() -> None:
+def test_single_silent_address_fails_after_the_connect_timeout() -> None:
     cluster = _Silent()
     cluster.silent = frozenset({1})
     began = cluster.seconds

@@ -1,7 +1,7 @@
-"""Replicas whose log got shorter or other outside of replication: in doubt, fetched anew.
+"""Replicas whose log was changed outside of replication are in doubt, and fetched again.
 
-Whatever happened to one replica, bytes below the high watermark are equal on all ISR members, and
-nothing acknowledged is lost.
+After any change to one replica, bytes below the high watermark are equal on all ISR members, and no
+acknowledged record is lost.
 """
 
 import asyncio

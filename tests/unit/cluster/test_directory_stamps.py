@@ -34,7 +34,7 @@ def note(*known: str, older: bool = False) -> Note:
 
 
 class Directory:
-    """What a directory's file says, and what a start after a crash would find in it."""
+    """A log directory: the stamps in its file, which a start after a crash finds."""
 
     def __init__(self, here: Room, store: EnsembleSession) -> None:
         self.known: tuple[str, ...] = ()

@@ -158,7 +158,7 @@ def test_where_an_election_is_asked_for_a_log_changed_by_hand_comes_last() -> No
     assert after(decide(facts, unclean)).leader == ONE
 
 
-def test_what_is_gone_everywhere_leads_empty_where_that_is_asked_for() -> None:
+def test_partition_lost_on_all_replicas_starts_empty_on_unclean_election() -> None:
     """As docs/cluster.md has it of elect-leaders --unclean; a partition of one replica, too."""
     unclean = ElectionAsked(ElectionType.UNCLEAN, [T0])
     facts = facts_of(state(NO_LEADER, TWO), {TWO: LOST}, TWO)

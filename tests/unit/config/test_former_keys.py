@@ -21,7 +21,7 @@ def test_host_and_port_become_listeners() -> None:
         ("port=9093\ninsecure.listeners=true", "PLAINTEXT://:9093"),
     ],
 )
-def test_one_of_host_and_port_is_enough(text: str, listener: str) -> None:
+def test_host_name_or_port_alone_sets_listeners(text: str, listener: str) -> None:
     config, _ = load(text)
     assert [str(each) for each in config.listeners] == [listener]
 

@@ -8,7 +8,7 @@ from headrace.coordination.delivery.record_states import Outcome
 from tests.unit.coordination.test_partition_delivery import Place
 
 ME = "a"
-"""Who takes in `Place`."""
+"""The consumer that acquires records in `Place`."""
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def room() -> QueueRoom:
 
 
 def store_of(room: QueueRoom) -> SlowDeclarations:
-    """What stores the declarations."""
+    """Return the store of the declarations."""
     kept = room.broker.virtual_hosts.hosts["/"].model.kept
     assert isinstance(kept, SlowDeclarations)
     return kept

@@ -45,7 +45,7 @@ def ends(broker: BrokerThread) -> list[int]:
     return found
 
 
-def test_one_of_two_directories_fails_and_the_broker_starts(
+def test_broker_starts_when_only_one_of_two_log_directories_fails(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = {"log.dirs": f"{tmp_path}/one,{tmp_path}/two"}

@@ -70,7 +70,7 @@ def ports() -> Iterator[dict[str, int]]:
 
 
 def said_to(port: int, first: bytes) -> bytes:
-    """What a client that begins like this is sent until the end of the connection."""
+    """Return all bytes that a client is sent after these first ones."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
         client.sendall(first)
         answer = b""

@@ -18,7 +18,7 @@ ZERO, ONE, TWO = (BrokerId(number) for number in range(3))
 
 
 async def lines(cluster: SimCluster, number: int) -> list[str]:
-    """What broker `number` waits for."""
+    """Return the lines of /ready of broker `number`."""
     server = cluster.brokers[number]
     return await awaited(server.broker, server.controller, server.among_brokers)
 

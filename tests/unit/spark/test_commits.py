@@ -57,11 +57,11 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Commits:
 
 class _NoThread:
     def join(self, _: float) -> None:
-        """There is none."""
+        """Do nothing: no thread runs."""
 
 
 def run(shown: Commits) -> None:
-    """What the thread does, to its end."""
+    """Run the thread's work to its end."""
     shown.close()
     shown._run()
     shown._closed = False

@@ -291,7 +291,7 @@ DAMAGED = answer(b"", code=ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 class Damage:
-    """What the leader tells of its log directory, and where records are sound again."""
+    """Damage in the leader's log directory, and the offset where records are sound again."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.place: DamagePlace | None = DamagePlace(3, Address("elsewhere", 1), "/data/t-0")

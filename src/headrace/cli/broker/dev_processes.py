@@ -31,7 +31,7 @@ _ANOTHER = (
 
 
 class ZooKeeperFiles(NamedTuple):
-    """What a ZooKeeper is started with."""
+    """The Java executable and the class path that start a ZooKeeper."""
 
     java: str
     jars: str

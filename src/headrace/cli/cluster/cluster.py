@@ -165,7 +165,7 @@ _KINDS: tuple[Callable[[PartitionRow], bool], ...] = (
     lambda row: row.refuses_acks_all,
     lambda row: row.is_elsewhere,
 )
-"""What the flags of `partitions` select, in their order."""
+"""The predicates of the flags of `partitions`, in the order of the flags."""
 
 
 @app.command

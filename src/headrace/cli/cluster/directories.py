@@ -1,4 +1,4 @@
-"""What `headrace cluster health` says of the brokers' log directories."""
+"""Messages of `headrace cluster health` about the brokers' log directories."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -17,7 +17,7 @@ NAMED_MAX = 5
 
 
 class Directory(NamedTuple):
-    """One log directory and its broker."""
+    """A log directory and its broker."""
 
     broker: int
     log_dir: LogDir
@@ -34,7 +34,7 @@ def directories_of(client: Client, brokers: Sequence[int]) -> Iterator[Directory
 
 
 def low_message(client: Client, found: Sequence[Directory]) -> str:
-    """Return what is said of log directories that refuse records for lack of room; empty: none."""
+    """Return the message about log directories that refuse records for lack of space, or ''."""
     marks: dict[int, int | None] = {}
     named = []
     for broker, log_dir in found:
@@ -66,7 +66,7 @@ def _mark(client: Client, broker: int) -> int | None:
 
 
 def failed_message(found: Sequence[Directory]) -> str:
-    """Return what is said of log directories that have failed; empty where all are sound."""
+    """Return the message about log directories that have failed, or an empty text."""
     failed = [each for each in found if each.log_dir.failed]
     if not failed:
         return ""

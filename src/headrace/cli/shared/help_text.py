@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = "For example:"
 _BETWEEN = re.compile(r"; (?=(?:[^']*'[^']*')*[^']*$)")
-"""What parts examples: not within quotes."""
+"""The separator of examples, outside of quotes."""
 _LABELLED = re.compile(r"(?P<label>[a-z][a-z ]*): (?P<command>.+)")
 
 
@@ -22,10 +22,10 @@ def examples(text: str) -> "Iterator[str]":
 
 
 class HelpText:
-    """Cyclopts' own form of help, but for the text above the panels: no markup, nothing cut up.
+    """Cyclopts' own form of help, but except for the text above the panels: no markup, no wrapping.
 
-    Regular expressions are full of what markup takes for its own, and a terminal's lines are
-    wrapped by the terminal: an example that is copied is one line.
+    Markup would swallow characters of regular expressions. Long lines are wrapped by the terminal,
+    so an example that is copied from it is one line.
     """
 
     def __call__(self, console: "Console", options: "ConsoleOptions", panel: Any) -> None:  # noqa: ANN401 - cyclopts'

@@ -50,7 +50,7 @@ def parse_place(text: str, flag: str) -> Place:
 
 
 def span_ms(text: str) -> int | None:
-    """Return the milliseconds of a span as 1d, 12h or 1h30m; None where it is none."""
+    """Return the milliseconds of a span such as 1d, 12h or 1h30m, or None for other text."""
     span = _SPAN.fullmatch(text)
     if span is None:
         return None

@@ -1,4 +1,4 @@
-"""What a command needs permission for: a refusal names it, and the ACL that allows it."""
+"""Permissions that a command needs: a refusal names the missing one and the ACL that grants it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from headrace.model.errors import ApiError, ErrorCode
 
 
 class Need(NamedTuple):
-    """One operation on one resource."""
+    """A permission: an operation on a resource."""
 
     operation: Literal["read", "write"]
     resource: Literal["topic", "group"]
@@ -20,14 +20,14 @@ class Need(NamedTuple):
 _RESOURCES = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "topic",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "group",
-    # A producer id is given to who may write to a topic: this is what lacks (KIP-679).
+    # InitProducerId needs the permission to write to any topic (KIP-679).
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "topic",
 }
 
 
 @contextmanager
 def needing(client: Client, needs: Sequence[Need]) -> Iterator[None]:
-    """Have an ApiError for want of permission name what is missing, and how it is allowed."""
+    """Make authorization errors name the missing permission and the command that grants it."""
     try:
         yield
     except ApiError as error:

@@ -25,7 +25,7 @@ Outcome = dict[TopicPartition, ApiError | None]
 
 
 class ReplicaLog(NamedTuple):
-    """One replica as it lies in a log directory."""
+    """A replica's log in a log directory."""
 
     size: int
     """In bytes."""
@@ -36,11 +36,11 @@ class ReplicaLog(NamedTuple):
 
 
 class LogDir(NamedTuple):
-    """One log directory of a broker."""
+    """A log directory of a broker."""
 
     path: str
     failed: bool
-    """Whether it has failed: the broker serves nothing of it."""
+    """Whether it has failed: its partitions are offline."""
     free: int
     """Bytes that the file system has left; -1: not known."""
     total: int
@@ -49,7 +49,7 @@ class LogDir(NamedTuple):
 
 
 class StrayDirectory(NamedTuple):
-    """One log that was set aside."""
+    """A `-stray` directory: a partition's log that was set aside."""
 
     log_dir: str
     name: str

@@ -1,7 +1,7 @@
-"""`headrace-directories`: the file in each log directory that says what the next start must know.
+"""`headrace-directories`: facts in each log directory that the next start needs.
 
 Its id, the ids of all directories of its broker, whether acks have waited for its flushes, and the
-stamps by which an older copy of it is told from itself (`directory_stamps`).
+stamps by which a start recognises an older copy of the directory (`directory_stamps`).
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ FLUSHED, UNFLUSHED, UNCLEAN = "flushed", "unflushed", "unclean"
 
 
 class Note(NamedTuple):
-    """What a directory's file says."""
+    """The content of a log directory's `headrace-directories`."""
 
     directory_id: str
     together: tuple[str, ...]
@@ -25,13 +25,13 @@ class Note(NamedTuple):
     """FLUSHED: they wait for the disk. UNFLUSHED: not, under this boot. UNCLEAN: a power cut came,
     and replicas are in doubt still."""
     stamps: tuple[str, ...] = ()
-    """One of them is the store's, unless the directory is an older copy. None: a version before
-    has written the file."""
+    """Include the store's stamp, unless the directory is an older copy. Empty: an earlier version
+    wrote the file."""
     older: bool = False
     """Whether a start has found an older copy, and replicas are in doubt still."""
 
     def encode(self) -> bytes:
-        """Return the file's content. Versions before pass over the last lines."""
+        """Return the file's content. Earlier versions ignore the last two lines."""
         return (
             f"version=0\ndirectory.id={self.directory_id}\ntogether={','.join(self.together)}\n"
             f"boot.id={self.boot_id}\nacks={self.acks}\nstamps={','.join(self.stamps)}\n"

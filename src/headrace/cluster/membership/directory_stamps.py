@@ -1,9 +1,10 @@
 """Stamps that tell a log directory from an older copy of it: a backup, an older disk image.
 
-A copy agrees with itself, so the directory alone cannot tell what it is. Each start, and each
-minute after it, draws a stamp, writes it into the directories, and then into the store. The file
-keeps the stamp that the store has until the store has the new one, so a broker that ends in between
-is no copy. A start that finds another stamp in the store has directories of before. See ADR 64.
+A copy is consistent in itself, so its content alone does not show that it is one. Each start, and
+each minute after it, draws a stamp, writes it into the directories, and then into the store. The
+file keeps the stamp that the store has until the store has the new one, so a directory of a broker
+that was killed in between is not taken for a copy. A start that finds a stamp in the store which
+the directory does not have treats the directory as an older copy. See ADR 64.
 """
 
 import logging
@@ -24,29 +25,29 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 RENEWED_EVERY_SECONDS = 60.0
-"""A copy is told from the directory where it is older than this, at the latest."""
+"""A copy that is older than this is always recognised."""
 
 
 class DirectoryStamps:
-    """What the store knows of this broker's log directories. On the deciding thread."""
+    """The stamps of this broker's log directories. On the deciding thread."""
 
     def __init__(
         self, broker: Broker, store: Store, write: Callable[[], Awaitable[Iterable[str]]]
     ) -> None:
-        """`write` has the directories say their stamps, and returns the ids of those that do."""
+        """`write` stores the stamps in the directories; it returns their ids."""
         self._broker = broker
         self._store = store
         self._path = stamps.path_of(broker.broker_id)
         self._write = write
         self._known: dict[str, str] = {}
-        """By directory id: what the store has."""
+        """By directory id: the stamp in the store."""
         self._next: str | None = None
-        """What is written into the directories, and not into the store yet."""
+        """The stamp that the directories have and the store does not have yet."""
         self._renewing = Reaction(self._renew, "log.dirs: the stamps of directories wait")
         self._timer: Timer | None = None
 
     async def read(self) -> None:
-        """Read what the store has, before the directories are judged. StoreError."""
+        """Read the stamps in the store, before the directories are judged. StoreError."""
         try:
             node = await self._store.get(self._path)
             self._known = stamps.decode(self._path, node.value)
@@ -56,24 +57,24 @@ class DirectoryStamps:
             _logger.warning("%s; older copies of log directories are not recognised", error)
 
     def is_older(self, note: Note | None, *, holds_logs: bool) -> bool:
-        """Tell whether a directory that says this is none that the store has seen last."""
+        """Tell whether a directory with this note is an older copy of the one the store knows."""
         if note is None:
             return holds_logs and bool(self._known)  # it was copied here, or is older than the file
         known = self._known.get(note.directory_id)
         return note.older or (known is not None and known not in note.stamps)
 
     def of(self, directory_id: str) -> tuple[str, ...]:
-        """Return the stamps that a directory is to say."""
+        """Return the stamps to write into a directory."""
         known = self._known.get(directory_id)
         return tuple(stamp for stamp in (self._next, known) if stamp is not None)
 
     def start(self) -> None:
-        """Have the store know the directories' stamps, now and later: the broker is registered."""
+        """Renew the stamps now and each minute. Call it once the broker is registered."""
         self._timer = self._broker.clock.call_later(RENEWED_EVERY_SECONDS, self.start)
         self._renewing.ask()
 
     def stop(self) -> None:
-        """Renew them no more."""
+        """Stop renewing the stamps."""
         self._renewing.cancel()
         if self._timer is not None:
             self._timer.cancel()

@@ -1,8 +1,8 @@
-"""Logs of this broker that lack records which were flushed: repaired, or their directory is gone.
+"""Logs of this broker that lack flushed records: they were repaired, or their directory is gone.
 
-`log.directory.given_up` names them until a controller that knows it orders the replica to lead or
-to follow. What follows another leader begins anew: the log that is left is set aside with all its
-bytes, as offsets between others may be missing, which no follower fetches.
+`log.directory.given_up` names them until a controller that knows of it orders the replica to lead
+or to follow. A replica that is to follow starts with an empty log. Its former log is set aside with
+all its bytes: it may have gaps between offsets, whose records a follower never fetches.
 """
 
 import logging
@@ -23,10 +23,10 @@ _logger = logging.getLogger(__name__)
 
 
 class GivenUpReplicas:
-    """What the directories' files say. On the deciding thread."""
+    """This broker's logs that lack flushed records. On the deciding thread."""
 
     def __init__(self, broker: Broker) -> None:
-        """Nothing is known yet."""
+        """Begin with none; `read` loads them."""
         self._broker = broker
         self._ends: dict[str, dict[TopicPartition, Offset]] = {}
         """By directory: where the logs ended."""
@@ -39,7 +39,7 @@ class GivenUpReplicas:
         return any(key in ends for ends in self._ends.values())
 
     async def read(self) -> bool:
-        """Read the files; False where one makes no sense. The logs are loaded. OSError."""
+        """Read the files, once the logs are loaded; return False if one is malformed. OSError."""
         sound = True
         for directory in self._working():
             work = partial(given_up.read, directory.disk, directory.path)
@@ -50,9 +50,9 @@ class GivenUpReplicas:
         return sound
 
     def was_here(self, key: TopicPartition, topic_id: bytes) -> bool:
-        """Tell whether a partition without a log had one with records; from `write` on it is said.
+        """Tell whether a partition without a log had one with records; `write` makes it durable.
 
-        The checkpoints of its directory tell, or what readers of the files were told.
+        The checkpoints of its directory, or its read bounds, name records of it.
         """
         if key in self:
             return True
@@ -64,12 +64,12 @@ class GivenUpReplicas:
         return key in self
 
     def forget(self, key: TopicPartition) -> None:
-        """Take the partition's log for whole; durable with `write`."""
+        """Consider the partition's log complete; `write` makes it durable."""
         for ends in self._ends.values():
             ends.pop(key, None)
 
     async def write(self) -> None:
-        """Write the files that say something else; then the checkpoints need not know the logs."""
+        """Write the files that changed; the checkpoints then forget the missing logs."""
         for directory in self._working():
             ends = self._ends[directory.path]
             if ends == self._written[directory.path]:
@@ -92,7 +92,7 @@ class GivenUpReplicas:
     # --- orders --------------------------------------------------------------------------------
 
     async def ordered(self, orders: Orders) -> None:
-        """Begin anew what is to follow another broker; before the orders are carried out."""
+        """Empty the logs that are to follow another broker, before the orders are carried out."""
         settled = {key for key in map(_settled, orders.orders) if key is not None and key in self}
         if not settled:
             return
@@ -104,7 +104,7 @@ class GivenUpReplicas:
         await self.write()
 
     def _set_aside(self, key: TopicPartition) -> bool:
-        """Set the log aside that is left; False where there is no room for another one."""
+        """Set a partition's remaining log aside; return False without space for a second copy."""
         for directory in self._working():
             log = directory.logs.get(key)
             if log is None:
@@ -126,14 +126,14 @@ class GivenUpReplicas:
             except StorageError:
                 return False  # the directory has said so
             _logger.warning(
-                "%s: lacks records, and is fetched anew; what is left is set aside as a -stray"
-                " directory in %s, which may be deleted once the replica is in sync",
+                "%s: lacks records, and is fetched again from its leader; the remaining log is set"
+                " aside as a -stray directory in %s. Delete it once the replica is in sync",
                 key, directory.path,
             )  # fmt: skip
         return True
 
     async def _forget_former(self) -> None:
-        """Have no checkpoint hold the end of a former log against the one that begins anew."""
+        """Write the checkpoints without the former logs' ends: the new logs begin below them."""
         for directory in self._working():
             try:
                 await called_back(partial(directory.disk.run, directory.bounds.sync))

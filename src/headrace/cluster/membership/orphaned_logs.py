@@ -30,7 +30,7 @@ LOOK_SECONDS = 30.0
 
 
 class OrphanedLogs:
-    """Finds them on this broker. On the deciding thread."""
+    """This broker's logs without an order: looks for them. On the deciding thread."""
 
     def __init__(self, broker: "Broker", catalog: "Catalog", applier: "Applier") -> None:
         """`applier`: carries out the deletion in turn with the controller's orders."""
@@ -38,7 +38,7 @@ class OrphanedLogs:
         self._catalog = catalog
         self._applier = applier
         self._named: dict[TopicPartition, str] = {}
-        """What was logged of each last."""
+        """The last message logged about each log."""
 
     async def keep_up(self) -> None:
         """Look for them, again and again, until cancelled."""

@@ -1,11 +1,11 @@
-"""What a delivery limit makes of records: given up after their last try, and spared before it.
+"""The delivery limit of records: archived after the last attempt, delivered in smaller sets before.
 
-A record that ends its consumer takes along what was delivered with it. So of records that came back
-often fewer go out together, and each goes alone for its last try, as in Kafka 4.3.1
-(SharePartition.throttleRecordsDeliveryLimit, acquireSubsetBatchRecords). With a limit of 5:
+A record that crashes its consumer fails all records that were acquired with it. So records that
+were released often are acquired in smaller sets, and each alone for its last attempt, as in Kafka
+4.3.1 (SharePartition.throttleRecordsDeliveryLimit, acquireSubsetBatchRecords). With a limit of 5:
 
     deliveries so far   1, 2   3      4
-    go out together     all    half   one
+    acquired together   all    half   one
 """
 
 from collections.abc import Iterable

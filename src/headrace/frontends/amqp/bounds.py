@@ -20,7 +20,7 @@ class Bounds(NamedTuple):
     unfinished_bytes_max: int = 128 << 20
     """Of messages that are not whole or not committed."""
     consumers_bytes_max: int = MEMORY_BYTES_MAX // 2
-    """What the consumers of all clients take in memory."""
+    """Bytes of memory of the consumers of all clients."""
 
 
 def bounds_of(config: AmqpKeys) -> Bounds:

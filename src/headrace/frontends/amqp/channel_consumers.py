@@ -38,7 +38,7 @@ class HeldConsumers:
 
 
 class ChannelConsumers(Generic[T]):
-    """One channel's."""
+    """The consumers of a channel, by tag."""
 
     __slots__ = ("_by_tag", "_held")
 
@@ -63,7 +63,7 @@ class ChannelConsumers(Generic[T]):
         self._held.count += 1
 
     def take(self, tag: str) -> T | None:
-        """Remove a consumer and return it; None: there is none of that tag."""
+        """Remove the consumer of a tag and return it, or None if the tag is unknown."""
         consumer = self._by_tag.pop(tag, None)
         self._held.count -= consumer is not None
         return consumer

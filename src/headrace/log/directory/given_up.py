@@ -1,10 +1,10 @@
 """`headrace-given-up-replicas`: logs of a directory that lack records which were flushed there.
 
-Written durably before a log gets shorter or other outside of replication: by `headrace log repair`,
-and by a start that misses a log which its checkpoints knew. A broker of a cluster has such a
-replica in doubt until a controller knows it, and begins it anew where another broker leads (ADR
-64). An offset checkpoint in Kafka's form; each offset is where the log ended before. Kafka, and
-versions before, leave the file alone.
+Written durably before a log is changed outside of replication: by `headrace log repair`, and by a
+start that misses a log which its checkpoints name. In a cluster such a replica is in doubt until a
+controller knows of it, and begins with an empty log if another broker leads (ADR 64). The file is
+an offset checkpoint in Kafka's form; each offset is where the log ended before. Kafka and earlier
+versions ignore the file.
 """
 
 import logging
@@ -20,7 +20,7 @@ _logger = logging.getLogger(__name__)
 
 
 def read(disk: Disk, directory: str) -> dict[TopicPartition, Offset] | None:
-    """Return where the logs ended that have given records up; None: the file cannot be read.
+    """Return the former end offsets of the logs that lack records, or None if it is malformed.
 
     Blocking. OSError.
     """
@@ -36,7 +36,7 @@ def read(disk: Disk, directory: str) -> dict[TopicPartition, Offset] | None:
 
 
 def write(disk: Disk, directory: str, ends: Mapping[TopicPartition, int]) -> None:
-    """Say durably which logs have given records up: these, and no others. Blocking. OSError."""
+    """Write durably that exactly these logs lack records. Blocking. OSError."""
     path = f"{directory}/{file_names.GIVEN_UP}"
     if ends:
         disk.replace(path, text_files.write_offsets(ends))
@@ -46,7 +46,7 @@ def write(disk: Disk, directory: str, ends: Mapping[TopicPartition, int]) -> Non
 
 
 def add(disk: Disk, directory: str, partition: TopicPartition, end: int) -> None:
-    """Say durably that a log is about to give records up. Blocking. OSError."""
+    """Write durably that a log is about to lose records. Blocking. OSError."""
     known = read(disk, directory) or {}
     if partition not in known:
         write(disk, directory, {**known, partition: end})

@@ -1,4 +1,4 @@
-"""Partition directories set aside as `-stray`: kept with all bytes, and served by no broker."""
+"""Partition directories set aside as `-stray`: retained with all bytes, and not served."""
 
 import logging
 from typing import NamedTuple
@@ -11,15 +11,15 @@ from headrace.ports.disk import Disk
 
 _logger = logging.getLogger(__name__)
 _LOGGED_MAX = 20
-"""So many stray directories are logged by name at a start, of each log directory."""
+"""The most stray directories of a log directory that a start logs by name."""
 
 
 class StrayLog(NamedTuple):
-    """One `-stray` directory."""
+    """A `-stray` directory: a partition's log that was set aside."""
 
     path: str
     partition: TopicPartition
-    """As the name says; a long topic name is cut."""
+    """From the directory's name; a long topic name is cut."""
     topic_id: bytes
     size: int
     """Bytes of its segments."""
@@ -31,7 +31,7 @@ class StrayLog(NamedTuple):
 
 
 def stray_log(disk: Disk, path: str) -> StrayLog | None:
-    """Return what lies in a `-stray` directory; None where the name is no such one's. Blocking.
+    """Describe a `-stray` directory, or return None if its name is not that of one. Blocking.
 
     OSError.
     """
@@ -52,7 +52,7 @@ def stray_logs(disk: Disk, directory: str) -> list[StrayLog]:
 
 
 def log_strays(strays: list[StrayLog]) -> None:
-    """Log each stray directory of one log directory, with its size and how to get it back."""
+    """Log each stray directory of a log directory, with its size and how to restore it."""
     for stray in strays[:_LOGGED_MAX]:
         log_stray(stray)
     if len(strays) > _LOGGED_MAX:
@@ -63,7 +63,7 @@ def log_strays(strays: list[StrayLog]) -> None:
 
 
 def log_stray(stray: StrayLog) -> None:
-    """Log a stray directory: its partition, size and topic id, and how to get it back."""
+    """Log a stray directory: its partition, size and topic id, and how to restore it."""
     _logger.warning(
         "%s: a former log of %s (%d bytes, topic id %s), set aside and not served; if the topic"
         " still has that id, rename it to %s while the broker is stopped; if it is not needed,"

@@ -102,14 +102,14 @@ def _partition(
 
 
 def _give_up(mending: Mending, path: str, place: TopicPartition, end: int) -> None:
-    """Note that a log lacks records from now on, before it does: no replica of it is in sync."""
+    """Note durably that a log lacks records, before they are removed: it is then in doubt."""
     if not mending.dry_run:
         given_up.add(mending.disk, path, place, end)
     if mending.disk.exists(f"{path}/{file_names.DIRECTORIES}"):
         mending.say(
             f"{path}/{place}: this broker is one of a cluster: if another replica of the partition"
             " is in sync (headrace cluster partitions), delete this directory instead of repairing"
-            " it. Either way the broker fetches the partition anew from its leader when it starts"
+            " it. Either way the broker fetches the whole partition from its leader when it starts"
         )
 
 

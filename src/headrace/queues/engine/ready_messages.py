@@ -1,4 +1,4 @@
-"""A queue's ready messages: in levels by priority, let go when they are too many or too old."""
+"""A queue's ready messages, in levels by priority; dropped when expired or over a limit."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -10,11 +10,11 @@ from headrace.queues.queue_settings import Overflow, QueueSettings
 from headrace.wire.amqp.content import Message
 
 EXPIRED_BATCH_MAX = 1000
-"""Messages that one call lets expire; `next_deadline` is in the past while there are more."""
+"""The most messages that one call expires; `next_deadline` stays in the past if more remain."""
 
 
 class QueueTraffic:
-    """What has become of a queue's messages since the broker started."""
+    """Counters of a queue's messages since the broker started."""
 
     __slots__ = ("acknowledged", "delivered", "discarded", "published", "redelivered")
 
@@ -22,15 +22,15 @@ class QueueTraffic:
         self.published = 0
         """Accepted, from clients, Kafka's producers and as dead letters."""
         self.delivered = 0
-        """Given to consumers and getters, each time."""
+        """Delivered to consumers or by basic.get, each delivery."""
         self.redelivered = 0
         """Those of them that may have been delivered before."""
         self.acknowledged = 0
         self.discarded = 0
-        """Expired, rejected, over a length or a delivery limit; dead letters where asked for."""
+        """Expired, rejected, or over a length or delivery limit; dead-lettered ones included."""
 
     def delivered_of(self, taken: Taken) -> None:
-        """Count what consumers are given."""
+        """Count a delivery."""
         count = len(taken.positions)
         self.delivered += count
         if taken.redelivered:
@@ -38,7 +38,7 @@ class QueueTraffic:
 
 
 class ReadyMessages:
-    """What waits in a queue, and what has died of it."""
+    """A queue's ready messages, and its dead letters to be published."""
 
     def __init__(
         self,

@@ -112,7 +112,7 @@ class SinkDriver:
 
     @property
     def _remedy(self) -> str:
-        """What to do where it is not known whether a batch was decided."""
+        """The advice for an error that leaves open whether the batch was decided."""
         if self._options.checkpoint is not None or self._options.version is not None:
             return "start again, and it is written once"
         return (

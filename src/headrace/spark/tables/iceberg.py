@@ -56,7 +56,7 @@ except ImportError as error:
 OWNER = "headrace.pipeline"
 _FORMAT_VERSION_MAX = 2
 _BEFORE_SURROGATES = "\ud7ff"
-"""pyiceberg raises a character to cut a greatest text off, and what follows this one is none."""
+"""pyiceberg increments a character to truncate an upper bound; the next one is a surrogate."""
 _RETRIES = "commit.retry.num-retries"
 
 

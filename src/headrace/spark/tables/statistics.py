@@ -1,9 +1,10 @@
 """Least value, greatest value and nulls of a file's columns, for the logs of table formats.
 
-Readers pass over a file by these bounds, so a bound is true for each reader, or it is not given.
-Parquet's own bounds of floating point numbers are not: they say nothing of NaN, which is greater
-than all numbers to Spark, DuckDB and Polars. Our files have none, and we look at the rows instead.
-Parquet has no bounds of texts longer than 4 KiB: there it is the first characters that we look at.
+Readers skip a file by these bounds, so a bound is correct for every reader, or it is left out.
+Parquet's own bounds of floating point numbers are not: they leave out NaN, which is greater than
+all numbers to Spark, DuckDB and Polars. Our files omit them, and the rows are looked at instead.
+Parquet has no bounds of texts longer than 4 KiB: for these the first characters of the rows are
+looked at.
 """
 
 import math
@@ -19,18 +20,18 @@ import pyarrow.parquet as pq
 from headrace.spark.tables.columns import is_list
 
 TEXT_CHARACTERS = 64
-"""Characters of a bound that is a text: more are cut off."""
+"""The most characters of a text bound."""
 _LONG_TEXT_BYTES = 4000
-"""From this length on Parquet may have no bounds of a text."""
+"""From this length in bytes on, Parquet may have no bounds of a text."""
 _SURROGATES = range(0xD800, 0xE000)
 _LAST_CHARACTER = 0x10FFFF
 
 Value = int | float | bool | str | Decimal | date | datetime
-"""What bounds are of."""
+"""The types of values that have bounds."""
 
 
 class Statistics(NamedTuple):
-    """What a file has in one column."""
+    """The statistics of a column of a file."""
 
     least: Value | None
     """None: there are only nulls, or no bound is true for all readers."""
@@ -40,7 +41,7 @@ class Statistics(NamedTuple):
 
 
 class RowBounds:
-    """Looks at rows for what Parquet's footer will not tell. One for each file."""
+    """The bounds of a file that Parquet's footer lacks, computed from its rows."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._floating = [field.name for field in schema if pa.types.is_floating(field.type)]
@@ -161,7 +162,7 @@ def _cut(least: Value, greatest: Value) -> tuple[Value, Value] | tuple[None, Non
 
 
 def _raised(text: str | None) -> str | None:
-    """Return the least text greater than all that begin so. None: there is none."""
+    """Return the least text greater than all texts with this prefix, or None."""
     while text:
         following = ord(text[-1]) + 1
         if following in _SURROGATES:

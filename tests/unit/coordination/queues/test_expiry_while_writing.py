@@ -14,7 +14,7 @@ SLOW_FLUSH_SECONDS = 0.2
 
 
 def bodies(here: LogQueue) -> list[str]:
-    """What is delivered now, as bodies."""
+    """Return the bodies of the messages delivered now."""
     return [delivery[2].body.decode() for delivery in here.deliveries()]
 
 

@@ -77,7 +77,7 @@ def test_what_is_handed_out_ahead_is_written_before_it_is_used_up() -> None:
     assert here.gets() == [str(number) for number in range(40)]
 
 
-def test_what_is_handed_out_ahead_is_written_once_for_half_of_it() -> None:
+def test_deliveries_ahead_are_written_once_per_half_of_the_bound() -> None:
     here = LogQueue(ahead=100)
     here.published(*map(str, range(1000)))
     settlement = here.store._settlement

@@ -123,7 +123,7 @@ TWO = [pa.field("a", pa.int64()), pa.field("b", pa.string())]
 def said(
     statistics: dict[str, Any], *columns: pa.Field, rows: int = 5, full: set[str] | None = None
 ) -> dict[str, Any]:
-    """What the log says of a file."""
+    """Return the statistics of a file in Delta's log."""
     each = {name: Statistics(*found) for name, found in statistics.items()}
     file = WrittenFile("p", (), rows, 9, each, frozenset(full or ()))
     return dict(json.loads(log_statistics(file, columns), parse_float=str))
