@@ -22,6 +22,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.secret import Secret
 from headrace.security.sasl.sasl import Mechanism
 from headrace.testing import BrokerThread
+from tests.support.amqp_restarts import eventually
 
 SECONDS = 20
 CONFIG = {
@@ -215,9 +216,7 @@ def test_rabbitmqs_hash_is_good_once_and_then_a_credential(broker: BrokerThread)
         connected(broker, "bob", "test1").__enter__()
     with connected(broker, "bob", "test12"):
         pass
-    for _ in range(200):
-        if not ask(broker, "user.list")[0]["hashed"]:
-            break
+    eventually(lambda: not ask(broker, "user.list")[0]["hashed"])
     with connect(broker.bootstrap) as client:
         (user,) = run(describe_users(client))
     assert (user.name, set(user.credentials)) == ("bob", {"SCRAM-SHA-256", "SCRAM-SHA-512"})
