@@ -79,8 +79,6 @@ WRONG_WORDS = [
     ("queue delete q", "Delete queue q in vhost / with all messages? nobody is there to be asked"),
     ("queue delete q r -p v", "Delete queues q, r in vhost v with all messages?"),
     ("queue purge q", "Delete all ready messages of queue q in vhost /?"),
-    ("exchange delete e", "Delete exchange e in vhost / with all its bindings?"),
-    ("user delete alice", "Delete user alice with its password and permissions?"),
     ("exchange declare e", "--type is missing"),
     ("exchange declare e --type x-delayed-message", "--type"),
     ("binding create e", "DESTINATION is missing"),

@@ -15,6 +15,7 @@ VERBS = [
     ("share delete workers", "Delete workers with all delivery state? [y/N]"),
     ("user delete alice", "of user alice? [y/N]"),
     ("amqp user delete alice", "Delete user alice with all its permissions? [y/N]"),
+    ("amqp exchange delete e", "Delete exchange e in vhost / with all its bindings? [y/N]"),
 ]
 
 

@@ -7,7 +7,7 @@ from cyclopts import App, Parameter
 from headrace.cli.amqp.arguments import Arguments, arguments_of
 from headrace.cli.amqp.asking import DEFAULT_VHOST, Column, OneVhost, Vhost, ask, show, tell
 from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.confirmation import Yes, confirm
+from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
 
 app = App(
     name="exchange",
@@ -95,11 +95,11 @@ def delete(
 ) -> None:
     """Delete an exchange with its bindings; queues and their messages stay.
 
-    It asks, unless --if-unused says that nothing may be bound to it.
+    It asks on a terminal, unless --if-unused says that nothing may be bound to it.
 
     For example: headrace amqp exchange delete logs --if-unused --vhost shop
     """
     question = f"Delete exchange {name} in vhost {vhost} with all its bindings?"
-    confirm(question, yes=yes or if_unused)
+    confirm_on_terminal(question, yes=yes or if_unused)
     ask(cluster, "exchange.delete", vhost=vhost, name=name, if_unused=if_unused)
     tell(f"deleted exchange {name} in vhost {vhost}", {"vhost": vhost, "exchange": name}, json=json)
