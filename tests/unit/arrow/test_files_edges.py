@@ -174,3 +174,16 @@ def test_who_stops_reading_waits_for_the_threads_that_read_for_him() -> None:
     assert began.wait(10)
     reading.close()  # type: ignore[attr-defined] # as a reader given up does
     assert not [one for one in threading.enumerate() if one.name.startswith("arrow-")]
+
+
+def test_neighbouring_segments_that_compaction_emptied_are_passed_over(
+    world: World, tmp_path: Path
+) -> None:
+    wanted = fill(world)
+    directory = poured(world, tmp_path)
+    first, second, third, *_ = sorted((directory / "t-0").glob("*.log"))
+    for emptied in (first, second):
+        emptied.write_bytes(b"")
+        emptied.with_suffix(".index").write_bytes(b"")
+    reader = headrace.arrow.open(directory, "t")
+    assert values(reader) == wanted[int(third.stem) :]

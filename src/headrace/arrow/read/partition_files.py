@@ -203,7 +203,8 @@ class PartitionFiles:
         that now has this one's name, or an earlier one's. ApiError: the partition is gone.
         """
         self.list_again()
-        next_segment = self.segment_at(position)
+        # An empty segment leaves the position before its base: what precedes it has been read.
+        next_segment = self.segment_at(max(position, segment.base_offset))
         if next_segment is None or next_segment.base_offset > segment.base_offset:
             return next_segment
         if not next_segment.is_same_file(segment):
