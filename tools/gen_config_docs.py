@@ -144,7 +144,7 @@ def render() -> str:
             "Keys of Kafka 3.9 and 4.3 that have no effect here, so far or at all; using one is"
             " warned of. Those that Kafka alters at run time can be altered here, and shown.\n",
             f"{_names(sorted(unused))}; and all that begin with {_names(UNUSED_PREFIXES)}.\n",
-            "Keys that Kafka had until 2.x are taken with a warning that names what to write now:"
+            "Keys that Kafka removed in 3.0 are accepted with a warning that names the present key:"
             f" {_names(['host.name', 'port'])} are `listeners`,"
             f" {_names(['advertised.host.name', 'advertised.port'])} are `advertised.listeners`;"
             f" {_names(sorted(WITHOUT_EFFECT))} have no effect.\n",

@@ -155,11 +155,11 @@ def test_each_wrong_value_is_one_line_with_name_value_and_reason() -> None:
         ("listeners", "127.0.0.1:9092", "NAME://host:port"),
         ("listeners", "PLAINTEXT://127.0.0.1:99999", "65535"),
         ("listeners", "INNER://127.0.0.1:9092", "listener.security.protocol.map"),
-        ("listeners", "PLAINTEXT://127.0.0.1:1,PLAINTEXT://127.0.0.1:2", "twice"),
+        ("listeners", "PLAINTEXT://127.0.0.1:1,PLAINTEXT://127.0.0.1:2", "two listeners"),
         (
             "listeners",
             "PLAINTEXT://127.0.0.1:1,AMQP://127.0.0.1,AMQP://[::1]",
-            "the name AMQP is there twice. Name the second one otherwise, AMQP2://[::1]:5672, and"
+            "two listeners have the name AMQP. Rename the second one, to AMQP2://[::1]:5672, and"
             " add AMQP2:AMQP to listener.security.protocol.map",
         ),
         ("listener.security.protocol.map", "A:B", "NAME:PROTOCOL"),

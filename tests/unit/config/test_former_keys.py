@@ -9,8 +9,8 @@ from headrace.config.former_keys import FORMER, WITHOUT_EFFECT
 def test_host_and_port_become_listeners() -> None:
     config, warnings = load("host.name=127.0.0.1\nport=9093\n")
     assert [str(listener) for listener in config.listeners] == ["PLAINTEXT://127.0.0.1:9093"]
-    assert "host.name and port: until Kafka 2.x, taken as" in warnings[0]
-    assert "listeners=PLAINTEXT://127.0.0.1:9093: write that now" in warnings[0]
+    assert "host.name and port: removed in Kafka 3; read as" in warnings[0]
+    assert "listeners=PLAINTEXT://127.0.0.1:9093: write that instead" in warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_advertised_host_and_port_become_advertised_listeners() -> None:
 def test_listeners_outweigh_host_and_port() -> None:
     config, warnings = load("listeners=PLAINTEXT://127.0.0.1:1\nport=9093\nhost.name=h\n")
     assert [listener.port for listener in config.listeners] == [1]
-    assert warnings[0] == "host.name and port: until Kafka 2.x; without effect beside listeners"
+    assert warnings[0] == "host.name and port: removed in Kafka 3; ignored, as listeners is set"
 
 
 @pytest.mark.parametrize("name", WITHOUT_EFFECT)

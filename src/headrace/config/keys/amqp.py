@@ -26,7 +26,7 @@ class AmqpKeys(Keys):
         0,
         "Most consumers of one channel of AMQP, as RabbitMQ's consumer_max_per_channel. 0: any"
         " number, as with RabbitMQ; all consumers together may take half of amqp.memory.bytes.max,"
-        " one of them some 1 KB.",
+        " about 1 KB each.",
         at_least=0,
     )
     amqp_channel_unacked_max = key(

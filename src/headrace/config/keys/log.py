@@ -113,7 +113,7 @@ class LogKeys(RetentionKeys):
     log_preallocate = key(
         Kind.BOOLEAN,
         False,
-        "Reserves a segment's full size on disk when it is made; not here.",
+        "Reserves a new segment's full size on disk; has no effect here.",
         mode=_DYNAMIC,
         in_use=False,
     )
@@ -130,9 +130,9 @@ class LogKeys(RetentionKeys):
         Kind.LONG,
         None,
         "While a log directory's file system has less free space, its partitions refuse records of"
-        " producers (KAFKA_STORAGE_ERROR), before the disk is full and the directory fails; reads"
-        " go on, and producers too once there is room. Followers fetch nothing into it below half"
-        " of it. Unset: 50000000, or a tenth of the file system where that is less. 0: never.",
+        " producers (KAFKA_STORAGE_ERROR), before the disk is full and the directory fails. Reads"
+        " go on, and producers resume once there is space. Followers stop fetching into it below"
+        " half of this value. Unset: 50000000, or a tenth of a smaller file system. 0: never.",
         at_least=0,
         mode=_DYNAMIC,
         ours=True,
@@ -164,22 +164,21 @@ class LogKeys(RetentionKeys):
     log_flush_offset_checkpoint_interval_ms = key(
         Kind.INT,
         60_000,
-        "How often the recovery points are written down at the latest; they are with the high"
-        " watermarks.",
+        "The longest time between two writes of the recovery points, which are also written with"
+        " the high watermarks.",
         at_least=1,
     )
     log_flush_start_offset_checkpoint_interval_ms = key(
         Kind.INT,
         60_000,
-        "How often the log start offsets are written down at the latest; they are with the high"
-        " watermarks, and when a client moves one.",
+        "The longest time between two writes of the log start offsets, which are also written with"
+        " the high watermarks and when a client moves one.",
         at_least=1,
     )
     replica_high_watermark_checkpoint_interval_ms = key(
         Kind.LONG,
         5000,
-        "How often the high watermarks are written down, recovery points and log start offsets with"
-        " them.",
+        "How often the high watermarks are written, with recovery points and log start offsets.",
         at_least=1,
     )
     log_flush_on_ack = key(
@@ -280,7 +279,7 @@ class LogKeys(RetentionKeys):
         mode=_DYNAMIC,
     )
     producer_id_expiration_check_interval_ms = key(
-        Kind.INT, 600_000, "How often producers to be forgotten are looked for.", at_least=1
+        Kind.INT, 600_000, "How often expired producer ids are removed.", at_least=1
     )
     record_batch_inflated_bytes_max = key(
         Kind.INT,
@@ -292,8 +291,8 @@ class LogKeys(RetentionKeys):
     producers_per_partition_max = key(
         Kind.INT,
         100_000,
-        "Idempotent producers a partition remembers; those that wrote least recently are forgotten"
-        " for a new one, a sixteenth at a time. One with an open transaction is not.",
+        "The most idempotent producers of a partition; beyond, the least recently active sixteenth"
+        " is removed. Producers with an open transaction are not removed.",
         at_least=1,
         ours=True,
     )

@@ -191,8 +191,8 @@ class NetworkKeys(Keys):
     metrics_queues_max = key(
         Kind.INT,
         500,
-        "Queues of AMQP of which /metrics shows numbers of their own, at most: those declared"
-        " first, and no exclusive ones.",
+        "The most AMQP queues with metrics of their own in /metrics: those declared first, and no"
+        " exclusive ones.",
         at_least=0,
         ours=True,
     )

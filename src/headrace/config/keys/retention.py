@@ -34,7 +34,7 @@ class RetentionKeys(Keys):
     log_local_retention_bytes = key(
         Kind.LONG,
         -2,
-        "Size kept locally with tiered storage, which there is none of here.",
+        "Size retained locally with tiered storage, which Headrace does not have.",
         at_least=-2,
         mode=_DYNAMIC,
         in_use=False,
@@ -42,7 +42,7 @@ class RetentionKeys(Keys):
     log_local_retention_ms = key(
         Kind.LONG,
         -2,
-        "Time kept locally with tiered storage, which there is none of here.",
+        "Time retained locally with tiered storage, which Headrace does not have.",
         at_least=-2,
         mode=_DYNAMIC,
         in_use=False,

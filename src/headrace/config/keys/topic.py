@@ -48,7 +48,7 @@ WITHOUT_EFFECT: tuple[Definition, ...] = (
         "preallocate",
         Kind.BOOLEAN,
         False,
-        "Reserves a segment's full size on disk when it is made; not here.",
+        "Reserves a new segment's full size on disk; has no effect here.",
         synonym="log.preallocate",
         in_use=False,
     ),
