@@ -330,7 +330,8 @@ class Broker:
         shown = self.image.known_partitions(partition.topic_partition for partition in hit)
         self.publish(ImageDelta(partitions=shown))
         _logger.error(
-            "%s failed (%s): offline here: %s: mend the disk, then restart the broker",
+            "log directory %s has failed (%s): %s offline on this broker; repair the disk, then"
+            " restart the broker",
             directory.path, error, counted(len(hit), "partition"),
         )  # fmt: skip
 

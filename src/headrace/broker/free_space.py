@@ -27,7 +27,7 @@ LOOK_SECONDS_MAX = 10.0
 LOOK_SECONDS_MIN = 0.1
 """Bounds of the time between two measurements of a file system's free space."""
 FILL_BYTES_PER_SECOND = 250_000_000
-"""How fast a disk may fill: the next look comes before it can have reached the mark."""
+"""The fastest that a disk may fill, which bounds the time to the next measurement."""
 
 
 class FreeSpaceMark:
@@ -38,12 +38,12 @@ class FreeSpaceMark:
         self._free_bytes = free_bytes
         self.is_low = False
         self.free = 0
-        """Bytes, at the last look."""
+        """Free bytes at the last measurement."""
         self.acted_at = -math.inf
-        """When something was last done about it, in monotonic seconds."""
+        """When space was last freed or reserved, in monotonic seconds."""
 
     def look(self, least: int) -> float:
-        """Compare with `least`; returns the seconds after which to look again. OSError."""
+        """Compare the free bytes with `least`; return the seconds until the next call. OSError."""
         self.free = self._free_bytes()
         self.is_low = self.free < least
         seconds = abs(self.free - least) / FILL_BYTES_PER_SECOND
@@ -51,7 +51,7 @@ class FreeSpaceMark:
 
 
 class FreeSpace:
-    """The marks of a broker's log directories. On the deciding thread."""
+    """The free space of a broker's log directories. On the deciding thread."""
 
     def __init__(
         self,
@@ -70,10 +70,10 @@ class FreeSpace:
         ]
         self._timer: Timer | None = None
         self._is_near = False
-        """Whether a pass of requests may fill what is left above a mark before the next look."""
+        """Whether one pass of requests may fill the disk below a threshold before the next look."""
 
     def start(self) -> None:
-        """Look now, and from now on."""
+        """Measure now and periodically from now on."""
         self.stop()
         waits = [self._look(*each) for each in self._marks if not each[0].fenced]
         if waits:
@@ -81,19 +81,19 @@ class FreeSpace:
             self._timer = self._clock.call_later(min(waits), self.start)
 
     def wrote(self) -> None:
-        """Look again if the writes of a pass of requests may have come below a mark."""
+        """Measure again if the writes of a pass may have crossed a threshold."""
         if self._is_near:
             self.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop measuring."""
         self._is_near = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def least(self, directory: LogDirectory) -> int:
-        """Return the mark of a directory in bytes; 0: none. OSError."""
+        """Return the threshold of a directory in bytes; 0: no threshold. OSError."""
         configured = self._config().log_dirs_free_bytes_min
         total = self._disk.total_bytes(directory.path) if configured is None else 0
         return free_bytes_min(configured, total)
@@ -104,14 +104,18 @@ class FreeSpace:
             least = self.least(directory)
             wait = mark.look(least)
         except OSError as error:
-            _logger.warning("%s: its free space is not known: %s", directory.path, error)
+            _logger.warning(
+                "%s: cannot read the free space of the file system, retrying: %s",
+                directory.path,
+                error,
+            )
             return LOOK_SECONDS_MAX
         context.full = mark.free < least // 2
         was_low, context.low = bool(context.low), ""
         if mark.is_low:
             context.low = (
                 f"log directory {directory.path} has {mark.free} bytes free, less than"
-                f" log.dirs.free.bytes.min={least}; it takes records again once there is room"
+                f" log.dirs.free.bytes.min={least}; it accepts records again once there is space"
             )
         self._report(directory, mark, least, was_low=was_low)
         self._act(directory, mark, least, was_low=was_low)
@@ -120,7 +124,7 @@ class FreeSpace:
     def _act(
         self, directory: LogDirectory, mark: FreeSpaceMark, least: int, *, was_low: bool
     ) -> None:
-        """Make room below the mark; not far above it, have the reserve of the next start there."""
+        """Free space below the threshold; near it, write the reserve file of the next start."""
         now = self._clock.monotonic()
         is_due = now - mark.acted_at >= LOOK_SECONDS_MAX or (mark.is_low and not was_low)
         if not is_due or mark.free >= 2 * least:
@@ -137,12 +141,14 @@ class FreeSpace:
         if mark.is_low and not was_low:
             _logger.error(
                 "%s: %d bytes are free, less than log.dirs.free.bytes.min=%d: producers are refused"
-                " (KAFKA_STORAGE_ERROR), reads go on; retention runs now. Free some room, or"
-                " shorten retention: headrace topic alter NAME -c retention.ms=…",
+                " (KAFKA_STORAGE_ERROR), reads go on; retention runs now. Free space, or shorten"
+                " retention: headrace topic alter NAME -c retention.ms=…",
                 directory.path, mark.free, least,
             )  # fmt: skip
         elif was_low and not mark.is_low:
-            _logger.warning("%s: %d bytes are free: producers go on", directory.path, mark.free)
+            _logger.warning(
+                "%s: %d bytes are free: producers are accepted again", directory.path, mark.free
+            )
 
 
 def _made(result: BaseException | None) -> None:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def _nothing() -> None:
-    """Do nothing: nobody waits for the end of a pass."""
+    """Do nothing: no caller waits for the end of a pass."""
 
 
 class GatheredWrites:

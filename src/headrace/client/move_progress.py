@@ -1,4 +1,4 @@
-"""How far the replicas are that running reassignments add."""
+"""Progress of the replicas that running reassignments add."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +19,7 @@ Logs = Mapping[int, Mapping[TopicPartition, ReplicaLog]]
 
 
 class Copy(NamedTuple):
-    """A replica that is being added. None: its broker or the leader did not tell."""
+    """The progress of a replica that is being added. None: its broker or the leader is silent."""
 
     broker: int
     lag: int | None

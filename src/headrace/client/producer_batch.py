@@ -1,4 +1,4 @@
-"""A producer's batches: records of one partition that travel together, cut where too large.
+"""A producer's batches: records of one partition sent together, split if too large.
 
 A topic whose `max.message.bytes` is below the producer's batch size refuses whole batches of small
 records. Such a batch is cut in two (KIP-126). The halves have the refused batch's sequence numbers:
@@ -23,7 +23,7 @@ _SHOWN_BYTES = 40
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Records of one partition that travel together."""
+    """A batch of a producer: records of one partition."""
 
     partition: TopicPartition
     records: list[Record] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Batch:
 
     @property
     def count(self) -> int:
-        """How many records it has."""
+        """The number of records."""
         return len(self.records) if self.encoded is None else self.encoded.record_count
 
     def halves(self) -> "tuple[Batch, Batch]":

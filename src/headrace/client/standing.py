@@ -27,7 +27,7 @@ _MIN_IN_SYNC = "min.insync.replicas"
 
 
 class Standing(NamedTuple):
-    """How one broker answered."""
+    """A broker's answer about its own state."""
 
     broker: int
     failure: str = ""
@@ -143,7 +143,7 @@ async def _in_sync_needed(client: "Client", known: Metadata) -> dict[str, int]:
 
 @contextmanager
 def _patience(client: "Client", seconds: float) -> "Iterator[None]":
-    """Have single requests wait for so long at most."""
+    """Bound the time that each request waits, in seconds."""
     before = client.request_timeout_seconds
     client.request_timeout_seconds = min(before, seconds)
     try:

@@ -253,7 +253,7 @@ def _twice(listener: Listener) -> str:
     """Return what to do about a second listener of one name: each has settings of its own."""
     other = f"{listener.name}2"
     return (
-        f"the name {listener.name} is there twice. Name the second one otherwise,"
+        f"two listeners have the name {listener.name}. Rename the second one, to"
         f" {listener._replace(name=other)}, and add {other}:{listener.protocol} to {PROTOCOL_MAP}"
     )
 

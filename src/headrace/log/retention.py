@@ -192,7 +192,7 @@ def _delete(log: Log, count: int, why: str) -> int:
     except OSError as error:
         raise log.context.fail(error, log.directory) from error
     _logger.info(
-        "%s: %d segments %s go; the log starts at %d",
+        "%s: deleting %d segments %s; the log starts at %d",
         log.topic_partition,
         count,
         why,

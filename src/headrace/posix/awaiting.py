@@ -43,6 +43,6 @@ async def carried_on(work: Coroutine[Any, Any, T]) -> T:
 def _left_alone(task: "asyncio.Task[Any]") -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None and not isinstance(error, HeadraceError):
-        message = "work whose caller has gone has failed"
+        message = "a task failed after its caller was cancelled"
         context = {"message": message, "exception": error, "task": task}
         task.get_loop().call_exception_handler(context)

@@ -167,10 +167,10 @@ class Answers:
         if count and not self._strange:
             self._strange = True
             _logger.warning(
-                "broker %d, which leads %s followed here, does not know this broker as"
-                " registered at present: they are fetched again with the next session of the"
-                " metadata store, nothing needs to be done. If it lasts: this broker must come by"
-                " inter.broker.listener.name, with the right ClusterAction", self._leader,
+                "broker %d, the leader of %s followed here, refuses this broker's fetches: it does"
+                " not know this broker's present registration. Fetches resume after the next"
+                " session of the metadata store. If this lasts: this broker must connect through"
+                " inter.broker.listener.name and have the permission ClusterAction", self._leader,
                 counted(count, "partition"),
             )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Has the ISRs be what they are: leaders' changes are asked of the controller, and laggards leave.
+"""The ISR changes of all partitions led here: AlterPartition requests, and lagging replicas.
 
 A leader decides (`broker.replica.in_sync_replicas`) and keeps each requested change until its
 outcome is known. This module sends the changes of all partitions to the controller together, one
@@ -179,7 +179,7 @@ class IsrKeeper:
         except HeadraceError as error:
             level = logging.WARNING if self._failures >= FAILURES_EXPECTED else logging.INFO
             _logger.log(
-                level, "the controller has not answered about the ISR of %s: %s; asked again",
+                level, "the controller has not answered AlterPartition for %s: %s; retrying",
                 counted(len(asked), "partition"), error,
             )  # fmt: skip
         finally:

@@ -1,4 +1,4 @@
-"""Which partitions of one leader are left out of fetches until their reason is over.
+"""The partitions of a leader that are left out of fetches until their reason has ended.
 
 Those that the followers' throttle names (KIP-73), as long as they lack what is committed and the
 rate is above its bound; and those whose log directory has hardly any room left. They are left out
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headrace.ports.clock import Timer
 
 FULL_SECONDS = 1.0
-"""Until partitions in a directory without room are asked for again."""
+"""Seconds until partitions in a directory without free space are fetched again."""
 
 
 class HeldBack:

@@ -150,7 +150,7 @@ class Source:
                 self._session.begin_anew()
                 if self._failures == 0 and not self._closed:
                     _logger.warning(
-                        "broker %d, leader of %s here, cannot be fetched from: %s; trying on",
+                        "cannot fetch from broker %d, the leader of %s followed here: %s; retrying",
                         self.leader, counted(len(self.members), "partition"), error,
                     )  # fmt: skip
                 self._failures += 1

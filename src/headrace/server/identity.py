@@ -126,7 +126,7 @@ async def agreed_cluster(store: Store, config: BrokerConfig, known: str) -> str:
 
 
 def _of_store(config: BrokerConfig, found: str | None) -> str:
-    """Return which cluster the metadata store has, with its place."""
+    """Return the words for the metadata store's address and cluster id."""
     place = "the metadata store"
     if config.zookeeper_connect is not None:
         place = f"zookeeper.connect={config.zookeeper_connect}"

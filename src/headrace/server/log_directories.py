@@ -18,7 +18,7 @@ from headrace.posix.awaiting import called_back
 
 
 class Owner(NamedTuple):
-    """Whose the directories are."""
+    """The broker and cluster that own the directories."""
 
     broker_id: int
     cluster_id: str

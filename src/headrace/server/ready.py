@@ -1,4 +1,4 @@
-"""Whether a broker is ready for the restart of the next one: its replicas, and its cluster."""
+"""The conditions of `/ready`: a broker is ready for the restart of the next one."""
 
 from typing import TYPE_CHECKING
 

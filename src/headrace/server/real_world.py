@@ -51,7 +51,7 @@ class RealWorld:
         return self.shares_store() or self.disk.exists(self._store_path)
 
     def shares_store(self) -> bool:
-        """Return whether it is ZooKeeper, or the store of several brokers in this process."""
+        """Tell whether the store is ZooKeeper, or shared by several brokers in this process."""
         return self._shared is not None or self._config.zookeeper_connect is not None
 
     def open_store(self, events: "SessionEvents") -> "Store":

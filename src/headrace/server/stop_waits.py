@@ -72,8 +72,8 @@ class StopWaits:
             )  # fmt: skip
         if self._failed:
             _logger.warning(
-                "parts of the broker could not be stopped as they should: %s; the next start looks"
-                " after the logs", "; ".join(self._failed),
+                "parts of the broker failed to stop: %s; the next start recovers the logs",
+                "; ".join(self._failed),
             )  # fmt: skip
 
 

@@ -42,7 +42,7 @@ class StoreSession:
 
 
 class StoreOutage:
-    """Whether, and since when, the store has not answered this broker."""
+    """The state of this broker's session with the metadata store."""
 
     def __init__(
         self,

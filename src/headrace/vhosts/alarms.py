@@ -97,12 +97,12 @@ class ResourceAlarms:
             if self._disk.is_low:
                 log.warning(
                     "a directory of log.dirs has %d bytes free, less than"
-                    " amqp.disk.free.bytes.min=%d: who publishes by AMQP is held up until there is"
-                    " more", self._disk.free, least,
+                    " amqp.disk.free.bytes.min=%d: publishers are paused (connection.blocked) until"
+                    " there is more", self._disk.free, least,
                 )  # fmt: skip
             else:
                 log.info(
-                    "the directories of log.dirs have %d bytes free: publishers go on",
+                    "the directories of log.dirs have %d bytes free: publishers resumed",
                     self._disk.free,
                 )
             self._block(self.reason)

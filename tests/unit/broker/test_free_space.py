@@ -69,8 +69,8 @@ def test_producers_are_refused_below_the_mark_and_go_on_above_it(
     error = room.refused()
     assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert error.message == (
-        "log directory /data has 999 bytes free, less than log.dirs.free.bytes.min=1000; it takes"
-        " records again once there is room"
+        "log directory /data has 999 bytes free, less than log.dirs.free.bytes.min=1000; it accepts"
+        " records again once there is space"
     )
     view = memoryview(batch_of(b"run"))
     headers = [check_produced(view)]
@@ -82,11 +82,11 @@ def test_producers_are_refused_below_the_mark_and_go_on_above_it(
     room.look(LEAST - 1)
     assert [line for line in caplog.messages if "bytes are free" in line] == [
         "/data: 999 bytes are free, less than log.dirs.free.bytes.min=1000: producers are refused"
-        " (KAFKA_STORAGE_ERROR), reads go on; retention runs now. Free some room, or shorten"
+        " (KAFKA_STORAGE_ERROR), reads go on; retention runs now. Free space, or shorten"
         " retention: headrace topic alter NAME -c retention.ms=…",
-        "/data: 1000 bytes are free: producers go on",
+        "/data: 1000 bytes are free: producers are accepted again",
         "/data: 999 bytes are free, less than log.dirs.free.bytes.min=1000: producers are refused"
-        " (KAFKA_STORAGE_ERROR), reads go on; retention runs now. Free some room, or shorten"
+        " (KAFKA_STORAGE_ERROR), reads go on; retention runs now. Free space, or shorten"
         " retention: headrace topic alter NAME -c retention.ms=…",
     ]
 

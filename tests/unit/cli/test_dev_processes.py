@@ -35,7 +35,7 @@ def test_error_says_how_to_get_a_zookeeper_in_one_line(
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     assert "docker run -p 2181:2181 zookeeper:3.9" in told
-    assert "headrace dev --brokers 3 needs none" in told
+    assert "headrace dev --brokers 3 needs no ZooKeeper" in told
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_a_disk_below_the_mark_is_named_to_producers_and_by_health(
         broker.call(lambda server: server.free_space.start())
         code, text, _ = says("cluster", "health")
         assert code == 1
-        assert "1 log directory has less room than log.dirs.free.bytes.min" in text
+        assert "1 log directory has less free space than log.dirs.free.bytes.min" in text
         assert f"broker 0 {tmp_path} (" in text
         code, found = asker(says)("cluster health")
         assert [reason["code"] for reason in found["reasons"]] == ["directories_low"]

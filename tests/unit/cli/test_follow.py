@@ -187,7 +187,7 @@ def test_a_broker_that_forgot_the_producer_gets_everything_since_the_note_from_a
         before.acks,
         before.compression,
     )
-    assert f"forgotten this producer ({code.name}); again" in capsys.readouterr().err
+    assert f"no longer knows this producer id ({code.name}); retrying" in capsys.readouterr().err
 
 
 def test_another_error_of_the_broker_ends_the_work(
@@ -289,7 +289,7 @@ def test_a_file_that_is_not_there_yet_is_waited_for_and_that_is_said_once(
     turns(shipper, lambda: None, lambda: place.write("one\n"), lambda: None)
     shipper.run()
     said = capsys.readouterr().err
-    assert said.count(f"{place.file}: is not there yet; waiting for it\n") == 1
+    assert said.count(f"{place.file}: does not exist yet; waiting for it\n") == 1
     assert place.stored() == ["one"]
 
 
@@ -314,7 +314,7 @@ def test_unsent_lines_keep_the_position_at_a_stop(
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 3, said
     begun, refused, ended = said
-    assert begun == f"{file}: shipping from byte 0 on to topic t at {address}"
+    assert begun == f"{file}: shipping to topic t from byte 0 on, at {address}"
     assert (
         refused == f"cannot connect to {address}: connection refused; trying again until it answers"
     )

@@ -53,7 +53,7 @@ def test_a_time_in_json_is_a_number_not_below_zero(said: str, read: int | None) 
     ("line", "why"),
     [
         ('{"foo":"a"}', "there is no field 'foo'; known are headers, key, "),
-        ('{"key":"k"}', 'no "value"; null stands for none'),
+        ('{"key":"k"}', 'no "value" field; write null for a null value'),
         ('{"a":1}', "there is no field 'a'; known are "),
         ('{"value":"v","partition":"1"}', "partition: must be a number, 0 or more"),
         ('{"value":"v","partition":-2}', "partition: must be a number, 0 or more"),

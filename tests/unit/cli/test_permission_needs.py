@@ -58,8 +58,10 @@ def test_a_refusal_names_what_is_missing_and_the_acl_that_allows_it(
         allow(broker, "acl", "create", *who, "--operation", "read", "--topic", "orders")
     code, _, told = says(*verb.split())
     assert code == 1
-    assert f"has no permission to {operation} {resource} {name}; an administrator gives it:" in told
-    advice = told.split("gives it: headrace ")[1].split(" [")[0].replace("NAME", "ANONYMOUS")
+    assert (
+        f"has no permission to {operation} {resource} {name}; an administrator grants it:" in told
+    )
+    advice = told.split("grants it: headrace ")[1].split(" [")[0].replace("NAME", "ANONYMOUS")
     allow(broker, *shlex.split(advice))
     assert says(*verb.split())[0] == 0
 

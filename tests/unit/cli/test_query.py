@@ -272,7 +272,7 @@ def test_values_that_are_no_json_object_are_null_and_told_once(
     assert code == 0, said
     assert [json.loads(line)["id"] for line in out.splitlines()] == [1, None, None, 2, None]
     told = (
-        "2 of 4 values looked at are no JSON object and null in these columns; the first is"
+        "2 of 4 values looked at are not JSON objects and null in these columns; the first is"
         f" {topic}-0@1"
     )
     assert sum(told in line for line in said) == 1

@@ -283,7 +283,7 @@ def test_an_older_copy_is_no_older_copy_once_its_replicas_follow(
             await cluster.start_again(2)
             await in_sync(cluster, 1, ONE, TWO)
             cluster.kill(2)
-        assert caplog.text.count("an older copy of it") == 1
+        assert caplog.text.count("an older copy of a log directory") == 1
 
     play(story, seed, log_segment_bytes="4096")
 

@@ -50,10 +50,10 @@ def test_a_copy_that_no_assignment_holds_is_deleted_and_named(
         assert (logs(cluster, 1), logs(cluster, 2)) == ({T0}, {T0})
 
     sim_cluster.play(story, 1, 2, 3)
-    named = [text for text in caplog.messages if text.startswith("t-0: its replicas are on")]
+    named = [text for text in caplog.messages if text.startswith("t-0: assigned to brokers")]
     (text,) = named
-    assert "on brokers [1, 2], not on this one any more; a copy of" in text
-    assert text.endswith("it is deleted: all of these are in sync")
+    assert "assigned to brokers [1, 2], no longer to this one; a copy of" in text
+    assert text.endswith("it is deleted, as all of them are in sync")
 
 
 def test_a_copy_is_kept_and_named_until_all_replicas_are_in_sync(
@@ -65,11 +65,11 @@ def test_a_copy_is_kept_and_named_until_all_replicas_are_in_sync(
         image = cluster.brokers[1].broker.image
         await until(lambda: len(image.topics["t"].partitions[0].isr) == 1)
         await cluster.start(3)
-        await until(lambda: "t-0: its replicas" in caplog.text, 2 * orphaned_logs.LOOK_SECONDS)
-        assert caplog.messages[-1].endswith("it is kept until all of these are in sync")
+        await until(lambda: "t-0: assigned to" in caplog.text, 2 * orphaned_logs.LOOK_SECONDS)
+        assert caplog.messages[-1].endswith("it is kept until all of them are in sync")
         for _ in range(3):
             await cluster.brokers[3].among_brokers._orphans.look()  # type: ignore[union-attr]
-        assert caplog.text.count("t-0: its replicas") == 1, "once for each reason"
+        assert caplog.text.count("t-0: assigned to") == 1, "once for each reason"
         assert logs(cluster, 3) == {T0, U0}
         await cluster.start(2)
         await until(lambda: logs(cluster, 3) == {U0}, 3 * orphaned_logs.LOOK_SECONDS)
@@ -83,7 +83,7 @@ def test_a_copy_of_another_topic_of_that_name_is_kept(caplog: pytest.LogCaptureF
         server = await cluster.start(3)
         (directory,) = server.broker.directories
         directory.logs[T0].topic_id = b"another topic id"
-        await until(lambda: "t-0: its replicas" in caplog.text, 2 * orphaned_logs.LOOK_SECONDS)
+        await until(lambda: "t-0: assigned to" in caplog.text, 2 * orphaned_logs.LOOK_SECONDS)
         assert "it has another topic id" in caplog.text
         assert logs(cluster, 3) == {T0, U0}
 

@@ -138,8 +138,8 @@ def test_commits_are_rewritten_with_their_indexes_and_what_is_no_commit_stays() 
 @pytest.mark.parametrize(
     ("topic", "remedy"),
     [
-        ("t", "or leave it out here with --topic"),
-        ("__consumer_offsets", "leave the consumer groups' offsets out here with --no-offsets"),
+        ("t", "or leave it out with --topic"),
+        ("__consumer_offsets", "leave the consumer groups' offsets out with --no-offsets"),
         ("__transaction_state", "name a new directory"),
     ],
 )

@@ -258,7 +258,7 @@ def test_a_silent_zookeeper_is_logged_again_until_it_answers(
     async def story() -> None:
         store = Silent(SessionEvents())
         store._take_state(KazooState.SUSPENDED, 7)
-        assert "session 0x7 goes on if it does within 18 s" in caplog.text
+        assert "session 0x7 is kept if it answers within 18 s" in caplog.text
         await asyncio.sleep(17)
         assert reminders() == 0
         await asyncio.sleep(2 + 3 * zookeeper_store.REMIND_SECONDS)

@@ -268,5 +268,5 @@ def test_a_broker_that_is_not_registered_now_says_so_once_and_follows_again_when
         if one.name == "headrace.replication.fetch_responses"
     ]
     assert len(said) == 2, said
-    assert "does not know this broker as registered at present" in said[0]
-    assert "nothing needs to be done" in said[0]
+    assert "does not know this broker's present registration" in said[0]
+    assert "Fetches resume after the next session" in said[0]

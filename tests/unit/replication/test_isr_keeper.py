@@ -193,7 +193,7 @@ def test_a_controller_that_restarts_is_no_warning_and_one_that_stays_away_is(
     for _ in range(FAILURES_EXPECTED + 1):
         here.answer(ConnectionLost("gone"))
         here.wait(5.0)
-    told = "the controller has not answered about the ISR of 1 partition: gone; asked again"
+    told = "the controller has not answered AlterPartition for 1 partition: gone; retrying"
     said = [record for record in caplog.records if record.getMessage() == told]
     assert [record.levelno for record in said] == [logging.INFO] * FAILURES_EXPECTED + [
         logging.WARNING

@@ -166,7 +166,7 @@ def test_a_part_that_refuses_to_stop_is_reported_and_the_stop_goes_on(
 
     SimLoop(1).play(story())
     assert not warnings(caplog, "the broker ends without")
-    (failed,) = warnings(caplog, "parts of the broker could not be stopped")
+    (failed,) = warnings(caplog, "parts of the broker failed to stop")
     assert f"one part: {error};" in failed
     assert "another" not in failed
 

@@ -229,8 +229,14 @@ def test_half_a_minute_is_left_of_a_transaction_that_is_decided_or_half_of_a_sho
 @pytest.mark.parametrize(
     ("options", "remedy"),
     [
-        ({}, "it may have been decided, .* look at the topic before you start again"),
-        ({"txnAppId": "p", "txnVersion": "5"}, "start again, and it is written once"),
+        (
+            {},
+            "its transactions may be committed .* look at the topic before you start the job again",
+        ),
+        (
+            {"txnAppId": "p", "txnVersion": "5"},
+            "start it again, and the batch is written exactly once",
+        ),
     ],
 )
 def test_error_amid_a_decision_tells_whether_a_repetition_is_safe(

@@ -201,7 +201,7 @@ class TopicSql:
 
 
 def _others_line(topic: str, inferred: Inferred, sample: list[pa.RecordBatch]) -> str:
-    """Return how many of the values looked at have no fields, and where the first of them is."""
+    """Return the note about values that are not JSON objects: how many, and the first one."""
     at, count = inferred.others[0], len(inferred.others)
     for batch in sample:
         if at < batch.num_rows:
@@ -210,8 +210,8 @@ def _others_line(topic: str, inferred: Inferred, sample: list[pa.RecordBatch]) -
     place = f"{topic}-{batch.column('partition')[at]}@{batch.column('offset')[at]}"
     return (
         f"{topic}: {count:,} of {inferred.looked_at:,} values looked at"
-        f" {'is' if count == 1 else 'are'} no JSON object and null in these columns; the first is"
-        f" {place}"
+        f" {'is not a JSON object' if count == 1 else 'are not JSON objects'} and null in these"
+        f" columns; the first is {place}"
     )
 
 

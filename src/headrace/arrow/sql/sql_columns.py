@@ -32,7 +32,7 @@ class Inferred(NamedTuple):
     looked_at: int = 0
     """Values that are not null."""
     others: tuple[int, ...] = ()
-    """Where those are in the sample that are no JSON objects."""
+    """The positions in the sample of values that are not JSON objects."""
 
 
 def infer(values: Iterable[bytes | None], taken: Sequence[str]) -> Inferred:

@@ -170,7 +170,7 @@ class InSyncReplicas:
         return self._ask_for(self.in_sync | {replica})
 
     def leave(self, replica: BrokerId, high_watermark: Offset) -> IsrChange | None:
-        """Ask for a member to leave whose log ends below what is committed.
+        """Ask the controller to remove a member whose log ends below the high watermark.
 
         It had all of that: its log got shorter outside of replication. It may join once it has it.
         """

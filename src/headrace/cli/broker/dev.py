@@ -197,7 +197,7 @@ def configs_of(
 
 
 def _refuse_own(given: Mapping[str, str]) -> None:
-    """Raise UsageError where a setting is given to all brokers that each has of its own."""
+    """Raise UsageError for a setting that cannot be the same for all brokers."""
     own = sorted(OURS & given.keys())
     if own:
         raise UsageError(f"--set {own[0]}: each of the brokers has its own, it cannot be set here")

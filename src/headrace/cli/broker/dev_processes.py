@@ -26,7 +26,8 @@ STOP_SECONDS_MAX = 30.0
 _MAIN = "org.apache.zookeeper.server.ZooKeeperServerMain"
 _ANOTHER = (
     "start one (docker run -p 2181:2181 zookeeper:3.9) and brokers with"
-    " headrace serve --set zookeeper.connect=127.0.0.1:2181; headrace dev --brokers 3 needs none"
+    " headrace serve --set zookeeper.connect=127.0.0.1:2181; headrace dev --brokers 3 needs no"
+    " ZooKeeper"
 )
 
 
@@ -38,7 +39,7 @@ class ZooKeeperFiles(NamedTuple):
 
 
 def find_zookeeper() -> ZooKeeperFiles:
-    """Return the Java and the jars of a ZooKeeper; CommandError says in one line how to get one."""
+    """Return the Java executable and the jars of a ZooKeeper; CommandError if one is missing."""
     spec = importlib.util.find_spec("pyspark")  # found, not imported: that takes a while
     jars = None if spec is None or spec.origin is None else Path(spec.origin).parent / "jars"
     if jars is None or not any(jars.glob("zookeeper-[0-9]*.jar")):
@@ -134,7 +135,7 @@ def _started(words: Sequence[str], out: int | None) -> "subprocess.Popen[bytes]"
 
 
 def _await(port: int, process: "subprocess.Popen[bytes]", what: str) -> None:
-    """Return once `port` is listened on; CommandError where the process ends before that."""
+    """Wait until the process listens on `port`; CommandError if it ends before."""
     deadline = time.monotonic() + START_SECONDS_MAX
     while time.monotonic() < deadline and process.poll() is None:
         try:

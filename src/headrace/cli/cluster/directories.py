@@ -13,7 +13,7 @@ from headrace.model.errors import ApiError
 
 KEY = "log.dirs.free.bytes.min"
 NAMED_MAX = 5
-"""How many directories one reason names; `headrace disk` has them all."""
+"""The most directories that a message names; `headrace disk` lists all."""
 
 
 class Directory(NamedTuple):
@@ -53,9 +53,9 @@ def low_message(client: Client, found: Sequence[Directory]) -> str:
     more = f" and {len(named) - NAMED_MAX} more" if len(named) > NAMED_MAX else ""
     what = "1 log directory has" if len(named) == 1 else f"{len(named)} log directories have"
     return (
-        f"{what} less room than {KEY}, and producers are refused there:"
-        f" {', '.join(named[:NAMED_MAX])}{more}; free some, or shorten retention: headrace topic"
-        " alter NAME -c retention.ms=…"
+        f"{what} less free space than {KEY}, and refuse{'s' if len(named) == 1 else ''} producers:"
+        f" {', '.join(named[:NAMED_MAX])}{more}; free some space, or shorten retention: headrace"
+        " topic alter NAME -c retention.ms=…"
     )
 
 
@@ -75,5 +75,5 @@ def failed_message(found: Sequence[Directory]) -> str:
     what = "1 log directory has" if len(failed) == 1 else f"{len(failed)} log directories have"
     return (
         f"{what} failed, and the replicas in it are offline: {named}{more}; the broker's log says"
-        " why; restart the broker once it is mended"
+        " why; repair the disk, then restart the broker"
     )

@@ -151,7 +151,7 @@ def _of_brokers(found: Health) -> Sequence[Reason]:
 
 
 def _of_answers(seen: Seen) -> Iterator[Reason]:
-    """Return what the brokers' answers say against them, or their silence."""
+    """Yield the reasons found in the brokers' answers, or in their silence."""
     if without := seen.without_store:
         more = ", ".join(str(standing.broker) for standing in without[1:])
         others = f", nor {'broker' if len(without) == 2 else 'brokers'} {more}" if more else ""
@@ -165,7 +165,7 @@ def _of_answers(seen: Seen) -> Iterator[Reason]:
 
 
 def _of_refusals(rows: Sequence[PartitionRow]) -> Iterator[Reason]:
-    """Return the partitions that refuse acks=all, by how many replicas they have and need."""
+    """Yield the partitions that refuse acks=all, by their in-sync and needed replicas."""
 
     def numbers(row: PartitionRow) -> tuple[int, int]:
         return len(row.metadata.isr), row.in_sync_needed

@@ -209,7 +209,7 @@ def _tell(
     *,
     elections: bool = False,
 ) -> int:
-    """Print what came of each partition; the exit code. An election not needed has not failed."""
+    """Print each partition's result; return the exit code. An unneeded election is no error."""
     failed = {
         partition: error
         for partition, error in outcome.items()

@@ -11,7 +11,7 @@ from headrace.client.standing import Seen
 from headrace.model.nouns import TopicPartition
 
 Ends = Mapping[int, Mapping[TopicPartition, int]]
-"""Where the logs on each broker end (LEO)."""
+"""The log end offsets (LEO), by broker."""
 Logs = Mapping[int, Mapping[TopicPartition, ReplicaLog]]
 """What lies on each broker that told it."""
 
@@ -26,7 +26,7 @@ class PartitionRow(NamedTuple):
     lags: Mapping[int, int | None]
     """By replica; None: its broker did not say."""
     move: Reassigning | None = None
-    """The reassignment that runs; None: none does."""
+    """The running reassignment, or None."""
     in_sync_needed: int = 0
     """`min.insync.replicas` where a replica is out of sync; 0: all are in sync, or not known."""
 
@@ -129,7 +129,7 @@ def _row(
 def _lag(
     key: TopicPartition, partition: PartitionMetadata, broker: int, logs: Logs, ends: Ends
 ) -> int | None:
-    """Return how far a replica ends before its leader's log does; None: not known."""
+    """Return a replica's lag in offsets behind its leader's log end, or None if unknown."""
     led, own = ends.get(partition.leader, {}).get(key), ends.get(broker, {}).get(key)
     if led is not None and own is not None:
         return max(led - own, 0)

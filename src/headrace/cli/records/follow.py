@@ -35,9 +35,9 @@ from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 
 POLL_SECONDS = 0.2
 SAVE_BYTES = 4 << 20
-"""The position is stored at the latest after so many bytes."""
+"""The most bytes shipped between two writes of the position."""
 STOP_SECONDS = 5.0
-"""How long after a signal acknowledgements are awaited."""
+"""How long acknowledgements are awaited after a signal."""
 _STATE_VERSION = 1
 _START_AGAIN = frozenset(
     {
@@ -47,7 +47,7 @@ _START_AGAIN = frozenset(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     }
 )
-"""The broker has forgotten this producer: a new one takes over at the stored position."""
+"""Errors of a producer id that the broker no longer knows: a new one takes over."""
 
 
 class _Overdue(BaseException):
@@ -158,8 +158,8 @@ class Shipper:
         mark = self._tail.mark()
         brokers = ",".join(map(str, self._client.bootstrap))
         note(
-            f"{self._file}: shipping from byte {mark.position if mark else 0} on to topic"
-            f" {self._topic} at {brokers}"
+            f"{self._file}: shipping to topic {self._topic} from byte"
+            f" {mark.position if mark else 0} on, at {brokers}"
         )
 
     def _ship(self) -> None:
@@ -169,7 +169,10 @@ class Shipper:
             except ApiError as error:
                 if error.code not in _START_AGAIN:
                     raise
-                note(f"the broker has forgotten this producer ({error.code.name}); again")
+                note(
+                    f"the broker no longer knows this producer id ({error.code.name}); retrying"
+                    " with a new one"
+                )
                 self._start_again()
             except ClientError:
                 if not self.stopping:
@@ -179,7 +182,7 @@ class Shipper:
         if not self._tail.open():
             if not self._waiting:
                 self._waiting = True
-                note(f"{self._file}: is not there yet; waiting for it")
+                note(f"{self._file}: does not exist yet; waiting for it")
             time.sleep(POLL_SECONDS)
             return
         if self._saved is None:

@@ -59,7 +59,7 @@ class LineParser:
                 raise TypeError("not an object")
             _check_names(fields, _RECORD_FIELDS, advice=_SEND_IT_WHOLE)
             if "value" not in fields and "value_base64" not in fields:
-                raise ValueError(f'no "value"; null stands for none{_SEND_IT_WHOLE}')
+                raise ValueError(f'no "value" field; write null for a null value{_SEND_IT_WHOLE}')
             given = fields.get("headers")
             if not isinstance(given, list | None):
                 raise TypeError("headers: must be a list of objects with key and value")

@@ -124,7 +124,7 @@ def _advice(error: ApiError) -> str | None:
     if error.message and error.message.startswith(STORE_UNANSWERED):
         return "check that ZooKeeper runs and that the broker reaches it"
     if error.message and BEING_DELETED in error.message:
-        return "it is gone once every broker that holds it is back: headrace cluster health"
+        return "the deletion ends once every broker with a replica is back: headrace cluster health"
     return _ADVICE.get(error.code)
 
 

@@ -46,6 +46,6 @@ def _sentence(client: Client, need: Need) -> str:
     who = f"user {user}" if user else "this client"
     return (
         f"{who} has no permission to {need.operation} {need.resource} {need.name}; an administrator"
-        f" gives it: headrace acl create --allow-principal {principal} --operation"
+        f" grants it: headrace acl create --allow-principal {principal} --operation"
         f" {need.operation} --{need.resource} {quote(need.name)}"
     )

@@ -9,7 +9,7 @@ from headrace.record.key_partition import partition_of
 
 
 class StickyPartitioner:
-    """Sends keyless records to one partition until told that its batch is full."""
+    """The partitioner of a producer: keyless records share a partition until its batch is full."""
 
     def __init__(self, chance: random.Random | None = None) -> None:
         self._chance = chance or random.Random()  # noqa: S311 - spreads load, guards nothing

@@ -91,7 +91,7 @@ def _with_doubts(
 def _with_most(
     facts: ClusterFacts, topic: StoredTopic, index: int, left: Sequence[BrokerId]
 ) -> BrokerId | None:
-    """Return who of `left` has most of the log, where all of the ISR are here and in doubt.
+    """Return the replica of `left` with the greatest end, if all of the ISR are in doubt.
 
     None where the log of one was changed by hand and there are replicas outside of the ISR: these
     may have more.

@@ -105,7 +105,7 @@ class ClusterFacts:
         return broker not in self.leaving and self.serves(broker, partition)
 
     def damage_of(self, partition: TopicPartition) -> Callable[[BrokerId], bool]:
-        """Return what sorts replicas that are damaged behind all others."""
+        """Return the sort key that puts damaged replicas last."""
         return lambda broker: (broker, partition) in self.damaged
 
     def unclean(self, topic: StoredTopic) -> bool:

@@ -181,7 +181,8 @@ class Applier:
         asked = what.recovering and what.isr == (self._broker.broker_id,)
         if asked:
             _logger.warning(
-                "%s: its log is gone, and is begun empty: an unclean election was asked for",
+                "%s: its log is lost on all replicas; it starts with an empty log, as an unclean"
+                " election was requested",
                 what.topic_partition,
             )  # fmt: skip
         return asked

@@ -52,7 +52,7 @@ class OwnDoubts:
     """The doubts about this broker's replicas. On the deciding thread."""
 
     def __init__(self, broker: Broker, store: Store) -> None:
-        """Nothing is known yet. `store`: the cluster's."""
+        """Begin without doubts; `judge` and `find` note them. `store`: the cluster's."""
         self.doubts: dict[TopicPartition, Doubt] = {}
         """Those that no controller has taken into account."""
         self._broker = broker
@@ -119,15 +119,15 @@ class OwnDoubts:
     def _say(self, found: Mapping[str, Note]) -> None:
         for path in sorted(self._older):
             _logger.error(
-                "%s: not the directory that broker %d had last, but an older copy of it, or its"
-                " checkpoints are gone: its replicas lead nothing that another in-sync replica can"
-                " lead, and are fetched from their leaders", path, self._broker.broker_id,
+                "%s: this is an older copy of a log directory of broker %d, or its checkpoints are"
+                " gone. Its replicas leave the ISR where another in-sync replica exists, and are"
+                " fetched from their leaders", path, self._broker.broker_id,
             )  # fmt: skip
         if found and self._gone - {UNKNOWN} and self._failed() is None:
             _logger.error(
-                "log.dirs=%s: of the log directories that this broker had, missing: directory.id=%s"
-                " (as the file %s in it says). Name it in log.dirs again. If it is lost: replicas"
-                " that lay there lead nothing; where other brokers have them they are fetched",
+                "log.dirs=%s: a log directory that this broker had is missing: directory.id=%s"
+                " (in its file %s). Add it to log.dirs again. If it is lost: its replicas are not"
+                " elected, and are fetched from their leaders",
                 ",".join(sorted(self._ids)), ", ".join(sorted(self._gone)), file_names.DIRECTORIES,
             )  # fmt: skip
 
@@ -156,8 +156,8 @@ class OwnDoubts:
             named = [f"{key} ({doubt.cause})" for key, doubt in by_name]
             more = f" and {len(named) - NAMED_MAX} more" if len(named) > NAMED_MAX else ""
             _logger.warning(
-                "%s may lack committed records, %d of them without a log here: they lead nothing"
-                " that another in-sync replica can lead, and are fetched again: %s%s",
+                "%s may lack committed records, %d of them without a log here: they leave the ISR"
+                " where another in-sync replica exists, and are fetched from their leaders: %s%s",
                 counted(len(self.doubts), "replica"),
                 sum(doubt.is_lost for doubt in self.doubts.values()),
                 ", ".join(named[:NAMED_MAX]), more,
@@ -194,7 +194,7 @@ class OwnDoubts:
         return found if path in self._unclean else None
 
     def start(self) -> None:
-        """Have older copies of the directories recognised from now on: the broker is registered."""
+        """Begin to renew the stamps. Call it once the broker is registered."""
         self._stamps.start()
 
     def _working(self) -> list[LogDirectory]:
@@ -222,7 +222,7 @@ class OwnDoubts:
         )
 
     async def settle(self) -> None:
-        """Have the next start doubt nothing of what this one found, where that is settled.
+        """Clear the notes for the next start once no replica is in doubt.
 
         Where a replica is lost though all directories are there, the next start must know: by then
         the directory or checkpoint that showed it may be gone.
@@ -280,7 +280,7 @@ class OwnDoubts:
             await self.settle()
 
     def _reconfigured(self, config: BrokerConfig) -> None:
-        """Note at once that acks wait for flushes no more."""
+        """Store at once that acks no longer wait for flushes."""
         if not config.log_flush_on_ack and not self._unflushed:
             self._noting.ask()
 
@@ -288,7 +288,7 @@ class OwnDoubts:
         try:
             await self._write()
         except OSError as error:
-            _logger.error("log.dirs: that acks do not wait for flushes cannot be noted: %s", error)
+            _logger.error("log.dirs: cannot store that log.flush.on.ack is false: %s", error)
 
     # --- files ---------------------------------------------------------------------------------
 
@@ -313,7 +313,7 @@ class OwnDoubts:
             await called_back(partial(directory.disk.run, work))
 
     async def _write_stamped(self) -> list[str]:
-        """Have the directories say their stamps; the ids of those that do."""
+        """Write the stamps into the directories; return the ids of those written."""
         written = []
         for directory in self._working():
             if directory.path in self._older:
@@ -328,7 +328,7 @@ class OwnDoubts:
 
 
 def _holds_logs(directory: LogDirectory) -> bool:
-    """Tell whether a partition's directory lies there. Blocking. OSError."""
+    """Tell whether the log directory has a partition's directory. Blocking. OSError."""
     return any(map(file_names.parse_directory, directory.disk.list(directory.path)))
 
 

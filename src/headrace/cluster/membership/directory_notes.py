@@ -40,7 +40,7 @@ class Note(NamedTuple):
 
 
 def read(directory: LogDirectory) -> Note | None:
-    """Return what the file says; None where there is none. Blocking. ConfigError."""
+    """Return the file's content, or None if it is missing. Blocking. ConfigError."""
     content = read_file(directory.disk, path_in(directory))
     if content is None:
         return None
@@ -62,7 +62,7 @@ def read(directory: LogDirectory) -> Note | None:
 
 
 def write(directory: LogDirectory, note: Note) -> None:
-    """Write the file where it says something else: a full disk has no room. Blocking. OSError."""
+    """Write the file if its content differs: a full disk has no space. Blocking. OSError."""
     if read_file(directory.disk, path_in(directory)) != note.encode():
         directory.disk.replace(path_in(directory), note.encode())
 

@@ -79,8 +79,8 @@ class GivenUpReplicas:
                 await called_back(partial(directory.disk.run, work))
             except OSError as error:
                 _logger.warning(
-                    "%s: replicas that lack records cannot be noted: %s. They stay out of service"
-                    " until a start can", directory.path, error,
+                    "%s: cannot store which replicas lack records: %s. They stay offline until a"
+                    " restart succeeds in that", directory.path, error,
                 )  # fmt: skip
                 continue
             self._written[directory.path] = dict(ends)
@@ -113,11 +113,11 @@ class GivenUpReplicas:
             self._broker.stop_partition(*key, delete=False)
             if directory.disk.free_bytes(directory.path) < size:
                 directory.logs.pop(key).close(clean=False)
-                why = f"{directory.path}/{key}: lacks records, and there is no room to fetch it"
+                why = f"{directory.path}/{key}: lacks records, and there is no space to fetch it"
                 directory.quarantined[key] = CorruptLogError(why)
                 _logger.error(
-                    "%s: lacks records that its leader has, and there is no room to fetch it again"
-                    " next to what is left: stop the broker, delete %s/%s and start it",
+                    "%s: lacks records that its leader has, and there is no space to fetch it again"
+                    " next to the remaining log: stop the broker, delete %s/%s and start it",
                     key, directory.path, key,
                 )  # fmt: skip
                 return False
@@ -150,7 +150,7 @@ def _checkpointed(directory: LogDirectory, done: Done[None]) -> None:
 
 
 def _settled(order: Order) -> TopicPartition | None:
-    """Return the partition whose log is what it is from now on; None: it waits for a leader."""
+    """Return the partition that an order stops, or has lead or follow; None: it has no leader."""
     if isinstance(order, Stop):
         return order.topic_partition
     return None if order.replication.leader == NO_LEADER else order.replication.topic_partition

@@ -48,7 +48,7 @@ class OrphanedLogs:
                 await self.look()
             except HeadraceError as error:
                 _logger.info(
-                    "logs without an assignment could not be looked for: %s; tried again", error
+                    "cannot look for logs of partitions assigned elsewhere: %s; retrying", error
                 )
 
     def _soon(self, done: "Done[BaseException | None]") -> None:
@@ -70,7 +70,7 @@ class OrphanedLogs:
             if why:
                 self._name(topic, key, log, f"it is kept {why}")
             else:
-                self._name(topic, key, log, "it is deleted: all of these are in sync")
+                self._name(topic, key, log, "it is deleted, as all of them are in sync")
                 state = topic.states[key.partition]
                 going.append(Stop(key, log.topic_id, state.leader_epoch, delete=True))
         if going:
@@ -96,8 +96,8 @@ class OrphanedLogs:
             return
         self._named[key] = what
         _logger.warning(
-            "%s: its replicas are on brokers %s, not on this one any more; a copy of %d bytes lies"
-            " in %s: %s", key, list(topic.node.partitions[key.partition]),
+            "%s: assigned to brokers %s, no longer to this one; a copy of %d bytes is in %s: %s",
+            key, list(topic.node.partitions[key.partition]),
             sum(segment.size for segment in log.segments), log.directory, what,
         )  # fmt: skip
 
@@ -106,9 +106,9 @@ def _kept_because(topic: StoredTopic, key: TopicPartition, log: "Log") -> str:
     """Return why a copy must not be deleted yet; empty: it may be."""
     state = topic.states.get(key.partition, NEVER_LED)
     if log.topic_id != topic.node.topic_id:
-        return "because it has another topic id: if its records are not needed, delete it"
+        return "because it has another topic id; delete it if its records are not needed"
     if not set(topic.node.partitions[key.partition]) <= set(state.isr):
-        return "until all of these are in sync"
+        return "until all of them are in sync"
     if state.leader not in state.isr:
-        return "until one of these leads"
+        return "until one of them leads"
     return ""

@@ -27,29 +27,31 @@ class _Number(NamedTuple):
 
 
 _NUMBERS = (
-    _Number("messages_ready", "Messages that wait for a consumer", lambda queue: queue.ready),
+    _Number("messages_ready", "Messages ready for delivery", lambda queue: queue.ready),
     _Number(
         "messages_unacked",
-        "Messages that consumers hold unacknowledged",
+        "Messages delivered and not acknowledged",
         lambda queue: queue.unacked,
     ),
-    _Number("ready_bytes", "Bytes of the bodies that wait", lambda queue: queue.ready_bytes),
+    _Number(
+        "ready_bytes", "Bytes of the bodies of ready messages", lambda queue: queue.ready_bytes
+    ),
     _Number("consumers", "Consumers", lambda queue: len(queue.consumers)),
     _Number(
         "messages_published_total",
-        "Messages accepted since the start, of Kafka's producers and dead letters too",
+        "Messages accepted since the start, from Kafka producers and dead letters included",
         lambda queue: queue.traffic.published,
         counter=True,
     ),
     _Number(
         "messages_delivered_total",
-        "Messages given to consumers and getters, each time",
+        "Deliveries to consumers and by basic.get",
         lambda queue: queue.traffic.delivered,
         counter=True,
     ),
     _Number(
         "messages_redelivered_total",
-        "Messages given that may have been given before",
+        "Deliveries with the redelivered flag",
         lambda queue: queue.traffic.redelivered,
         counter=True,
     ),
@@ -61,8 +63,7 @@ _NUMBERS = (
     ),
     _Number(
         "messages_discarded_total",
-        "Messages expired, rejected, over a length or a delivery limit; dead letters where the"
-        " queue asks for them",
+        "Messages expired, rejected, or over a length or delivery limit; dead-lettered ones too",
         lambda queue: queue.traffic.discarded,
         counter=True,
     ),
@@ -118,35 +119,35 @@ def register(
 
     for number in _NUMBERS:
         of_queue(number)
-    metrics.gauge("headrace_queues", "Queues of AMQP", lambda: survey.count)
+    metrics.gauge("headrace_queues", "AMQP queues", lambda: survey.count)
     metrics.gauge(
         "headrace_queues_unlisted",
-        "Queues without numbers of their own: beyond metrics.queues.max, or exclusive",
+        "Queues without metrics of their own: beyond metrics.queues.max, or exclusive",
         lambda: survey.count - survey.listed,
     )
     metrics.gauge(
         "headrace_queues_messages_ready",
-        "Messages that wait for a consumer, of all queues",
+        "Messages ready for delivery, in all queues",
         lambda: survey.ready,
     )
     metrics.gauge(
         "headrace_queues_messages_unacked",
-        "Messages that consumers hold unacknowledged, of all queues",
+        "Messages delivered and not acknowledged, in all queues",
         lambda: survey.unacked,
     )
     metrics.gauge("headrace_queues_consumers", "Consumers of all queues", lambda: survey.consumers)
     metrics.gauge(
         "headrace_amqp_channels",
-        "Channels that clients of AMQP have open",
+        "Open AMQP channels",
         lambda: sum(client.channel_count for client in queues.clients),
     )
     metrics.gauge(
         "headrace_amqp_memory_bytes",
-        "Memory that messages of queues take; publishers are stopped at amqp.memory.bytes.max",
+        "Bytes of memory of queued messages; publishers are blocked at amqp.memory.bytes.max",
         lambda: queues.memory.bytes,
     )
     metrics.gauge(
         "headrace_amqp_publishers_blocked",
-        "1 while clients of AMQP that publish are stopped: memory or disk is low",
+        "1 while AMQP publishers are blocked because memory or disk space is low",
         lambda: float(is_blocked()),
     )

@@ -51,7 +51,7 @@ def register(broker: "Broker", coordinators: "Coordinators") -> None:
     )
     metrics.gauge(
         "headrace_log_directories_low",
-        "Log directories that refuse producers: less is free than log.dirs.free.bytes.min",
+        "Log directories that refuse producers: fewer bytes are free than log.dirs.free.bytes.min",
         lambda: sum(bool(directory.context.low) for directory in broker.directories),
     )
     metrics.gauge(

@@ -42,7 +42,7 @@ def register(broker: "Broker") -> None:
     metrics.survey("replicas", survey.slices)
     metrics.gauge(
         "headrace_partitions_under_replicated",
-        "Partitions led here of which some replica is not in sync; not those that a move adds",
+        "Partitions led here with a replica not in sync; those added by a reassignment not counted",
         lambda: survey.under_replicated,
     )
     metrics.gauge(

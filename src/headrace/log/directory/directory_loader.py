@@ -178,7 +178,7 @@ class DirectoryLoader:
         return self._parts.quarantined.get(partition)
 
     def flushed_before(self, partition: TopicPartition, topic_id: bytes) -> Offset:
-        """Return up to where a log was flushed that has no directory; 0: nothing is known of it."""
+        """Return the flushed offset of a log without a directory; 0: unknown."""
         if partition in self._parts.logs or partition in self._parts.quarantined:
             return Offset(0)
         # Checkpoints are written now and then, the read bounds with each flush.
@@ -188,7 +188,7 @@ class DirectoryLoader:
         )
 
     def forget_missing(self, partition: TopicPartition, topic_id: bytes) -> None:
-        """Let a log that has no directory be made again: that it is gone is known elsewhere."""
+        """Forget a log without a directory: its loss is noted elsewhere, and it may be created."""
         self._parts.missing.pop(partition, None)
         self._parts.checkpoints.forget(partition)
         self._parts.bounds.forget(topic_id, partition.partition)

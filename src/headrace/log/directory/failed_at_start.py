@@ -41,7 +41,7 @@ def give_up(directory: LogDirectory, error: OSError) -> None:
     directory.context.fail(error, path)
     _logger.error(
         "%s: %s: the broker starts without this log directory, and its partitions are offline;"
-        " mend the disk, then restart the broker", path, error.strerror or error,
+        " repair the disk, then restart the broker", path, error.strerror or error,
     )  # fmt: skip
     with suppress(OSError):
         names = directory.disk.list(path) if directory.disk.is_directory(path) else []
@@ -52,8 +52,8 @@ def give_up(directory: LogDirectory, error: OSError) -> None:
 
 
 def hold(directory: LogDirectory, place: TopicPartition) -> None:
-    """Count a partition as one of the failed directory's."""
+    """Add a partition to the failed directory, offline."""
     directory.quarantined[place] = CorruptLogError(
-        f"{directory.path}/{place}: its log directory has failed; mend the disk, then restart the"
-        " broker"
+        f"{directory.path}/{place}: its log directory has failed; repair the disk, then restart"
+        " the broker"
     )

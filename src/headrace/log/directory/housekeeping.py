@@ -45,7 +45,7 @@ class Housekeeping:
         self._every("expiry", self._directory.periods.producer_expiry_check_ms, self._expire_soon)
 
     def reconfigure(self, periods: Periods) -> None:
-        """Follow other periods from the next duty on; how often duties are done stays."""
+        """Use other periods from the next duty on."""
         self._directory.periods = periods
 
     def stop(self) -> None:

@@ -334,7 +334,7 @@ class LogDirectory:
         return bool(files or running)
 
     def reconfigure(self, periods: Periods) -> None:
-        """Follow other periods from the next duty on; how often duties are done stays."""
+        """Use other periods from the next duty on."""
         self._housekeeping.reconfigure(periods)
 
     def apply_retention(self) -> None:

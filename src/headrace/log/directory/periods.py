@@ -29,7 +29,7 @@ class Periods(NamedTuple):
 
     @staticmethod
     def of(config: "BrokerConfig") -> "Periods":
-        """Return those of a broker's configuration."""
+        """Return the periods of a broker's configuration."""
         return Periods(
             min(
                 config.replica_high_watermark_checkpoint_interval_ms,

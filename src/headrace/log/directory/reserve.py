@@ -1,4 +1,4 @@
-"""`headrace-reserve`: room for the start of a broker whose disk has filled up.
+"""`headrace-reserve`: space for the start of a broker whose disk is full.
 
 A start writes checkpoints before retention can free anything. The file is written while free space
 is short but not gone, and removed by a start that finds less free than it takes.
@@ -15,7 +15,7 @@ RESERVE_BYTES = 1 << 20
 
 
 def make(disk: Disk, path: str) -> None:
-    """Write the file where it is missing; without room nothing stays of it. Blocking."""
+    """Write the file if it is missing; without space it is removed again. Blocking."""
     where = f"{path}/{file_names.RESERVE}"
     if disk.exists(where):
         return
@@ -31,15 +31,15 @@ def make(disk: Disk, path: str) -> None:
 
 
 def release(disk: Disk, path: str) -> None:
-    """Remove the file at a start that has less room than it takes. Blocking. OSError."""
+    """Remove the file at a start with less free space than its size. Blocking. OSError."""
     where = f"{path}/{file_names.RESERVE}"
     if not disk.exists(where):
         return
     free = disk.free_bytes(path)
     if free < RESERVE_BYTES:
         _logger.warning(
-            "%s: %d bytes are free: %s is removed for the start to have room; retention runs once"
-            " the logs are loaded. Free some more, or shorten retention", path, free,
+            "%s: only %d bytes are free: removing %s to have space for the start; retention runs"
+            " once the logs are loaded. Free more space, or shorten retention", path, free,
             file_names.RESERVE,
         )  # fmt: skip
         disk.remove(where)

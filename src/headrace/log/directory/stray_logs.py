@@ -57,7 +57,7 @@ def log_strays(strays: list[StrayLog]) -> None:
         log_stray(stray)
     if len(strays) > _LOGGED_MAX:
         _logger.warning(
-            "%d more -stray directories beside it: headrace disk lists them",
+            "%d more -stray directories: headrace disk lists them",
             len(strays) - _LOGGED_MAX,
         )
 

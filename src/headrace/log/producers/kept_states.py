@@ -52,7 +52,7 @@ class Producer:
 
     @property
     def last_written(self) -> int:
-        """The offset of what was written last for it; -1: not known."""
+        """The offset of the producer's last batch or marker; -1: unknown."""
         last = self.batches[-1].last_offset if self.batches else NONE
         return max(last, self.marker_offset)
 

@@ -50,9 +50,9 @@ def check_room(disk: Disk, target: str, places: Places) -> None:
     empty = empty_partitions(disk, target)
     for place in places:
         if place in present and place not in empty:
-            remedy = "delete that topic there first, or leave it out here with --topic"
+            remedy = "delete that topic there first, or leave it out with --topic"
             if place.topic == OFFSETS_TOPIC:
-                remedy = "leave the consumer groups' offsets out here with --no-offsets"
+                remedy = "leave the consumer groups' offsets out with --no-offsets"
             elif place.topic == TRANSACTIONS_TOPIC:
                 remedy = "transactions of two brokers are not merged: name a new directory"
             raise TransferError(f"{present[place]}: holds records already; {remedy}")

@@ -174,7 +174,7 @@ class ZooKeeperStore(Store):
         if self._connected:
             self._connected = False
             _logger.warning(
-                "ZooKeeper does not answer: session %#x goes on if it does within %g s",
+                "ZooKeeper does not answer: session %#x is kept if it answers within %g s",
                 self._session,
                 self._pulse.session_seconds,
             )
@@ -201,10 +201,10 @@ class ZooKeeperStore(Store):
         if self._closed or self._connected:
             return
         _logger.error(
-            "ZooKeeper (zookeeper.connect=%s) has not answered for %.0f s: session %#x is over, or"
-            " is when ZooKeeper is back; another broker may lead the partitions of this one. Check"
-            " that ZooKeeper runs and that this broker reaches it; the connection is tried again"
-            " all the time",
+            "ZooKeeper (zookeeper.connect=%s) has not answered for %.0f s: session %#x has expired"
+            " or will expire when ZooKeeper is back, and another broker may lead this broker's"
+            " partitions. Check that ZooKeeper runs and that this broker reaches it; the broker"
+            " keeps trying to connect",
             self._settings.connect, boot_seconds() - self._pulse.heard, self._session,
         )  # fmt: skip
         self._remind_in(REMIND_SECONDS)

@@ -49,7 +49,7 @@ class Host(Protocol):
 
 
 class _Refused(NamedTuple):
-    """A letter that is to be published again."""
+    """A dead letter to be published again."""
 
     letter: DeadLetter
     takers: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class _Refused(NamedTuple):
 
 
 class _Waiting:
-    """The refused letters of one queue."""
+    """The refused dead letters of a queue."""
 
     def __init__(self, retry: "Deadline") -> None:
         self.letters: deque[_Refused] = deque()
@@ -65,7 +65,7 @@ class _Waiting:
 
 
 class DeadLetterPublishing:
-    """Publishes the dead letters of a vhost's queues."""
+    """The publisher of the dead letters of a vhost's queues."""
 
     def __init__(self, host: Host, deadlines: "Deadlines") -> None:
         self._host = host
@@ -74,7 +74,7 @@ class DeadLetterPublishing:
         self._waiting: dict[HostedQueue, _Waiting] = {}
 
     def publish(self, queue: "HostedQueue") -> int:
-        """Publish what died in a queue; returns how many letters there were."""
+        """Publish a queue's dead letters; return their number."""
         letters = queue.take_dead_letters()
         for letter in letters:
             waiting = self._waiting.get(queue)
@@ -86,7 +86,7 @@ class DeadLetterPublishing:
         return len(letters)
 
     def forget(self, queue: "HostedQueue") -> None:
-        """Publish nothing more of a queue that is deleted."""
+        """Forget the dead letters of a deleted queue."""
         waiting = self._waiting.pop(queue, None)
         if waiting is not None:
             waiting.retry.end()

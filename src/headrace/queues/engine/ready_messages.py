@@ -81,7 +81,7 @@ class ReadyMessages:
         return level
 
     def _take(self, count: int, size: int, now: float = 0.0) -> Taken | None:
-        """Take the next messages, of one level, up to one of age; None: there are none at hand."""
+        """Take the next messages of one level, up to an expired one, or None if none is loaded."""
         for level in self._levels.values():
             if level.fresh or level.returned:
                 taken = level.take(count, size, now if self._expiring else 0.0)
@@ -131,7 +131,7 @@ class ReadyMessages:
             level.claimed = 0
 
     def purge(self) -> int:
-        """Settle all that is ready; returns how many messages that were."""
+        """Purge the ready messages; return their number."""
         count = self.ready
         for level in self._levels.values():
             level.clear()
@@ -146,7 +146,7 @@ class ReadyMessages:
         return taken
 
     def dead_letters_stored(self, letters: Iterable[DeadLetter]) -> None:
-        """Settle dead letters that others hold now, or that nobody wants."""
+        """Settle dead letters that were published or that have no route."""
         if self.deleted:
             return
         for letter in letters:

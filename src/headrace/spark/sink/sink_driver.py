@@ -114,10 +114,10 @@ class SinkDriver:
     def _remedy(self) -> str:
         """The advice for an error that leaves open whether the batch was decided."""
         if self._options.checkpoint is not None or self._options.version is not None:
-            return "start again, and it is written once"
+            return "start it again, and the batch is written exactly once"
         return (
-            "it may have been decided, and is then written when the brokers answer: look at the"
-            " topic before you start again; with txnAppId and txnVersion a job is written once"
+            "its transactions may be committed once the brokers answer: look at the topic before"
+            " you start the job again; with txnAppId and txnVersion it is written exactly once"
         )
 
     def _job(self, token: RunToken) -> int:
@@ -224,7 +224,11 @@ class SinkDriver:
             try:
                 run(transactions.end(self._client, writer, commit=False))
             except (ClientError, ApiError) as error:
-                _log.warning("%s is left to its timeout: %s", writer.transactional_id, error)
+                _log.warning(
+                    "cannot abort the transaction of %s, it will time out: %s",
+                    writer.transactional_id,
+                    error,
+                )
 
     def _sweep(self, driver: Writer) -> None:
         """Abort what attempts left open that nobody counts: all that is decided is ended."""
@@ -235,6 +239,12 @@ class SinkDriver:
             try:
                 run(transactions.take_id(self._client, transactional_id, _DECISION_TIMEOUT_MS))
             except ApiError as error:  # the others are aborted, and this one by the next run
-                _log.warning("%s is left to its timeout: %s", transactional_id, error)
+                _log.warning(
+                    "cannot abort the transaction of %s, it will time out: %s",
+                    transactional_id,
+                    error,
+                )
             else:
-                _log.info("%s was open and belongs to no batch: aborted", transactional_id)
+                _log.info(
+                    "aborted the open transaction of %s: it belongs to no batch", transactional_id
+                )

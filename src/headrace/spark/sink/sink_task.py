@@ -1,4 +1,4 @@
-"""What a task of a write does: rows to record batches, in a transaction that it leaves open.
+"""A task of a write: rows become record batches in a transaction that it leaves open.
 
 A worker process has transactional ids of its own, which nobody else ever takes: what it left open
 can only be ended by the driver, by the clock, or by the next run.

@@ -300,7 +300,7 @@ def _data_file(table: IcebergTable, path: str) -> DataFile:
 
 
 def _unbounded(footer: pq.FileMetaData) -> Iterator[tuple[str, str]]:
-    """Yield the columns that get no bounds, by their paths, and what pyiceberg is to count.
+    """Yield the paths of columns without bounds, with the metrics mode for pyiceberg.
 
     It takes bounds of the row groups that have some for the file's, and readers miss the others.
     """

@@ -42,7 +42,7 @@ AskForLog = Callable[["DurableMessages"], None]
 
 
 class _Waiting(NamedTuple):
-    """A message that waits for its log."""
+    """A published message that waits for its queue's log."""
 
     published: Published
     expires_at: float | None
