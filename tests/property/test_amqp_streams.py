@@ -154,7 +154,7 @@ def test_readers_get_all_from_their_place_on_once_and_in_order(
 ) -> None:
     draw = random.Random(seed)
     room = "headrace.queues"
-    monkeypatch.setattr(f"{room}.messages.message_reader.READ_BYTES", draw.choice((300, 5000)))
+    monkeypatch.setattr(f"{room}.stores.log.message_reader.READ_BYTES", draw.choice((300, 5000)))
     monkeypatch.setattr(f"{room}.engine.stream_queue.BATCH_MESSAGES_MAX", draw.choice((3, 1000)))
     play = Play(draw)
     for life in range(LIVES):

@@ -175,7 +175,7 @@ def test_guest_comes_from_nowhere_else_whatever_his_password_is(host: str) -> No
 
 def test_there_is_no_guest_unless_it_was_said(caplog: pytest.LogCaptureFixture) -> None:
     assert Door().ask("guest", "guest", LOCAL).reason == "unknown user: 'guest'"
-    assert caplog.text.count("amqp.guest=true lets guest in from this machine") == 1
+    assert caplog.text.count("amqp.guest=true lets it in from this machine") == 1
     Door().ask("nobody", "guest", LOCAL)
     assert caplog.text.count("amqp.guest=true") == 1
 

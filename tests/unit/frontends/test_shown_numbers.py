@@ -106,7 +106,7 @@ def directory(fenced: bool, **sizes: int) -> Any:
     }
     return SimpleNamespace(
         fenced=fenced,
-        context=SimpleNamespace(damaged=2),
+        context=SimpleNamespace(damaged=2, low=""),
         scrub=SimpleNamespace(scrubbed=100),
         quarantined=["q"],
         logs=logs,

@@ -57,7 +57,7 @@ def test_repeated_job_aborts_all_that_it_can_of_what_it_wrote_again(
     ends_fail(monkeypatch, cluster, _1=error)
     cluster.driver.commit([SinkMessage(TOKEN, ONE, 1), SinkMessage(TOKEN, TWO, 1)], None)
     assert cluster.ended == [(TWO.transactional_id, False)]
-    assert "p.sink.task-a-1 is left to its timeout" in caplog.text
+    assert "transaction of p.sink.task-a-1, it will time out" in caplog.text
 
 
 @pytest.mark.parametrize("error", [ClientError("away"), ApiError(ErrorCode.NOT_COORDINATOR)])

@@ -249,8 +249,7 @@ def _by_partition(name: str, text: str, least: int, wanted: str = "like") -> Par
             for topic, numbers in parsed.items()
         }
     except (ValueError, AttributeError):
-        words = "earliest, latest or an object" if name.endswith("Offsets") else "an object"
-        raise OptionError(f"{wanted}, not {text!r}; it takes {words}") from None
+        raise OptionError(f"{wanted}, not {text!r}") from None
     for topic, numbers in by_topic.items():
         for partition, number in numbers.items():
             if not isinstance(number, int) or isinstance(number, bool) or number < least:
