@@ -126,8 +126,8 @@ spark-compat: setup-dev ## Spark's own Kafka connector against our broker; Delta
 .PHONY: security-test
 security-test: setup-dev ## Every door, question and role; every key before authentication; secrets, fuzzed handshakes, clients over TLS
 	@HEADRACE_LONG=1 $(PYTEST) tests/security/test_permission_table.py tests/security/test_fuzzed_handshakes.py $(ARGS)
-	@$(PYTEST) tests/security tests/unit/security tests/unit/frontends/test_auth*.py tests/unit/frontends/test_scram_credentials.py \
-	  tests/unit/frontends/test_kept_permissions.py tests/unit/net/test_tls.py tests/unit/net/test_authentication_limits.py \
+	@$(PYTEST) tests/security tests/unit/security tests/unit/frontends/test_auth*.py tests/unit/frontends/kafka/test_scram_credentials.py \
+	  tests/unit/frontends/kafka/test_kept_permissions.py tests/broker/net/test_tls.py tests/unit/net/test_authentication_limits.py \
 	  tests/property/test_acl_rules.py tests/outside/clients/test_sasl_clients.py $(ARGS)
 	@$(PY) -m tests.outside.kafka_tools.secured_clients --python
 	@$(PY) -m tests.security.write_table --check

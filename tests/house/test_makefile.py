@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-MAKEFILE = (Path(__file__).parents[3] / "Makefile").read_text()
+MAKEFILE = (Path(__file__).parents[2] / "Makefile").read_text()
 
 
 def test_every_target_stands_once_and_says_what_it_does() -> None:
@@ -15,7 +15,7 @@ def test_every_target_stands_once_and_says_what_it_does() -> None:
 
 
 def test_an_environment_is_made_with_the_kernels_compiled() -> None:
-    recipes = (Path(__file__).parents[3] / "tools" / "setup.sh").read_text()
+    recipes = (Path(__file__).parents[2] / "tools" / "setup.sh").read_text()
     assert "\n.venv/bin/headrace arrow warm " in recipes
     for target in ("setup", "setup-dev"):
         assert re.search(rf"^{target}:.*\n\t@tools/setup\.sh ", MAKEFILE, re.MULTILINE)

@@ -12,7 +12,7 @@ import yaml
 from headrace.config.broker import load
 from headrace.model.errors import ConfigError
 
-PLACE = Path(__file__).parents[3] / "deploy" / "container"
+PLACE = Path(__file__).parents[2] / "deploy" / "container"
 RECIPE = (PLACE / "Containerfile").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load((PLACE / "compose.yaml").read_text())
 

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.cli.main import run as command
 from headrace.testing import BrokerThread
-from tests.unit.cli.test_query import send
+from tests.broker.cli.test_query import send
 
 AWKWARD = 'quote " back \\ line \n tab \t é ☃'
 

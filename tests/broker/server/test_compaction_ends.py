@@ -15,7 +15,7 @@ import pytest
 from headrace.log.compaction.job import Cleaned, Done, Job, Stopped, read, write
 from headrace.server import compaction_worker
 from headrace.server.compaction import ProcessWorker
-from tests.unit.server.test_compaction import Told, ended, job, until
+from tests.broker.server.test_compaction import Told, ended, job, until
 
 
 @pytest.fixture(autouse=True)

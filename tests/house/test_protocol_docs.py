@@ -11,7 +11,7 @@ from headrace.frontends.kafka.connection.registry import APIS, PEER_APIS
 from headrace.wire.kafka.api import VERSIONS, ApiKey
 from tools import gen_protocol_docs as docs
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_table_in_docs_is_what_is_served() -> None:

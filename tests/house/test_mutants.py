@@ -12,7 +12,7 @@ from tests.mutants.faults import NoSuchPlace, changed, equivalent, listed, with_
 from tests.mutants.seen import Seen, asked_files, unmeasured
 from tests.mutants.table import Counts
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 FILE = "src/headrace/room/file.py"
 
 
@@ -286,9 +286,10 @@ def test_a_tests_lines_are_measured_anew_only_when_what_it_imports_has_changed(
 
 def test_tests_are_asked_in_whatever_room_they_lie() -> None:
     files = asked_files(ROOT)
-    rooms = {path.parent.name for path in (ROOT / "tests/unit").rglob("test_*.py")}
-    assert rooms == {Path(file).parent.name for file in files if file.startswith("tests/unit/")}
-    assert "tests/unit/house/test_mutants.py" not in files
+    for tests in ("tests/unit", "tests/broker"):
+        rooms = {path.parent for path in (ROOT / tests).rglob("test_*.py")}
+        assert rooms == {ROOT / Path(file).parent for file in files if file.startswith(tests)}
+    assert "tests/house/test_mutants.py" not in files
 
 
 def test_what_numba_compiles_is_not_drawn_from_and_its_twins_are() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src/headrace"
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
 LINES_MAX = 400

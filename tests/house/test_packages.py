@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 WHEEL_BYTES_MAX = 2 << 20
 IN_SDIST = {"LICENSE", "PKG-INFO", "README.md", "pyproject.toml", "setup.cfg", "src"}
 

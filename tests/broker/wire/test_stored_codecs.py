@@ -14,7 +14,7 @@ from headrace.record.batch_layout import HEADER_BYTES
 from headrace.record.compression import CorruptBatch
 from headrace.record.record import new_record
 from headrace.testing import BrokerThread
-from tests.unit.server.test_requests import Topics, fetch_of
+from tests.broker.server.test_requests import Topics, fetch_of
 
 NAMES = {
     "uncompressed": Codec.NONE,

@@ -14,7 +14,7 @@ from headrace.record.record import keyless, new_record
 from headrace.testing import BrokerThread
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import metadata, produce
-from tests.unit.server.test_requests import Topics
+from tests.broker.server.test_requests import Topics
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from tests.support.amqp_access import reader_and_guest
 from tests.support.amqp_channels import Heard, QueueClient, QueueRoom
 from tests.support.amqp_streams import stores_for_streams
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "rabbitmq-4.0.5-replies.json"
+GOLDEN = Path(__file__).parents[3] / "golden" / "rabbitmq-4.0.5-replies.json"
 CASES = [case for case in json.loads(GOLDEN.read_text())["cases"] if case["opened"]]
 OTHERWISE = {
     "a frame without its end": "Erlang breaks the line in its text",

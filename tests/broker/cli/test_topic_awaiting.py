@@ -9,7 +9,7 @@ from headrace.cli.main import run as command
 from headrace.cli.shared.failure import UsageError
 from headrace.cli.shared.offset_positions import parse_place
 from headrace.testing import BrokerThread
-from tests.unit.cli.test_consume import send
+from tests.broker.cli.test_consume import send
 
 
 def test_a_topic_is_waited_for_and_read_from_its_first_record(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[3] / "tools" / "failed_again.py"
+SCRIPT = Path(__file__).parents[2] / "tools" / "failed_again.py"
 FLAKY = """
 from pathlib import Path
 def test_it():

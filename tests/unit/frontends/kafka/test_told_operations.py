@@ -10,7 +10,7 @@ from headrace.security.authorizer import OPERATIONS_OF, Operation, ResourceType
 from headrace.wire.kafka.api import ApiKey
 from tests.support.authorisation import Rules, call, open_session
 from tests.support.authorisation_values import ALICE
-from tests.unit.frontends.test_authorisation import in_room
+from tests.unit.frontends.kafka.test_authorisation import in_room
 
 if TYPE_CHECKING:
     from pathlib import Path

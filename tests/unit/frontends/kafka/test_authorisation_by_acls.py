@@ -30,7 +30,7 @@ from tests.support.authorisation_values import (
 )
 from tests.support.broker import Room
 from tests.support.runs import answered
-from tests.unit.frontends.test_authorisation import in_room, open_share_session, values_of
+from tests.unit.frontends.kafka.test_authorisation import in_room, open_share_session, values_of
 
 FAILED = {TOPIC, GROUP, CLUSTER, TRANSACTION, TOKEN}
 NOBODY = ALICE._replace(principal=Principal("User", "nobody"))

@@ -13,7 +13,7 @@ from headrace.cli.command_tree import app
 from headrace.cli.main import run as command
 from headrace.cli.shared.help_text import EXAMPLES, examples
 from headrace.testing import BrokerThread
-from tests.unit.cli.test_help import VERBS
+from tests.broker.cli.test_help import VERBS
 
 _OPERATORS = {";", "|", "||", "&&"}
 RUN_ELSEWHERE = {
@@ -33,19 +33,19 @@ RUN_ELSEWHERE = {
     "log import": "a Kafka's directory: tests/unit/cli/test_transfer.py",
     "log export": "a stopped broker: tests/unit/cli/test_transfer.py",
     "log repair": "a stopped broker: tests/unit/cli/test_log.py",
-    "token": "a listener that authenticates: tests/unit/cli/test_token.py",
+    "token": "a listener that authenticates: tests/broker/cli/test_token.py",
     "--install-completion": "writes into the user's shell",
     "completion bash": "the shell runs it",
     "connection close": "a connection with that port",
     "arrow warm": "compiles for a minute",
-    "txn abort": "an open transaction: tests/unit/cli/test_txn_and_quota.py",
+    "txn abort": "an open transaction: tests/broker/cli/test_txn_and_quota.py",
     "config list broker": "a broker with that id",
     "config get": "a broker with that id",
     "jq": "another program's file",
     "cluster info -b": "the default port",
-    "profile": "the user's file: tests/unit/cli/test_profile.py",
+    "profile": "the user's file: tests/broker/cli/test_profile.py",
     "--to 1000": "a partition with as many records",
-    "perf": "a million records: tests/unit/cli/test_perf.py",
+    "perf": "a million records: tests/broker/cli/test_perf.py",
 }
 """Parts of examples that are parsed here and not run, and why."""
 
@@ -149,10 +149,10 @@ ALREADY = {
     "--if-unused": "it has a binding",
     "amqp queue declare": "it is there",
     "amqp exchange declare": "it is there",
-    "txn describe": "a producer of that id: tests/unit/cli/test_txn_and_quota.py",
+    "txn describe": "a producer of that id: tests/broker/cli/test_txn_and_quota.py",
     "--mechanism SCRAM-SHA-256": "it has no such password",
     "topic alter orders -p 12": "partitions are never fewer",
-    "share describe": "a member: tests/unit/cli/test_share.py",
+    "share describe": "a member: tests/broker/cli/test_share.py",
 }
 
 

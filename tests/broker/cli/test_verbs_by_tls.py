@@ -10,7 +10,7 @@ from headrace.cli.command_tree import app
 from headrace.cli.log.transfer import TransferOptions, _ask
 from headrace.cli.main import run as command
 from headrace.testing.broker import BrokerThread
-from tests.unit.cli.test_help import verbs
+from tests.broker.cli.test_help import verbs
 
 ACL = "--allow-principal User:bob --operation read --topic t"
 WORDS = [
