@@ -54,7 +54,8 @@ OFFSETS = {
 
 def in_room(tmp_path: Path, test: Callable[[Room], Any]) -> None:
     async def story() -> None:
-        async with room(tmp_path, SimDisk(), **FEW) as here:
+        # A stop would wait 10 s for the flush of what acks=1 left unflushed.
+        async with room(tmp_path, SimDisk(), kill=True, **FEW) as here:
             await here.controller.create_topics([NewTopic("t", 1, 1)])
             here.write("t")
             await test(here)

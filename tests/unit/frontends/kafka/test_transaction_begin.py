@@ -95,7 +95,8 @@ def test_what_waits_for_a_coordinator_elsewhere_is_kept_and_appended_when_it_ans
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
-        async with room(tmp_path, SimDisk()) as here:
+        # A stop would wait 10 s for the flush of what acks=1 left unflushed.
+        async with room(tmp_path, SimDisk(), kill=True) as here:
             await here.controller.create_topics([NewTopic("t", 1, 1)])
             coordinator = Elsewhere()
             monkeypatch.setattr(here.coordinators.all_transactions, "verify", coordinator.verify)
