@@ -105,6 +105,7 @@ def test_a_process_s_children_are_counted_those_that_ended_too() -> None:
         said.close()
 
 
+@pytest.mark.slow  # builds a program in Go
 @pytest.mark.skipif(shutil.which("go") is None, reason="the load generator is a program in Go")
 def test_the_load_generator_says_what_it_sent_received_and_used() -> None:
     with queue_load.sink(16) as address:
@@ -121,6 +122,7 @@ def test_the_load_generator_says_what_it_sent_received_and_used() -> None:
         queue_load.run("publish", address, messages=1)
 
 
+@pytest.mark.slow  # builds a program in Go
 @pytest.mark.skipif(shutil.which("go") is None, reason="the load generator is a program in Go")
 def test_the_generator_s_ceiling_is_a_section(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.queue_sections._SINK_SECONDS", 0.05)

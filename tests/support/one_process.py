@@ -17,7 +17,7 @@ HARNESS = ("/_pytest/", "/pluggy/")
 
 
 class OneProcess:
-    """What a watched test has started."""
+    """Processes and brokers that a watched test has started."""
 
     def __init__(self) -> None:
         """Listen to this process's audit events, which lasts as long as the process."""
@@ -38,7 +38,7 @@ class OneProcess:
         self._watched = False
 
     def take(self) -> list[str]:
-        """What was started since the last call, each with the line that asked for it."""
+        """Return the starts since the last call, each with the line that asked for it."""
         started, self._started = self._started, []
         return started
 
