@@ -3,6 +3,10 @@ PY := .venv/bin/python
 SHELL := /bin/bash
 # Much of a test run is waiting for brokers and clients: three processes keep two cores busy.
 PYTEST := $(PY) -m pytest -n $(or $(TEST_PROCESSES),3) --dist loadfile
+# CPU time of all that a run started, beside the clock's: a loaded machine changes only the latter.
+MEASURED := TIMEFORMAT='CPU %lU + %lS (programs, kernel), %lR by the clock'; time
+# What a release is held to besides all tests, without what needs root.
+RELEASE := crash security-test clients-test spark-test sim sim-moves amqp-model soak cluster-test compat compat-kafka amqp-test spark-compat docs-test
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -21,9 +25,24 @@ setup-dev: ## The same, with what tests and lint need
 demo: setup ## nginx log -> topic -> Spark -> Parquet, a table and a picture
 	@$(PY) -m examples.access_log.demo $(ARGS)
 
+.PHONY: check
+check: lint ## Lint, and the tests that start no process and no broker: three minutes
+	@$(MEASURED) $(PYTEST) -m "not slow" $(or $(ARGS),tests/unit tests/property)
+
 .PHONY: test
-test: setup-dev ## All tests that belong to every change; prints the client x scenario matrix
-	@$(PYTEST) $(ARGS)
+test: setup-dev ## What belongs to every change: check's tests, brokers, a client of each protocol, Spark jobs; ten minutes
+	@$(MEASURED) $(PYTEST) -m "not slow" $(ARGS)
+
+.PHONY: test-all
+test-all: lint ## All tests, then every target of a release (Java, Maven, Go, npm); names those that failed
+	@failed=; \
+	$(MEASURED) $(PYTEST) $(ARGS) || failed="tests"; \
+	for target in $(RELEASE); do $(MAKE) $$target || failed="$$failed $$target"; done; \
+	test -z "$$failed" || { echo "failed: $$failed"; exit 1; }
+
+.PHONY: clients-test
+clients-test: setup-dev ## Stock Kafka and RabbitMQ clients and the command against brokers; prints the client x scenario matrix
+	@$(PYTEST) tests/outside/clients $(ARGS)
 
 .PHONY: test-orders
 test-orders: setup-dev ## All tests in file order, reversed and in three random orders (SEEDS="1 2 3")
@@ -61,7 +80,8 @@ sim: setup-dev ## Three brokers in one process, their order drawn from SEED=: th
 
 .PHONY: sim-moves
 sim-moves: setup-dev ## The same of transactions, groups and share groups whose coordinators move: 20 seeds each
-	@HEADRACE_LONG=1 $(PYTEST) tests/unit/testing/test_coordinators_move.py tests/unit/testing/test_shares_move.py --timeout 1200 $(ARGS)
+	@HEADRACE_LONG=1 $(PYTEST) tests/unit/testing/test_coordinators_move.py tests/unit/testing/test_shares_move.py \
+	  tests/unit/testing/test_replicated_work.py --timeout 1200 $(ARGS)
 
 .PHONY: mutants
 mutants: setup-dev ## Faults planted one at a time, listed and drawn (DRAWN=, SEED=): does the suite notice?
@@ -126,8 +146,9 @@ spark-compat: setup-dev ## Spark's own Kafka connector against our broker; Delta
 .PHONY: security-test
 security-test: setup-dev ## Every door, question and role; every key before authentication; secrets, fuzzed handshakes, clients over TLS
 	@HEADRACE_LONG=1 $(PYTEST) tests/security/test_permission_table.py tests/security/test_fuzzed_handshakes.py $(ARGS)
-	@$(PYTEST) tests/security tests/unit/security tests/unit/frontends/test_auth*.py tests/unit/frontends/test_scram_credentials.py \
-	  tests/unit/frontends/test_kept_permissions.py tests/unit/net/test_tls.py tests/unit/net/test_authentication_limits.py \
+	@$(PYTEST) tests/security tests/unit/security tests/broker/security tests/broker/frontends/kafka/test_auth*.py \
+	  tests/unit/frontends/kafka/test_auth*.py tests/unit/frontends/kafka/test_scram_credentials.py \
+	  tests/unit/frontends/kafka/test_kept_permissions.py tests/broker/net/test_tls.py tests/unit/net/test_authentication_limits.py \
 	  tests/property/test_acl_rules.py tests/outside/clients/test_sasl_clients.py $(ARGS)
 	@$(PY) -m tests.outside.kafka_tools.secured_clients --python
 	@$(PY) -m tests.security.write_table --check

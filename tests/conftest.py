@@ -10,6 +10,8 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
+from tests.support.tiers import is_slow
+
 # How long an example takes says more of what else the machine does.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
@@ -26,6 +28,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run the last test first (with -p no:randomly: file order turned round)",
     )
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what `tests.support.tiers` lists as slow, before `-m` chooses."""
+    if is_slow(item.nodeid):
+        item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(trylast=True)

@@ -26,6 +26,8 @@ from tests.mutants.watch import IMPORTED, OUTCOMES
 
 TEST_FILES = (
     "tests/unit/**/test_*.py",
+    "tests/broker/**/test_*.py",
+    "tests/house/test_*.py",
     "tests/property/test_*.py",
     "tests/security/test_*.py",
     "tests/golden/test_*.py",
@@ -35,7 +37,7 @@ TEST_FILES = (
 """Without tests/spark, which needs a Java, and what plants faults itself or looks at a wheel."""
 OURS = (
     "tests/mutants/",
-    "tests/unit/house/test_mutants.py",
+    "tests/house/test_mutants.py",
     "tests/crash/test_planted_faults.py",
     "tests/outside/clients/test_wheel.py",
 )

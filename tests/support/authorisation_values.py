@@ -160,7 +160,9 @@ def shared(here: Room) -> Values:
 
 def share_fetched(here: Room) -> Values:
     topics = [{"topic_id": uuid(here), "partitions": [{"partition_index": 0}]}]
-    limits = {"max_bytes": 1000, "max_records": 10, "min_bytes": 1, "max_wait": SECOND}
+    # Nothing is asked of the wait: each role that may read would sit it out.
+    wait = timedelta(milliseconds=10)
+    limits = {"max_bytes": 1000, "max_records": 10, "min_bytes": 1, "max_wait": wait}
     return {**SHARED, **limits, "share_session_epoch": 0, "topics": topics}
 
 

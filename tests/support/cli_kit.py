@@ -11,6 +11,7 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from headrace.cli.main import run as command
+from headrace.cli.shared.output import speak_json
 from headrace.client.producer.producer import Producer
 from headrace.client.sync import connect, run
 
@@ -23,6 +24,12 @@ REMARK = {"$ref": "common.json#/$defs/remark"}
 
 Says = Callable[..., tuple[int, str, str]]
 Asked = Callable[..., tuple[int, Any]]
+
+
+@pytest.fixture(autouse=True)
+def remarks_are_text() -> None:
+    """Begin as each command does, without the JSON of a test before it in this process."""
+    speak_json(False)
 
 
 def check(schema: Any, answer: object) -> None:

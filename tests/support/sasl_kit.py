@@ -34,6 +34,8 @@ def guarded(**settings: str) -> BrokerThread:
             "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
             JAAS: PLAIN_USERS,
             "super.users": f"User:{USER};User:bob",
+            # Failures of a module's tests add up to waits of 5 s, which none of them is about.
+            "connection.failed.authentication.delay.max.ms": "100",
             **given,
         }
     )

@@ -1,0 +1,29 @@
+"""Hold tests/unit to one process: a test fails that starts another, or a broker on sockets."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.one_process import OneProcess
+
+WATCH = OneProcess()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """Watch the test and the fixtures that it is the first to ask for."""
+    with pytest.MonkeyPatch.context() as patched:
+        WATCH.begin(patched)
+        try:
+            return (yield)
+        finally:
+            WATCH.end()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """Fail for what was started, even where the test's own code caught every error."""
+    result = yield
+    if started := WATCH.take():
+        pytest.fail(f"belongs to tests/broker, as it starts {'; '.join(started)}", pytrace=False)
+    return result

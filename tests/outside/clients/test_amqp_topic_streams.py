@@ -1,6 +1,6 @@
 """A stream that reads a Kafka topic, on a broker in its own process: librdkafka and pika in turns.
 
-`tests/unit/frontends/test_amqp_read_topics.py` has the edges.
+`tests/broker/vhosts/test_amqp_read_topics.py` has the edges.
 """
 
 from collections.abc import Iterator

@@ -1,0 +1,20 @@
+"""Asking a command of the broker that a file's own fixture `broker` has."""
+
+import pytest
+
+from headrace.testing import BrokerThread
+from tests.support.cli_kit import Asked, Says, asker, remarks_are_text, sayer
+
+__all__ = ["asked", "remarks_are_text", "says"]
+
+
+@pytest.fixture
+def says(broker: BrokerThread, capsys: pytest.CaptureFixture[str]) -> Says:
+    """A function from a command's words to its exit code, answer and remarks."""
+    return sayer(broker.bootstrap, capsys)
+
+
+@pytest.fixture
+def asked(says: Says) -> Asked:
+    """A function from a command's words to its exit code and its JSON, held to the schema."""
+    return asker(says)

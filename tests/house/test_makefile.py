@@ -1,0 +1,21 @@
+"""The Makefile: a target that stands twice would run its last recipe and only warn."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+MAKEFILE = (Path(__file__).parents[2] / "Makefile").read_text()
+
+
+def test_every_target_stands_once_and_says_what_it_does() -> None:
+    targets = re.findall(r"^([a-z][a-z-]*):(.*)$", MAKEFILE, re.MULTILINE)
+    assert len(targets) > 10
+    assert [name for name, count in Counter(name for name, _ in targets).items() if count > 1] == []
+    assert [name for name, rest in targets if "## " not in rest] == []
+
+
+def test_an_environment_is_made_with_the_kernels_compiled() -> None:
+    recipes = (Path(__file__).parents[2] / "tools" / "setup.sh").read_text()
+    assert "\n.venv/bin/headrace arrow warm " in recipes
+    for target in ("setup", "setup-dev"):
+        assert re.search(rf"^{target}:.*\n\t@tools/setup\.sh ", MAKEFILE, re.MULTILINE)
