@@ -94,6 +94,28 @@ def test_an_idle_log_writes_no_index_entries_again() -> None:
     world.close()
 
 
+def test_append_without_an_index_entry_writes_no_index() -> None:
+    world, log = filled()
+    wait(world)
+    log.config = LogConfig(index_interval_bytes=1 << 20)
+    append(log, b"y")
+    assert not log.segments.active.entries_due
+    operations = len(world.disk.ops)
+    wait(world, 60)
+    assert len(world.disk.ops) == operations
+    world.close()
+
+
+def test_entries_wait_for_the_close_once_duties_have_ended() -> None:
+    world, log = filled()
+    world.directory.end_duties()
+    wait(world)
+    assert stored(world) == ([], [])
+    log.close()
+    assert len(stored(world)[0]) == 2
+    world.close()
+
+
 def test_entries_written_early_are_whole_and_trimmed_after_a_roll() -> None:
     world, log = filled()
     wait(world)
