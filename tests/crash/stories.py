@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from headrace.log.index_writer import DELAY_SECONDS
 from headrace.log.retention import apply_retention
 from headrace.model.nouns import TopicPartition
 from tests.support.crash import Story
@@ -23,6 +24,21 @@ def appends_and_flushes(story: Story) -> None:
     story.append(log, b"written while the flush runs")
     story.world.settle()
     story.flush(log)
+
+
+def index_entries_written_early(story: Story) -> None:
+    log = story.create()
+    for number in range(8):
+        story.append(log, b"i%d" % number * 60, timestamp=NOW_MS + number)
+        if number in (2, 4, 7):
+            story.world.clock.advance(DELAY_SECONDS)
+            story.world.clock.turn()
+        if number in (3, 6):
+            story.flush(log)
+    story.truncate((log, 6))
+    story.append(log, b"after the cut" * 20, epoch=1)
+    story.world.clock.advance(DELAY_SECONDS)
+    story.world.settle()
 
 
 def rolls(story: Story) -> None:
@@ -278,6 +294,7 @@ def reset_to_a_leaders_start(story: Story) -> None:
 
 STORIES: list[Callable[[Story], None]] = [
     appends_and_flushes,
+    index_entries_written_early,
     rolls,
     retention_by_size,
     retention_by_time,

@@ -167,11 +167,11 @@ def _append_group(log: Log, data: memoryview, group: Sequence[_Batch], now_ms: i
     position, every = segment.size, log.config.index_interval_bytes
     try:
         segment.file.write_at(position, (data[group[0].begin : group[-1].end],))
+        for batch in group:
+            segment.note(batch.last, batch.header.max_timestamp, position, every)
+            segment.bytes_since_index += batch.end - batch.begin
+            position += batch.end - batch.begin
     except OSError as error:
         raise log.append_failed(segment, error) from error
-    for batch in group:
-        segment.note(batch.last, batch.header.max_timestamp, position, every)
-        segment.bytes_since_index += batch.end - batch.begin
-        position += batch.end - batch.begin
     segment.size = position
     log.ends_at(group[-1].last + 1)

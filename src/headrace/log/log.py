@@ -221,6 +221,8 @@ class Log:
         self.end_offset = Offset(following)
         if following - self.flushed_offset >= self.config.flush_messages:
             self.context.events.flush_soon(self)
+        if self.segments.active.entries_due:
+            self.context.events.write_indexes_soon(self)
 
     def append_failed(self, segment: Segment, error: OSError) -> StorageError:
         """Take back what a failed write left, as far as the disk lets us, and fence."""
@@ -280,10 +282,9 @@ class Log:
         invariant(active.size > 0, f"{active!r}: an empty segment is not rolled")
         try:
             self.unflushed.add_segment(active, [*active.seal(), self.write_snapshot()])
-            segment = self.new_segment(self.end_offset)
+            return self.new_segment(self.end_offset)
         except OSError as error:
             raise self.context.fail(error, self.directory) from error
-        return segment
 
     def new_segment(self, base: Offset, *, fresh: bool = False) -> Segment:
         """Begin an empty segment behind all others; `fresh`: in a new directory. OSError."""
@@ -367,9 +368,7 @@ class Log:
                 self._close_clean()
         finally:
             self.closed = True
-            self.unflushed.close()
-            for segment in self.segments:
-                segment.close()
+            self.release()
 
     def _close_clean(self) -> None:
         if self.snapshot_offset != self.end_offset:
@@ -394,7 +393,7 @@ class Log:
         self.listeners = ()
 
     def release(self) -> None:
-        """Close the files of a retired log."""
+        """Close the files of a closed or retired log."""
         self.unflushed.close()
         for segment in self.segments:
             segment.close()

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TextIO
 
+from headrace.observe.former_loggers import FORMER_LOGGERS
+
 LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -103,9 +105,14 @@ def _time_of(record: logging.LogRecord) -> str:
 
 
 def levels() -> dict[str, str]:
-    """Return the level each of our loggers follows, by name; `root` is the one above all."""
+    """Return the level each of our loggers follows, by name; `root` is the one above all.
+
+    A former name of a logger is listed with the level of the present one.
+    """
     ours = [name for name in logging.root.manager.loggerDict if name.startswith("headrace")]
     found = {name: logging.getLogger(name).getEffectiveLevel() for name in sorted(ours)}
+    former = {old: found[new] for old, new in FORMER_LOGGERS.items() if new in found}
+    found = dict(sorted((found | former).items()))
     found[ROOT_LOGGER] = logging.root.level
     return {name: _level_name(level) for name, level in found.items()}
 
@@ -115,8 +122,11 @@ def _level_name(level: int) -> str:
 
 
 def set_level(name: str, level: str | None) -> None:
-    """Give a logger a level of LOGGER_LEVELS; None: it follows the one above it again."""
-    logger = logging.getLogger(None if name == ROOT_LOGGER else name)
+    """Give a logger a level of LOGGER_LEVELS; None: it follows the one above it again.
+
+    A former name stands for the present logger.
+    """
+    logger = logging.getLogger(None if name == ROOT_LOGGER else FORMER_LOGGERS.get(name, name))
     logger.setLevel(logging.NOTSET if level is None else LOGGER_LEVELS[level])
 
 

@@ -24,7 +24,7 @@ RUIN: dict[str, Callable[[bytes], bytes | None]] = {
     "missing": lambda _: None,
     "empty": lambda _: b"",
     "cut": lambda good: good[: len(good) // 2],
-    "flipped": lambda good: bytes([good[0] ^ 0x40]) + good[1:],
+    "flipped": lambda good: bytes(byte ^ 0x40 for byte in good[:1]) + good[1:],
     "zeros": lambda good: bytes(len(good)),
 }
 

@@ -8,6 +8,7 @@ from headrace.log.directory.log_dir_context import LogDirContext, LogDirectoryEv
 from headrace.log.directory.periods import Periods
 from headrace.log.directory.unchanged_logs import AtRest
 from headrace.log.flusher import Flusher, Strategy
+from headrace.log.index_writer import IndexWriter
 from headrace.log.log import Log
 from headrace.log.recovery.gaps import Gaps
 from headrace.ports.clock import Clock, Random
@@ -24,7 +25,7 @@ class DirectoryParts:
 
     __slots__ = (
         "at_rest", "bounds", "checkpoints", "clock", "context", "disk", "flusher", "futures_left",
-        "gaps", "logs", "missing", "path", "periods", "quarantined", "random",
+        "gaps", "index_writer", "logs", "missing", "path", "periods", "quarantined", "random",
         "strays",
     )  # fmt: skip
 
@@ -50,6 +51,7 @@ class DirectoryParts:
         self.bounds = ReadBounds(self.context, path)
         self.gaps = Gaps(disk, path)
         self.flusher = Flusher(self.context, clock, self.bounds.publish, strategy)
+        self.index_writer = IndexWriter(self.context, clock, self.flusher.after_current)
         self.logs: dict[TopicPartition, Log] = {}
         self.quarantined: dict[TopicPartition, CorruptLogError] = {}
         """Partitions out of service: damaged below what was surely flushed. Left as they are."""

@@ -57,6 +57,7 @@ class Housekeeping:
             self._removal_timer.cancel()
             self._removal_timer = None
         self._removals.clear()
+        self._directory.index_writer.stop()
 
     def _every(self, name: str, period_ms: int, duty: Callable[[], None]) -> None:
         def again() -> None:

@@ -23,6 +23,9 @@ class LogDirectoryEvents(Protocol[LogT]):
     def flush_soon(self, log: LogT) -> None:
         """Make all that `log` holds now durable."""
 
+    def write_indexes_soon(self, log: LogT) -> None:
+        """Write the index entries of the active segment to its files within a second."""
+
     def publish(self, logs: Collection[LogT]) -> None:
         """Let readers of the files go as far as these logs' high watermarks and flushes allow."""
 

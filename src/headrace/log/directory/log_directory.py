@@ -76,6 +76,7 @@ class LogDirectory:
         self.context = parts.context
         self.flusher = parts.flusher
         self.flush_soon = self.flusher.flush_soon
+        self.write_indexes_soon = parts.index_writer.write_soon
         self.holds = parts.context.holds
         self.logs = parts.logs
         self.quarantined = parts.quarantined
@@ -95,9 +96,8 @@ class LogDirectory:
         self.refused = self.loader.refused
         self.identity = Identity()
         self.scrub = Scrub(parts)
-        self._truncations = Truncations(parts, self.checkpoint)
-        self.truncate_logs = self._truncations.truncate
-        self.reset_logs = self._truncations.reset
+        truncations = self._truncations = Truncations(parts, self.checkpoint)
+        self.truncate_logs, self.reset_logs = truncations.truncate, truncations.reset
         self._thinning = Thinning(parts, self.checkpoint)
         self._housekeeping = Housekeeping(parts, self.checkpoint, self._thinning)
         self.remove_later = self._housekeeping.remove_later

@@ -1,14 +1,16 @@
 """The sparse indexes beside a segment: offset to position, and timestamp to offset.
 
 `.index` has 8-byte entries (i32 offset relative to the segment's base, i32 position), `.timeindex`
-12-byte ones (i64 greatest timestamp so far, i32 relative offset), big-endian and growing. While a
-segment is active its files are preallocated (sparse) and trimmed when it is rolled or closed.
+12-byte ones (i64 greatest timestamp so far, i32 relative offset), big-endian and growing. Both
+files exist from the first batch of a segment on: Kafka's tools look for them. Those of an active
+segment with many entries are preallocated (sparse), and trimmed when it is rolled or closed.
 
 Entries are kept in memory from their first use on (a bisection of an array takes a third of what
 one of a mapped file does; to load those of a full segment of 1 GB takes 50 ms or more, so readers
-leave it to a thread) and written out behind the log: a kill loses some, and a start that was
-not preceded by a clean stop builds them again. There is no checksum; what does not grow strictly is
-not an index (`load` raises CorruptLogError, the owner rebuilds).
+leave it to a thread) and written out behind the log, within a second (`index_writer`): a kill
+loses some, and a start that was not preceded by a clean stop builds them again. There is no
+checksum; what does not grow strictly is not an index (`load` raises CorruptLogError, the owner
+rebuilds).
 """
 
 import sys
@@ -61,6 +63,11 @@ class _Index:
         self.loaded = False
         """Whether the entries are in memory; a new index of an empty segment calls `reset`."""
         self.path = path
+
+    def make_file(self) -> None:
+        """Create the file where it does not exist. OSError."""
+        if self._file is None:
+            self._disk.open(self.path, create=True).close()
 
     def reset(self, *, fresh: bool = False) -> None:
         """Forget every entry, and cut the file. `fresh`: there is no file."""

@@ -6,6 +6,7 @@ files are opened when they are first needed and their indexes read when they are
 
 import logging
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Final
 
 from headrace.log import file_names
@@ -31,7 +32,7 @@ class Segment:
     __slots__ = (
         "_disk", "_doubted", "_file", "_index_bytes_max", "_indexes", "_max_known",
         "_max_timestamp", "_max_timestamp_offset", "_sound", "base_offset", "bytes_since_index",
-        "directory", "first_timestamp", "jitter_ms", "size", "suffix", "suspect",
+        "directory", "entries_due", "first_timestamp", "jitter_ms", "size", "suffix", "suspect",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +57,8 @@ class Segment:
         self._index_bytes_max = index_bytes_max
         self._indexes: tuple[OffsetIndex, TimeIndex, TxnIndex] | None = None
         self.bytes_since_index = 0
+        self.entries_due = False
+        """Whether index entries were added since the last `write_out_indexes`."""
         self.first_timestamp: int | None = None
         """Greatest timestamp of the first batch: the roll by time is measured from it."""
         self.jitter_ms = jitter_ms
@@ -136,7 +139,7 @@ class Segment:
     # --- making and loading ------------------------------------------------------------------
 
     def create(self, *, fresh: bool = False) -> None:
-        """Make the `.log` of a new, empty segment; index files come with their first entries.
+        """Make the `.log` of a new, empty segment; index files come with its first batch.
 
         `fresh`: the directory is new, so that no file can be left from before.
         """
@@ -155,11 +158,8 @@ class Segment:
         if self._file is not None:
             self.size = self._file.size()
             return
-        file = self._disk.open(self.path(file_names.LOG), writable=False)
-        try:
+        with closing(self._disk.open(self.path(file_names.LOG), writable=False)) as file:
             self.size = file.size()
-        finally:
-            file.close()
 
     def load_indexes(self) -> None:
         """Have both indexes in memory, built again where they are missing or make no sense."""
@@ -237,10 +237,12 @@ class Segment:
     def note(self, last_offset: int, max_timestamp: int, position: int, every: int) -> None:
         """Note a batch at `position`: its time if it is the newest, an entry where one is due.
 
-        The caller writes it, and adds its size to the counters.
+        The caller writes it, and adds its size to the counters. OSError.
         """
         if position == 0:
             self.first_timestamp = max_timestamp
+            self.index.make_file()
+            self.time_index.make_file()
         if max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = Offset(last_offset)
@@ -257,6 +259,7 @@ class Segment:
         self.index.append(Offset(last_offset), position)
         self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
         self.bytes_since_index = 0
+        self.entries_due = True
 
     def should_roll(
         self, size: int, last_offset: int, max_timestamp: int, bytes_max: int, roll_ms: int
@@ -289,6 +292,7 @@ class Segment:
 
     def write_out_indexes(self) -> None:
         """Hand pending index entries to their files, without preallocating."""
+        self.entries_due = False
         self.index.write_out(preallocate=False)
         self.time_index.write_out(preallocate=False)
 
@@ -322,8 +326,6 @@ class Segment:
         # Another segment may take the old names: what is not loaded yet must not come from there.
         for beside in self._indexes or ():
             beside.path += suffix
-
-    # --- at rest -----------------------------------------------------------------------------
 
     def at_rest(self) -> list[int]:
         """Return what `AtRest` keeps of a segment that nobody uses, for `set_at_rest`."""

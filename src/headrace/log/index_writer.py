@@ -1,0 +1,84 @@
+"""Index entries of active segments, written to their files while the broker runs.
+
+An append keeps its index entries in memory. Here they reach `.index` and `.timeindex` within a
+second, so that Kafka's tools and readers of the files find them. Nothing is flushed: after a kill
+the entries are rebuilt from the log. The files are closed again, or each partition with records
+would hold three descriptors.
+"""
+
+from collections.abc import Callable
+from itertools import islice
+
+from headrace.log.directory.log_dir_context import LogDirContext
+from headrace.log.log import Log
+from headrace.ports.clock import Clock, Timer
+
+DELAY_SECONDS = 1.0
+"""How long entries wait in memory: many appends to a partition share one write."""
+_SLICE_LOGS = 64
+"""Logs written in one turn of the loop: 10,000 at once would hold it up for half a second."""
+
+
+class IndexWriter:
+    """The logs of one directory whose active segments have index entries in memory only."""
+
+    __slots__ = ("_after_flush", "_clock", "_context", "_stopped", "_timer", "_waiting")
+
+    def __init__(
+        self,
+        context: LogDirContext[Log],
+        clock: Clock,
+        after_flush: Callable[[Callable[[], None]], None],
+    ) -> None:
+        """`after_flush` runs an action while no flush does: files under flush stay open."""
+        self._context = context
+        self._clock = clock
+        self._after_flush = after_flush
+        self._waiting: dict[Log, None] = {}
+        self._timer: Timer | None = None
+        self._stopped = False
+
+    def write_soon(self, log: Log) -> None:
+        """Write the entries of the active segment of `log` within a second."""
+        self._waiting[log] = None
+        if self._timer is None and not self._stopped:
+            self._timer = self._clock.call_later(DELAY_SECONDS, self._due)
+
+    def stop(self) -> None:
+        """Write nothing more: closing a log writes its entries."""
+        self._stopped = True
+        self._waiting.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _due(self) -> None:
+        self._after_flush(self._write_slice)
+
+    def _write_slice(self) -> None:
+        self._timer = None
+        if self._stopped or self._context.failure is not None:
+            return
+        waiting = self._waiting
+        cutting = []
+        for log in list(islice(waiting, _SLICE_LOGS)):
+            del waiting[log]
+            if log.cutting:
+                cutting.append(log)  # another thread has its indexes
+            elif not (log.closed or self._written(log)):
+                return
+        if waiting:
+            self._timer = self._clock.call_later(0, self._due)
+        for log in cutting:
+            self.write_soon(log)
+
+    def _written(self, log: Log) -> bool:
+        """Write the entries of `log`; False: that has failed, and the directory is fenced."""
+        active = log.segments.active
+        try:
+            active.write_out_indexes()
+            active.close_indexes()
+        except OSError as error:
+            self._context.fail(error, active.index.path)
+            return False
+        return True
