@@ -194,7 +194,9 @@ def test_http_reads_no_body_and_answers_text_only() -> None:
         assert answer.startswith(b"HTTP/1.1 405 ")
         for path in ("/metrics", "/<script>", "/healthz"):
             with socket.create_connection(("127.0.0.1", http.address[1]), 20) as link:
-                link.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+                link.sendall(
+                    f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+                )
                 whole = b""
                 while piece := link.recv(1 << 16):
                     whole += piece

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.frontends.http.routes import PATHS
 from headrace.frontends.kafka.authentication.authorisation import ASKED, NOT_ASKED, Ask
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.security.acl import ANY_NAME
@@ -198,10 +199,13 @@ def test_by_http_nothing_can_be_done_and_no_api_is_answered(table: Table) -> Non
     assert http is not None
     port = http.address[1]
     before = table.state()
-    for path in ("/", "/metrics", "/healthz", "/ready"):
-        assert raw(port, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())[9:12] == b"200"
+    fields = "Host: x\r\nConnection: close\r\n\r\n"
+    for path in PATHS:
+        answer = raw(port, f"GET {path} HTTP/1.1\r\n{fields}".encode())
+        # Monitoring is open; an operation asks the authorizer, and nobody authenticates here.
+        assert answer[9:12] == (b"403" if path.startswith("/api/") else b"200"), (path, answer)
         for method in HTTP_METHODS:
-            answer = raw(port, f"{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            answer = raw(port, f"{method} {path} HTTP/1.1\r\n{fields}".encode())
             assert answer[9:12] == b"405", (method, path, answer)
     for key in ApiKey:
         for frame in frames_of(table, key):

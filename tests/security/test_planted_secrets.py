@@ -16,6 +16,7 @@ import pytest
 
 from headrace.config.broker import load
 from headrace.config.jaas import PLAIN_MODULE
+from headrace.frontends.http.routes import PATHS
 from headrace.frontends.kafka.authentication.authorisation import NOT_ASKED
 from headrace.model.errors import ConfigError
 from headrace.model.secret import Secret
@@ -164,8 +165,8 @@ def test_no_metric_and_no_line_of_the_log_has_a_secret_in_it(
 ) -> None:
     http = planted.broker.server.http
     assert http is not None
-    for path in ("/metrics", "/healthz", "/ready", "/"):
-        text = raw(http.address[1], f"GET {path} HTTP/1.1\r\n\r\n".encode()).decode()
+    for path in PATHS:
+        text = raw(http.address[1], f"GET {path} HTTP/1.0\r\n\r\n".encode()).decode()
         assert text.startswith("HTTP/1.1 ")
         assert not planted.of(text)
     records = [*caplog.get_records("setup"), *caplog.records]

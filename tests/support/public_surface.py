@@ -297,8 +297,9 @@ def topics() -> Iterator[str]:
 
 def endpoints() -> Iterator[str]:
     """Paths of the metrics listener."""
-    source = (ROOT / "src/headrace/frontends/http/endpoint.py").read_text()
-    yield from (f"http {path}" for path in re.findall(r'target == b"(/\w*)"', source))
+    from headrace.frontends.http.routes import PATHS
+
+    yield from (f"http {path}" for path in PATHS)
 
 
 # --- the file -------------------------------------------------------------------------------------

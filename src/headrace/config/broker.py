@@ -22,11 +22,13 @@ from headrace.config.listener_keys import ListenerValues
 from headrace.config.listeners import (
     INTER_BROKER,
     INTER_BROKER_PROTOCOL,
+    METRICS_PREFIX_NAME,
     SASL_PROTOCOLS,
     TLS_PROTOCOLS,
 )
 from headrace.config.properties import parse
 from headrace.config.sasl import SaslListener
+from headrace.config.tls_settings import metrics_tls
 from headrace.config.value_types import Value
 from headrace.model.errors import ConfigError
 
@@ -147,6 +149,8 @@ def load(
         raise ConfigError("\n".join(problems))
     config = BrokerConfig(values, sources)
     protocols = {listener.name: listener.protocol for listener in config.listeners}
+    if metrics_tls(values, config.listeners) is not None:
+        protocols[METRICS_PREFIX_NAME] = "SSL"
     for key in ListenerValues(values).unheard(protocols):
         kind = {SASL_PROTOCOLS: "SASL ", TLS_PROTOCOLS: "TLS "}.get(key.protocols, "")
         warnings.append(f"{key.full}: there is no {kind}listener of that name; it has no effect")

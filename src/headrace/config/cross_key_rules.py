@@ -17,10 +17,11 @@ from headrace.config.listeners import (
     among_brokers,
     configured,
     parse_address,
+    refusal_of_metrics,
     refusal_of_plain,
 )
 from headrace.config.sasl import BETWEEN_BROKERS, login_problem, sasl_listeners
-from headrace.config.tls_settings import problems_of, tls_settings
+from headrace.config.tls_settings import metrics_tls, problems_of, tls_settings
 from headrace.config.value_types import Value
 
 SEGMENT_BYTES_KAFKA_4_MIN = 1 << 20
@@ -231,8 +232,17 @@ def _metrics(values: Mapping[str, Value], combined: Combined) -> None:
     except ValueError as error:
         combined.problems.append(problem_line("metrics.listener", text, str(error)))
         return
+    listeners = combined.attributes["listeners"]
+    tls = metrics_tls(values, listeners if isinstance(listeners, tuple) else ())
+    if tls is not None:
+        combined.problems.extend(problem_line(*problem) for problem in problems_of(tls))
     if address is not None and not values["insecure.listeners"]:
-        problem = refusal_of_plain(Listener("", address[0], address[1], "PLAINTEXT"))
+        listener = Listener("", address[0], address[1], "PLAINTEXT" if tls is None else "SSL")
+        if tls is None:
+            problem = refusal_of_plain(listener)
+        else:
+            required = tls.client_auth == "required"
+            problem = refusal_of_metrics(listener, requires_certificate=required)
         if problem:
             combined.problems.append(problem_line("metrics.listener", text, problem))
 

@@ -25,6 +25,10 @@ LISTENER_KEYS = (LISTENERS, ADVERTISED, PROTOCOL_MAP, CONTROLLERS)
 """The configuration's keys that speak of listeners; lists all of them."""
 LISTENER_PREFIX = "listener.name."
 """What keys of one listener begin with: its name and the key follow."""
+METRICS_LISTENER = "metrics.listener"
+"""The key of the HTTP listener, and its name among listeners: those of `listeners` have no dots."""
+METRICS_PREFIX_NAME = "METRICS"
+"""The name in its own keys: `listener.name.metrics.ssl.keystore.location`."""
 _UNSAID = "PLAINTEXT"
 """What brokers speak where nobody says anything else."""
 _TO_ALLOW = "to allow that, start with --insecure or set insecure.listeners=true"
@@ -170,6 +174,16 @@ def _refusal(
 def refusal_of_plain(listener: Listener) -> str | None:
     """Tell why `listener` needs leave to be opened, or None where only this machine reaches it."""
     return None if listener.loopback else f"{_REFUSED_PLAIN}; {_TO_ALLOW}"
+
+
+def refusal_of_metrics(listener: Listener, *, requires_certificate: bool) -> str | None:
+    """Return why the HTTP listener over TLS needs leave to be opened, or None."""
+    if listener.loopback or requires_certificate:
+        return None
+    return (
+        "open to other machines without authentication; set"
+        f" listener.name.metrics.ssl.client.auth=required; {_TO_ALLOW}"
+    )
 
 
 class AmongBrokers(NamedTuple):

@@ -1,14 +1,20 @@
 """The TLS settings of one listener: its own keys over those of all."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
 from headrace.config.listener_keys import ListenerValues
-from headrace.config.listeners import Listener
+from headrace.config.listeners import (
+    METRICS_LISTENER,
+    METRICS_PREFIX_NAME,
+    TLS_PROTOCOLS,
+    Listener,
+)
 from headrace.config.value_types import Value
 
 _WHOLE_NAME = "DEFAULT"
+_CERTIFICATES = ("ssl.keystore.location", "ssl.keystore.key", "ssl.keystore.certificate.chain")
 NAME_RULES = {
     "distinguished_name": _WHOLE_NAME,
     "common_name": r"RULE:^(?:.*?[^\\][,+])??CN=([^,+]+)(?:[,+].*)?$/$1/",
@@ -82,6 +88,38 @@ def tls_settings(values: Mapping[str, Value], listener: Listener) -> TlsSettings
         _mapping_rules(listener, text("ssl.principal.mapping.rules"), values),
         bool(text("ssl.endpoint.identification.algorithm")),
     )
+
+
+def metrics_tls(values: Mapping[str, Value], listeners: Iterable[Listener]) -> TlsSettings | None:
+    """Return the TLS settings of the HTTP listener, None where it is plain text.
+
+    It speaks TLS where it has certificates of its own, named as a listener METRICS would name
+    them; those of all listeners do not make it do so. Where `listeners` has one of that name, the
+    keys are that one's.
+    """
+    own = ListenerValues(values)
+    if all(own.own(METRICS_PREFIX_NAME, key) is None for key in _CERTIFICATES):
+        return None
+    if not values["metrics.listener"] or METRICS_PREFIX_NAME in {
+        listener.name for listener in listeners
+    }:
+        return None
+    settings = tls_settings(values, Listener(METRICS_PREFIX_NAME, "", 0, "SSL"))
+    return settings._replace(name=METRICS_LISTENER)
+
+
+def settings_by_listener(
+    values: Mapping[str, Value], listeners: Iterable[Listener]
+) -> dict[str, TlsSettings]:
+    """Return the settings of every listener that speaks TLS, the HTTP one's included, by name."""
+    listeners = tuple(listeners)
+    found = {
+        listener.name: tls_settings(values, listener)
+        for listener in listeners
+        if listener.protocol in TLS_PROTOCOLS
+    }
+    metrics = metrics_tls(values, listeners)
+    return found if metrics is None else found | {metrics.name: metrics}
 
 
 def _mapping_rules(listener: Listener, rules: str | None, values: Mapping[str, Value]) -> str:

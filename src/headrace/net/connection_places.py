@@ -7,6 +7,9 @@ nobody else: behind one address there may be hundreds of clients that have authe
 there are too many strangers the oldest one makes room, for the honest are done in milliseconds. So
 a crowd of the silent keeps nobody out but itself.
 
+A listener *apart* has places of its own (`Limits.listeners_apart`): metrics are scraped when all
+others are taken. There a connection that waits for its next request makes room for another.
+
 Who failed to authenticate keeps his place among the strangers of his address until his delay is
 over, whether he waits for that or not: else he would try again at once by another connection.
 """
@@ -37,16 +40,29 @@ class Holder(Protocol):
 class Place:
     """One connection's place. `holder` changes when TLS hands its connection on."""
 
-    __slots__ = ("_places", "address", "failed_until", "holder", "listener", "stranger")
+    __slots__ = (
+        "_places", "address", "apart", "failed_until", "holder", "listener", "stranger", "yields",
+    )  # fmt: skip
 
     def __init__(
-        self, places: "Places", holder: Holder, address: str, listener: str, *, stranger: bool
+        self,
+        places: "Places",
+        holder: Holder,
+        address: str,
+        listener: str,
+        *,
+        stranger: bool,
+        apart: bool = False,
     ) -> None:
         self._places = places
         self.holder = holder
         self.address = address
         self.listener = listener
         self.stranger = stranger
+        self.apart = apart
+        """Whether it is one of its listener's own."""
+        self.yields = False
+        """Of one apart: whether its connection is idle between requests, and makes room."""
         self.failed_until = 0.0
         """When the delay after its failure is over; 0.0: it has not failed."""
 
@@ -74,6 +90,8 @@ class Places:
         self._call_later = clock.call_later
         self._limits = limits
         self._taken: dict[Place, None] = {}
+        self._apart = 0
+        """How many of them are their listeners' own."""
         self._of_listener: Counter[str] = Counter()
         self._of_address: Counter[str] = Counter()
         self._strangers: dict[str, dict[Place, None]] = {}
@@ -83,10 +101,12 @@ class Places:
         self._kept_in_all = 0
 
     def __len__(self) -> int:
-        return len(self._taken)
+        return len(self._taken) - self._apart
 
     def take(self, holder: Holder, address: str, listener: str) -> Place | str:
         """Return a place, or why there is none."""
+        if listener in self._limits().listeners_apart:
+            return self._take_apart(holder, address, listener)
         because = self._refusal(address, listener)
         if because is not None:
             return because
@@ -102,6 +122,20 @@ class Places:
         if stranger:
             self.strangers += 1
             self._strangers.setdefault(address, {})[place] = None
+        return place
+
+    def _take_apart(self, holder: Holder, address: str, listener: str) -> Place | str:
+        places_max = self._limits().listeners_apart[listener]
+        if self._of_listener[listener] >= places_max:
+            idle = (place for place in self._taken if place.yields and place.listener == listener)
+            silent = min(idle, key=lambda place: place.holder.last_moved, default=None)
+            if silent is None:
+                return f"{places_max} are open, as many as {listener} has"
+            self._end(silent, "it was idle longest, and another client needs its place")
+        place = Place(self, holder, address, listener, stranger=False, apart=True)
+        self._taken[place] = None
+        self._of_listener[listener] += 1
+        self._apart += 1
         return place
 
     def known(self, place: Place) -> None:
@@ -120,6 +154,9 @@ class Places:
             return
         del self._taken[place]
         _less(self._of_listener, place.listener)
+        if place.apart:
+            self._apart -= 1
+            return
         _less(self._of_address, place.address)
         if place.stranger:
             self._drop(place)
@@ -164,7 +201,9 @@ class Places:
         spared = self._limits().spared_listeners
         if listener not in spared:
             return False
-        others = (place for place in self._taken if place.listener not in spared)
+        others = (
+            place for place in self._taken if place.listener not in spared and not place.apart
+        )
         silent = min(others, key=lambda place: place.holder.last_moved, default=None)
         if silent is not None:
             who = "an administrator" if listener == LOCAL_LISTENER else "a broker"

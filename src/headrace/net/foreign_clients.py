@@ -5,7 +5,14 @@ from typing import NamedTuple
 
 from headrace.model.errors import Malformed
 from headrace.ports.disk import Buffer
-from headrace.wire.first_bytes import FIRST_BYTES, TLS, TLS_ALERT, ProtocolRow, client_protocol
+from headrace.wire.first_bytes import (
+    FIRST_BYTES,
+    HTTP,
+    TLS,
+    TLS_ALERT,
+    ProtocolRow,
+    client_protocol,
+)
 
 
 class Spoken(NamedTuple):
@@ -68,7 +75,9 @@ class ForeignClients:
             return ForeignClient(f"its client does not speak TLS: {advice}", TLS_ALERT)
         if row is here.protocol:
             text = f"this is {row.client} client without TLS at a listener that speaks {here.name}"
-            return ForeignClient(f"{text}: {here.advice}", TLS_ALERT)
+            text = f"{text}: {here.advice}"
+            # Other servers answer plain HTTP at an HTTPS port; those of AMQP and Kafka do not.
+            return ForeignClient(text, row.refusal(text) if row is HTTP else TLS_ALERT)
         others = [spoken for spoken in self._listeners.values() if spoken.protocol is row]
         text = f"this is {row.client} client at {here.protocol.client} listener with TLS"
         text = f"{text}; {_places(row, others)}"

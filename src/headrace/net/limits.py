@@ -2,6 +2,7 @@
 
 from headrace.config.connection_limits import ConnectionLimits
 from headrace.config.keys.network import NetworkKeys
+from headrace.config.listeners import METRICS_LISTENER
 from headrace.security.identity import LOCAL_LISTENER
 
 _NOTHING_ALTERED = ConnectionLimits()
@@ -21,6 +22,9 @@ class Limits:
         self.listener_connections_max = single.of_listeners
         self.spared_listeners = single.for_brokers | {LOCAL_LISTENER}
         """Brokers and local administrators come by them: `connections_max` keeps none out."""
+        self.listeners_apart = {METRICS_LISTENER: HTTP_CONNECTIONS_MAX}
+        """Listeners with places of their own, so many: no other bound or rate of connections holds
+        there, and none of theirs counts elsewhere."""
         self.begin_unknown = single.begin_unknown
         """The listeners whose connections are strangers until they have shown who they are."""
         self.strangers_percent_max = config.max_connections_unauthenticated_percent
@@ -35,6 +39,9 @@ class Limits:
         self.write_buffer_bytes_high = config.connection_answer_bytes_max
         self.slow_reader_seconds_max = config.connection_slow_reader_ms / 1000
 
+
+HTTP_CONNECTIONS_MAX = 16
+"""Of `metrics.listener`, at one time: it is scraped however many clients there are."""
 
 AUTHENTICATION_FRAME_BYTES_MAX = 512 << 10
 """The longest frame of whoever has not authenticated yet, where he must; Kafka's

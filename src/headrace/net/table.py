@@ -119,6 +119,8 @@ class ConnectionTable:
 
         One that would wait where the places are taken by those before it is ended at once.
         """
+        if arriving.listener in self.limits.listeners_apart:
+            return False
         queue = self._queues.get(arriving.listener)
         if queue is None:
             seconds = self._delay(arriving.listener)
@@ -150,6 +152,8 @@ class ConnectionTable:
 
         At once where so many are held off already that they might take the others' places.
         """
+        if arriving.listener in self.limits.listeners_apart:
+            return False
         seconds = self._too_many(arriving.address)
         if seconds <= 0:
             return False
@@ -189,7 +193,7 @@ class ConnectionTable:
         if place is None:
             return None
         connection.place, place.holder = place, connection
-        self.accepted += 1
+        self.accepted += not place.apart
         self._connections[connection] = None
         session = self._open_session(connection)
         if connection.authenticated:

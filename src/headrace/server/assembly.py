@@ -12,6 +12,7 @@ from headrace.broker.metadata_image import Endpoint
 from headrace.cluster.controller.controller import Controller
 from headrace.cluster.controller.producer_id_source import ProducerIdSource
 from headrace.config.broker import BrokerConfig
+from headrace.config.listeners import METRICS_LISTENER
 from headrace.config.listeners import Listener as ConfiguredListener
 from headrace.coordination.coordinators import Coordinators
 from headrace.frontends.kafka.connection.dispatch import Dispatcher
@@ -33,7 +34,7 @@ from headrace.security.configured import default_authorizer
 from headrace.server import identity
 from headrace.server.compaction import ProcessWorker, compaction_worker
 from headrace.server.frontends import Frontends, Parts
-from headrace.server.listeners import METRICS, Doors
+from headrace.server.listeners import Doors
 from headrace.server.log_directories import Owner, load_all, open_all
 from headrace.server.stop_waits import FLUSH_SECONDS_MAX, SEND_SECONDS_MAX, StopWaits, until
 
@@ -280,24 +281,27 @@ class Server:
         if address is None:
             return
         from headrace.frontends.http import gauges
-        from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
         from headrace.frontends.http.exposition import ProcessNumbers
-        from headrace.server import metrics_sources, ready
+        from headrace.frontends.http.scrape import Scrape
+        from headrace.server import http_listener, metrics_sources, ready
 
         metrics_sources.register(
             self.broker, self.coordinators, self.table, self.cleaner, self.controller,
             self.among_brokers,
         )  # fmt: skip
         metrics_sources.register_disk(self.metrics, self.disk)
-        self.http = HttpEndpoint(
-            self.metrics,
+        process = partial(called_back, partial(self.disk.run, ProcessNumbers().text))
+        self.http = http_listener.endpoint(
+            self.broker,
+            Scrape(self.metrics, process),
             partial(gauges.healthy, self.broker),
             partial(ready.awaited, self.broker, self.controller, self.among_brokers),
-            partial(called_back, partial(self.disk.run, ProcessNumbers().text)),
-            partial(self.table.foreign.check, METRICS),
+            self._fatal,
         )
-        host, port = await self.http.start(*address)
-        log.info("metrics at http://%s:%d/metrics", host, port)
+        self.frontends.add(METRICS_LISTENER, self.http)
+        under = http_listener.under(self.config, self.doors)
+        await self.http.start(*address, self.table, self.world.network, under)
+        log.info("metrics at %s/metrics", self.http.url)
 
     # while running
 

@@ -37,11 +37,15 @@ class Parts(NamedTuple):
     """The metadata store, where what clients declare is kept; it is open while frontends are."""
 
 
-class Frontend(Protocol):
-    """What clients of one kind of listener speak with."""
+class OpensSessions(Protocol):
+    """Makes the sessions of a listener's connections."""
 
     def open(self, connection: Connection, /) -> Session | StreamSession:
         """Return a session for a new connection."""
+
+
+class Frontend(OpensSessions, Protocol):
+    """What clients of one kind of listener speak with."""
 
     async def stop(self) -> None:
         """Take leave of all clients: no frame comes any more, what is pushed now still leaves."""
@@ -61,7 +65,7 @@ class Frontends:
         self._modules: dict[str, str] = {}
         """By the name of the listeners that speak something else than Kafka's protocol."""
         self._config = config
-        self._by_listener: dict[str, Frontend] = {}
+        self._by_listener: dict[str, OpensSessions] = {}
         self._kafka: Frontend
         self._others: list[OtherFrontend] = []
 
@@ -90,6 +94,10 @@ class Frontends:
         self._by_listener = {name: made[module] for name, module in self._modules.items()}
         self._others = list(made.values())
         return next((frontend.administration for frontend in made.values()), None)
+
+    def add(self, listener: str, opens: OpensSessions) -> None:
+        """Have `opens` make the sessions of one more listener; it is started and stopped apart."""
+        self._by_listener[listener] = opens
 
     def open(self, connection: Connection) -> Session | StreamSession:
         """Return a session for a new connection, as its listener's protocol has them."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.metadata_image import Endpoint
 from headrace.config.broker import BrokerConfig
-from headrace.config.listeners import TLS_PROTOCOLS
+from headrace.config.listeners import METRICS_LISTENER, TLS_PROTOCOLS
+from headrace.config.tls_settings import metrics_tls, settings_by_listener
 from headrace.log import file_names
 from headrace.model.errors import ConfigError
 from headrace.model.nouns import BrokerId
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from headrace.server.token_keys import TokenKeys
 
 log = logging.getLogger(__name__)
-
-METRICS = "metrics.listener"
-"""In place of a listener's name, which has no dots: where HTTP is spoken."""
 
 
 class Doors:
@@ -63,7 +61,7 @@ class Doors:
             from headrace.server.token_keys import TokenKeys
 
             self.token_keys = TokenKeys(config, world.clock, verifiers)
-        if any(listener.protocol in TLS_PROTOCOLS for listener in config.listeners):
+        if settings_by_listener(config.values, config.listeners):
             from headrace.server.tls_listeners import TlsListeners
 
             self.tls = TlsListeners(config, world.clock, table)
@@ -101,7 +99,10 @@ class Doors:
             )
         if config.metrics_address is not None:
             host, port = config.metrics_address
-            spoken[METRICS] = Spoken(HTTP, "HTTP", f"http://{host}:{port}/metrics")
+            tls = metrics_tls(config.values, config.listeners) is not None
+            name, scheme = ("HTTPS", "https") if tls else ("HTTP", "http")
+            where = f"{scheme}://{host}:{port}/metrics"
+            spoken[METRICS_LISTENER] = Spoken(HTTP, name, where, tls, "use https:// there")
         return spoken
 
     def _bind_local(self, config: BrokerConfig, world: "World") -> None:

@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.config.broker import BrokerConfig
-from headrace.config.listeners import TLS_PROTOCOLS, Listener
-from headrace.config.tls_settings import TlsSettings, tls_settings
+from headrace.config.tls_settings import TlsSettings, settings_by_listener
 from headrace.model.errors import ConfigError
 from headrace.net.tls.handshakes import Gate, Handshakes
 from headrace.net.tls.tls import TlsConnection
@@ -72,11 +71,8 @@ class TlsListeners:
         self._closed = False
         self._loading = False
         self._listeners = {
-            listener.name: TlsListener(
-                tls_settings(config.values, listener),
-                among_brokers=listener.name in config.listeners_among_brokers,
-            )
-            for listener in tls_listeners(config)
+            name: TlsListener(settings, among_brokers=name in config.listeners_among_brokers)
+            for name, settings in settings_by_listener(config.values, config.listeners).items()
         }
         self.handshakes = Handshakes(clock, partial(self._crew.submit, flush=False), gate)
         self._timer: Timer = self._look_later()
@@ -123,8 +119,11 @@ class TlsListeners:
             return
         self._loading = True
         wanted = [
-            (self._listeners[listener.name], tls_settings(self._config.values, listener))
-            for listener in tls_listeners(self._config)
+            (self._listeners[name], settings)
+            for name, settings in settings_by_listener(
+                self._config.values, self._config.listeners
+            ).items()
+            if name in self._listeners
         ]
         self._crew.submit(partial(_read_changed, wanted), self._loaded, flush=False)
 
@@ -146,11 +145,6 @@ class TlsListeners:
 
 _Stamps = tuple[tuple[int, ...] | None, ...]
 _Read = tuple[TlsListener, TlsSettings, _Stamps, _Contexts | ConfigError]
-
-
-def tls_listeners(config: BrokerConfig) -> list[Listener]:
-    """Return the listeners that speak TLS."""
-    return [listener for listener in config.listeners if listener.protocol in TLS_PROTOCOLS]
 
 
 def _contexts(settings: TlsSettings, *, among_brokers: bool) -> _Contexts:

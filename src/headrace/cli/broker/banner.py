@@ -77,7 +77,7 @@ def facts_of(
         data=data or ", ".join(os.path.abspath(path) for path in first.config.log_dirs),
         data_kept=data_kept,
         durable=first.config.log_flush_on_ack,
-        metrics=None if http is None else "http://{}:{}/metrics".format(*http.address),
+        metrics=None if http is None else f"{http.url}/metrics",
         own_name=_own_name(first),
         admin_socket=first.doors.local_path if len(servers) == 1 else None,
     )

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from headrace import __version__
+from headrace.config.listeners import METRICS_LISTENER
 from headrace.frontends.http import coordinator_gauges
 from headrace.frontends.http.surveys import GroupLags, LogSizes
 from headrace.model.errors import ApiError
@@ -86,7 +87,7 @@ def register_connections(
     metrics.gauge(
         "headrace_connections",
         "Open connections",
-        lambda: none | Counter(table.listeners()),
+        lambda: none | Counter(name for name in table.listeners() if name != METRICS_LISTENER),
         label="listener",
     )
     for name, doc, read in (

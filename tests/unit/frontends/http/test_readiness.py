@@ -51,9 +51,9 @@ def test_a_broker_waits_for_all_replicas_of_what_it_holds(tmp_path: Path) -> Non
 
 
 def test_what_is_awaited_is_told_by_http() -> None:
-    answer = asyncio.run(exchange(b"GET /ready HTTP/1.1\r\n\r\n"))
+    answer = asyncio.run(exchange(b"GET /ready HTTP/1.0\r\n\r\n"))
     assert answer.startswith(b"HTTP/1.1 200 OK")
     assert answer.endswith(b"\r\n\r\nready\n")
-    waits = asyncio.run(exchange(b"GET /ready HTTP/1.1\r\n\r\n", awaited=["one", "two"]))
+    waits = asyncio.run(exchange(b"GET /ready HTTP/1.0\r\n\r\n", awaited=["one", "two"]))
     assert waits.startswith(b"HTTP/1.1 503 Service Unavailable")
     assert waits.endswith(b"\r\n\r\nawaited: one\nawaited: two\n")

@@ -8,6 +8,8 @@ from headrace.frontends.kafka.authentication.authorisation import operations_of_
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import OPERATIONS_UNKNOWN, Entity, maker
 from headrace.model.errors import ErrorCode
+from headrace.operations.describe_cluster import describe_cluster
+from headrace.operations.permissions import Caller, Surface
 
 BROKERS = 1
 CONTROLLERS = 2
@@ -16,7 +18,6 @@ CONTROLLERS = 2
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer with the present picture."""
     make = maker(context)
-    image = context.broker.image
     kind = getattr(request, "endpoint_type", BROKERS)
     code, message = ErrorCode.NONE, None
     if kind == CONTROLLERS:
@@ -27,6 +28,8 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     may = OPERATIONS_UNKNOWN
     if code is ErrorCode.NONE and request.include_cluster_authorized_operations:
         may = operations_of_cluster(context)
+    caller = Caller(context.identity, Surface.KAFKA)
+    found = describe_cluster(context.broker, caller, listener=context.identity.listener)
     brokers = tuple(
         make(
             "DescribeClusterBroker",
@@ -36,18 +39,17 @@ def handle(context: RequestContext, request: Entity) -> Entity:
             rack=broker.rack,
             is_fenced=False,
         )
-        for broker in image.brokers.values()
+        for broker in found.brokers
         if code is ErrorCode.NONE
-        for endpoint in (image.endpoint(broker, context.identity.listener),)
-        if endpoint is not None
+        for endpoint in broker.endpoints
     )
     return make(
         None,
         error_code=code,
         error_message=message,
         endpoint_type=BROKERS,
-        cluster_id=image.cluster_id,
-        controller_id=image.controller_id,
+        cluster_id=found.cluster_id,
+        controller_id=found.controller_id,
         brokers=brokers,
         cluster_authorized_operations=may,
     )
