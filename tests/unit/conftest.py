@@ -1,6 +1,7 @@
 """Hold tests/unit to one process: a test fails that starts another, or a broker on sockets."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,8 +11,13 @@ WATCH = OneProcess()
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol() -> Iterator[None]:
-    """Watch the test and the fixtures that it is the first to ask for."""
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Watch the test and the fixtures that it is the first to ask for.
+
+    pytest calls this hook for the tests of all folders.
+    """
+    if not item.path.is_relative_to(Path(__file__).parent):
+        return (yield)
     with pytest.MonkeyPatch.context() as patched:
         WATCH.begin(patched)
         try:

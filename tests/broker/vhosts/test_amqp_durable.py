@@ -182,7 +182,7 @@ def test_what_cannot_be_stored_is_said_and_stored_once_it_can_be(
 
 
 class SlowFailingStore(FailingStore):
-    """One that takes its time to fail."""
+    """A store that fails after a while."""
 
     asked = failures = 0
 
