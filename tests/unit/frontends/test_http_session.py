@@ -158,7 +158,9 @@ def test_pipelined_requests_wait_while_answers_are_unread() -> None:
             assert len(handled) < 20, "the rest waits in the receive buffer"
             got = 4
             while got < size * count:
-                got += len(await reader.read(1 << 20))
+                piece = await reader.read(1 << 20)
+                assert piece, "the connection was dropped"
+                got += len(piece)
             assert len(handled) == count
             writer.close()
 
@@ -247,8 +249,12 @@ def test_an_idle_connection_makes_room_for_another_client() -> None:
 
 
 def test_a_client_that_half_closes_gets_the_answers_it_asked_for() -> None:
+    async def slow(_: HttpRequest) -> HttpReply:
+        await asyncio.sleep(0.05)
+        return text(200, "ok")
+
     async def story() -> bytes:
-        async with serving() as served:
+        async with serving(HttpRoute("GET", "/healthz", slow)) as served:
             reader, writer = await asyncio.open_connection(*served.address)
             writer.write(GET * 3)
             writer.write_eof()
