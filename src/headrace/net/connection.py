@@ -20,14 +20,8 @@ from headrace.security.identity import ANONYMOUS, Principal
 from headrace.wire.first_bytes import FIRST_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from headrace.net.admission import Admission
     from headrace.net.connection_places import Place
-
-
-def _ends() -> bool:
-    return False  # no answer is left
 
 
 class Connection(BufferedProtocol):
@@ -57,8 +51,6 @@ class Connection(BufferedProtocol):
         self.authenticated = True
         """False from its session's making until it is known who is at the other end, where that
         must be known: narrower limits hold until then."""
-        self.on_eof: Callable[[], bool] = _ends
-        """Returns whether a client that sends nothing more still gets answers; then it is ended."""
         self._inbox = Inbox(table.scratch, table.pool)
         self._session: Session | StreamSession | None = None
         self._stream: Stream | None = None
@@ -125,7 +117,6 @@ class Connection(BufferedProtocol):
         """Free everything held for this client, and tell its session."""
         session, self._session, self._stream = self._session, None, None
         self.answers.lose()
-        self.on_eof = _ends  # the connection is freed without the garbage collector
         if not self.answers.in_pass:
             self._inbox.release()
         if session is not None:
@@ -151,8 +142,8 @@ class Connection(BufferedProtocol):
         self.answers.resume_writing()
 
     def eof_received(self) -> bool:
-        """Close the connection, as Kafka does, unless its session still has to answer."""
-        return self.on_eof()
+        """Close the connection: who asks nothing more gets nothing more, as with Kafka."""
+        return False
 
     @property
     def frame_bytes_max(self) -> int:

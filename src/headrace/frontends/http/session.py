@@ -10,6 +10,9 @@ are pipelined behind it stay in the receive buffer, unread ones in the socket. D
 first request, of an unfinished head and of unread answers are `net`'s; an idle connection is closed
 after `KEEP_ALIVE_SECONDS`, or before, when another client needs its place.
 
+The end of what a client sends is not seen while an answer is under way, as nothing is read then: a
+client that half-closes gets all that it asked for.
+
 A line that ends without CR is refused, and one that continues the line before it: proxies disagree
 on where such a head or field ends.
 """
@@ -74,14 +77,11 @@ class HttpSession:
         self._requests = 0
         self._last = False
         """Whether the connection ends with the answer under way: the broker stops."""
-        self._half_closed = False
-        """Whether the client sends nothing more."""
         self._ended = False
         """Whether nothing more is answered: all that comes is discarded."""
         self._discarded = 0
         self._timer: Timer | None = None
         connection.idle_seconds_max = KEEP_ALIVE_SECONDS
-        connection.on_eof = self._eof
 
     # net's side
 
@@ -104,8 +104,6 @@ class HttpSession:
         if self._ended:
             self._discard(filled - at)
             return filled
-        if self._half_closed and not self._stream.held:
-            self._end()
         return at
 
     def need(self, view: memoryview, at: int, filled: int) -> int:
@@ -129,11 +127,6 @@ class HttpSession:
         if self._answering is not None:
             self._answering.cancel()
         self._endpoint.forget(self)
-
-    def _eof(self) -> bool:
-        """Take note that the client sends nothing more; return whether it is still answered."""
-        self._half_closed = True
-        return self._answering is not None and not self._ended
 
     # the endpoint's side
 
