@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PACKAGES = sorted(path.parent.name for path in (ROOT / "src/headrace/spark").glob("*/__init__.py"))
 # `spark.python.worker.reuse` once became `spark.sessions.python.…` with the module `python`.
 OURS = re.compile(rf"(?<![\w.])spark\.({'|'.join(PACKAGES)})\.\w+")

@@ -16,7 +16,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
     pytest calls this hook for the tests of all folders.
     """
-    if not item.path.is_relative_to(Path(__file__).parent):
+    folder = Path(__file__).parent
+    if item.path.is_relative_to(folder.parent) and not item.path.is_relative_to(folder):
         return (yield)
     with pytest.MonkeyPatch.context() as patched:
         WATCH.begin(patched)
