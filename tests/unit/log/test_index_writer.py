@@ -20,21 +20,13 @@ def read(world: World, suffix: str, place: TopicPartition | None = None) -> byte
 
 
 def stored(world: World) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-<<<<<<< HEAD
-    """Return what a tool reads from `.index` and `.timeindex`."""
-=======
     """Return the entries that a tool reads from `.index` and `.timeindex`."""
->>>>>>> h/s1
     index, times = read(world, ".index"), read(world, ".timeindex")
     return list(OFFSET_ENTRY.iter_unpack(index)), list(TIME_ENTRY.iter_unpack(times))
 
 
 def held(log: Log) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-<<<<<<< HEAD
-    """Return the entries of the active segment that are in memory."""
-=======
     """Return the entries that the active segment has in memory."""
->>>>>>> h/s1
     active = log.segments.active
     times = [(time, int(offset)) for time, offset in active.time_index.entries()]
     return [(int(offset), int(at)) for offset, at in active.index.entries()], times
