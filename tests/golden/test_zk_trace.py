@@ -48,6 +48,10 @@ ASKED_ANEW = {"broker 1 back": ("t/partitions/0", "t/partitions/1", "t/partition
 answered: it has the ISR that holds written anew, to outdate the question (ADR 24)."""
 
 
+STAMPS = "/headrace-directories"
+"""A node of ours, which Kafka does not have and does not read (ADR 64)."""
+
+
 class Written(NamedTuple):
     """A node, without what no two clusters have alike."""
 
@@ -101,6 +105,8 @@ def nodes(tree: Tree) -> Iterator[tuple[str, Written]]:
     waiting = ["/"]
     while waiting:
         path = waiting.pop()
+        if path == STAMPS:
+            continue
         node = tree.get(path)
         yield path, Written(content(node.value.decode()), node.version, node.owner != 0)
         waiting += [f"{path.rstrip('/')}/{name}" for name in tree.children(path)]

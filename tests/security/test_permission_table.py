@@ -198,6 +198,7 @@ def test_by_http_nothing_can_be_done_and_no_api_is_answered(table: Table) -> Non
     http = table.house.broker.server.http
     assert http is not None
     port = http.address[1]
+    table.house.rule([], [], Role.UNRULED)  # other tests leave rules of their own
     before = table.state()
     fields = "Host: x\r\nConnection: close\r\n\r\n"
     for path in PATHS:

@@ -316,13 +316,14 @@ def test_questions_without_an_answer_end_when_the_connection_is_lost(state: str)
         store._closed, store._connected, store._session = False, True, 7
         store._pulse, store._events = SimpleNamespace(session_seconds=6.0), events
         store._client = SimpleNamespace(has_given_up=False)
-        loop = asyncio.get_running_loop()
+        store._reminder = None
+        store._loop = loop = asyncio.get_running_loop()
         answered, waiting, other = (loop.create_future() for _ in range(3))
         answered.set_result("an answer")
         store._unanswered = {answered, waiting, other}
         store._take_state(state, 7)
         for question in (waiting, other):
-            with pytest.raises(SessionLost, match="not heard of"):
+            with pytest.raises(SessionLost, match="ZooKeeper does not answer"):
                 await question
         assert (await answered, lost) == ("an answer", ["lost"])
         store._take_state(state, 7)

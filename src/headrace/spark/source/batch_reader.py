@@ -65,11 +65,13 @@ class BatchReader(DataSourceReader):
                 )
 
     def _check_ends(self, cluster: Cluster, end: Ends) -> None:
-        """Raise SourceError where a partition is to end behind its log: a task would wait for it.
+        """Raise SourceError if a partition is to end beyond its log: a task would wait for it.
 
-        An open transaction may hold committed reads back meanwhile: that is waited for.
+        Not with failOnDataLoss=false, which reads the records that exist. Committed reads that an
+        open transaction holds back are waited for.
         """
-        if isinstance(self._options.ending.offsets, int):
+        options = self._options
+        if isinstance(options.ending.offsets, int) or not options.fail_on_data_loss:
             return
         latest = cluster.ends(end, LATEST, read_committed=False)
         for partition, offset in end.items():
