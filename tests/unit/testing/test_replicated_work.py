@@ -58,7 +58,7 @@ def assert_found(first: int = 0) -> None:
 
 def test_a_follower_that_begins_by_cutting_to_its_high_watermark_is_found() -> None:
     with cut_to_high_watermark():
-        assert_found()
+        assert_found(first=9)
 
 
 def test_a_cut_below_the_high_watermark_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,13 +100,13 @@ def test_a_leader_that_takes_silence_for_consent_is_found(monkeypatch: pytest.Mo
 
 def test_a_join_below_the_start_of_a_term_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     join_below_the_start(monkeypatch)
-    assert_found(first=25)
+    assert_found(first=11)
 
 
 def test_a_stale_leader_that_acknowledges_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Alone in sync it goes on though its session is over, and another was elected uncleanly."""
     monkeypatch.setattr(Lease, "_lives", lambda _: True)
-    assert_found(first=35)
+    assert_found(first=160)
 
 
 def test_a_flush_that_saves_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
