@@ -3,10 +3,15 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from headrace.cli.cluster.directories import directories_of, failed_message, low_message
 from headrace.cli.cluster.view import Health, PartitionRow, health_of, rows_of
 from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.failure import EXIT_FAILED
+from headrace.cli.shared.log_directories import (
+    directories_of,
+    failed_message,
+    low_directories,
+    low_message,
+)
 from headrace.cli.shared.output import counted, print_json, print_line, print_table
 from headrace.cli.shared.watching import Watch, shown
 from headrace.client.calls.metadata import Metadata
@@ -182,7 +187,7 @@ def _of_directories(client: Client, known: Metadata) -> Sequence[Reason]:
     found = [*directories_of(client, sorted(known.brokers))]
     messages = {
         "directories_failed": failed_message(found),
-        "directories_low": low_message(client, found),
+        "directories_low": low_message(low_directories(client, found)),
     }
     return [Reason(code, message) for code, message in messages.items() if message]
 
