@@ -33,7 +33,7 @@ class AmqpKeys(Keys):
         Kind.INT,
         200_000,
         "The most unacknowledged deliveries on one AMQP channel whose client sets no prefetch"
-        " limit. At the limit its consumers get no more messages until some are acknowledged or"
+        " limit. At the limit nothing is delivered to its consumers until some are acknowledged or"
         " rejected. Each delivery takes some 250 bytes of memory. RabbitMQ has no such limit.",
         at_least=1,
     )
