@@ -28,8 +28,8 @@ Headrace uses Kafka's setting names. All settings have defaults. Most users chan
 
 ## How to set a key
 
-`headrace serve server.properties` reads keys from a file in Java's properties syntax. An environment variable
-overrides the file, and a flag overrides both:
+`headrace serve server.properties` reads keys from a file in Java's properties syntax. An
+environment variable overrides the file, and a flag overrides both:
 
 | source | example for `log.dirs` |
 |---|---|
@@ -37,13 +37,13 @@ overrides the file, and a flag overrides both:
 | environment | `HEADRACE_LOG_DIRS=/var/lib/headrace` |
 | flag | `--log-dirs /var/lib/headrace`, or for any key `--set log.dirs=/var/lib/headrace` |
 
-An invalid value or an unknown key stops the start, with one line for each. A key that Kafka has and Headrace
-does not use [causes a warning](#known-and-not-used), so a server.properties written for Kafka can be used unchanged.
-A `HEADRACE_…` variable that matches no key causes a warning too.
+An invalid value or an unknown key stops the start, with one line for each. A key that Kafka has and
+Headrace does not use [causes a warning](#known-and-not-used), so a server.properties written for
+Kafka can be used unchanged. A `HEADRACE_…` variable that matches no key causes a warning too.
 
-*When* shows whether a key can be changed while the broker runs. `read-only` keys need a restart. `cluster-wide` keys
-are changed by IncrementalAlterConfigs, for one broker or for all, and take effect at once. Topic keys can always be
-changed: `headrace topic alter NAME -c key=value`.
+*When* shows whether a key can be changed while the broker runs. `read-only` keys need a restart.
+`cluster-wide` keys are changed by IncrementalAlterConfigs, for one broker or for all, and take
+effect at once. Topic keys can always be changed: `headrace topic alter NAME -c key=value`.
 """
 
 

@@ -255,7 +255,7 @@ def test_the_configuration_is_locked_and_keeps_what_it_was_given(data: Path) -> 
 def test_files_made_from_then_on_are_their_owners_alone_and_others_are_named(data: Path) -> None:
     data.mkdir(mode=0o755)
     (warning,) = prepare("", {"log.dirs": str(data)}).warnings
-    assert "others on this machine can read what is in it: chmod go-rwx" in warning
+    assert "other users of this machine can read its secrets: chmod go-rwx" in warning
     assert os.umask(0o022) == 0o077
 
 
@@ -302,7 +302,7 @@ def test_without_the_library_one_sentence_names_the_extra(tmp_path: Path) -> Non
     )  # fmt: skip
     assert done.returncode == 2
     assert done.stderr == (
-        "headrace: --secure makes certificates, which needs a library: "
+        "headrace: --secure creates certificates, which needs a library: "
         f"{install_command('cryptography')}\n"
     )
     assert not (tmp_path / "d").exists()

@@ -43,15 +43,15 @@ _BROKER = re.compile(r"broker([1-9])")
 Processes = Annotated[
     int | None,
     Parameter(
-        help="So many brokers in processes of their own, to be killed and paused, and a"
-        " ZooKeeper for them from pyspark's jars, in place of --brokers."
+        help="Run this many brokers in separate processes, which can be killed and paused, with"
+        " a ZooKeeper from pyspark's jars, in place of --brokers."
     ),
 ]
 AmqpPort = Annotated[
     int | None,
     Parameter(
-        help="Where the first broker takes RabbitMQ's clients, with their user guest; 0: a free"
-        " port. Default: 5672 where that is free, with --port 0 a free one.",
+        help="The first broker's port for RabbitMQ clients, with the user guest; 0: a free port."
+        " Default: 5672 if that is free; a free port with --port 0.",
     ),
 ]
 
@@ -60,7 +60,7 @@ def dev(
     *,
     brokers: Annotated[
         int | None,
-        Parameter(help=f"How many brokers: 1 to {BROKERS_MAX}, {BROKERS} if you do not say."),
+        Parameter(help=f"Number of brokers, 1 to {BROKERS_MAX}; default: {BROKERS}."),
     ] = None,
     processes: Processes = None,
     port: Annotated[
@@ -68,28 +68,30 @@ def dev(
         Parameter(
             name=["--port", "-p"],
             show_default=True,
-            help="The first broker's port, the others have those behind it; 0: free ones.",
+            help="The first broker's port; the others use the following ones. 0: free ports.",
         ),
     ] = PORT,
     amqp_port: AmqpPort = None,
     data: Annotated[
         Path | None,
-        Parameter(help="Where to keep topics and records for the next time; else they go."),
+        Parameter(help="Directory for the data; default: a temporary one that is deleted at exit."),
     ] = None,
     pairs: Annotated[
         tuple[str, ...],
         Parameter(
-            name=PAIR_FLAGS, negative=(), help="A setting of all brokers as key=value, any number."
+            name=PAIR_FLAGS,
+            negative=(),
+            help="A setting for all brokers as key=value; may be given again.",
         ),
     ] = (),
     log_level: Annotated[
         str, Parameter(show_default=True, help="debug, info, warning or error.")
     ] = "warning",
     log_format: Annotated[
-        str, Parameter(show_default=True, help="text or json, a line or an object each.")
+        str, Parameter(show_default=True, help="text (a line each) or json (an object per line).")
     ] = "text",
     quiet: Annotated[
-        bool, Parameter(name=QUIET_FLAGS, negative=(), help="Say nothing of its start.")
+        bool, Parameter(name=QUIET_FLAGS, negative=(), help="Print nothing at start.")
     ] = False,
 ) -> int:
     """Run a cluster for trying out, all brokers in this process, until Ctrl-C.
@@ -107,7 +109,7 @@ def dev(
         given = {"log.level": log_level, "log.format": log_format, **parse_pairs(pairs)}
         if processes is not None:
             if brokers is not None or amqp_port is not None:
-                raise UsageError("--processes takes no --brokers and no --amqp-port")
+                raise UsageError("--processes cannot be combined with --brokers or --amqp-port")
             _refuse_own(given)
             _lock(place, undo)
             return run_processes(processes, place, port, given, quiet=quiet)
@@ -122,8 +124,8 @@ def check_place(place: Path) -> None:
     for name in (file_names.METADATA, file_names.META_PROPERTIES):
         if (place / name).exists():
             raise CommandError(
-                f"--data {place}: the log directory of a single broker ({name} is there): name"
-                " another directory, or run that broker by headrace serve",
+                f"--data {place}: is the log directory of a single broker ({name} exists): pass"
+                " another directory, or run that broker with headrace serve",
                 EXIT_FAILED,
             )
 
@@ -142,8 +144,8 @@ def how_many(asked: int | None, there: int) -> int:
         raise UsageError(f"--brokers {asked}: must be 1 to {BROKERS_MAX}")
     if asked < there:
         raise UsageError(
-            f"--brokers {asked}: the directory has the data of {counted(there, 'broker')}, and some"
-            f" may be on the others alone; say --brokers {there}, or name another --data"
+            f"--brokers {asked}: the directory has the data of {counted(there, 'broker')}, and"
+            f" some data may be only on the others; pass --brokers {there}, or another --data"
         )
     return asked
 
@@ -200,7 +202,7 @@ def _refuse_own(given: Mapping[str, str]) -> None:
     """Raise UsageError for a setting that cannot be the same for all brokers."""
     own = sorted(OURS & given.keys())
     if own:
-        raise UsageError(f"--set {own[0]}: each of the brokers has its own, it cannot be set here")
+        raise UsageError(f"--set {own[0]}: differs for each broker and cannot be set here")
 
 
 def amqp_listener(port: int, amqp_port: int | None) -> str | None:
@@ -217,7 +219,7 @@ def amqp_listener(port: int, amqp_port: int | None) -> str | None:
             return f"AMQP://{HOST}:{amqp_port}"
     except OSError as problem:
         reason = os.strerror(problem.errno or 0).lower()
-        note(f"headrace: warning: {HOST}:{amqp_port}: {reason}: RabbitMQ's clients are not served")
+        note(f"headrace: warning: {HOST}:{amqp_port}: {reason}: no listener for RabbitMQ clients")
         return None
 
 
@@ -230,7 +232,7 @@ def _lock(place: Path, undo: ExitStack) -> None:
         undo.callback(RealDisk(None).lock(f"{place}/{file_names.LOCK}"))
     except BlockingIOError as held:
         raise CommandError(
-            f"--data {place}: in use by {held.strerror}: stop that headrace dev, or name another"
+            f"--data {place}: in use by {held.strerror}: stop that headrace dev, or pass another"
             " directory",
             EXIT_FAILED,
         ) from None

@@ -96,6 +96,6 @@ def failed_message(found: Sequence[Directory]) -> str:
     more = f" and {len(failed) - NAMED_MAX} more" if len(failed) > NAMED_MAX else ""
     what = "1 log directory has" if len(failed) == 1 else f"{len(failed)} log directories have"
     return (
-        f"{what} failed, and the replicas in it are offline: {named}{more}; the broker's log says"
-        " why; repair the disk, then restart the broker"
+        f"{what} failed, and the replicas in it are offline: {named}{more}; the broker's log"
+        " has the reason; repair the disk, then restart the broker"
     )
