@@ -263,7 +263,7 @@ class DirectoryMove:
         self._throttle.count(len(data))
 
     def _end_behind_gap(self, log: Log, end: Offset) -> None:
-        """Move the copy's end over a final gap of the original, which ends without a batch there."""
+        """Move the copy's end over a final gap of the original, behind its last batch."""
         log.context.events.gap_appended(log, end)
         log.end_offset = end
         if log.segments.active.size:

@@ -69,8 +69,7 @@ FOUND = {
     "no_topic_id": "damage METADATA partition.metadata: no topic_id line with a valid uuid",
     "far_checkpoint": "damage CHECKPOINT replication-offset-checkpoint: says 1000000 of t-0, "
     "whose log ends at 86",
-    "bad_checkpoint": "damage CHECKPOINT recovery-point-offset-checkpoint: not 7 lines of "
-    "3 fields",
+    "bad_checkpoint": "damage CHECKPOINT recovery-point-offset-checkpoint: not 7 lines of 3 fields",
     "flushed_yet_missing": "damage GAP t-0: ends at 86, yet all below 1000000 was flushed: "
     "records are missing",
     "unkept_bound": "damage CHECKPOINT durable-read-bounds: says that t-0 is flushed up to "
