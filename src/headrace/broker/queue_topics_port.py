@@ -1,4 +1,7 @@
-"""Whom a broker asks until somebody is set: nobody."""
+"""`QueueTopics`: requests on the topics of AMQP queues; `NoQueues` refuses them.
+
+Brokers use `NoQueues` until an AMQP listener is set up.
+"""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,48 +13,51 @@ if TYPE_CHECKING:
 
 
 class QueueTopics(Protocol):
-    """Does to AMQP queues what Kafka's clients ask of their topics."""
+    """Performs Kafka clients' requests on AMQP queues' topics."""
 
     async def make(self, topic: str) -> ApiError | None:
-        """Make the topic of a declared queue where it has none yet; why not, else None."""
+        """Create the topic of a declared queue if it has none; return the error, or None."""
 
     async def delete(self, topic: str) -> ApiError | None:
-        """Delete the queue of a topic, as queue.delete does; why not, else None."""
+        """Delete the queue of a topic, as queue.delete does; return the error, or None."""
 
     def may_purge(self, identity: "Identity", topic: str) -> bool:
-        """Tell whether somebody may purge the queue of a topic by AMQP's permissions."""
+        """Return whether AMQP permissions allow this identity to purge the topic's queue."""
 
     async def purge(self, topic: str, partition: int, before: int) -> int:
-        """Settle what is ready below an offset, -1: all; returns where the log starts. ApiError."""
+        """Remove ready messages below an offset (-1: all); return the log's start. Raises
+        ApiError."""
 
 
 class NoQueues:
-    """Nobody serves AMQP here: all queues stay as they are. `QueueTopics`."""
+    """The `QueueTopics` of a broker without AMQP: requests on queue topics are refused."""
 
     async def make(self, topic: str) -> ApiError | None:
-        """Refuse it."""
-        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} is kept for an AMQP queue")
+        """Return UNKNOWN_TOPIC_OR_PARTITION: no topic is created for a queue."""
+        return ApiError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} is reserved for an AMQP queue"
+        )
 
     async def delete(self, topic: str) -> ApiError | None:
-        """Refuse it."""
+        """Return POLICY_VIOLATION: no queue is deleted."""
         return _not_served(topic)
 
     def may_purge(self, identity: "Identity", topic: str) -> bool:
-        """Know of no permissions."""
+        """Return False, as no AMQP permissions are known."""
         return False
 
     async def purge(self, topic: str, partition: int, before: int) -> int:
-        """Refuse it."""
+        """Raise POLICY_VIOLATION: no queue is purged."""
         raise _not_served(topic)
 
 
 def _not_served(topic: str) -> ApiError:
     return ApiError(
         ErrorCode.POLICY_VIOLATION,
-        f"{topic} is kept for an AMQP queue, and this broker has no listener of AMQP: start it with"
-        " one",
+        f"{topic} is reserved for an AMQP queue, and this broker has no AMQP listener: start it"
+        " with one",
     )
 
 
 def ask_nobody(partition: "Partition") -> None:
-    """Do nothing: there is no controller to ask."""
+    """Do nothing: no controller changes the ISR."""

@@ -101,7 +101,7 @@ def test_a_certificate_that_ends_soon_is_made_anew_by_the_same_authority(
     assert later.certificate_until > until
     assert after[AUTHORITY] == before[AUTHORITY]
     assert after[BROKER] != before[BROKER]
-    assert f"it ends on {until:%Y-%m-%d}" in caplog.text
+    assert f"it expires on {until:%Y-%m-%d}" in caplog.text
 
 
 def test_a_broker_that_runs_for_years_renews_too(data: Path) -> None:
@@ -145,8 +145,8 @@ def test_another_advertised_name_is_another_certificate(data: Path) -> None:
     ("name", "content", "said"),
     [
         (AUTHORITY_KEY, None, "authority.key: it is missing"),
-        (AUTHORITY_KEY, b"garbage", "it is no private key in PEM"),
-        (AUTHORITY, b"garbage", "it is no certificate in PEM"),
+        (AUTHORITY_KEY, b"garbage", "not a private key in PEM"),
+        (AUTHORITY, b"garbage", "not a certificate in PEM"),
         (PASSWORD, b"\n", "its first line is empty: write the password of admin there"),
     ],
 )

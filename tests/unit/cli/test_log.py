@@ -207,7 +207,7 @@ def test_dump_prints_the_durable_read_bounds(
     assert (row["partition"], row["start_offset"], row["end_offset"]) == (3, 10, 30)
     path.write_bytes(b"something else")
     assert run(["log", "dump", str(path)]) == 1
-    assert "no durable read bounds" in capsys.readouterr().err
+    assert "not a durable-read-bounds file" in capsys.readouterr().err
 
 
 def share_state_log(place: Path) -> Path:
