@@ -118,7 +118,7 @@ def test_a_client_does_not_speak_to_who_is_not_the_directorys_owner(
     monkeypatch.setattr(
         os, "fstat", lambda number: os.stat_result((*real(number)[:4], 54321, *real(number)[5:]))
     )
-    with pytest.raises(OSError, match="who is not its owner"):
+    with pytest.raises(OSError, match="not the directory's owner"):
         open_local_socket(str(path), 10)
     made.close()
 

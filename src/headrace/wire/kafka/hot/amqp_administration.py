@@ -1,4 +1,4 @@
-"""AmqpAdministration (key 20000, v0): ours, beside Kafka's; what `headrace amqp` asks.
+"""AmqpAdministration (key 20000, v0): Headrace's own API, sent by `headrace amqp`.
 
 request   operation: string, question: bytes (a JSON object)
 response  error_code: int16, error_message: nullable string, answer: bytes (a JSON value)
@@ -15,14 +15,14 @@ VERSIONS = (0, 0)
 
 
 class AmqpQuestion(NamedTuple):
-    """One request."""
+    """An AmqpAdministration request: the operation's name and its arguments."""
 
     operation: str
     question: dict[str, Any]
 
 
 class AmqpAnswer(NamedTuple):
-    """One response."""
+    """An AmqpAdministration response: an error, or the operation's result."""
 
     error_code: int
     error_message: str | None
@@ -30,7 +30,7 @@ class AmqpAnswer(NamedTuple):
 
 
 def encode_request(version: int, request: AmqpQuestion) -> bytes:
-    """Encode a request's body."""
+    """Encode the body of an AmqpAdministration request."""
     writer = Writer()
     writer.string(request.operation)
     writer.bytes(json.dumps(request.question).encode())
@@ -38,21 +38,21 @@ def encode_request(version: int, request: AmqpQuestion) -> bytes:
 
 
 def decode_request(body: memoryview) -> AmqpQuestion:
-    """Decode a request's body; Malformed."""
+    """Decode the body of an AmqpAdministration request; Malformed."""
     reader = Reader(body)
     operation = reader.string()
     text = bytes(reader.bytes())
     try:
         question = json.loads(text)
     except (ValueError, RecursionError):
-        raise Malformed("a question of administration that is no JSON") from None
+        raise Malformed("the arguments of an AMQP operation are not JSON") from None
     if not isinstance(question, dict):
-        raise Malformed("a question of administration that is no object")
+        raise Malformed("the arguments of an AMQP operation are not a JSON object")
     return AmqpQuestion(operation, question)
 
 
 def encode_response(response: AmqpAnswer) -> bytes:
-    """Encode a response's body."""
+    """Encode the body of an AmqpAdministration response."""
     writer = Writer()
     writer.int16(response.error_code)
     writer.nullable_string(response.error_message)
@@ -61,10 +61,10 @@ def encode_response(response: AmqpAnswer) -> bytes:
 
 
 def decode_response(version: int, body: memoryview) -> AmqpAnswer:
-    """Decode a response's body; Malformed."""
+    """Decode the body of an AmqpAdministration response; Malformed."""
     reader = Reader(body)
     code, message = reader.int16(), reader.nullable_string()
     try:
         return AmqpAnswer(code, message, json.loads(bytes(reader.bytes())))
     except ValueError:
-        raise Malformed("an answer of administration that is no JSON") from None
+        raise Malformed("the result of an AMQP operation is not JSON") from None
