@@ -13,7 +13,7 @@ from headrace.client.transport.peer_clients import PeerClients
 from headrace.client.transport.port import Address
 from headrace.cluster.membership.applier import Applier
 from headrace.cluster.membership.lease import Lease
-from headrace.cluster.other_brokers.coordinator_peers import AskingOthers
+from headrace.cluster.peers.coordinator_peers import CoordinatorPeers
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.nouns import BrokerId
 from headrace.ports.store import Store
@@ -45,7 +45,7 @@ class Replicating:
         self._boot_seconds = world.boot_seconds
         self._fatal = fatal
         self._tasks: set[asyncio.Task[None]] = set()
-        self.others = AskingOthers(broker, listener, clients, self.run)
+        self.others = CoordinatorPeers(broker, listener, clients, self.run)
         """What coordinators here ask of those elsewhere."""
         self.writes = GatheredWrites(world.disk, tuple(directories))
         """Those of what is fetched."""

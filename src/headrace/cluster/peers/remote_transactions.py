@@ -2,18 +2,18 @@
 those that coordinate (WriteTxnMarkers and AddPartitionsToTxn among brokers).
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from headrace.broker.broker import Broker
 from headrace.client.calls.call import ColdCall, Maker, check, error_code
-from headrace.client.client import Client
+from headrace.client.transport.peer import Peer, fixed
 from headrace.client.transport.peer_clients import PeerClients
 from headrace.client.transport.port import Address
-from headrace.cluster.other_brokers.broker_connections import WaysToBrokers
-from headrace.cluster.other_brokers.gathered_questions import Codes, GatheredQuestions, Run
-from headrace.cluster.other_brokers.markers_under_way import MarkersUnderWay
+from headrace.cluster.peers.conversation import Codes, Conversation, Run, one_request
+from headrace.cluster.peers.pending_markers import PendingMarkers
+from headrace.cluster.peers.registrations import RegisteredPeers
 from headrace.coordination.transactions.limits import TransactionLimits
 from headrace.coordination.transactions.markers import Marker, MarkerWritten
 from headrace.coordination.transactions.producers import ProducerEpoch
@@ -53,11 +53,11 @@ class Membership(NamedTuple):
         return self.transactional_id
 
 
-class _Ways(NamedTuple):
-    """The two conversations with one registration of a broker: neither waits for the other."""
+class _Conversations(NamedTuple):
+    """The two with one registration of a broker: neither waits for the other."""
 
-    markers: GatheredQuestions[Markers]
-    memberships: GatheredQuestions[Membership]
+    markers: Conversation[Markers, Codes]
+    memberships: Conversation[Membership, Codes]
 
     def close(self) -> None:
         """Ask nothing more; who waits is told so."""
@@ -73,12 +73,12 @@ class RemoteTransactions:
         self._broker = broker
         self._clients = clients
         self._run = run
-        self._ways = WaysToBrokers(broker.image, listener, self._way)
-        self._markers = MarkersUnderWay(broker.image)
+        self._peers = RegisteredPeers(broker.image, listener, self._begin)
+        self._markers = PendingMarkers(broker.image)
 
     def close(self) -> None:
         """Ask nothing more; who waits is told so."""
-        self._ways.close()
+        self._peers.close()
         self._markers.close()
 
     def write_markers(
@@ -94,11 +94,11 @@ class RemoteTransactions:
         def answered(answer: Codes | ApiError) -> None:
             tell(_errors(partitions, answer))
 
-        ways = self._ways.to(broker)
-        if ways is None:
+        conversations = self._peers.to(broker)
+        if conversations is None:
             answered(_NO_BROKER)
         else:
-            ways.markers.ask(Markers(marker, partitions), answered)
+            conversations.markers.ask(Markers(marker, partitions), answered)
 
     def verify(
         self,
@@ -148,20 +148,25 @@ class RemoteTransactions:
     def _ask(
         self, broker: BrokerId, question: Membership, done: Callable[[Codes | ApiError], None]
     ) -> None:
-        ways = self._ways.to(broker)
-        if ways is None:
+        conversations = self._peers.to(broker)
+        if conversations is None:
             done(_NO_BROKER)
         else:
-            ways.memberships.ask(question, done)
+            conversations.memberships.ask(question, done)
 
-    def _way(self, address: Address) -> _Ways:
-        return _Ways(
-            GatheredQuestions(self._client(), address, _write_call, self._run),
-            GatheredQuestions(self._client(), address, _add_call, self._run),
+    def _begin(self, address: Address) -> _Conversations:
+        def peer() -> Peer:
+            client = self._clients.make(f"broker-{self._broker.broker_id}-transactions")
+            return Peer(client, fixed(address))
+
+        return _Conversations(
+            Conversation(peer(), one_request(_write_call), self._run, key_of=_key),
+            Conversation(peer(), one_request(_add_call), self._run, key_of=_key),
         )
 
-    def _client(self) -> Client:
-        return self._clients.make(f"broker-{self._broker.broker_id}-transactions")
+
+def _key(question: Markers | Membership) -> Hashable:
+    return question.key
 
 
 def _errors(
