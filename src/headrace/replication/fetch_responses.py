@@ -11,8 +11,7 @@ from typing import NamedTuple
 from headrace.broker.broker import Broker
 from headrace.broker.partition import Partition
 from headrace.client.calls.call import HotCall, error_code
-from headrace.client.client import Client
-from headrace.client.transport.port import Link
+from headrace.client.transport.peer import Peer
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.directory.truncate_logs import BelowHighWatermark
 from headrace.log.follower_append import UnexpectedBatch
@@ -23,7 +22,7 @@ from headrace.ports.callbacks import Done
 from headrace.ports.file_ranges import FileRange
 from headrace.posix.awaiting import called_back
 from headrace.record.compression import CorruptBatch
-from headrace.replication.fetch_dependencies import Means
+from headrace.replication.fetch_dependencies import FetchDependencies
 from headrace.replication.fetch_session import Key
 from headrace.replication.followed_partition import EXPECTED, FollowedPartition
 from headrace.wire.kafka.api import ApiKey
@@ -47,13 +46,13 @@ class _Cut(NamedTuple):
     offset: Offset
 
 
-class Answers:
+class FetchResponses:
     """Takes what one leader answers. On the deciding thread."""
 
     def __init__(
         self,
         broker: Broker,
-        means: Means,
+        dependencies: FetchDependencies,
         leader: BrokerId,
         rest: Callable[[FollowedPartition], bool],
         left: Callable[[Partition], None],
@@ -61,7 +60,7 @@ class Answers:
         """`rest` has a partition not asked for, and says whether that is worth a line in the log;
         `left` is told of a log that was cut short and is free again."""
         self._broker = broker
-        self._means = means
+        self._dependencies = dependencies
         self._leader = leader
         self._rest = rest
         self._left = left
@@ -74,7 +73,7 @@ class Answers:
 
     async def take(self, arrived: Sequence[Arrived]) -> list[Key]:
         """Take what can be appended, and return the others; cuts are under way on return."""
-        writes, missed = self._means.writes, []
+        writes, missed = self._dependencies.writes, []
         for at in range(0, len(arrived), TAKEN_PER_TURN):
             if at:
                 await called_back(self._next_turn)
@@ -100,7 +99,7 @@ class Answers:
 
     def _end_writes(self, done: Done[BaseException | None]) -> None:
         """Do the turn's writes; those that failed have fenced their directory."""
-        if self._means.writes.end(lambda _: done(None)) is not None:
+        if self._dependencies.writes.end(lambda _: done(None)) is not None:
             done(None)
 
     # --- one partition --------------------------------------------------------------------------
@@ -255,12 +254,10 @@ class Answers:
 
     # --- out of the leader's range --------------------------------------------------------------
 
-    async def find_place(
-        self, members: Sequence[FollowedPartition], client: Client, link: Link
-    ) -> None:
+    async def find_place(self, members: Sequence[FollowedPartition], peer: Peer) -> None:
         """Ask where the leader's logs begin and end, and begin anew there or cut. ClientError."""
-        starts = await self._ask_offsets(members, list_offsets.EARLIEST, client, link)
-        ends = await self._ask_offsets(members, list_offsets.LATEST, client, link)
+        starts = await self._ask_offsets(members, list_offsets.EARLIEST, peer)
+        ends = await self._ask_offsets(members, list_offsets.LATEST, peer)
         for member in members:
             start, end = starts.get(member), ends.get(member)
             log = member.partition.log
@@ -279,7 +276,7 @@ class Answers:
         self._begin_cuts()
 
     async def _ask_offsets(
-        self, members: Sequence[FollowedPartition], which: int, client: Client, link: Link
+        self, members: Sequence[FollowedPartition], which: int, peer: Peer
     ) -> dict[FollowedPartition, Offset]:
         asked: dict[str, dict[int, FollowedPartition]] = {}
         for member in members:
@@ -299,7 +296,7 @@ class Answers:
         call = HotCall(
             ApiKey.LIST_OFFSETS, list_offsets.encode_request, list_offsets.decode_response, request
         )
-        response = await client.ask(link, call)
+        response = await peer.ask(call)
         return {
             asked[topic.name][found.partition]: Offset(found.offset)
             for topic in response.topics

@@ -19,7 +19,7 @@ FULL_SECONDS = 1.0
 """Seconds until partitions in a directory without free space are fetched again."""
 
 
-class HeldBack:
+class PausedPartitions:
     """Those of one leader. On the deciding thread."""
 
     def __init__(
@@ -47,11 +47,11 @@ class HeldBack:
 
     @property
     def count(self) -> int:
-        """How many are held back."""
+        """The number of paused partitions."""
         return len(self._keys)
 
     def hold(self) -> bool:
-        """Hold back what is to wait now; whether anything is left to ask for."""
+        """Pause partitions that have to wait now; whether any is left to fetch."""
         throttle = self._throttle
         throttled = throttle.names_any and throttle.exceeded
         full = any(directory.context.full for directory in self._directories)
@@ -60,7 +60,7 @@ class HeldBack:
         for key in tuple(self._ready):
             member = self._members[key]
             if member.partition.log.context.full or (throttled and self._is_throttled(member)):
-                member.held_back = True
+                member.paused = True
                 self._keys[key] = None
                 self._changed(key)
         if self._keys and self._timer is None:
@@ -79,17 +79,17 @@ class HeldBack:
             self._timer = None
         keys, self._keys = self._keys, {}
         for key in keys:
-            self._members[key].held_back = False
+            self._members[key].paused = False
         for key in keys:
             self._changed(key)
         self._go_on()
 
     def forget(self, key: Key) -> None:
-        """Hold a partition back no longer that is followed no more."""
+        """Forget a partition that is no longer followed."""
         self._keys.pop(key, None)
 
     def close(self) -> None:
-        """Hold nothing back any more, and ask for nothing."""
+        """Resume nothing and fetch nothing any more."""
         self._throttle.unwatch(self._let_go)
         if self._timer is not None:
             self._timer.cancel()

@@ -19,7 +19,7 @@ from headrace.model.nouns import BrokerId
 from headrace.ports.store import Store
 from headrace.ports.world import World
 from headrace.replication.controller_calls import ControllerCalls
-from headrace.replication.fetch_dependencies import Means
+from headrace.replication.fetch_dependencies import FetchDependencies
 from headrace.replication.fetchers import ReplicaFetchers
 from headrace.replication.isr_keeper import IsrKeeper
 
@@ -49,14 +49,14 @@ class Replicating:
         """What coordinators here ask of those elsewhere."""
         self.writes = GatheredWrites(world.disk, tuple(directories))
         """Those of what is fetched."""
-        means = Means(
+        dependencies = FetchDependencies(
             clients,
             self.writes,
             self.run,
             lambda: applier.broker_epoch,
             self._address_of,
         )
-        self.fetchers = ReplicaFetchers(broker, means)
+        self.fetchers = ReplicaFetchers(broker, dependencies)
         broker.follows.append(self.fetchers.follow)
         broker.unfollowed.append(self.fetchers.forget)
         self._keeper: IsrKeeper | None = None

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from headrace.client.calls.call import Call
 from headrace.client.client import BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN, Client
-from headrace.client.transport.port import Address, ClientError
+from headrace.client.transport.port import Address, ClientError, Link
 from headrace.model.errors import ApiError
 from headrace.ports.backoff import backoff_seconds
 
@@ -42,10 +42,11 @@ class Peer:
 
         ClientError and Malformed: the request may have been carried out or not. ApiError: refused.
         """
-        address = await self._locate()
-        async with self._connecting:
-            link = await self._client.link_to(address)
-        return await self._client.ask(link, call, wait_seconds=wait_seconds)
+        return await self._client.ask(await self._link(), call, wait_seconds=wait_seconds)
+
+    async def connect(self) -> None:
+        """Connect where there is no connection: a request made afterwards is sent at once."""
+        await self._link()
 
     async def ask_until_answered(
         self, call: Call[T], failed: Callable[[ClientError | ApiError], None]
@@ -68,6 +69,11 @@ class Peer:
     async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Call `attempt` again after failures that may pass, as `Client.retrying` does."""
         return await self._client.retrying(attempt)
+
+    async def _link(self) -> Link:
+        address = await self._locate()
+        async with self._connecting:
+            return await self._client.link_to(address)
 
     def close(self) -> None:
         """Close the connection; nothing is retried any more."""
