@@ -10,6 +10,7 @@ from headrace.client.transport.peer_clients import PeerClients
 from headrace.client.transport.port import Address
 from headrace.cluster.peers.conversation import Conversation, Limits, Run
 from headrace.cluster.peers.registrations import RegisteredPeers
+from headrace.coordination.runtime.ask_leader import by_leader
 from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, Offset, TopicPartition
 from headrace.ports.callbacks import Done, gather
@@ -42,17 +43,15 @@ class RemoteLogEnds:
 
         Those that no leader tells are left out.
         """
-        by_leader: dict[BrokerId, list[TopicPartition]] = {}
-        for key in wanted:
-            by_leader.setdefault(self._broker.image.leader_of(key), []).append(key)
-        by_leader.pop(self._broker.broker_id, None)
+        asked = by_leader(self._broker.image, wanted)
+        asked.pop(self._broker.broker_id, None)
 
         def answered(ends: Mapping[BrokerId, _Ends | ApiError]) -> None:
             told = [some for some in ends.values() if not isinstance(some, ApiError)]
             done({key: end for some in told for key, end in some.items()})
 
-        heard = gather(len(by_leader), answered)
-        for leader, keys in by_leader.items():
+        heard = gather(len(asked), answered)
+        for leader, keys in asked.items():
             conversation = self._peers.to(leader)
             if conversation is None:
                 heard(leader, {})

@@ -23,7 +23,7 @@ ANSWER_SECONDS_BEYOND = 5.0
 
 
 class RemoteShareStates:
-    """`coordination.share.anywhere.OtherStates` over the network."""
+    """`coordination.share.all_share_states.OtherStates` over the network."""
 
     def __init__(self, broker: Broker, listener: str, clients: PeerClients, run: Run) -> None:
         """`listener`: by which brokers reach each other. `run` runs a conversation."""
