@@ -91,10 +91,11 @@ def test_questions_asked_while_a_request_is_in_flight_go_out_with_the_next() -> 
         talk.ask("e", told.append)
         await client.answer()
         assert client.asked == [["a", "b", "c"], ["d", "e"]]
-        assert not talk.idle
+        idle = [talk.idle]
         await client.answer()
+        idle.append(talk.idle)
         assert told == [f"answer to {name}" for name in "abcde"]
-        assert talk.idle
+        assert idle == [False, True]
         talk.ask("f", told.append)
         await settled()
         assert client.asked[2:] == [["f"]], "after a rest too"

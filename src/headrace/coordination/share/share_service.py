@@ -61,7 +61,9 @@ class ShareService:
         self.states = ShareStates(world, limits=self._limits, image=lambda: broker.image)
         self._cluster_states: AllShareStates | None = None
         if others is not None:
-            self._cluster_states = AllShareStates(self.states, broker.broker_id, others, broker.clock)
+            self._cluster_states = AllShareStates(
+                self.states, broker.broker_id, others, broker.clock
+            )
         all_states = self._cluster_states or self.states
         self.partitions = SharePartitions(
             clock=broker.clock,

@@ -8,7 +8,7 @@ from headrace.ports.deadlines import Deadline
 
 
 @dataclass(slots=True)
-class Member:
+class ClassicMember:
     """What the coordinator knows of a member, and the requests of it that wait for an answer."""
 
     member_id: str

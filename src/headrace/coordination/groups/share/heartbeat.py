@@ -31,11 +31,11 @@ from headrace.coordination.groups.share.model import (
     LEAVE_EPOCH,
     NOBODY,
     Assigned,
-    MemberStanding,
-    MemberSubscription,
-    Standing,
+    ShareMemberStanding,
+    ShareMemberSubscription,
+    ShareStanding,
+    ShareSubscription,
     StatePartitions,
-    Subscription,
 )
 from headrace.coordination.share.keys import ShareKey
 from headrace.model.errors import ApiError, ErrorCode
@@ -200,7 +200,7 @@ def _beat(
     before = NOBODY if present is None else present.subscription
     after = _updated(before, request)
     if present is None or before != after:
-        turn.change(MemberSubscription(member_id, after))
+        turn.change(ShareMemberSubscription(member_id, after))
     epochs.refresh(turn, changed=present is None or before.topics != after.topics)
     target_assignment.update(turn)
     standing = _bring_up(turn, member_id)
@@ -225,10 +225,10 @@ def _beat(
     )
 
 
-def _updated(present: Subscription, request: Heartbeat) -> Subscription:
+def _updated(present: ShareSubscription, request: Heartbeat) -> ShareSubscription:
     """Return what the member wants after `request`."""
     topics = request.topics
-    return Subscription(
+    return ShareSubscription(
         request.rack_id if request.rack_id is not None else present.rack_id,
         request.client_id,
         request.client_host,
@@ -236,15 +236,15 @@ def _updated(present: Subscription, request: Heartbeat) -> Subscription:
     )
 
 
-def _bring_up(turn: Turn[ShareGroup], member_id: str) -> Standing:
+def _bring_up(turn: Turn[ShareGroup], member_id: str) -> ShareStanding:
     """Let the member have its target."""
     group = turn.group
     standing = group.members[member_id].standing
     target = group.target.get(member_id, frozenset())
     if standing.epoch == group.target_epoch and standing.assigned == target:
         return standing
-    after = Standing(group.target_epoch, standing.epoch, target)
-    turn.change(MemberStanding(member_id, after))
+    after = ShareStanding(group.target_epoch, standing.epoch, target)
+    turn.change(ShareMemberStanding(member_id, after))
     return after
 
 
@@ -262,9 +262,9 @@ def _leave(
 
 def _remove(turn: Turn[ShareGroup], member_id: str) -> None:
     """Take the member out; what it had is the others'."""
-    turn.change(MemberStanding(member_id, None))
+    turn.change(ShareMemberStanding(member_id, None))
     turn.change(MemberTarget(member_id, None))
-    turn.change(MemberSubscription(member_id, None))
+    turn.change(ShareMemberSubscription(member_id, None))
     turn.after(partial(turn.group.timers.end_of, member_id))
     epochs.grow(turn)
     target_assignment.update(turn)
