@@ -8,11 +8,11 @@ from headrace.coordination.groups.share import records
 from headrace.coordination.groups.share.group import ShareGroup
 from headrace.coordination.groups.share.model import (
     Change,
-    MemberStanding,
-    MemberSubscription,
-    Standing,
+    ShareMemberStanding,
+    ShareMemberSubscription,
+    ShareStanding,
+    ShareSubscription,
     StatePartitions,
-    Subscription,
     TopicState,
 )
 from headrace.record.compression import CorruptBatch
@@ -24,13 +24,13 @@ NAMES = st.sampled_from(["a", "b", "ü"])
 TOPICS = st.sampled_from([topic_id("t"), topic_id("u")])
 PARTS = st.frozensets(st.tuples(TOPICS, st.integers(0, 300)), max_size=5)
 SUBSCRIPTIONS = st.builds(
-    Subscription,
+    ShareSubscription,
     st.none() | TEXTS,
     TEXTS,
     TEXTS,
     st.frozensets(NAMES).map(sorted).map(tuple),
 )
-STANDINGS = st.builds(Standing, EPOCHS, EPOCHS, PARTS)
+STANDINGS = st.builds(ShareStanding, EPOCHS, EPOCHS, PARTS)
 STATES = st.dictionaries(
     TOPICS,
     st.builds(TopicState, TEXTS, st.frozensets(st.integers(0, 9)).map(sorted).map(tuple)),
@@ -38,9 +38,9 @@ STATES = st.dictionaries(
 CHANGES: st.SearchStrategy[Change] = st.one_of(
     st.builds(GroupEpoch, EPOCHS, st.integers(-(2**63), 2**63 - 1)),
     st.builds(TargetEpoch, EPOCHS, st.integers(0, 2**62)),
-    st.builds(MemberSubscription, NAMES, st.none() | SUBSCRIPTIONS),
+    st.builds(ShareMemberSubscription, NAMES, st.none() | SUBSCRIPTIONS),
     st.builds(MemberTarget, NAMES, st.none() | PARTS),
-    st.builds(MemberStanding, NAMES, st.none() | STANDINGS),
+    st.builds(ShareMemberStanding, NAMES, st.none() | STANDINGS),
     st.builds(StatePartitions, st.none() | STATES),
     st.just(GroupEpoch(None)),
     st.just(TargetEpoch(None)),
@@ -81,9 +81,9 @@ def test_what_is_changed_can_be_taken_back(before: list[Change], then: list[Chan
         twin.apply(change)
     undo = []
     for change in then:
-        if isinstance(change, MemberSubscription) and change.subscription is None:
+        if isinstance(change, ShareMemberSubscription) and change.subscription is None:
             # As a turn does it: what a member was told goes before the member itself.
-            undo.append(group.apply(MemberStanding(change.member_id, None)))
+            undo.append(group.apply(ShareMemberStanding(change.member_id, None)))
         undo.append(group.apply(change))
     for change in reversed(undo):
         group.apply(change)

@@ -1,7 +1,6 @@
 """The cluster: who is alive, which topics there are, who leads them, how all is configured.
 
-    peers/            how brokers and their controller reach each other
-    other_brokers/    what coordinators ask of other brokers: markers, share states, log ends
+    peers/            conversations of brokers: orders, the controller, coordinators' questions
     controller/       deciding for the cluster: a broker's part in it, its term, admins' requests
     controller_port   what the rest of a broker may ask of the controller, wherever that is
     membership/       this broker's registration, doubts and lease; it carries out orders

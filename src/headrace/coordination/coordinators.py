@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from headrace.coordination.groups.share.admin_offsets import LogEnds
     from headrace.coordination.runtime.led_shards import LedShards
     from headrace.coordination.runtime.shard import World
-    from headrace.coordination.share.anywhere import OtherStates
+    from headrace.coordination.share.all_share_states import OtherStates
     from headrace.coordination.share.share_service import ShareService
-    from headrace.coordination.transactions.anywhere import (
+    from headrace.coordination.transactions.all_transactions import (
         AllParticipants,
         AllTransactions,
         OtherBrokers,
@@ -120,20 +120,20 @@ class Coordinators:
     @cached_property
     def all_transactions(self) -> "AllTransactions":
         """Transactional ids, whichever broker coordinates them."""
-        from headrace.coordination.transactions.anywhere import AllTransactions
+        from headrace.coordination.transactions.all_transactions import AllTransactions
 
         broker = self._broker
         return AllTransactions(
             self.transactions,
-            lambda: broker.image,
             broker.broker_id,
             self._other_transactions,
             lambda: broker.config.transaction_partition_verification_enable,
+            broker.clock,
         )
 
     def _all_participants(self) -> "AllParticipants":
         """Return the partitions of all brokers, for the markers of what is decided here."""
-        from headrace.coordination.transactions.anywhere import AllParticipants
+        from headrace.coordination.transactions.all_transactions import AllParticipants
 
         broker = self._broker
         return AllParticipants(
@@ -170,7 +170,9 @@ class Coordinators:
             self.transactions.begin()
 
     def close(self) -> None:
-        """Tell whoever waits to look for another coordinator."""
+        """Tell each request without an answer to look for another coordinator."""
+        if self._made("all_transactions"):
+            self.all_transactions.close()
         if self._made("transactions"):
             self.transactions.close()
         if self._made("share"):

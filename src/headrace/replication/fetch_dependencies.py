@@ -17,7 +17,7 @@ class Running(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class FetchDependencies:
     """The dependencies of followers."""
 
     clients: PeerClients

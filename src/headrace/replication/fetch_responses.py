@@ -11,8 +11,7 @@ from typing import NamedTuple
 from headrace.broker.broker import Broker
 from headrace.broker.partition import Partition
 from headrace.client.calls.call import HotCall, error_code
-from headrace.client.client import Client
-from headrace.client.transport.port import Link
+from headrace.client.transport.peer import Peer
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.directory.truncate_logs import BelowHighWatermark
 from headrace.log.follower_append import UnexpectedBatch
@@ -23,7 +22,7 @@ from headrace.ports.callbacks import Done
 from headrace.ports.file_ranges import FileRange
 from headrace.posix.awaiting import called_back
 from headrace.record.compression import CorruptBatch
-from headrace.replication.fetch_dependencies import Means
+from headrace.replication.fetch_dependencies import FetchDependencies
 from headrace.replication.fetch_session import Key
 from headrace.replication.followed_partition import EXPECTED, FollowedPartition
 from headrace.wire.kafka.api import ApiKey
@@ -47,13 +46,13 @@ class _Cut(NamedTuple):
     offset: Offset
 
 
-class Answers:
+class FetchResponses:
     """Applies the fetch responses of one leader. For the deciding thread."""
 
     def __init__(
         self,
         broker: Broker,
-        means: Means,
+        dependencies: FetchDependencies,
         leader: BrokerId,
         rest: Callable[[FollowedPartition], bool],
         left: Callable[[Partition], None],
@@ -64,7 +63,7 @@ class Answers:
         partition whose log was truncated and is free again.
         """
         self._broker = broker
-        self._means = means
+        self._dependencies = dependencies
         self._leader = leader
         self._rest = rest
         self._left = left
@@ -80,7 +79,7 @@ class Answers:
 
         Truncations have begun on return.
         """
-        writes, missed = self._means.writes, []
+        writes, missed = self._dependencies.writes, []
         for at in range(0, len(arrived), TAKEN_PER_TURN):
             if at:
                 await called_back(self._next_turn)
@@ -106,7 +105,7 @@ class Answers:
 
     def _end_writes(self, done: Done[BaseException | None]) -> None:
         """Perform the turn's writes; a failed write has fenced its directory."""
-        if self._means.writes.end(lambda _: done(None)) is not None:
+        if self._dependencies.writes.end(lambda _: done(None)) is not None:
             done(None)
 
     # --- one partition --------------------------------------------------------------------------
@@ -264,13 +263,11 @@ class Answers:
 
     # --- out of the leader's range --------------------------------------------------------------
 
-    async def find_place(
-        self, members: Sequence[FollowedPartition], client: Client, link: Link
-    ) -> None:
+    async def find_place(self, members: Sequence[FollowedPartition], peer: Peer) -> None:
         """Request the leader's log start and end offsets; then reset or truncate. Raises
         ClientError."""
-        starts = await self._ask_offsets(members, list_offsets.EARLIEST, client, link)
-        ends = await self._ask_offsets(members, list_offsets.LATEST, client, link)
+        starts = await self._ask_offsets(members, list_offsets.EARLIEST, peer)
+        ends = await self._ask_offsets(members, list_offsets.LATEST, peer)
         for member in members:
             start, end = starts.get(member), ends.get(member)
             log = member.partition.log
@@ -289,7 +286,7 @@ class Answers:
         self._begin_cuts()
 
     async def _ask_offsets(
-        self, members: Sequence[FollowedPartition], which: int, client: Client, link: Link
+        self, members: Sequence[FollowedPartition], which: int, peer: Peer
     ) -> dict[FollowedPartition, Offset]:
         asked: dict[str, dict[int, FollowedPartition]] = {}
         for member in members:
@@ -309,7 +306,7 @@ class Answers:
         call = HotCall(
             ApiKey.LIST_OFFSETS, list_offsets.encode_request, list_offsets.decode_response, request
         )
-        response = await client.ask(link, call)
+        response = await peer.ask(call)
         return {
             asked[topic.name][found.partition]: Offset(found.offset)
             for topic in response.topics

@@ -12,7 +12,7 @@ from headrace.broker.metadata_image import NO_LEADER
 from headrace.broker.partition import Partition
 from headrace.broker.replica.follower import Follower
 from headrace.model.nouns import BrokerId
-from headrace.replication.fetch_dependencies import Means, Running
+from headrace.replication.fetch_dependencies import FetchDependencies, Running
 from headrace.replication.followed_partition import FollowedPartition
 from headrace.replication.source import Source
 
@@ -20,10 +20,10 @@ from headrace.replication.source import Source
 class ReplicaFetchers:
     """The fetches of one broker's followers. For the deciding thread."""
 
-    def __init__(self, broker: Broker, means: Means) -> None:
+    def __init__(self, broker: Broker, dependencies: FetchDependencies) -> None:
         """Make it without partitions."""
         self._broker = broker
-        self._means = means
+        self._dependencies = dependencies
         self._sources: dict[BrokerId, list[tuple[Source, Running]]] = {}
         """The conversations of each leader; all but the first have partitions that catch up."""
         self._source_of: dict[tuple[str, int], Source] = {}
@@ -71,9 +71,9 @@ class ReplicaFetchers:
     def _begin(self, leader: BrokerId) -> Source:
         """Begin a conversation with a leader; a further one is for partitions that catch up."""
         some = self._sources.setdefault(leader, [])
-        source = Source(self._broker, self._means, leader, self._left, self._spread)
+        source = Source(self._broker, self._dependencies, leader, self._left, self._spread)
         source.is_aside = bool(some)
-        some.append((source, self._means.spawn(source.converse())))
+        some.append((source, self._dependencies.spawn(source.converse())))
         return source
 
     def _end(self, source: Source) -> None:

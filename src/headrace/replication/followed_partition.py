@@ -6,6 +6,7 @@ from headrace.broker.partition import Partition
 from headrace.broker.replica.follower import Follower
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import Offset
+from headrace.ports.backoff import backoff_seconds
 from headrace.wire.kafka.hot.fetch import FetchPartition
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class FollowedPartition:
     """A partition that follows one leader in one epoch. Listens to its log."""
 
     __slots__ = (
-        "_changed", "_failures", "_heard", "follower", "held_back", "key", "partition", "resting",
+        "_changed", "_failures", "_heard", "follower", "key", "partition", "paused", "resting",
     )  # fmt: skip
 
     def __init__(
@@ -43,7 +44,7 @@ class FollowedPartition:
         self.key: Key = (partition.topic_id, partition.topic_partition.partition)
         self.resting = False
         """Whether fetching is paused after an error."""
-        self.held_back = False
+        self.paused = False
         """Whether it is delayed by a throttle or by a full disk."""
         self._changed = changed
         self._failures = 0
@@ -64,7 +65,7 @@ class FollowedPartition:
     @property
     def ready(self) -> bool:
         """Whether the leader may be asked for more."""
-        if self.follower.ended or self.resting or self.held_back or self.partition.log.cutting:
+        if self.follower.ended or self.resting or self.paused or self.partition.log.cutting:
             return False
         return not self.in_flush
 
@@ -114,4 +115,4 @@ def rest_seconds(failures: int, backoff_ms: int) -> float:
 
     Doubled each time, up to `replica.fetch.backoff.ms`; orders on their way arrive soon.
     """
-    return min(REST_SECONDS_MIN * 2.0 ** min(failures - 1, 20), backoff_ms / 1000)
+    return backoff_seconds(failures, REST_SECONDS_MIN, backoff_ms / 1000)

@@ -15,6 +15,7 @@ from headrace.broker.replica.in_sync_replicas import IsrChange
 from headrace.broker.replica.leader_term import LeaderTerm
 from headrace.model.errors import ErrorCode, HeadraceError
 from headrace.model.nouns import TopicPartition, counted
+from headrace.ports.backoff import backoff_seconds
 from headrace.ports.clock import Clock, Timer
 from headrace.replication.controller_calls import AskedIsr, ControllerCalls, IsrAnswer
 
@@ -192,7 +193,9 @@ class IsrKeeper:
         self._failures = self._failures + 1 if lost else 0
         for partition, term, _ in lost:
             term.isr_answer_lost()
-            self._later(partition, RETRY_SECONDS * 2 ** min(self._failures - 1, 20))
+            self._later(
+                partition, backoff_seconds(self._failures, RETRY_SECONDS, RETRY_SECONDS_MAX)
+            )
             self._wanted[partition] = None
         self._schedule()
 
@@ -245,8 +248,7 @@ class IsrKeeper:
         return True
 
     def _later(self, partition: Partition, seconds: float) -> None:
-        until = self._clock.monotonic() + min(seconds, RETRY_SECONDS_MAX)
-        self._not_before[partition] = until
+        self._not_before[partition] = self._clock.monotonic() + seconds
 
 
 def _wire(partition: Partition, term: LeaderTerm, change: IsrChange) -> AskedIsr:

@@ -19,7 +19,7 @@ FULL_SECONDS = 1.0
 """Seconds until partitions in a directory without free space are fetched again."""
 
 
-class HeldBack:
+class PausedPartitions:
     """The delayed partitions of one leader. For the deciding thread."""
 
     def __init__(
@@ -61,7 +61,7 @@ class HeldBack:
         for key in tuple(self._ready):
             member = self._members[key]
             if member.partition.log.context.full or (throttled and self._is_throttled(member)):
-                member.held_back = True
+                member.paused = True
                 self._keys[key] = None
                 self._changed(key)
         if self._keys and self._timer is None:
@@ -80,7 +80,7 @@ class HeldBack:
             self._timer = None
         keys, self._keys = self._keys, {}
         for key in keys:
-            self._members[key].held_back = False
+            self._members[key].paused = False
         for key in keys:
             self._changed(key)
         self._go_on()

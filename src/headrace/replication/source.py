@@ -13,16 +13,17 @@ from headrace.broker.broker import Broker
 from headrace.broker.partition import Partition
 from headrace.broker.replica.follower import Follower
 from headrace.client.calls.call import HotCall
-from headrace.client.transport.port import CannotConnect, ClientError
+from headrace.client.transport.peer import Peer
+from headrace.client.transport.port import Address, CannotConnect, ClientError
 from headrace.model.errors import ApiError, Malformed
 from headrace.model.nouns import BrokerId, counted
 from headrace.ports.callbacks import Done
 from headrace.posix.awaiting import called_back
-from headrace.replication.fetch_dependencies import Means
-from headrace.replication.fetch_responses import Answers, Arrived
+from headrace.replication.fetch_dependencies import FetchDependencies
+from headrace.replication.fetch_responses import Arrived, FetchResponses
 from headrace.replication.fetch_session import FetchSession, Key
 from headrace.replication.followed_partition import FollowedPartition, rest_seconds
-from headrace.replication.paused_partitions import HeldBack
+from headrace.replication.paused_partitions import PausedPartitions
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import fetch, fetch_response
 from headrace.wire.kafka.hot.fetch import FetchPartition, FetchRequest
@@ -54,7 +55,7 @@ class Source:
     def __init__(
         self,
         broker: Broker,
-        means: Means,
+        dependencies: FetchDependencies,
         leader: BrokerId,
         left: Callable[[Partition], None],
         spread: "Spread",
@@ -65,13 +66,14 @@ class Source:
         """Whether it is only of partitions that catch up."""
         self.members: dict[Key, FollowedPartition] = {}
         self._broker = broker
-        self._means = means
+        self._dependencies = dependencies
         self._session = FetchSession()
-        self._client = means.clients.make(
+        client = dependencies.clients.make(
             f"broker-{broker.broker_id}-follower",
             request_timeout_seconds=broker.config.replica_socket_timeout_ms / 1000,
         )
-        self._answers = Answers(broker, means, leader, self._rest, left)
+        self._peer = Peer(client, self._locate)
+        self._responses = FetchResponses(broker, dependencies, leader, self._rest, left)
         self._spread = spread
         self._dirty: dict[Key, None] = {}
         """Partitions of which something else may be told than was."""
@@ -85,7 +87,7 @@ class Source:
         self._resting: dict[Key, float] = {}
         """Until when partitions are not asked for, after an error."""
         self._rest_timer: Timer | None = None
-        self._held_back = HeldBack(broker, self._ready, self.members, self._note, self._go_on)
+        self._paused = PausedPartitions(broker, self._ready, self.members, self._note, self._go_on)
         self._failures = 0
         self._closed = False
 
@@ -113,7 +115,7 @@ class Source:
         if member is not None:
             member.end()
             self._resting.pop(key, None)
-            self._held_back.forget(key)
+            self._paused.forget(key)
             self.changed(key)
 
     def changed(self, key: Key) -> None:
@@ -131,8 +133,8 @@ class Source:
     def close(self) -> None:
         """End the conversation."""
         self._closed = True
-        self._client.close()
-        self._held_back.close()
+        self._peer.close()
+        self._paused.close()
         for timer in (self._patience, self._rest_timer):
             if timer is not None:
                 timer.cancel()
@@ -161,24 +163,27 @@ class Source:
         seconds = rest_seconds(self._failures, self._broker.config.replica_fetch_backoff_ms)
         self._broker.clock.call_later(seconds, lambda: done(None))
 
-    async def _exchange(self) -> None:
-        address = self._means.address_of(self.leader)
+    async def _locate(self) -> Address:
+        address = self._dependencies.address_of(self.leader)
         if address is None:
-            raise CannotConnect(f"broker {self.leader} is not there")
-        link = await self._client.link_to(address)
+            raise CannotConnect(f"broker {self.leader} is not registered")
+        return address
+
+    async def _exchange(self) -> None:
+        await self._peer.connect()
         request = self._request()
         call = HotCall(
             ApiKey.FETCH, fetch.encode_request, fetch_response.decode_response, request,
             versions=VERSIONS,
         )  # fmt: skip
-        response = await self._client.ask(link, call, wait_seconds=request.max_wait_ms / 1000)
+        response = await self._peer.ask(call, wait_seconds=request.max_wait_ms / 1000)
         if self._session.answered(response.error_code, response.session_id):
             arrived = self._arrived(response)
-            for key in await self._answers.take(arrived):
+            for key in await self._responses.take(arrived):
                 self._missed[key] = None
-            out_of_range = self._answers.out_of_range()
+            out_of_range = self._responses.out_of_range()
             if out_of_range:
-                await self._answers.find_place(out_of_range, self._client, link)
+                await self._responses.find_place(out_of_range, self._peer)
             if (self.is_aside or len(arrived) > 1) and not self._closed:
                 self._tell_who_catches_up(arrived)
 
@@ -206,7 +211,7 @@ class Source:
             for key in dict.fromkeys(keys)
         )
         wait_ms = config.replica_fetch_wait_max_ms
-        if len(asked) + len(self._resting) + self._held_back.count < len(self.members):
+        if len(asked) + len(self._resting) + self._paused.count < len(self.members):
             wait_ms = min(wait_ms, PAUSED_WAIT_MS)
         return FetchRequest(
             wait_ms,
@@ -217,7 +222,7 @@ class Source:
             topics=told.topics,
             forgotten=told.forgotten,
             replica_id=self._broker.broker_id,
-            replica_epoch=self._means.broker_epoch(),
+            replica_epoch=self._dependencies.broker_epoch(),
         )
 
     def _asked_of(self, member: FollowedPartition) -> FetchPartition:
@@ -261,7 +266,7 @@ class Source:
         due = self._due
         if due is None or not self._ready or (self._in_flush and self._patience is not None):
             return
-        if not self._held_back.hold():
+        if not self._paused.hold():
             return
         self._due = None
         if self._patience is not None:

@@ -13,13 +13,13 @@ from headrace.client.transport.peer_clients import PeerClients
 from headrace.client.transport.port import Address
 from headrace.cluster.membership.applier import Applier
 from headrace.cluster.membership.lease import Lease
-from headrace.cluster.other_brokers.coordinator_peers import AskingOthers
+from headrace.cluster.peers.coordinator_peers import CoordinatorPeers
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.nouns import BrokerId
 from headrace.ports.store import Store
 from headrace.ports.world import World
 from headrace.replication.controller_calls import ControllerCalls
-from headrace.replication.fetch_dependencies import Means
+from headrace.replication.fetch_dependencies import FetchDependencies
 from headrace.replication.fetchers import ReplicaFetchers
 from headrace.replication.isr_keeper import IsrKeeper
 
@@ -45,18 +45,18 @@ class Replicating:
         self._boot_seconds = world.boot_seconds
         self._fatal = fatal
         self._tasks: set[asyncio.Task[None]] = set()
-        self.others = AskingOthers(broker, listener, clients, self.run)
+        self.others = CoordinatorPeers(broker, listener, clients, self.run)
         """What coordinators here ask of those elsewhere."""
         self.writes = GatheredWrites(world.disk, tuple(directories))
         """Those of what is fetched."""
-        means = Means(
+        dependencies = FetchDependencies(
             clients,
             self.writes,
             self.run,
             lambda: applier.broker_epoch,
             self._address_of,
         )
-        self.fetchers = ReplicaFetchers(broker, means)
+        self.fetchers = ReplicaFetchers(broker, dependencies)
         broker.follows.append(self.fetchers.follow)
         broker.unfollowed.append(self.fetchers.forget)
         self._keeper: IsrKeeper | None = None

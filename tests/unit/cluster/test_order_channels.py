@@ -22,22 +22,23 @@ def test_orders_given_at_once_go_one_after_the_other_and_each_of_them_once() -> 
         await started(cluster, 0, 1)
         term: Any = cluster.controller()._term
         way: Any = cluster.controller()._peers(ONE, term.facts)
-        deliver = way._delivered
+        talk = way._conversation
+        deliver = talk._exchange
         delivered: list[str] = []
         under_way: list[str] = []
         most = 0
 
-        async def watched(delivery: Any) -> Any:
+        async def watched(peer: Any, deliveries: Any) -> Any:
             nonlocal most
-            (stop,) = delivery.orders.orders
+            (stop,) = deliveries[0].orders.orders
             under_way.append(stop.topic_partition.topic)
             delivered.append(stop.topic_partition.topic)
             most = max(most, len(under_way))
-            failed = await deliver(delivery)
+            failed = await deliver(peer, deliveries)
             under_way.remove(stop.topic_partition.topic)
             return failed
 
-        way._delivered = watched
+        talk._exchange = watched
         head = term.facts.controller_epoch, cluster.brokers[1].controller.applier.broker_epoch
         names = [f"t{number}" for number in range(4)]
         stops = [Stop(TopicPartition(name, 0), bytes(16), LeaderEpoch(0), True) for name in names]
@@ -53,21 +54,22 @@ def test_a_bug_while_an_order_is_delivered_does_not_keep_the_next_ones_back() ->
         await started(cluster, 0, 1)
         term: Any = cluster.controller()._term
         way: Any = cluster.controller()._peers(ONE, term.facts)
-        deliver = way._delivered
+        talk = way._conversation
+        deliver = talk._exchange
 
-        async def broken(_: Any) -> Any:
+        async def broken(*_: Any) -> Any:
             raise ZeroDivisionError
 
         head = term.facts.controller_epoch, cluster.brokers[1].controller.applier.broker_epoch
         stops = [Stop(TopicPartition(name, 0), bytes(16), LeaderEpoch(0), True) for name in "ab"]
-        way._delivered = broken
+        talk._exchange = broken
         with pytest.raises(ApiError, match="not answered yet"):
             await way.take(Orders(*head, stops[:1]))
-        way._delivered = deliver
+        talk._exchange = deliver
         with pytest.raises(ApiError, match="not answered yet"):  # it is behind the first one
             await way.take(Orders(*head, stops[1:]))
         await asyncio.sleep(1)
-        assert not way._queue
+        assert talk.idle
 
     play(story)
 
@@ -109,7 +111,11 @@ def test_a_refusal_of_orders_is_an_error_unless_a_restart_explains_it(
 def test_a_late_refusal_is_an_error_unless_the_broker_has_registered_again(
     code: ErrorCode, level: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    way: Any = SimpleNamespace(_closed=False, broker=SimpleNamespace(broker_id=ONE))
+    way: Any = SimpleNamespace(
+        _closed=False,
+        _conversation=SimpleNamespace(idle=True),
+        broker=SimpleNamespace(broker_id=ONE),
+    )
     delivery: Any = SimpleNamespace(waited_for=False)
     with caplog.at_level("INFO"):
         OrderChannel._end(way, delivery, ApiError(code))

@@ -7,7 +7,7 @@ import pytest
 from headrace.broker.metadata_image import NO_LEADER
 from headrace.coordination.delivery.cursor_state import CursorState
 from headrace.coordination.delivery.record_states import RecordState, StateBatch
-from headrace.coordination.share.anywhere import RETRY_SECONDS, AllShareStates
+from headrace.coordination.share.all_share_states import RETRY_SECONDS, AllShareStates
 from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.questions import (
     Answer,
@@ -38,22 +38,18 @@ class Asking:
         self.asked: list[tuple[Question, Done[Answer]]] = []
         self.heard: list[tuple[str, object]] = []
         local: Any = self
-        image: Any = self
-        self.states = AllShareStates(local, lambda: image, BrokerId(1), lambda: self, self.clock)
+        self.states = AllShareStates(local, BrokerId(1), lambda: self, self.clock)
 
-    # What it asks of the states kept here, of the image, and of other brokers
+    # What it asks of the states kept here and of other brokers
 
     @property
     def led(self) -> "Asking":
         return self
 
-    def at(self, index: int) -> None:
-        """No partition of the state is led here."""
-
     def partition_for(self, key: ShareKey) -> int:
         return 0
 
-    def leader_of(self, partition: object) -> BrokerId:
+    def leader_of(self, index: int, own: BrokerId) -> BrokerId:
         return self.leader
 
     def ask(self, broker: BrokerId, question: Question, done: Done[Answer]) -> None:

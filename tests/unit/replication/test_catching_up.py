@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.replication.fetch_responses import Answers, Arrived
+from headrace.replication.fetch_responses import Arrived, FetchResponses
 from headrace.replication.fetch_session import Key
 from headrace.replication.source import Source
 from tests.support.sim_cluster import until
@@ -139,11 +139,11 @@ def test_a_conversation_whose_partitions_all_go_while_an_answer_is_taken_ends_in
     asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Found by the simulator: the conversation was over when it told who catches up."""
-    take = Answers.take
+    take = FetchResponses.take
     due: list[bool] = []
-    ended: list[Answers] = []
+    ended: list[FetchResponses] = []
 
-    async def taken(self: Answers, arrived: Sequence[Arrived]) -> list[Key]:
+    async def taken(self: FetchResponses, arrived: Sequence[Arrived]) -> list[Key]:
         missed = await take(self, arrived)
         if len(arrived) > 1 and due and not ended:
             ended.append(self)
@@ -152,7 +152,7 @@ def test_a_conversation_whose_partitions_all_go_while_an_answer_is_taken_ends_in
                     told(member.partition)
         return missed
 
-    monkeypatch.setattr(Answers, "take", taken)
+    monkeypatch.setattr(FetchResponses, "take", taken)
 
     async def story(pair: Pair) -> None:
         await behind(pair, *range(PARTITIONS))

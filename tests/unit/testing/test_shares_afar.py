@@ -238,8 +238,8 @@ def test_a_leader_that_was_deposed_settles_nothing_that_its_successor_does_not_k
         deposed = found.partition.leader_epoch
         # Its successor has read the state under a later epoch, though it has not heard of that.
         read: list[Any] = []
-        assert share._anywhere is not None
-        share._anywhere.read(place.key, deposed + 1, read.append)
+        assert share._cluster_states is not None
+        share._cluster_states.read(place.key, deposed + 1, read.append)
         await until(lambda: bool(read))
         assert await place.member.acknowledge(held, ACCEPT) == []
         assert found.error is not None

@@ -11,6 +11,7 @@ from headrace.client.admin.groups import committed
 from headrace.client.admin.topics import create_topic
 from headrace.client.client import Client
 from headrace.coordination.runtime.group_partition import partition_for
+from headrace.coordination.transactions.all_transactions import Membership
 from headrace.coordination.transactions.markers import Marker as Sent
 from headrace.coordination.transactions.producers import ProducerEpoch
 from headrace.log.text_files import encode_uuid
@@ -247,7 +248,7 @@ def test_what_kept_partitions_out_of_a_transaction_is_told_to_who_asked_for_them
 
         async def ask(broker: int, *partitions: TopicPartition) -> ErrorCode:
             replicating.others.transactions.add(
-                BrokerId(broker), producer.name, who, partitions,
+                BrokerId(broker), Membership(producer.name, who, partitions),
                 lambda error: told.append(ErrorCode.NONE if error is None else error.code),
             )  # fmt: skip
             await asyncio.sleep(1)
@@ -256,7 +257,7 @@ def test_what_kept_partitions_out_of_a_transaction_is_told_to_who_asked_for_them
         unknown = TopicPartition("unknown", 0)
         assert await ask(1, PARTITIONS[0], unknown) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert await ask(2, PARTITIONS[0]) is ErrorCode.NOT_COORDINATOR
-        assert await ask(9, PARTITIONS[0]) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await ask(9, PARTITIONS[0]) is ErrorCode.NETWORK_EXCEPTION
         assert await ask(1, PARTITIONS[0]) is ErrorCode.NONE
 
     play(story)

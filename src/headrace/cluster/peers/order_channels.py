@@ -1,21 +1,22 @@
-"""The controller's way to each broker: orders in sequence, again until they have arrived.
+"""The controller's orders for each broker: in sequence, sent again until they have arrived.
 
-A channel leads to one registration of a broker, through its listener for brokers. It goes on until
-the broker is registered no longer or its controller's term is over. The controller waits for an
-answer only so long, and not at all for a broker that is behind: what arrives later is reported to
-`Late`.
+A channel is the conversation with one registration of a broker, through its listener for brokers.
+It goes on until the broker is registered no longer or its controller's term is over. The controller
+waits for an answer only so long, and not at all for a broker that is behind: an answer that arrives
+later is reported to `Late`.
 """
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from headrace.broker.metadata_image import BrokerInfo
 from headrace.client.calls.call import check, error_code
-from headrace.client.client import BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN, Client
+from headrace.client.client import Client
+from headrace.client.transport.peer import Peer
 from headrace.client.transport.port import Address, ClientError
 from headrace.cluster.decisions.facts import ClusterFacts
 from headrace.cluster.decisions.orders import (
@@ -26,8 +27,10 @@ from headrace.cluster.decisions.orders import (
     is_overtaken,
     unheard,
 )
+from headrace.cluster.peers.conversation import Conversation, Limits
 from headrace.cluster.peers.order_messages import Teller, Told, requests_of
 from headrace.cluster.peers.peer_call import Fields, PeerCall
+from headrace.cluster.peers.registrations import Registrations, listener_address
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.wire.kafka.api import ApiKey
@@ -36,6 +39,8 @@ _logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS_MAX = 2.0
 """How long the controller's next decision may wait for a broker's answer."""
+_ONE_BY_ONE = Limits(questions_max=1, waiting_max=None)
+"""Each order depends on the ones before it: none may be refused, or overtake another."""
 
 
 @dataclass(slots=True)
@@ -58,7 +63,7 @@ _FINAL = frozenset(
 
 
 class OrderChannel:
-    """The way to one registration of a broker. `decisions.orders.OrderTaker`."""
+    """Orders for one registration of a broker. `decisions.orders.OrderTaker`."""
 
     def __init__(
         self,
@@ -71,11 +76,11 @@ class OrderChannel:
         """`client` is the channel's own. `facts` are those of the controller's term."""
         self.broker = broker
         self.facts = facts
-        self._client = client
         self._teller = teller
         self._late = late
-        self._queue: deque[_Delivery] = deque()
-        self._work: asyncio.Task[None] | None = None
+        self._conversation = Conversation(
+            Peer(client, self._address), self._delivered, _run, limits=_ONE_BY_ONE
+        )
         self._closed = False
         self._behind = False
         """Whether orders were not answered in time, and others stand behind them."""
@@ -89,12 +94,9 @@ class OrderChannel:
         """
         if self._closed:
             raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
-        loop = asyncio.get_running_loop()
         requests = requests_of(orders, self.facts, self._teller)
-        delivery = _Delivery(orders, requests, loop.create_future())
-        self._queue.append(delivery)
-        if self._work is None:
-            self._work = loop.create_task(self._deliver())
+        delivery = _Delivery(orders, requests, asyncio.get_running_loop().create_future())
+        self._conversation.ask(delivery, lambda outcome: self._end(delivery, outcome))
         if _only_shows(orders):
             delivery.waited_for = False
             return {}
@@ -107,70 +109,42 @@ class OrderChannel:
         raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "it has not answered yet")
 
     def close(self) -> None:
-        """Order nothing any more: the broker has gone, or somebody else is the controller."""
+        """Order nothing any more: the broker has gone, or another one is the controller."""
         self._closed = True
-        if self._work is not None:
-            self._work.cancel()
-        while self._queue:
-            self._end(self._queue.popleft(), ApiError(ErrorCode.BROKER_NOT_AVAILABLE))
-        self._client.close()
+        self._conversation.close()
 
-    async def _deliver(self) -> None:
-        try:
-            while self._queue:
-                delivery = self._queue[0]
-                try:
-                    outcome: Failed | ApiError = await self._delivered(delivery)
-                except ApiError as error:
-                    outcome = error
-                self._queue.popleft()
-                self._end(delivery, outcome)
-            self._behind = False
-        finally:
-            # After a bug too, which the loop logs: the next order has a way again.
-            self._work = None
-
-    async def _delivered(self, delivery: _Delivery) -> Failed:
+    async def _delivered(self, peer: Peer, deliveries: Sequence[_Delivery]) -> Sequence[Failed]:
+        """Send each request of a delivery until it is answered; ApiError: it is refused."""
+        await self._address()  # no attempt reaches a registration without the listener
         failed: Failed = {}
-        for told in delivery.requests:
-            failed |= await self._asked(PeerCall(told.key, told.fields, _PARSERS[told.key](told)))
-        return failed
+        failures = _Failures(self.broker.broker_id)
+        try:
+            for told in deliveries[0].requests:
+                call = PeerCall(told.key, told.fields, _PARSERS[told.key](told))
+                failed |= await peer.ask_until_answered(call, failures)
+        except Malformed as error:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+        return [failed]
 
-    async def _asked(self, call: PeerCall[Failed]) -> Failed:
-        """Ask until there is an answer. ApiError: it refuses, or does not know such requests."""
-        backoff, refused, said = BACKOFF_SECONDS_MIN, False, ""
-        while True:
-            endpoint = self.broker.endpoint(self._teller.listener)
-            if endpoint is None:
-                reason = f"broker {self.broker.broker_id} has no listener {self._teller.listener}"
-                raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, reason)
-            try:
-                link = await self._client.link_to(Address(endpoint.host, endpoint.port))
-                return await self._client.ask(link, call)
-            except ClientError as error:
-                if str(error) != said:
-                    said = str(error)
-                    _logger.info("orders for broker %d: %s", self.broker.broker_id, said)
-            except ApiError as error:  # its store may fail, or it has not heard of us yet
-                if error.code in _FINAL:
-                    raise
-                if not refused:
-                    _logger.warning(
-                        "broker %d does not take orders: %s; they are sent again until it does:"
-                        " see its log", self.broker.broker_id, error,
-                    )  # fmt: skip
-                refused = True
-            except Malformed as error:
-                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
-            await self._client.transport.sleep(backoff)
-            backoff = min(2 * backoff, BACKOFF_SECONDS_MAX)
+    async def _address(self) -> Address:
+        address = listener_address(self.broker, self._teller.listener)
+        if address is None:
+            raise ApiError(
+                ErrorCode.BROKER_NOT_AVAILABLE,
+                f"broker {self.broker.broker_id} has no listener {self._teller.listener}",
+            )
+        return address
 
     def _end(self, delivery: _Delivery, outcome: Failed | ApiError) -> None:
+        if self._closed:
+            outcome = ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
+        if self._conversation.idle:
+            self._behind = False
         if delivery.waited_for:
             if isinstance(outcome, ApiError):
                 if not delivery.answer.done():
                     delivery.answer.set_exception(outcome)
-                    delivery.answer.exception()  # whoever asked may have been cancelled
+                    delivery.answer.exception()  # the caller of `take` may have been cancelled
             elif not delivery.answer.done():
                 delivery.answer.set_result(outcome)
         elif isinstance(outcome, ApiError):
@@ -181,44 +155,70 @@ class OrderChannel:
             self._late(self.broker.broker_id, delivery.orders, outcome)
 
 
+class _Failures:
+    """Logs why requests of one delivery are sent again; raises refusals that stay the same."""
+
+    def __init__(self, broker: BrokerId) -> None:
+        self._broker = broker
+        self._refused = False
+        self._said = ""
+
+    def __call__(self, error: ClientError | ApiError) -> None:
+        if isinstance(error, ClientError):
+            if str(error) != self._said:
+                self._said = str(error)
+                _logger.info("orders for broker %d: %s", self._broker, self._said)
+            return
+        if error.code in _FINAL:
+            raise error
+        if not self._refused:  # its store may fail, or it has not heard of us yet
+            _logger.warning(
+                "broker %d does not take orders: %s; they are sent again until it does:"
+                " see its log", self._broker, error,
+            )  # fmt: skip
+        self._refused = True
+
+
 class OrderChannels:
-    """The ways to all brokers. `controller.order_peers.Peers`."""
+    """Orders for all brokers. `controller.order_peers.Peers`."""
 
     def __init__(self, make_client: Callable[[], Client], teller: Teller) -> None:
         """`make_client` makes one for each broker."""
         self.late: Late = unheard
-        """Told what came of orders late; set by the controller."""
+        """Told the outcome of orders that came late; set by the controller."""
         self._make_client = make_client
         self._teller = teller
-        self._channels: dict[BrokerId, OrderChannel] = {}
+        self._channels: Registrations[OrderChannel] = Registrations()
+        self._facts: ClusterFacts | None = None
+        """Of the term that the channels belong to."""
 
     def __call__(self, broker: BrokerId, facts: ClusterFacts) -> OrderTaker | None:
-        """Return the way to a broker that `facts` say is alive."""
+        """Return the channel to a broker that `facts` say is alive."""
         info = facts.brokers.get(broker)
         if info is None:
             return None
-        channel = self._channels.get(broker)
-        if channel is not None and channel.broker == info and channel.facts is facts:
-            return channel
-        if channel is not None:
-            channel.close()
-        channel = OrderChannel(self._make_client(), info, facts, self._teller, self._heard_late)
-        self._channels[broker] = channel
-        return channel
+        if facts is not self._facts:
+            self.close()
+            self._facts = facts
+        return self._channels.of(info, lambda: self._begin(info, facts))
 
     def keep(self, alive: Collection[BrokerInfo]) -> None:
-        """Give up on all brokers that are not among these, or have registered anew."""
-        present = {broker.broker_id: broker for broker in alive}
-        for broker, channel in list(self._channels.items()):
-            if present.get(broker) != channel.broker:
-                self._channels.pop(broker).close()
+        """Give up on all brokers that are not among these, or have registered again."""
+        self._channels.keep(alive)
 
     def close(self) -> None:
         """Order nothing any more."""
-        self.keep(())
+        self._channels.keep(())
+
+    def _begin(self, broker: BrokerInfo, facts: ClusterFacts) -> OrderChannel:
+        return OrderChannel(self._make_client(), broker, facts, self._teller, self._heard_late)
 
     def _heard_late(self, broker: BrokerId, orders: Orders, failed: Failed) -> None:
         self.late(broker, orders, failed)
+
+
+def _run(work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    return asyncio.get_running_loop().create_task(work)
 
 
 def _only_shows(orders: Orders) -> bool:

@@ -7,7 +7,7 @@ from headrace.broker.metadata_image import MetadataImage
 from headrace.coordination.groups import expiry, records
 from headrace.coordination.groups.classic import rebalance
 from headrace.coordination.groups.classic.group import ClassicGroup
-from headrace.coordination.groups.classic.member import Member
+from headrace.coordination.groups.classic.member import ClassicMember
 from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.commit import forget
 from headrace.coordination.groups.committed_offsets import Committed, Place
@@ -187,8 +187,8 @@ def restored(group_id: str, image: records.GroupValue) -> ClassicGroup:
     return group
 
 
-def _member(image: records.GroupValue, member: records.Member) -> Member:
-    return Member(
+def _member(image: records.GroupValue, member: records.Member) -> ClassicMember:
+    return ClassicMember(
         member.member_id,
         member.group_instance_id,
         member.client_id,

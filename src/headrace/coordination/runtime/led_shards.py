@@ -7,6 +7,7 @@ from headrace.broker.metadata_image import MetadataImage
 from headrace.coordination.runtime.group_partition import partition_for
 from headrace.coordination.runtime.shard import Shard, ShardPartition, ShardState
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.callbacks import when_all
 
 S = TypeVar("S", bound=Shard)
@@ -73,6 +74,12 @@ class LedShards(Generic[S]):
     def at(self, index: int) -> S | None:
         """Return the shard of a partition, None where another broker leads it."""
         return self._shards.get(index)
+
+    def leader_of(self, index: int, own: BrokerId) -> BrokerId:
+        """Return the broker that serves a shard: `own` where it is here, NO_LEADER if none does."""
+        if index in self._shards:
+            return own
+        return self._image().leader_of(TopicPartition(self.topic, index))
 
     def of(self, key: str) -> S:
         """Return the shard of `key`. ApiError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""

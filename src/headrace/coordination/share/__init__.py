@@ -6,7 +6,7 @@ out with whom is known to the partition's leader alone, and comes back if that f
 
     share_service      the facade: what frontends call, what the broker tells
     state_port         what is asked of where state is kept, on whichever broker that is
-    anywhere           the same in a cluster: in order, and again where it may pass · questions
+    all_share_states   the same in a cluster: in order, and again where it may pass · questions
     share_states       what is kept here · state_shard: one partition of the topic
     keys               what it is filed under
     share_partitions   all share partitions served here

@@ -13,7 +13,7 @@ from headrace.coordination.groups.share.model import Assigned
 from headrace.coordination.groups.share.settings import GroupSettings
 from headrace.coordination.runtime.derived import Derived
 from headrace.coordination.runtime.shard import ShardState, World
-from headrace.coordination.share.anywhere import AllShareStates, OtherStates
+from headrace.coordination.share.all_share_states import AllShareStates, OtherStates
 from headrace.coordination.share.sessions import SessionKey, ShareSession, ShareSessions
 from headrace.coordination.share.share_partitions import SharePartitions
 from headrace.coordination.share.share_states import ShareStates
@@ -59,12 +59,12 @@ class ShareService:
         self.settings = GroupSettings(broker)
         self.sessions = ShareSessions()
         self.states = ShareStates(world, limits=self._limits, image=lambda: broker.image)
-        self._anywhere: AllShareStates | None = None
+        self._cluster_states: AllShareStates | None = None
         if others is not None:
-            self._anywhere = AllShareStates(
-                self.states, lambda: broker.image, broker.broker_id, others, broker.clock
+            self._cluster_states = AllShareStates(
+                self.states, broker.broker_id, others, broker.clock
             )
-        all_states = self._anywhere or self.states
+        all_states = self._cluster_states or self.states
         self.partitions = SharePartitions(
             clock=broker.clock,
             disk=broker.disk,
@@ -103,8 +103,8 @@ class ShareService:
     def close(self) -> None:
         """Serve nothing any more."""
         self.partitions.close()
-        if self._anywhere is not None:
-            self._anywhere.close()
+        if self._cluster_states is not None:
+            self._cluster_states.close()
         self.states.led.close()
 
     # What members ask

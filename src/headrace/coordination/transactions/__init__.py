@@ -10,7 +10,7 @@ partition's shard decides, writes the decision down, and only then acts on it:
     producers      who a producer says it is
     records        the state as a record of the log and back
     participants   the partitions of this broker as transactions see them
-    anywhere       partitions and transactional ids wherever they are led: who is asked for each
+    all_transactions  partitions and transactional ids of the whole cluster: questions to leaders
     markers        a decided transaction's markers, written until every partition has its own
     timers         transactions that take too long, ids nobody uses any more
     describe       what the admin requests show

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from headrace.client.calls.call import ColdCall, Maker
-from headrace.cluster.other_brokers.share_state_calls import call_of
+from headrace.cluster.peers.share_state_calls import call_of
 from headrace.coordination.delivery.cursor_state import CursorState
 from headrace.coordination.delivery.record_states import RecordState, StateBatch
 from headrace.coordination.runtime.shard import ShardState

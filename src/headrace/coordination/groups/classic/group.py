@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from headrace.coordination.groups.classic.member import Member
+from headrace.coordination.groups.classic.member import ClassicMember
 from headrace.coordination.groups.classic.states import GroupState, step
 from headrace.coordination.groups.classic.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from headrace.coordination.groups.messages import (
@@ -44,7 +44,7 @@ class ClassicGroup:
         self.protocol_type = protocol_type
         self.protocol_name = protocol_name
         self.leader: str | None = None
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicMember] = {}
         """Members by id, in the order of joining."""
         self.static_members: dict[str, str] = {}
         """Member id of each static member, by instance id."""
@@ -102,7 +102,7 @@ class ClassicGroup:
             self._supporters[name] == everybody for name, _ in names
         )
 
-    def check_member(self, member_id: str, instance_id: str | None) -> Member:
+    def check_member(self, member_id: str, instance_id: str | None) -> ClassicMember:
         """Return the member if member id and instance id match.
 
         ApiError UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID if another member has taken the instance id.
@@ -160,7 +160,7 @@ class ClassicGroup:
         self.previous_state = before
         self.state_since_ms = now_ms
 
-    def add(self, member: Member) -> None:
+    def add(self, member: ClassicMember) -> None:
         """Add a member that supports a common protocol; the first member becomes the leader."""
         if member.instance_id is not None:
             invariant(member.instance_id not in self.static_members, "instance id taken twice")
@@ -175,13 +175,13 @@ class ClassicGroup:
             self._awaiting_join += 1
         self.forget_pending_join(member.member_id)
 
-    def update(self, member: Member, protocols: tuple[tuple[str, bytes], ...]) -> None:
+    def update(self, member: ClassicMember, protocols: tuple[tuple[str, bytes], ...]) -> None:
         """Replace the protocols of `member`."""
         self._supporters.subtract(name for name, _ in member.protocols)
         member.protocols = protocols
         self._supporters.update(name for name, _ in protocols)
 
-    def await_join(self, member: Member, done: Done[JoinAnswer]) -> None:
+    def await_join(self, member: ClassicMember, done: Done[JoinAnswer]) -> None:
         """Store `done` for the next generation; answer a JoinGroup it replaces
         REBALANCE_IN_PROGRESS."""
         former = member.join_done
@@ -191,7 +191,7 @@ class ClassicGroup:
         if former is not None:
             former(JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
 
-    def answer_join(self, member: Member, answer: JoinAnswer) -> None:
+    def answer_join(self, member: ClassicMember, answer: JoinAnswer) -> None:
         """Answer the waiting JoinGroup of `member`, if any."""
         done = member.join_done
         if done is None:
@@ -200,7 +200,7 @@ class ClassicGroup:
         self._awaiting_join -= 1
         done(answer)
 
-    def answer_sync(self, member: Member, answer: SyncAnswer) -> bool:
+    def answer_sync(self, member: ClassicMember, answer: SyncAnswer) -> bool:
         """Answer a waiting SyncGroup of `member`; return False if none waits."""
         done = member.sync_done
         if done is None:
@@ -230,7 +230,7 @@ class ClassicGroup:
         self.pending_syncs.pop(member_id, None)
         self.forget_pending_join(member_id)
 
-    def replace_static(self, instance_id: str, old_id: str, new_member: Member) -> None:
+    def replace_static(self, instance_id: str, old_id: str, new_member: ClassicMember) -> None:
         """Replace static member `old_id` by `new_member`; waiting requests of the old one are
         fenced."""
         old = self.members.pop(old_id)

@@ -7,7 +7,7 @@ from functools import partial
 from headrace.coordination.groups import records
 from headrace.coordination.groups.classic import rebalance
 from headrace.coordination.groups.classic.group import ClassicGroup
-from headrace.coordination.groups.classic.member import Member
+from headrace.coordination.groups.classic.member import ClassicMember
 from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.context import ShardContext
 from headrace.coordination.groups.messages import UNKNOWN_MEMBER, JoinAnswer, JoinRequest
@@ -126,8 +126,8 @@ def _add(
     rebalance.rebalance_or_complete(shard, group)
 
 
-def _member(request: JoinRequest, member_id: str) -> Member:
-    return Member(
+def _member(request: JoinRequest, member_id: str) -> ClassicMember:
+    return ClassicMember(
         member_id,
         request.instance_id,
         request.client_id,
@@ -161,7 +161,7 @@ def _rejoin(
 
 
 def _update(
-    group: ClassicGroup, member: Member, request: JoinRequest, done: Done[JoinAnswer]
+    group: ClassicGroup, member: ClassicMember, request: JoinRequest, done: Done[JoinAnswer]
 ) -> None:
     group.update(member, request.protocols)
     member.rebalance_timeout_ms = request.rebalance_timeout_ms
@@ -203,7 +203,7 @@ def _replace_static(
 def _static_stored(
     group: ClassicGroup,
     request: JoinRequest,
-    member: Member,
+    member: ClassicMember,
     leader_before: str | None,
     revert: Callable[[], None],
     error: ErrorCode | None,
@@ -224,7 +224,9 @@ def _static_stored(
     group.answer_join(member, answer)
 
 
-def _revert_static(shard: ShardContext, group: ClassicGroup, old: Member, new: Member) -> None:
+def _revert_static(
+    shard: ShardContext, group: ClassicGroup, old: ClassicMember, new: ClassicMember
+) -> None:
     if group.members.get(new.member_id) is not new:
         return
     group.update(new, old.protocols)

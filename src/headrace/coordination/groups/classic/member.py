@@ -8,7 +8,7 @@ from headrace.ports.deadlines import Deadline
 
 
 @dataclass(slots=True)
-class Member:
+class ClassicMember:
     """A classic group member: its properties, its session timer and its waiting requests."""
 
     member_id: str

@@ -8,7 +8,7 @@ from functools import partial
 
 from headrace.coordination.groups import records
 from headrace.coordination.groups.classic.group import ClassicGroup
-from headrace.coordination.groups.classic.member import Member
+from headrace.coordination.groups.classic.member import ClassicMember
 from headrace.coordination.groups.classic.states import NEXT, GroupState
 from headrace.coordination.groups.context import ShardContext
 from headrace.coordination.groups.messages import JoinAnswer, SyncAnswer
@@ -91,7 +91,7 @@ def _begin_generation(shard: ShardContext, group: ClassicGroup) -> None:
 
 
 def keep_alive(
-    shard: ShardContext, group: ClassicGroup, member: Member, timeout_ms: int | None = None
+    shard: ShardContext, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None
 ) -> None:
     """Restart the member's session timer: with `timeout_ms`, else with its session timeout."""
     if member.session is None:
@@ -99,13 +99,13 @@ def keep_alive(
     member.session.set((member.session_timeout_ms if timeout_ms is None else timeout_ms) / 1000)
 
 
-def _session_ends(shard: ShardContext, group: ClassicGroup, member: Member) -> None:
+def _session_ends(shard: ShardContext, group: ClassicGroup, member: ClassicMember) -> None:
     if member.is_alive_by_waiting:
         return  # The timer is set again when the waiting request is answered.
     remove_member(shard, group, member)
 
 
-def remove_member(shard: ShardContext, group: ClassicGroup, member: Member) -> None:
+def remove_member(shard: ShardContext, group: ClassicGroup, member: ClassicMember) -> None:
     """Remove an expired member and rebalance the others."""
     group.remove(member.member_id)
     if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):

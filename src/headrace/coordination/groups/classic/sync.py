@@ -5,7 +5,7 @@ from functools import partial
 from headrace.coordination.groups import records
 from headrace.coordination.groups.classic import rebalance
 from headrace.coordination.groups.classic.group import ClassicGroup
-from headrace.coordination.groups.classic.member import Member
+from headrace.coordination.groups.classic.member import ClassicMember
 from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.context import ShardContext
 from headrace.coordination.groups.messages import SyncAnswer, SyncRequest
@@ -52,7 +52,7 @@ def _differs(asked: str | None, present: str | None) -> bool:
 def _wait(
     shard: ShardContext,
     group: ClassicGroup,
-    member: Member,
+    member: ClassicMember,
     request: SyncRequest,
     done: Done[SyncAnswer],
 ) -> None:
@@ -71,7 +71,7 @@ def _wait(
     shard.journal.append_now([records.group_metadata(group, assignments)], stored)
 
 
-def _heard_from(group: ClassicGroup, member: Member) -> None:
+def _heard_from(group: ClassicGroup, member: ClassicMember) -> None:
     group.pending_syncs.pop(member.member_id, None)
     if not group.pending_syncs and group.sync_deadline is not None:
         group.sync_deadline.cancel()

@@ -11,7 +11,7 @@ from headrace.coordination.groups import records as classic_records
 from headrace.coordination.groups.assignors.spec import Partitions
 from headrace.coordination.groups.classic import rebalance
 from headrace.coordination.groups.classic.group import ClassicGroup
-from headrace.coordination.groups.classic.member import Member as ClassicMember
+from headrace.coordination.groups.classic.member import ClassicMember
 from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.classic.subscription import CONSUMER_PROTOCOL
 from headrace.coordination.groups.consumer.group import NOTHING, ConsumerGroup

@@ -11,10 +11,10 @@ from headrace.coordination.groups.share.model import (
     NOBODY,
     Assigned,
     Change,
-    MemberStanding,
-    MemberSubscription,
     OwnChange,
     ShareMember,
+    ShareMemberStanding,
+    ShareMemberSubscription,
     StatePartitions,
     TopicState,
 )
@@ -74,15 +74,15 @@ class ShareGroup(ModernGroup[Assigned, OwnChange]):
                 return self._set_target_epoch(change)
             case MemberTarget():
                 return self._set_target(change)
-            case MemberSubscription():
+            case ShareMemberSubscription():
                 return self._set_subscription(change)
-            case MemberStanding():
+            case ShareMemberStanding():
                 return self._set_standing(change)
             case StatePartitions():
                 former, self.initialized = self.initialized, change.topics or {}
                 return StatePartitions(former)
 
-    def _set_subscription(self, change: MemberSubscription) -> MemberSubscription:
+    def _set_subscription(self, change: ShareMemberSubscription) -> ShareMemberSubscription:
         member_id, after = change
         member = self.members.get(member_id)
         if after is None:
@@ -90,9 +90,11 @@ class ShareGroup(ModernGroup[Assigned, OwnChange]):
         else:
             standing = NEW if member is None else member.standing
             self.members[member_id] = ShareMember(member_id, after, standing)
-        return MemberSubscription(member_id, None if member is None else member.subscription)
+        return ShareMemberSubscription(member_id, None if member is None else member.subscription)
 
-    def _set_standing(self, change: MemberStanding) -> MemberStanding | MemberSubscription:
+    def _set_standing(
+        self, change: ShareMemberStanding
+    ) -> ShareMemberStanding | ShareMemberSubscription:
         member_id, after = change
         member = self.members.get(member_id)
         if member is None and after is None:
@@ -100,18 +102,18 @@ class ShareGroup(ModernGroup[Assigned, OwnChange]):
         if member is None:
             # Compaction may keep this record ahead of the subscription's.
             self.members[member_id] = ShareMember(member_id, NOBODY, after or NEW)
-            return MemberSubscription(member_id, None)
+            return ShareMemberSubscription(member_id, None)
         self.members[member_id] = ShareMember(member_id, member.subscription, after or NEW)
-        return MemberStanding(member_id, member.standing)
+        return ShareMemberStanding(member_id, member.standing)
 
     def record(self, change: Change) -> KeyValue:
         return records.encode(self.group_id, change)
 
     def tombstones(self) -> Iterable[Change]:
         for member_id in self.members:
-            yield MemberStanding(member_id, None)
+            yield ShareMemberStanding(member_id, None)
             yield MemberTarget(member_id, None)
-            yield MemberSubscription(member_id, None)
+            yield ShareMemberSubscription(member_id, None)
         yield TargetEpoch(None)
         yield StatePartitions(None)
         yield GroupEpoch(None)

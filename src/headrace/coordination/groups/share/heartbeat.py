@@ -33,11 +33,11 @@ from headrace.coordination.groups.share.model import (
     LEAVE_EPOCH,
     NOBODY,
     Assigned,
-    MemberStanding,
-    MemberSubscription,
-    Standing,
+    ShareMemberStanding,
+    ShareMemberSubscription,
+    ShareStanding,
+    ShareSubscription,
     StatePartitions,
-    Subscription,
 )
 from headrace.coordination.share.keys import ShareKey
 from headrace.model.errors import ApiError, ErrorCode
@@ -206,7 +206,7 @@ def _beat(
     before = NOBODY if present is None else present.subscription
     after = _updated(before, request)
     if present is None or before != after:
-        turn.change(MemberSubscription(member_id, after))
+        turn.change(ShareMemberSubscription(member_id, after))
     epochs.refresh(turn, changed=present is None or before.topics != after.topics)
     target_assignment.update(turn)
     standing = _bring_up(turn, member_id)
@@ -231,10 +231,10 @@ def _beat(
     )
 
 
-def _updated(present: Subscription, request: Heartbeat) -> Subscription:
+def _updated(present: ShareSubscription, request: Heartbeat) -> ShareSubscription:
     """Return the member's subscription after `request`."""
     topics = request.topics
-    return Subscription(
+    return ShareSubscription(
         request.rack_id if request.rack_id is not None else present.rack_id,
         request.client_id,
         request.client_host,
@@ -242,15 +242,15 @@ def _updated(present: Subscription, request: Heartbeat) -> Subscription:
     )
 
 
-def _bring_up(turn: Turn[ShareGroup], member_id: str) -> Standing:
+def _bring_up(turn: Turn[ShareGroup], member_id: str) -> ShareStanding:
     """Set the member's assignment to its target; share groups need no revocation."""
     group = turn.group
     standing = group.members[member_id].standing
     target = group.target.get(member_id, frozenset())
     if standing.epoch == group.target_epoch and standing.assigned == target:
         return standing
-    after = Standing(group.target_epoch, standing.epoch, target)
-    turn.change(MemberStanding(member_id, after))
+    after = ShareStanding(group.target_epoch, standing.epoch, target)
+    turn.change(ShareMemberStanding(member_id, after))
     return after
 
 
@@ -268,9 +268,9 @@ def _leave(
 
 def _remove(turn: Turn[ShareGroup], member_id: str) -> None:
     """Remove the member and reassign its partitions."""
-    turn.change(MemberStanding(member_id, None))
+    turn.change(ShareMemberStanding(member_id, None))
     turn.change(MemberTarget(member_id, None))
-    turn.change(MemberSubscription(member_id, None))
+    turn.change(ShareMemberSubscription(member_id, None))
     turn.after(partial(turn.group.timers.end_of, member_id))
     epochs.grow(turn)
     target_assignment.update(turn)

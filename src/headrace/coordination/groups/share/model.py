@@ -20,7 +20,7 @@ class TopicState:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class ShareSubscription:
     """A member's properties and subscription (record type 10)."""
 
     rack_id: str | None = None
@@ -31,7 +31,7 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ShareStanding:
     """A member's epoch and current assignment (record type 14)."""
 
     epoch: int = JOIN_EPOCH
@@ -39,8 +39,8 @@ class Standing:
     assigned: frozenset[Part] = frozenset()
 
 
-NOBODY = Subscription()
-NEW = Standing()
+NOBODY = ShareSubscription()
+NEW = ShareStanding()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +48,22 @@ class ShareMember:
     """A member of a share group; immutable, replaced as a whole at each change."""
 
     member_id: str
-    subscription: Subscription
-    standing: Standing
+    subscription: ShareSubscription
+    standing: ShareStanding
 
 
-class MemberSubscription(NamedTuple):
+class ShareMemberSubscription(NamedTuple):
     """Change of a member's subscription (record type 10)."""
 
     member_id: str
-    subscription: Subscription | None
+    subscription: ShareSubscription | None
 
 
-class MemberStanding(NamedTuple):
+class ShareMemberStanding(NamedTuple):
     """Change of a member's current assignment (record type 14)."""
 
     member_id: str
-    standing: Standing | None
+    standing: ShareStanding | None
 
 
 class StatePartitions(NamedTuple):
@@ -73,7 +73,7 @@ class StatePartitions(NamedTuple):
 
 
 Assigned = frozenset[Part]
-OwnChange = MemberSubscription | MemberStanding | StatePartitions
+OwnChange = ShareMemberSubscription | ShareMemberStanding | StatePartitions
 Change = OwnChange | GroupEpoch | TargetEpoch | MemberTarget[Assigned]
 
 

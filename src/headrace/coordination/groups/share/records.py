@@ -14,11 +14,11 @@ from headrace.coordination.groups.modern.changes import GroupEpoch, MemberTarget
 from headrace.coordination.groups.share.assignor import Part
 from headrace.coordination.groups.share.model import (
     Change,
-    MemberStanding,
-    MemberSubscription,
-    Standing,
+    ShareMemberStanding,
+    ShareMemberSubscription,
+    ShareStanding,
+    ShareSubscription,
     StatePartitions,
-    Subscription,
     TopicState,
     by_topic,
 )
@@ -33,7 +33,7 @@ _STABLE_MEMBER = 0
 def encode(group_id: str, change: Change) -> KeyValue:
     """Encode the record, key and value, that stores `change`."""
     match change:
-        case MemberSubscription(member_id, subscription):
+        case ShareMemberSubscription(member_id, subscription):
             value = None if subscription is None else _subscription(subscription)
             return tables.encode(_MEMBER, (group_id, member_id), value)
         case GroupEpoch(epoch, digest):
@@ -45,14 +45,14 @@ def encode(group_id: str, change: Change) -> KeyValue:
         case MemberTarget(member_id, parts):
             value = None if parts is None else {"topicPartitions": _partitions(parts)}
             return tables.encode(_TARGET_MEMBER, (group_id, member_id), value)
-        case MemberStanding(member_id, standing):
+        case ShareMemberStanding(member_id, standing):
             value = None if standing is None else _standing(standing)
             return tables.encode(_CURRENT_MEMBER, (group_id, member_id), value)
         case StatePartitions():
             return tables.encode(_STATE, (group_id,), _state(change))
 
 
-def _subscription(subscription: Subscription) -> tables.Fields:
+def _subscription(subscription: ShareSubscription) -> tables.Fields:
     return {
         "rackId": subscription.rack_id,
         "clientId": subscription.client_id,
@@ -61,7 +61,7 @@ def _subscription(subscription: Subscription) -> tables.Fields:
     }
 
 
-def _standing(standing: Standing) -> tables.Fields:
+def _standing(standing: ShareStanding) -> tables.Fields:
     return {
         "memberEpoch": standing.epoch,
         "previousMemberEpoch": standing.previous_epoch,
@@ -98,7 +98,7 @@ def _change(key_type: int, member_id: str, read: tables.Fields | None) -> Change
     read = read or {}
     match key_type:
         case 10:
-            return MemberSubscription(member_id, None if gone else _read_subscription(read))
+            return ShareMemberSubscription(member_id, None if gone else _read_subscription(read))
         case 11:
             return GroupEpoch(read.get("epoch"), read.get("metadataHash", 0))
         case 12:
@@ -106,19 +106,19 @@ def _change(key_type: int, member_id: str, read: tables.Fields | None) -> Change
         case 13:
             return MemberTarget(member_id, None if gone else _read_parts(read["topicPartitions"]))
         case 14:
-            return MemberStanding(member_id, None if gone else _read_standing(read))
+            return ShareMemberStanding(member_id, None if gone else _read_standing(read))
         case _:
             return StatePartitions(None if gone else _read_state(read["initializedTopics"]))
 
 
-def _read_subscription(read: tables.Fields) -> Subscription:
+def _read_subscription(read: tables.Fields) -> ShareSubscription:
     topics = tuple(sorted(read["subscribedTopicNames"]))
-    return Subscription(read["rackId"], read["clientId"], read["clientHost"], topics)
+    return ShareSubscription(read["rackId"], read["clientId"], read["clientHost"], topics)
 
 
-def _read_standing(read: tables.Fields) -> Standing:
+def _read_standing(read: tables.Fields) -> ShareStanding:
     told = _read_parts(read["assignedPartitions"])
-    return Standing(read["memberEpoch"], read["previousMemberEpoch"], told)
+    return ShareStanding(read["memberEpoch"], read["previousMemberEpoch"], told)
 
 
 def _read_parts(topics: list[tables.Fields]) -> frozenset[Part]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from headrace.cluster.other_brokers.share_state_calls import NO_ID, id_of
+from headrace.cluster.peers.share_state_calls import NO_ID, id_of
 from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.questions import Answer as StateAnswer
 from headrace.coordination.share.questions import Question, put

@@ -7,7 +7,7 @@
 v1 count of offsets that are settled (KIP-1226)
 """
 
-from headrace.cluster.other_brokers.share_state_calls import state_batches
+from headrace.cluster.peers.share_state_calls import state_batches
 from headrace.coordination.delivery.cursor_state import CursorState, in_order
 from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.questions import Question, Write

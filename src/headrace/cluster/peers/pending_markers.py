@@ -32,18 +32,18 @@ class _Asked:
         self.done(partition, error)
 
 
-class MarkersUnderWay:
+class PendingMarkers:
     """Those that have no answer yet. On the deciding thread."""
 
     def __init__(self, image: MetadataImage) -> None:
         """`image` says who leads what."""
         self._image = image
         self._asked: dict[_Asked, None] = {}
-        image.observers.append(self._picture_changed)
+        image.observers.append(self._image_changed)
 
     def close(self) -> None:
-        """Look at the picture no more."""
-        self._image.observers.remove(self._picture_changed)
+        """Observe the metadata image no longer."""
+        self._image.observers.remove(self._image_changed)
 
     def add(
         self, broker: BrokerId, partitions: Sequence[TopicPartition], done: MarkerWritten
@@ -63,7 +63,7 @@ class MarkersUnderWay:
 
         return answered
 
-    def _picture_changed(self, delta: ImageDelta, structural: bool) -> None:
+    def _image_changed(self, delta: ImageDelta, structural: bool) -> None:
         names = {topic.name for topic in delta.topics} | {*delta.removed, *delta.partitions}
         for asked in tuple(self._asked) if names else ():
             for partition in tuple(asked.missing):

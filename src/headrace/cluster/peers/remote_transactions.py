@@ -2,29 +2,25 @@
 those that coordinate (WriteTxnMarkers and AddPartitionsToTxn among brokers).
 """
 
-from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from headrace.broker.broker import Broker
 from headrace.client.calls.call import ColdCall, Maker, check, error_code
-from headrace.client.client import Client
+from headrace.client.transport.peer import Peer, fixed
 from headrace.client.transport.peer_clients import PeerClients
 from headrace.client.transport.port import Address
-from headrace.cluster.other_brokers.broker_connections import WaysToBrokers
-from headrace.cluster.other_brokers.gathered_questions import Codes, GatheredQuestions, Run
-from headrace.cluster.other_brokers.markers_under_way import MarkersUnderWay
-from headrace.coordination.transactions.limits import TransactionLimits
+from headrace.cluster.peers.conversation import Codes, Conversation, Run, one_request
+from headrace.cluster.peers.pending_markers import PendingMarkers
+from headrace.cluster.peers.registrations import RegisteredPeers
+from headrace.coordination.transactions.all_transactions import Membership, Unwritable
 from headrace.coordination.transactions.markers import Marker, MarkerWritten
-from headrace.coordination.transactions.producers import ProducerEpoch
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.callbacks import Done
 from headrace.wire.kafka.api import ApiKey
 
-ADD_RETRY_SECONDS = 0.02
-"""When a coordinator that writes the markers of the transaction before is asked again."""
-_NO_BROKER = ApiError(ErrorCode.NETWORK_EXCEPTION, "the broker is not there")
+_NO_BROKER = ApiError(ErrorCode.NETWORK_EXCEPTION, "the broker is not registered")
 
 
 class Markers(NamedTuple):
@@ -33,31 +29,19 @@ class Markers(NamedTuple):
     marker: Marker
     partitions: Sequence[TopicPartition]
 
-    @property
-    def key(self) -> int:
-        """Return what answers name."""
-        return self.marker.producer_id
 
+class _Question(NamedTuple):
+    """A membership, and whether it is only verified."""
 
-class Membership(NamedTuple):
-    """A question about partitions of one transaction."""
-
-    transactional_id: str
-    who: ProducerEpoch
-    partitions: Collection[TopicPartition]
+    asked: Membership
     verify_only: bool
 
-    @property
-    def key(self) -> str:
-        """Return what answers name."""
-        return self.transactional_id
 
+class _Conversations(NamedTuple):
+    """The two with one registration of a broker: neither waits for the other."""
 
-class _Ways(NamedTuple):
-    """The two conversations with one registration of a broker: neither waits for the other."""
-
-    markers: GatheredQuestions[Markers]
-    memberships: GatheredQuestions[Membership]
+    markers: Conversation[Markers, Codes]
+    memberships: Conversation[_Question, Codes]
 
     def close(self) -> None:
         """Ask nothing more; who waits is told so."""
@@ -66,19 +50,19 @@ class _Ways(NamedTuple):
 
 
 class RemoteTransactions:
-    """`coordination.transactions.anywhere.OtherBrokers` over the network."""
+    """`coordination.transactions.all_transactions.OtherBrokers` over the network."""
 
     def __init__(self, broker: Broker, listener: str, clients: PeerClients, run: Run) -> None:
         """`listener`: by which brokers reach each other. `run` runs a conversation."""
         self._broker = broker
         self._clients = clients
         self._run = run
-        self._ways = WaysToBrokers(broker.image, listener, self._way)
-        self._markers = MarkersUnderWay(broker.image)
+        self._peers = RegisteredPeers(broker.image, listener, self._begin)
+        self._markers = PendingMarkers(broker.image)
 
     def close(self) -> None:
         """Ask nothing more; who waits is told so."""
-        self._ways.close()
+        self._peers.close()
         self._markers.close()
 
     def write_markers(
@@ -94,74 +78,59 @@ class RemoteTransactions:
         def answered(answer: Codes | ApiError) -> None:
             tell(_errors(partitions, answer))
 
-        ways = self._ways.to(broker)
-        if ways is None:
+        conversations = self._peers.to(broker)
+        if conversations is None:
             answered(_NO_BROKER)
         else:
-            ways.markers.ask(Markers(marker, partitions), answered)
+            conversations.markers.ask(Markers(marker, partitions), answered)
 
     def verify(
-        self,
-        broker: BrokerId,
-        transactional_id: str,
-        who: ProducerEpoch,
-        partitions: Collection[TopicPartition],
-        done: Done[dict[TopicPartition, ApiError]],
+        self, broker: BrokerId, question: Membership, done: Done[Unwritable | ApiError]
     ) -> None:
         """Ask `broker` which partitions the producer may not write to."""
 
         def answered(answer: Codes | ApiError) -> None:
-            errors = _errors(partitions, _without_network(answer))
+            if isinstance(answer, ApiError):
+                done(answer)
+                return
+            errors = _errors(question.partitions, answer)
             done({partition: error for partition, error in errors.items() if error is not None})
 
-        self._ask(broker, Membership(transactional_id, who, partitions, verify_only=True), answered)
+        self._ask(broker, _Question(question, verify_only=True), answered)
 
-    def add(
-        self,
-        broker: BrokerId,
-        transactional_id: str,
-        who: ProducerEpoch,
-        partitions: Collection[TopicPartition],
-        done: Done[ApiError | None],
-    ) -> None:
-        """Have `broker` take partitions into the transaction.
-
-        It does not wait for the markers of the transaction before, so that others need not wait for
-        its answer: it is asked again.
-        """
-        question = Membership(transactional_id, who, partitions, verify_only=False)
-        clock = self._broker.clock
-        until = clock.monotonic() + TransactionLimits.wait_ms / 1000
+    def add(self, broker: BrokerId, question: Membership, done: Done[ApiError | None]) -> None:
+        """Have `broker` take partitions into the transaction; CONCURRENT_TRANSACTIONS: not yet."""
 
         def answered(answer: Codes | ApiError) -> None:
-            errors = _errors(partitions, _without_network(answer))
-            error = next(filter(None, sorted(errors.values(), key=_not_attempted)), None)
-            concurrent = error is not None and error.code is ErrorCode.CONCURRENT_TRANSACTIONS
-            if concurrent and clock.monotonic() < until:
-                again = partial(self._ask, broker, question, answered)
-                clock.call_later(ADD_RETRY_SECONDS, again)
-            else:
-                done(error)
+            errors = _errors(question.partitions, answer)
+            done(next(filter(None, sorted(errors.values(), key=_not_attempted)), None))
 
-        self._ask(broker, question, answered)
+        self._ask(broker, _Question(question, verify_only=False), answered)
 
-    def _ask(
-        self, broker: BrokerId, question: Membership, done: Callable[[Codes | ApiError], None]
-    ) -> None:
-        ways = self._ways.to(broker)
-        if ways is None:
+    def _ask(self, broker: BrokerId, question: _Question, done: Done[Codes | ApiError]) -> None:
+        conversations = self._peers.to(broker)
+        if conversations is None:
             done(_NO_BROKER)
         else:
-            ways.memberships.ask(question, done)
+            conversations.memberships.ask(question, done)
 
-    def _way(self, address: Address) -> _Ways:
-        return _Ways(
-            GatheredQuestions(self._client(), address, _write_call, self._run),
-            GatheredQuestions(self._client(), address, _add_call, self._run),
+    def _begin(self, address: Address) -> _Conversations:
+        def peer() -> Peer:
+            client = self._clients.make(f"broker-{self._broker.broker_id}-transactions")
+            return Peer(client, fixed(address))
+
+        return _Conversations(
+            Conversation(peer(), one_request(_write_call), self._run, key_of=_producer_id),
+            Conversation(peer(), one_request(_add_call), self._run, key_of=_transactional_id),
         )
 
-    def _client(self) -> Client:
-        return self._clients.make(f"broker-{self._broker.broker_id}-transactions")
+
+def _producer_id(question: Markers) -> int:
+    return question.marker.producer_id
+
+
+def _transactional_id(question: _Question) -> str:
+    return question.asked.transactional_id
 
 
 def _errors(
@@ -173,13 +142,6 @@ def _errors(
     codes = {partition: answer.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
              for partition in partitions}  # fmt: skip
     return {partition: ApiError(code) if code else None for partition, code in codes.items()}
-
-
-def _without_network(answer: Codes | ApiError) -> Codes | ApiError:
-    """Return the answer as producers understand it: a coordinator that is not heard of is away."""
-    if isinstance(answer, ApiError) and answer.code is ErrorCode.NETWORK_EXCEPTION:
-        return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, answer.message)
-    return answer
 
 
 def _not_attempted(error: ApiError | None) -> bool:
@@ -221,12 +183,12 @@ def _write_call(asked: Sequence[Markers]) -> ColdCall[Sequence[Codes]]:
             }
             for marker in response.markers
         }
-        return [by_producer.get(question.key, {}) for question in asked]
+        return [by_producer.get(marker.producer_id, {}) for marker, _ in asked]
 
     return ColdCall(ApiKey.WRITE_TXN_MARKERS, build, parse, versions=(1, 1))
 
 
-def _add_call(asked: Sequence[Membership]) -> ColdCall[Sequence[Codes]]:
+def _add_call(asked: Sequence[_Question]) -> ColdCall[Sequence[Codes]]:
     def build(maker: Maker) -> Any:  # noqa: ANN401
         return maker.request(transactions=tuple(
             maker.part(
@@ -234,13 +196,13 @@ def _add_call(asked: Sequence[Membership]) -> ColdCall[Sequence[Codes]]:
                 transactional_id=question.transactional_id,
                 producer_id=question.who.producer_id,
                 producer_epoch=question.who.epoch,
-                verify_only=question.verify_only,
+                verify_only=verify_only,
                 topics=tuple(
                     maker.part("AddPartitionsToTxnTopic", name=topic, partitions=tuple(some))
                     for topic, some in _by_topic(question.partitions).items()
                 ),
             )
-            for question in asked
+            for question, verify_only in asked
         ))  # fmt: skip
 
     def parse(response: Any) -> Sequence[Codes]:  # noqa: ANN401
@@ -255,7 +217,7 @@ def _add_call(asked: Sequence[Membership]) -> ColdCall[Sequence[Codes]]:
             }
             for transaction in response.results_by_transaction
         }
-        return [by_id.get(question.key, {}) for question in asked]
+        return [by_id.get(question.transactional_id, {}) for question, _ in asked]
 
     return ColdCall(ApiKey.ADD_PARTITIONS_TO_TXN, build, parse, versions=(4, 5))
 

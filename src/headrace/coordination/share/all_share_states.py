@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, cast
 
-from headrace.broker.metadata_image import NO_LEADER, MetadataImage
 from headrace.coordination.delivery.cursor_state import CursorState
+from headrace.coordination.runtime.ask_leader import LEADER_CHANGES, AskLeader, Retry
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.questions import (
     Answer,
@@ -27,21 +27,14 @@ from headrace.coordination.share.questions import (
 from headrace.coordination.share.share_states import ShareStates
 from headrace.coordination.share.state_port import StateRead, StateSummary
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import SHARE_STATE_TOPIC, BrokerId, TopicPartition
+from headrace.model.nouns import BrokerId
 from headrace.ports.callbacks import Done, first_error
-from headrace.ports.clock import Clock, Timer
+from headrace.ports.clock import Clock
 
 RETRY_SECONDS = 20.0
 """How long a question is asked again: longer than a broker's session in the store lasts, shorter
 than clients wait for an answer."""
-BACKOFF_SECONDS_MIN, BACKOFF_SECONDS_MAX = 0.05, 1.0
-
-_MAY_PASS = frozenset({
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NETWORK_EXCEPTION,
-})  # fmt: skip
+RETRY = Retry(LEADER_CHANGES, RETRY_SECONDS)
 _CLOSED = ApiError(ErrorCode.NOT_COORDINATOR, "this broker stops")
 
 
@@ -79,16 +72,13 @@ class _Asked:
 
 
 class _Line:
-    """What is asked of one key."""
+    """The questions about one key."""
 
-    __slots__ = ("backoff", "going_on", "timer", "under_way", "until", "waiting")
+    __slots__ = ("going_on", "under_way", "waiting")
 
     def __init__(self) -> None:
         self.waiting: deque[_Asked] = deque()
         self.under_way: _Asked | None = None
-        self.until = 0.0
-        self.backoff = BACKOFF_SECONDS_MIN
-        self.timer: Timer | None = None
         self.going_on = False
 
 
@@ -98,17 +88,24 @@ class AllShareStates:
     def __init__(
         self,
         local: ShareStates,
-        image: Callable[[], MetadataImage],
         own: BrokerId,
         others: Callable[[], OtherStates],
         clock: Clock,
     ) -> None:
         """`local` is what broker `own` keeps. `others` is called when first needed."""
-        self._local = local
-        self._image = image
-        self._own = own
-        self._others = others
-        self._clock = clock
+        led = local.led
+
+        def remote(broker: BrokerId, question: Question, done: Done[Answer]) -> None:
+            others().ask(broker, question, done)
+
+        self._leader: AskLeader[Question, Answer] = AskLeader(
+            own,
+            lambda question: led.leader_of(local.partition_for(question.key), own),
+            partial(put, local),
+            remote,
+            clock,
+            RETRY,
+        )
         self._lines: dict[ShareKey, _Line] = {}
         self._open = True
 
@@ -156,19 +153,13 @@ class AllShareStates:
         self._put_in_line(key, None, lambda _: done())
 
     def close(self) -> None:
-        """Ask nothing any more; who waits is told to look for another broker."""
+        """Ask nothing any more; each asker is told to look for another broker."""
         self._open = False
         lines, self._lines = self._lines, {}
+        self._leader.close(_CLOSED)
         for line in lines.values():
-            if line.timer is not None:
-                line.timer.cancel()
-            left = [*line.waiting] if line.under_way is None else [line.under_way, *line.waiting]
-            line.under_way = None
-            line.waiting.clear()
-            for asked in left:
-                asked.tell(_CLOSED)
-
-    # the lines
+            while line.waiting:
+                line.waiting.popleft().tell(_CLOSED)
 
     def _ask_all(self, questions: Sequence[Question], done: Done[ErrorCode | None]) -> None:
         answered = first_error(len(questions), done)
@@ -203,49 +194,13 @@ class AllShareStates:
                 asked.tell(None)
                 continue
             line.under_way = asked
-            line.until = self._clock.monotonic() + RETRY_SECONDS
-            line.backoff = BACKOFF_SECONDS_MIN
-            self._attempt(key, line, asked, asked.question)
+            self._leader.ask(asked.question, partial(self._answered, key, line, asked))
         line.going_on = False
         if line.under_way is None and self._lines.get(key) is line:
             del self._lines[key]
 
-    def _attempt(self, key: ShareKey, line: _Line, asked: _Asked, question: Question) -> None:
-        line.timer = None
-        answered = partial(self._answered, key, line, asked, question)
-        leader = self._leader_of(key)
-        if leader == self._own:
-            put(self._local, question, answered)
-        elif leader == NO_LEADER:
-            answered(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "nobody leads the state"))
-        else:
-            self._others().ask(leader, question, answered)
-
-    def _answered(
-        self, key: ShareKey, line: _Line, asked: _Asked, question: Question, answer: Answer
-    ) -> None:
-        if line.under_way is not asked:
-            return  # closed meanwhile
-        if isinstance(answer, ApiError) and answer.code in _MAY_PASS:
-            if self._clock.monotonic() + line.backoff < line.until:
-                again = partial(self._attempt, key, line, asked, question)
-                line.timer = self._clock.call_later(line.backoff, again)
-                line.backoff = min(line.backoff * 2, BACKOFF_SECONDS_MAX)
-                return
-            answer = _away(answer)
+    def _answered(self, key: ShareKey, line: _Line, asked: _Asked, answer: Answer) -> None:
         line.under_way = None
         asked.tell(answer)
-        self._go_on(key, line)
-
-    def _leader_of(self, key: ShareKey) -> BrokerId:
-        index = self._local.partition_for(key)
-        if self._local.led.at(index) is not None:
-            return self._own
-        return self._image().leader_of(TopicPartition(SHARE_STATE_TOPIC, index))
-
-
-def _away(error: ApiError) -> ApiError:
-    """Return the error as clients understand it: a coordinator that is not heard of is away."""
-    if error.code is ErrorCode.NETWORK_EXCEPTION:
-        return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
-    return error
+        if self._open:
+            self._go_on(key, line)

@@ -11,7 +11,7 @@ from headrace.log.follower_append import UnexpectedBatch
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
 from headrace.record.compression import CorruptBatch
-from headrace.replication.fetch_responses import Answers, Arrived
+from headrace.replication.fetch_responses import Arrived, FetchResponses
 from headrace.wire.kafka.hot import list_offsets
 from headrace.wire.kafka.hot.fetch_response import EpochEndOffset, FetchedPartition
 
@@ -58,7 +58,7 @@ class Hand:
         means: Any = SimpleNamespace(
             writes=SimpleNamespace(begin=lambda: None, end=lambda told: False)
         )
-        self.answers = Answers(
+        self.answers = FetchResponses(
             broker,
             means,
             BrokerId(3),
@@ -284,6 +284,6 @@ def test_out_of_the_leaders_range_a_log_begins_anew_or_is_cut_to_its_end(
 
     monkeypatch.setattr(hand.answers, "_ask_offsets", told)
     nothing: Any = None
-    asyncio.run(hand.answers.find_place([hand.member], nothing, nothing))
+    asyncio.run(hand.answers.find_place([hand.member], nothing))
     assert [what for what, _ in hand.done] == (done or [])
     assert hand.rested == (done == [])

@@ -1,0 +1,93 @@
+"""High watermarks of partitions that other brokers lead, asked of their leaders once."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from headrace.broker.broker import Broker
+from headrace.client.calls.call import HotCall
+from headrace.client.transport.peer import Peer, fixed
+from headrace.client.transport.peer_clients import PeerClients
+from headrace.client.transport.port import Address
+from headrace.cluster.peers.conversation import Conversation, Limits, Run
+from headrace.cluster.peers.registrations import RegisteredPeers
+from headrace.coordination.runtime.ask_leader import by_leader
+from headrace.model.errors import ApiError
+from headrace.model.nouns import BrokerId, Offset, TopicPartition
+from headrace.ports.callbacks import Done, gather
+from headrace.wire.kafka.api import ApiKey
+from headrace.wire.kafka.hot import list_offsets
+
+ANSWER_SECONDS_MAX = 5.0
+"""After that a leader's partitions are left out."""
+LIMITS = Limits(requests_max=10, questions_max=1)
+_CONSUMER = -1
+_COMMITTED = 0
+
+_Ends = dict[TopicPartition, Offset]
+
+
+class RemoteLogEnds:
+    """`coordination.coordinators.LogEnds` over the network. On the deciding thread."""
+
+    def __init__(self, broker: Broker, listener: str, clients: PeerClients, run: Run) -> None:
+        """`listener`: by which brokers reach each other. `run` runs a conversation."""
+        self._broker = broker
+        self._clients = clients
+        self._run = run
+        self._peers = RegisteredPeers(broker.image, listener, self._begin)
+
+    def ask(
+        self, wanted: Sequence[TopicPartition], done: Done[Mapping[TopicPartition, Offset]]
+    ) -> None:
+        """Call `done` with the high watermarks of partitions that others lead.
+
+        Those that no leader tells are left out.
+        """
+        asked = by_leader(self._broker.image, wanted)
+        asked.pop(self._broker.broker_id, None)
+
+        def answered(ends: Mapping[BrokerId, _Ends | ApiError]) -> None:
+            told = [some for some in ends.values() if not isinstance(some, ApiError)]
+            done({key: end for some in told for key, end in some.items()})
+
+        heard = gather(len(asked), answered)
+        for leader, keys in asked.items():
+            conversation = self._peers.to(leader)
+            if conversation is None:
+                heard(leader, {})
+            else:
+                conversation.ask(keys, partial(heard, leader))
+
+    def close(self) -> None:
+        """Ask nothing more; each asker without an answer is told that nothing is known."""
+        self._peers.close()
+
+    def _begin(self, address: Address) -> "Conversation[Sequence[TopicPartition], _Ends]":
+        client = self._clients.make(
+            f"broker-{self._broker.broker_id}-ends", request_timeout_seconds=ANSWER_SECONDS_MAX
+        )
+        return Conversation(Peer(client, fixed(address)), _ends_at, self._run, limits=LIMITS)
+
+
+async def _ends_at(peer: Peer, asked: Sequence[Sequence[TopicPartition]]) -> Sequence[_Ends]:
+    topics: dict[str, list[list_offsets.PartitionRequest]] = {}
+    for topic, index in asked[0]:
+        latest = list_offsets.PartitionRequest(index, list_offsets.LATEST)
+        topics.setdefault(topic, []).append(latest)
+    request = list_offsets.ListOffsetsRequest(
+        _CONSUMER,
+        _COMMITTED,
+        [list_offsets.TopicRequest(topic, some) for topic, some in topics.items()],
+    )
+    call = HotCall(
+        ApiKey.LIST_OFFSETS, list_offsets.encode_request, list_offsets.decode_response, request
+    )
+    response = await peer.ask(call)
+    return [
+        {
+            TopicPartition(topic.name, found.partition): Offset(found.offset)
+            for topic in response.topics
+            for found in topic.partitions
+            if not found.error_code and found.offset >= 0
+        }
+    ]

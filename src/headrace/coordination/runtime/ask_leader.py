@@ -1,0 +1,140 @@
+"""Questions to the broker that leads a partition: this one directly, any other over the network.
+
+    ask() ──► leader now ─┬─ this broker ──► local() ──┐
+                ▲         ├─ another ──────► remote() ─┼─► answer ─┬─ final ──────────────► done()
+                │         └─ none ─────────────────────┘           │
+                └── backoff ◄── code in `Retry.codes`, before the deadline
+
+The leader is looked up for each attempt: the one that was asked first may lead no longer. So every
+question must bear to be carried out twice. A lost answer (NETWORK_EXCEPTION) that no further
+attempt follows is COORDINATOR_NOT_AVAILABLE, as clients know it.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Generic, NamedTuple, TypeVar
+
+from headrace.broker.metadata_image import NO_LEADER, MetadataImage
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.ports.backoff import backoff_seconds
+from headrace.ports.callbacks import Done
+from headrace.ports.clock import Clock, Timer
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+LEADER_CHANGES = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+    }
+)
+"""Answers that pass once a partition has its next leader: another broker leads, or it loads."""
+
+
+class Retry(NamedTuple):
+    """Which answers are asked for again, and for how long."""
+
+    codes: Collection[ErrorCode] = ()
+    seconds: float = 0.0
+    """From the first attempt on."""
+    backoff_min: float = 0.05
+    """Seconds before the second attempt; twice as long before each one that follows."""
+    backoff_max: float = 1.0
+
+
+ONCE = Retry()
+
+
+class _Asked(Generic[Q, A]):
+    """A question without an answer that counts."""
+
+    __slots__ = ("done", "failures", "question", "timer", "until")
+
+    def __init__(self, question: Q, done: Done[A | ApiError], until: float) -> None:
+        self.question = question
+        self.done = done
+        self.until = until
+        self.failures = 0
+        self.timer: Timer | None = None
+
+
+class AskLeader(Generic[Q, A]):
+    """Questions of one kind. On the deciding thread."""
+
+    def __init__(
+        self,
+        own: BrokerId,
+        leader_of: Callable[[Q], BrokerId],
+        local: Callable[[Q, Done[A | ApiError]], None],
+        remote: Callable[[BrokerId, Q, Done[A | ApiError]], None],
+        clock: Clock,
+        retry: Retry = ONCE,
+    ) -> None:
+        """`leader_of` returns the broker to ask, NO_LEADER where there is none.
+
+        `local` is asked where that is broker `own`. `local` and `remote` answer once, at once or
+        later.
+        """
+        self._own = own
+        self._leader_of = leader_of
+        self._local = local
+        self._remote = remote
+        self._clock = clock
+        self._retry = retry
+        self._asked: dict[_Asked[Q, A], None] = {}
+
+    def ask(self, question: Q, done: Done[A | ApiError]) -> None:
+        """Ask; `done` is called once, at once or later."""
+        asked: _Asked[Q, A] = _Asked(question, done, self._clock.monotonic() + self._retry.seconds)
+        self._asked[asked] = None
+        self._attempt(asked)
+
+    def close(self, error: ApiError) -> None:
+        """Ask nothing again; each asker without an answer is told `error`."""
+        left, self._asked = self._asked, {}
+        for asked in left:
+            if asked.timer is not None:
+                asked.timer.cancel()
+            asked.done(error)
+
+    def _attempt(self, asked: _Asked[Q, A]) -> None:
+        asked.timer = None
+
+        def answered(answer: A | ApiError) -> None:
+            self._answered(asked, answer)
+
+        leader = self._leader_of(asked.question)
+        if leader == self._own:
+            self._local(asked.question, answered)
+        elif leader == NO_LEADER:
+            answered(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no broker leads the partition"))
+        else:
+            self._remote(leader, asked.question, answered)
+
+    def _answered(self, asked: _Asked[Q, A], answer: A | ApiError) -> None:
+        if asked not in self._asked:
+            return  # closed meanwhile
+        retry = self._retry
+        if isinstance(answer, ApiError) and answer.code in retry.codes:
+            seconds = backoff_seconds(asked.failures + 1, retry.backoff_min, retry.backoff_max)
+            if self._clock.monotonic() + seconds < asked.until:
+                asked.failures += 1
+                asked.timer = self._clock.call_later(seconds, lambda: self._attempt(asked))
+                return
+        del self._asked[asked]
+        if isinstance(answer, ApiError) and answer.code is ErrorCode.NETWORK_EXCEPTION:
+            answer = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, answer.message)
+        asked.done(answer)
+
+
+def by_leader(
+    image: MetadataImage, partitions: Collection[TopicPartition]
+) -> dict[BrokerId, list[TopicPartition]]:
+    """Return the partitions that each broker leads now; those of NO_LEADER have no leader."""
+    found: dict[BrokerId, list[TopicPartition]] = {}
+    for partition in partitions:
+        found.setdefault(image.leader_of(partition), []).append(partition)
+    return found
