@@ -6,7 +6,7 @@ PYTEST := $(PY) -m pytest -n $(or $(TEST_PROCESSES),3) --dist loadfile
 # CPU time of all that a run started, beside the clock's: a loaded machine changes only the latter.
 MEASURED := TIMEFORMAT='CPU %lU + %lS (programs, kernel), %lR by the clock'; time
 # What a release is held to besides all tests, without what needs root.
-RELEASE := crash security-test clients-test spark-test sim sim-moves amqp-model soak cluster-test compat compat-kafka amqp-test spark-compat docs-test
+RELEASE := crash security-test clients-test spark-test sim sim-moves amqp-model soak cluster-test compat compat-kafka amqp-test spark-compat docs-test dist-test
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -192,6 +192,15 @@ first-hour: setup-dev ## README's first hour on a bare Debian 13, written to out
 .PHONY: container-test
 container-test: setup-dev ## The container recipe built, run, stopped and killed (podman, or docker; debootstrap where no image can be pulled)
 	@$(PY) -m tests.container $(ARGS)
+
+.PHONY: dist
+dist: setup-dev ## The wheel and the sdist of the last commit in dist/, the same bytes each time
+	@$(PY) tools/dist.py $(ARGS)
+
+.PHONY: dist-test
+dist-test: setup-dev ## The packages in empty environments of Python 3.11 and 3.13 (PYTHONS="3.12"; ARGS=--base: without Spark), README run there
+	@$(PYTEST) tests/release
+	@$(PY) -m tests.release $(if $(PYTHONS),--pythons "$(PYTHONS)") $(ARGS)
 
 .PHONY: session
 session: setup-dev ## Draw the terminal at README's top anew, from a session that is really run

@@ -1,4 +1,4 @@
-"""Write deploy/grafana/headrace.json from the rows below, or show that it is up to date.
+"""Write the sample dashboard of Grafana from the rows below, or show that it is up to date.
 
 python tools/gen_dashboard.py            # write it
 python tools/gen_dashboard.py --check    # exit 1 where it differs
@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-TARGET = Path(__file__).resolve().parent.parent / "deploy" / "grafana" / "headrace.json"
+SAMPLES = Path(__file__).resolve().parent.parent / "src" / "headrace" / "config" / "samples"
+TARGET = SAMPLES / "headrace-dashboard.json"
 
 _COLUMNS = 24
 _HEIGHT = 7
@@ -386,7 +387,6 @@ def main() -> int:
     """Write the file, or compare it with `--check`; returns the exit code."""
     text = json.dumps(dashboard(), indent=1) + "\n"
     if "--check" not in sys.argv[1:]:
-        TARGET.parent.mkdir(parents=True, exist_ok=True)
         TARGET.write_text(text)
         return 0
     if TARGET.exists() and TARGET.read_text() == text:

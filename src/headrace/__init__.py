@@ -1,3 +1,3 @@
 """Headrace: one append-only log, three protocols, one pipeline."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"

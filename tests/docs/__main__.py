@@ -24,9 +24,9 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *examples]
 
 
-def _command(path: Path, *, quick: bool) -> list[str]:
+def command(path: Path, *options: str) -> list[str]:
     """How a page is run: where the loopback's ports are free, if this machine allows that."""
-    plain = [sys.executable, "-m", "tests.docs.page", *["--quick"] * quick, str(path)]
+    plain = [sys.executable, "-m", "tests.docs.page", *options, str(path)]
     lo = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
     try:
         return enclosed([*lo, *plain])
@@ -51,9 +51,9 @@ def _fetch(path: Path, *, quick: bool) -> None:
 def _site_is_sound() -> bool:
     """Build the site, every warning an error."""
     with tempfile.TemporaryDirectory(prefix="headrace-site-") as place:
-        command = [str(TOOLS / "mkdocs"), "build", "--strict", "--quiet", "--site-dir", place]
+        build = [str(TOOLS / "mkdocs"), "build", "--strict", "--quiet", "--site-dir", place]
         done = subprocess.run(
-            command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+            build, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
     print(f"site: {'links hold' if done.returncode == 0 else 'WRONG'}")
@@ -72,7 +72,8 @@ def main() -> int:
     wrong = []
     for path in [page.absolute() for page in arguments.pages] or pages():
         _fetch(path, quick=arguments.quick)
-        if subprocess.run(_command(path, quick=arguments.quick), cwd=ROOT, check=False).returncode:
+        options = ["--quick"] * arguments.quick
+        if subprocess.run(command(path, *options), cwd=ROOT, check=False).returncode:
             wrong.append(path.name)
     if not arguments.pages and not _site_is_sound():
         wrong.append("the site")

@@ -15,7 +15,8 @@ A mark is an HTML comment before a block, so that readers do not see it:
 `slow=spark` (or any other word) puts a block into a set that `--quick` leaves out, `exit=1` expects
 that status, `interrupt="text"` presses Ctrl-C once the text was printed, `timeout=120` are seconds,
 `language=python` names what an indented block is, `replace="/data/=>$PWD/"` runs it with another
-text in place of a path of the reader's. Two more marks stand by themselves:
+text in place of a path of the reader's. `extra=arrow` needs an extra: `--base` leaves it out, and
+the slow sets. Two more marks stand by themselves:
 
     <!-- docs-test: page broker -->           what the page needs: `broker`, `cluster`, `zookeeper`,
                                               `checkout` (a copy of this tree to run in)
@@ -42,7 +43,7 @@ OPTIONS = {
     "page": set(),
 }
 """What each action takes besides `COMMON`."""
-COMMON = {"slow", "timeout", "language", "replace"}
+COMMON = {"slow", "extra", "timeout", "language", "replace"}
 REQUIRED = {"background": "until", "shown": "because"}
 SERVICES = {"broker", "cluster", "zookeeper", "checkout"}
 

@@ -18,7 +18,7 @@ import yaml
 
 from tests.docs.blocks import Block, Page, PageError, read
 from tests.docs.compare import missing
-from tests.docs.processes import ROOT, Ran, Reader
+from tests.docs.processes import ENVIRONMENT, ROOT, Ran, Reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,11 +44,11 @@ class Failed(Exception):
 class Run:
     """One page, run by one reader."""
 
-    def __init__(self, page: Page, reader: Reader, *, quick: bool) -> None:
-        """`quick` leaves out the slow sets."""
+    def __init__(self, page: Page, reader: Reader, left_out: frozenset[str]) -> None:
+        """`left_out`: options of marks, `slow` and `extra`, whose blocks are not run."""
         self._page = page
         self._reader = reader
-        self._quick = quick
+        self._left_out = left_out
         self._last: Ran | None = None
         self.counts = {"run": 0, "compared": 0, "shown": 0, "left out": 0}
 
@@ -70,7 +70,7 @@ class Run:
             old, new = mark.options["replace"].split("=>")
             place = str(self._reader.place)
             block = block._replace(text=block.text.replace(old, new.replace("$PWD", place)))
-        if self._quick and "slow" in mark.options:
+        if self._left_out & mark.options.keys():
             self.counts["left out"] += 1
             self._last = None
         elif mark.action == "shown":
@@ -185,12 +185,13 @@ def copy_tree(place: Path) -> None:
             shutil.copy2(ROOT / name, place / name)
 
 
-def _prepare(page: Page, reader: Reader, undo: ExitStack, *, quick: bool) -> None:
+def _prepare(page: Page, reader: Reader, undo: ExitStack, left_out: frozenset[str]) -> None:
     """Start what the page needs. Failed where it does not start."""
     if "checkout" in page.services:
-        copy_tree(reader.place)
-        (reader.place / ".venv").symlink_to(ROOT / ".venv")
-    if "zookeeper" in page.services and not quick:
+        if reader.environment == ENVIRONMENT:
+            copy_tree(reader.place)
+        (reader.place / ".venv").symlink_to(reader.environment)
+    if "zookeeper" in page.services and "slow" not in left_out:
         from tests.docs.zookeeper import running
 
         undo.enter_context(running(reader.place.parent / "zookeeper"))
@@ -201,8 +202,18 @@ def _prepare(page: Page, reader: Reader, undo: ExitStack, *, quick: bool) -> Non
                 raise Failed(f"`{command}` did not start\n{_cut(ran.output)}")
 
 
-def run(name: str, text: str, *, quick: bool) -> list[str]:
-    """Run a page in a fresh directory; print how it went, return what is wrong."""
+def run(
+    name: str,
+    text: str,
+    *,
+    left_out: frozenset[str] = frozenset(),
+    environment: Path = ENVIRONMENT,
+) -> list[str]:
+    """Run a page in a fresh directory; print how it went, return what is wrong.
+
+    The reader has the commands of `environment`; one other than the checkout's has no copy of the
+    tree.
+    """
     try:
         page = read(name, text)
     except PageError as error:
@@ -212,12 +223,12 @@ def run(name: str, text: str, *, quick: bool) -> list[str]:
         root = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="headrace-docs-")))
         place = root / "reader"
         place.mkdir()
-        reader = Reader(place)
+        reader = Reader(place, environment)
         undo.callback(reader.close)
-        runner = Run(page, reader, quick=quick)
+        runner = Run(page, reader, left_out)
         try:
-            if not quick or any("slow" not in block.mark.options for block in page.blocks):
-                _prepare(page, reader, undo, quick=quick)
+            if any(left_out.isdisjoint(block.mark.options) for block in page.blocks):
+                _prepare(page, reader, undo, left_out)
             wrong = runner.blocks()
         except Failed as error:
             print(f"{name}:1: {error}")
@@ -232,10 +243,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("page", type=Path, help="from the repository's root, or anywhere")
     parser.add_argument("--quick", action="store_true", help="without the slow sets")
+    parser.add_argument("--base", action="store_true", help="without what needs an extra, too")
+    parser.add_argument("--environment", type=Path, default=ENVIRONMENT, help="a reader's own")
     arguments = parser.parse_args()
+    left_out = {"slow"} if arguments.quick else {"slow", "extra"} if arguments.base else ()
     path = ROOT / arguments.page
     name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
-    return bool(run(name, path.read_text("utf-8"), quick=arguments.quick))
+    text = path.read_text("utf-8")
+    return bool(
+        run(name, text, left_out=frozenset(left_out), environment=arguments.environment.absolute())
+    )
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-TOOLS = ROOT / ".venv" / "bin"
+ENVIRONMENT = ROOT / ".venv"
+TOOLS = ENVIRONMENT / "bin"
 POLL_SECONDS = 0.05
 END_SECONDS_MAX = 30.0
 """How long a process that is asked to end may take."""
@@ -29,9 +30,10 @@ class Ran(NamedTuple):
 class Reader:
     """A user in a fresh directory, the `headrace` command on the PATH."""
 
-    def __init__(self, place: Path) -> None:
-        """`place`: an empty directory, or a copy of the tree."""
+    def __init__(self, place: Path, environment: Path = ENVIRONMENT) -> None:
+        """`place`: an empty directory, or a copy of the tree; `environment`: a virtual one."""
         self.place = place
+        self.environment = environment
         self._outputs = place.parent / "outputs"
         self._outputs.mkdir()
         self._behind: list[subprocess.Popen[bytes]] = []
@@ -41,7 +43,7 @@ class Reader:
         kept = {name: os.environ[name] for name in ("JAVA_HOME", "LANG") if name in os.environ}
         cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
         self.environ: Mapping[str, str] = kept | {
-            "PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}",
+            "PATH": f"{environment / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(home),
             "XDG_CACHE_HOME": cache,  # compiled code and Java are not made anew for each page
             "TERM": "dumb",

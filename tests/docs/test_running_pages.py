@@ -66,7 +66,7 @@ exit 7
 
 
 def test_a_page_whose_blocks_hold_is_run_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("page.md", FINE, quick=False) == []
+    assert run("page.md", FINE) == []
     assert capsys.readouterr().out == "page.md: 8 run, 1 compared, 1 shown\n"
 
 
@@ -100,7 +100,7 @@ def test_a_page_whose_blocks_hold_is_run_whole(capsys: pytest.CaptureFixture[str
 def test_a_wrong_block_is_told_with_its_line_and_what_it_did(
     text: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (report,) = run("page.md", text, quick=False)
+    (report,) = run("page.md", text)
     assert told in report
     assert told in capsys.readouterr().out
 
@@ -108,8 +108,8 @@ def test_a_wrong_block_is_told_with_its_line_and_what_it_did(
 def test_quick_leaves_out_slow_blocks_and_what_they_would_print() -> None:
     text = "<!-- docs-test: run slow=spark -->\n```bash\nfalse\n```\n\n"
     text += "<!-- docs-test: output -->\n```text\nwhat it printed\n```\n"
-    assert run("page.md", text, quick=True) == []
-    assert len(run("page.md", text, quick=False)) == 2
+    assert run("page.md", text, left_out=frozenset({"slow"})) == []
+    assert len(run("page.md", text)) == 2
 
 
 @pytest.mark.parametrize(

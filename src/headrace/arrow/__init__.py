@@ -31,8 +31,15 @@ __all__ = ["open"]
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - pyarrow is imported by who asks for `open`
     if name == "open":
-        from headrace.arrow.read import open_topic
+        try:
+            from headrace.arrow.read import open_topic
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] == "headrace":
+                raise
+            from headrace.config.installing import install_command
 
+            missing = f"{error.name} is missing: {install_command('pyarrow', 'numba', 'numpy')}"
+            raise ModuleNotFoundError(missing, name=error.name) from None
         return open_topic.open
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from cyclopts import App, Parameter
 
@@ -25,6 +25,12 @@ _TYPES = {
     "broker": admin.BROKER_RESOURCE,
     "group": admin.GROUP_RESOURCE,
     "client-metrics": admin.CLIENT_METRICS_RESOURCE,
+}
+_SAMPLES = {
+    "broker": "server.properties",
+    "systemd": "headrace.service",
+    "grafana": "headrace-dashboard.json",
+    "prometheus": "headrace-alerts.yml",
 }
 ALL_BROKERS = "default"
 """The name of what is set for all brokers at once."""
@@ -198,14 +204,21 @@ def set_(
 
 
 @app.command
-def sample() -> None:
-    """Print a commented server.properties to begin with.
+def sample(file: Literal["broker", "systemd", "grafana", "prometheus"] = "broker", /) -> None:
+    """Print a sample file: the broker's settings, a unit, a dashboard or alert rules.
 
-    For example: headrace config sample > server.properties
+    For example: headrace config sample > server.properties; headrace config sample systemd
+    > headrace.service
+
+    Parameters
+    ----------
+    file: str
+        broker (a commented server.properties), systemd, grafana or prometheus.
     """
     from importlib.resources import files
 
-    print_line(files("headrace.config").joinpath("sample.properties").read_text("utf-8").rstrip())
+    path = files("headrace.config").joinpath("samples", _SAMPLES[file])
+    print_line(path.read_text("utf-8").rstrip())
 
 
 def _type(text: str) -> str:

@@ -10,11 +10,15 @@ import errno
 import os
 import socket
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 MODE = 0o600
 _PROBE_SECONDS = 1.0
+_KEEPS_FILE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
+"""From Python 3.13 on event loops remove a socket's file themselves. They look for it by the path
+that `bind` took, whose descriptor is closed by then and may have become another file's."""
 
 
 class LocalListening:
@@ -52,7 +56,9 @@ class LocalListening:
     async def accept(self, made: Callable[[], Any]) -> None:
         """Start accepting; `made` makes the protocol of each connection."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(made, sock=self._bound, backlog=self._backlog)
+        self._server = await loop.create_unix_server(
+            made, sock=self._bound, backlog=self._backlog, **_KEEPS_FILE
+        )
 
     def close(self) -> None:
         """Stop accepting and remove the file if it is still this socket's; open connections

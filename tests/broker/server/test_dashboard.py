@@ -26,9 +26,10 @@ from headrace.server.local_cluster import LocalCluster
 from headrace.testing.broker import BrokerThread
 
 ROOT = Path(__file__).parents[3]
-DASHBOARD = ROOT / "deploy" / "grafana" / "headrace.json"
-ALERTS = ROOT / "deploy" / "prometheus" / "headrace-alerts.yml"
-ALERT_TESTS = ROOT / "deploy" / "prometheus" / "headrace-alerts-test.yml"
+SAMPLES = ROOT / "src" / "headrace" / "config" / "samples"
+DASHBOARD = SAMPLES / "headrace-dashboard.json"
+ALERTS = SAMPLES / "headrace-alerts.yml"
+ALERT_TESTS = Path(__file__).with_name("headrace-alerts-test.yml")
 NAMED = re.compile(r"\b(?:headrace|process)_[a-z_]+")
 PROMTOOL = shutil.which("promtool")
 needs_promtool = pytest.mark.skipif(

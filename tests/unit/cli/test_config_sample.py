@@ -14,12 +14,39 @@ EXAMPLES = {
     "metrics.listener", "log.retention.hours",
 }  # fmt: skip
 """Keys whose lines are examples, not defaults."""
-ROOT = Path(__file__).parents[3]
+SAMPLES = Path(__file__).parents[3] / "src" / "headrace" / "config" / "samples"
 
 
-def test_the_sample_is_the_file_in_deploy(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(["config", "sample"]) == 0
-    assert capsys.readouterr().out == (ROOT / "deploy/server.properties").read_text()
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ((), "server.properties"),
+        (("broker",), "server.properties"),
+        (("systemd",), "headrace.service"),
+        (("grafana",), "headrace-dashboard.json"),
+        (("prometheus",), "headrace-alerts.yml"),
+    ],
+)
+def test_config_sample_prints_the_file(
+    words: tuple[str, ...], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(["config", "sample", *words]) == 0
+    assert capsys.readouterr().out == (SAMPLES / name).read_text()
+
+
+def test_each_sample_file_is_printed_by_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = []
+    for word in ("broker", "systemd", "grafana", "prometheus"):
+        command(["config", "sample", word])
+        printed.append(capsys.readouterr().out)
+    assert sorted(printed) == sorted(path.read_text() for path in SAMPLES.iterdir())
+
+
+def test_config_sample_of_an_unknown_file_names_those_that_exist(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert command(["config", "sample", "nagios"]) == 2
+    assert "prometheus" in capsys.readouterr().err
 
 
 def test_every_line_of_the_sample_is_a_setting_that_is_taken(

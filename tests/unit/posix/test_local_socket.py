@@ -36,6 +36,18 @@ def test_the_file_is_its_owners_alone_from_the_first_moment(tmp_path: Path) -> N
     assert not path.exists()
 
 
+def test_accept_works_when_the_directorys_descriptor_is_another_file(tmp_path: Path) -> None:
+    async def accepted() -> None:
+        await made.accept(asyncio.Protocol)
+        made.close()
+
+    path = tmp_path / "admin.sock"
+    made = LocalListening.bind(str(path), 5)
+    with (tmp_path / "taken").open("wb"):  # the lowest free number: the directory's, until bind
+        asyncio.run(accepted())
+    assert not path.exists()
+
+
 def test_a_path_longer_than_a_sockets_may_be_works_on_both_ends(tmp_path: Path) -> None:
     directory = tmp_path / ("d" * 100) / ("e" * 100)
     directory.mkdir(parents=True)
