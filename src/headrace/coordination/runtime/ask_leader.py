@@ -73,7 +73,7 @@ class AskLeader(Generic[Q, A]):
         clock: Clock,
         retry: Retry = ONCE,
     ) -> None:
-        """`leader_of` returns the broker to ask, NO_LEADER where there is none.
+        """`leader_of` returns the broker to ask, or NO_LEADER.
 
         `local` is asked where that is broker `own`. `local` and `remote` answer once, at once or
         later.
