@@ -1,4 +1,4 @@
-"""A private certificate authority and what it signs, as PEM. Needs `cryptography` (headrace[tls]).
+"""A private certificate authority and what it signs, as PEM.
 
 Keys are of P-256. An authority that is renewed keeps its key and its name: whoever trusts the
 former certificate believes what is signed under the later one.
