@@ -50,8 +50,7 @@ class BrokerThread:
         `directory`: the log directory, kept afterwards; without one a temporary one is removed.
         `memory`: the temporary one lies in memory (/dev/shm) where there is room for that.
         `security`: SASL_SSL, SASL_PLAINTEXT (by `mechanism`: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512)
-        or SSL, by certificates of clients; `clients` then says how they come in. What has TLS
-        needs the extra `tls`.
+        or SSL, with client certificates; `clients` has the clients' settings.
         """
         self._security = None if security is None else (security, mechanism)
         self._keys: tempfile.TemporaryDirectory[str] | None = None

@@ -62,7 +62,7 @@ def test_trim_by_a_regular_expression_spares_internal_topics_and_names_what_it_a
     send(broker.bootstrap, "orders-retry", 2)
     monkeypatch.setattr(confirmation, "sys", _Terminal("n\n"))
     code, _, remark = says("topic", "trim", "-r", "orders.*", "--to", "end")
-    assert (code, "of 3 partitions of orders, orders-retry for good" in remark) == (1, True)
+    assert (code, "of 3 partitions of orders, orders-retry permanently" in remark) == (1, True)
     monkeypatch.undo()
     code, done = asked("topic trim", "-r", "orders-r.*", "--to", "end", "--yes")
     assert (code, [row["to_offset"] for row in done["partitions"]]) == (0, [2])

@@ -60,7 +60,7 @@ def dev(
     *,
     brokers: Annotated[
         int | None,
-        Parameter(help=f"Number of brokers, 1 to {BROKERS_MAX}; default: {BROKERS}."),
+        Parameter(help=f"1 to {BROKERS_MAX} brokers; default: {BROKERS}."),
     ] = None,
     processes: Processes = None,
     port: Annotated[
@@ -87,17 +87,15 @@ def dev(
     log_level: Annotated[
         str, Parameter(show_default=True, help="debug, info, warning or error.")
     ] = "warning",
-    log_format: Annotated[
-        str, Parameter(show_default=True, help="text (a line each) or json (an object per line).")
-    ] = "text",
+    log_format: Annotated[str, Parameter(show_default=True, help="text or json.")] = "text",
     quiet: Annotated[
         bool, Parameter(name=QUIET_FLAGS, negative=(), help="Print nothing at start.")
     ] = False,
 ) -> int:
-    """Run a cluster for trying out, all brokers in this process, until Ctrl-C.
+    """Run a test cluster, all brokers in this process, until Ctrl-C.
 
-    On this machine only; without ZooKeeper, unless --processes is given. For example: headrace dev
-    --brokers 3 --data ./trial; headrace dev --processes 3
+    It listens on this machine only, and needs no ZooKeeper unless --processes is given. For
+    example: headrace dev --brokers 3 --data ./trial; headrace dev --processes 3
     """
     with ExitStack() as undo:
         if data is None:

@@ -147,8 +147,8 @@ def serve(
 ) -> int:
     """Run a broker until SIGTERM or Ctrl-C.
 
-    Settings are Kafka's; flags win over HEADRACE_… variables (HEADRACE_LOG_DIRS for log.dirs),
-    those over the file. All of them: docs/configuration.md. For example:
+    Settings have Kafka's names. Flags override HEADRACE_… variables (HEADRACE_LOG_DIRS for
+    log.dirs), which override the file; docs/configuration.md lists them. For example:
     headrace serve --port 9092 --data ./headrace-data --metrics 127.0.0.1:9404
     """
     return start(

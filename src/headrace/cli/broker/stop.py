@@ -43,7 +43,7 @@ def stop(
         float, Parameter(help="How long to wait until it has stopped, in seconds.")
     ] = 30.0,
 ) -> None:
-    """Stop a broker of this machine cleanly and wait for its end."""
+    """Stop a broker of this machine cleanly, and wait until it has stopped."""
     path = pid_file
     if path is None:
         flags = {} if log_dirs is None else {"log.dirs": log_dirs}

@@ -34,7 +34,7 @@ class Reason(NamedTuple):
 
 
 def info(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) -> None:  # noqa: B008
-    """Show what the cluster is: its id, controller, brokers, and how much is on them.
+    """Show the cluster's id, controller, brokers, and numbers of topics and partitions.
 
     For example: headrace cluster info -b 127.0.0.1:9092
     """
@@ -87,9 +87,9 @@ def health(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> int:
-    """Tell whether the cluster is healthy, and if not the reasons; the exit code is 1 then.
+    """Report whether the cluster is healthy, with reasons if not; exits with 1 then.
 
-    The numbers are in headrace cluster status. For example: headrace cluster health || page-me
+    headrace cluster status has the numbers. For example: headrace cluster health || page-me
     """
     found: list[Reason] = []
 

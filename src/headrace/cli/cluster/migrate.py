@@ -43,11 +43,11 @@ def migrate(
         bool, Parameter(negative=(), help="Only print what would be written.")
     ] = False,
 ) -> None:
-    """Bring the metadata of a stopped single broker into ZooKeeper, so that others can join it.
+    """Migrate the metadata of a stopped single broker to ZooKeeper, so that others can join it.
 
-    Its records stay where they are. Start it with the same --zookeeper afterwards, add brokers, and
-    give partitions more replicas by headrace cluster reassign. Ended half-way it goes on when it is
-    called again. For example:
+    Records are not moved. Start the broker with the same --zookeeper afterwards, add brokers, and
+    add replicas with headrace cluster reassign. If it is interrupted, run it again: it continues.
+    For example:
     headrace cluster migrate --data headrace-data --zookeeper zk:2181/orders
     """
     given = {"log.dirs": log_dirs, "zookeeper.connect": zookeeper}

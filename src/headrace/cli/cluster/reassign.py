@@ -31,7 +31,7 @@ def elect_leaders(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> int:
-    """Have the preferred replica lead again: of all partitions, or TOPIC or TOPIC:PARTITION named.
+    """Elect the preferred replicas: of all partitions, or of the given TOPIC or TOPIC:PARTITION.
 
     Partitions that need no election are no failure. For example: headrace cluster elect-leaders
     orders billing:3
@@ -62,17 +62,15 @@ def reassign(
         int | None,
         Parameter(
             name="--throttle",
-            help="The most bytes per second that each broker copies for all moves,"
-            " including running"
-            " ones.",
+            help="The most bytes per second that each broker copies, for all moves.",
         ),
     ] = None,
     verify: Annotated[
         bool,
         Parameter(
             name="--verify",
-            help="Remove the throttles of all topics, or of the given topics, and of all brokers if"
-            " no move is running. Otherwise show the running moves, and fail.",
+            help="Remove the throttles of all topics (or the given) and brokers if no move is"
+            " running.",
         ),
     ] = False,
     json: Json = False,
@@ -80,11 +78,10 @@ def reassign(
 ) -> int:
     """Move partitions to other brokers: TOPIC:PARTITION=BROKER,BROKER, the preferred leader first.
 
-    TOPIC=BROKER,BROKER is all its partitions, led by each in turn. They have moved when all of
-    those brokers are in sync. For example: headrace cluster reassign orders:0=1,2,3 billing=1,2,3
-    --throttle 10000000; to see how far it is: headrace cluster reassign --list; to take the
-    throttle away in the end: headrace cluster reassign --verify; to call it off: headrace cluster
-    reassign --cancel orders:0
+    TOPIC=BROKER,BROKER moves all its partitions, led by each in turn. A move is complete when all
+    these brokers are in sync. For example: headrace cluster reassign orders:0=1,2,3 billing=1,2,3
+    --throttle 10000000; show progress: headrace cluster reassign --list; remove the throttle at
+    the end: headrace cluster reassign --verify; cancel: headrace cluster reassign --cancel orders:0
     """
     if list_ and (moves or cancel or verify):
         raise UsageError("--list cannot be combined with partitions, --cancel or --verify")

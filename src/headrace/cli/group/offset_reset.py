@@ -48,7 +48,7 @@ def seek(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
-    """Move a group's offsets; it must have no members.
+    """Move the offsets of a group without members.
 
     For example: headrace group seek billing --to @2026-11-20T12:00 --topics orders:0,1 --dry-run
     """
@@ -81,9 +81,9 @@ def reset(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
-    """Move a group's offsets by the flags of kafka-consumer-groups; only shown without --execute.
+    """Move a group's offsets with the flags of kafka-consumer-groups; only shown without --execute.
 
-    The group must have no members. headrace group seek says the same in fewer words. For example:
+    The group must have no members. headrace group seek is shorter. For example:
     headrace group reset billing --to-earliest --topic orders:0,1 --execute; headrace group reset
     billing --by-duration PT1H --all-topics
     """
@@ -120,7 +120,7 @@ def delete_offsets(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
-    """Forget what a group has committed for topics that none of its members reads.
+    """Delete a group's committed offsets for topics that none of its members consumes.
 
     For example: headrace group delete-offsets billing --topic orders --yes
     """

@@ -108,17 +108,15 @@ def dump(
     json: Json = False,
     deep_iteration: Annotated[
         bool,
-        Parameter(
-            negative=(), help="Also print the records of each batch; kafka: without contents."
-        ),
+        Parameter(negative=(), help="Also print records; kafka: without contents."),
     ] = False,
     decoders: Decoders | None = None,
     kafka: KafkaFlags | None = None,
 ) -> int | None:
-    """Print what stands in segments, indexes, snapshots and checkpoints.
+    """Print the contents of segments, indexes, snapshots and checkpoints.
 
-    Each file is read by what its name says. Checksums are verified; damage is named with its
-    place and makes the command fail, after all other files were printed.
+    The file's name decides its format. Checksums are verified; damage is reported with its
+    position and makes the command fail, after all other files were printed.
     """
     paths = [*files, *(Path(path) for text in files_flag for path in text.split(",") if path)]
     if not paths:

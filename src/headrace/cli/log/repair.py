@@ -28,12 +28,12 @@ def repair(
     ] = False,
     dry_run: Annotated[bool, Parameter(negative=(), help="Only print what would be done.")] = False,
 ) -> int | None:
-    """Mend the log directory of a stopped broker.
+    """Repair the log directory of a stopped broker.
 
-    What can be worked out from the log is built again: indexes, aborted transactions, producer
-    snapshots, epochs. A segment with a bad batch is moved aside (`….log.damaged`) and written anew
-    without it: nothing is deleted, unless --truncate says so. Ends with 0 when all is sound then,
-    with 1 where something is lost for good.
+    Rebuilds indexes, aborted transactions, producer snapshots and epochs from the log. A segment
+    with a bad batch is renamed (`….log.damaged`) and rewritten without that batch: nothing is
+    deleted without --truncate. Exits with 0 if everything is sound afterwards, and with 1 if
+    records are lost.
     """
     where = existing(path, "directory")
     if not where.is_dir():

@@ -92,9 +92,9 @@ def import_(
         Parameter(negative=(), help="Hard-link closed segments; only after a clean stop."),
     ] = False,
 ) -> int | None:
-    """Bring the partitions of a stopped Kafka (3.x, 4.x) into a log directory of Headrace.
+    """Import the partitions of a stopped Kafka broker (3.x, 4.x) into a Headrace log directory.
 
-    The source is only read. Topic ids stay as they are. The result is verified.
+    The source is only read. Topic ids stay the same. The result is verified.
     """
     if link and options.reflink:
         raise UsageError("--link and --reflink cannot be combined")
@@ -131,11 +131,11 @@ def export(
     *,
     options: TransferOptions = TransferOptions(),
 ) -> int | None:
-    """Bring the partitions of a stopped Headrace into the log directory of a Kafka (3.x, 4.x).
+    """Export the partitions of a stopped Headrace broker into a Kafka log directory (3.x, 4.x).
 
-    The source is only read. Leader epochs begin again at 0. A KRaft broker puts partitions whose
-    topic id it does not know aside (-stray): create the topics there first; the ids are taken from
-    the empty partitions in TARGET, from --topic-id or from --bootstrap. The result is verified.
+    The source is only read. Leader epochs start again at 0. A KRaft broker renames partitions with
+    an unknown topic id (-stray): create the topics there first. The ids are read from the empty
+    partitions in TARGET, from --topic-id or from --bootstrap. The result is verified.
     """
     where = _stopped(source)
     disk = RealDisk(None)

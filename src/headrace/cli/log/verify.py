@@ -27,11 +27,11 @@ def verify(
     ],
     json: Json = False,
 ) -> int:
-    """Read everything to the last byte and say what is wrong.
+    """Read all files completely and report damage.
 
-    Checksums, offsets, every record unpacked; indexes, aborted transactions, producer snapshots,
-    epochs and checkpoints against the log. Nothing is written. Works beside a running broker.
-    Ends with 0 (sound), 1 (damaged) or 2 (there is nothing to check). For example:
+    Verifies checksums, offsets and every record, and indexes, aborted transactions, producer
+    snapshots, epochs and checkpoints against the log. Nothing is written; a broker may be running.
+    Exits with 0 (undamaged), 1 (damaged) or 2 (nothing to check). For example:
     headrace log verify headrace-data
     """
     if not paths:

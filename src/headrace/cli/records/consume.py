@@ -230,7 +230,7 @@ def consume(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
-    """Print the records of topics, new ones as they come."""
+    """Print the records of topics, and new ones as they arrive."""
     names = topics + topic_flag
     if not names:
         raise UsageError("name at least one topic")

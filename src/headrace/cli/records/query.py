@@ -46,7 +46,7 @@ def query(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value
 ) -> None:
-    """Ask topics by SQL: each is a table with the columns of its JSON values."""
+    """Query topics with SQL: each topic is a table with the columns of its JSON values."""
     if json and csv:
         raise UsageError("--json and --csv cannot be combined")
     for flag, number in (("--sample", sample), ("--rows", rows)):

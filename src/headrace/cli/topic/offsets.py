@@ -43,7 +43,7 @@ def offsets(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value
 ) -> None:
-    """Show where partitions begin and end, and which offset a time has.
+    """Show the first and end offsets of partitions, and the offset for a time.
 
     For example: headrace topic offsets orders --at @2026-11-20T12:00; headrace topic offsets
     orders:0,1
@@ -105,10 +105,10 @@ def trim(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> int:
-    """Delete the oldest records of partitions for good, up to an offset or a time.
+    """Delete the oldest records of partitions permanently, up to an offset or a time.
 
-    What groups have read or not is not looked at. Internal topics are never chosen by -r. For
-    example: headrace topic trim orders --to @2026-11-20T12:00 --dry-run; headrace topic trim
+    Groups' committed offsets are not checked. -r never selects internal topics. For example:
+    headrace topic trim orders --to @2026-11-20T12:00 --dry-run; headrace topic trim
     orders:0 --to 1000 --yes; headrace topic trim -r 'trial-.*' --to end
     """
     place = parse_place(to, "--to")
@@ -128,7 +128,7 @@ def trim(
             what = counted(len(before), "partition")
             if regex:
                 what += f" of {', '.join(sorted({partition.topic for partition in before}))}"
-            confirm(f"Delete {counted(count, 'offset')} of {what} for good?", yes=yes)
+            confirm(f"Delete {counted(count, 'offset')} of {what} permanently?", yes=yes)
             done = run(delete_records(client, before))
     outcomes = {partition: done.get(partition, before.get(partition)) for partition in partitions}
     rows = [

@@ -39,8 +39,8 @@ def trace(
 ) -> None:
     """Play CASE on simulated brokers, or with --follow watch TOPICs of a running cluster.
 
-    The same seed plays the same steps. HW: high watermark; LEO: log end offset; REMOTE LEO: what
-    the leader knows of the followers in its ISR by their last Fetch.
+    The same seed plays the same steps. HW: high watermark; LEO: log end offset; REMOTE LEO: the
+    followers' end offsets as the leader knows them from their last Fetch.
     """
     if follow:
         if show_list or not names:

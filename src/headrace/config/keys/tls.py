@@ -18,9 +18,8 @@ class TlsKeys(Keys):
     ssl_keystore_type: str | None = key(
         Kind.STRING,
         None,
-        "The format of ssl.keystore.location: PEM, or PKCS12 (needs headrace[tls]); unset:"
-        " detected from its first bytes. JKS, Kafka's default, is not supported: convert it with"
-        " keytool.",
+        "The format of ssl.keystore.location: PEM or PKCS12; unset: detected from"
+        " its first bytes. JKS, Kafka's default, is not supported: convert it with keytool.",
         words=STORE_TYPES,
     )
     ssl_keystore_location: str | None = key(
