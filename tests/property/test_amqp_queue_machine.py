@@ -16,6 +16,7 @@ from headrace.queues.engine.deliveries import Delivery
 from headrace.queues.engine.message_queue import MessageQueue
 from headrace.queues.engine.unacked import ChannelUnacked
 from headrace.queues.queue_settings import Overflow, Published, QueueSettings
+from headrace.queues.refusals import Refused
 from headrace.queues.stores.memory.memory_messages import MemoryMessages
 from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.wire.amqp.content import Message
@@ -262,7 +263,7 @@ class QueueMachine(RuleBasedStateMachine):
         )
         alone = any(other.exclusive for other in self.consumers)
         if alone or (exclusive and (self.consumers or self.settings.single_active_consumer)):
-            with pytest.raises(ChannelClosing, match="in exclusive use"):
+            with pytest.raises(Refused, match="in exclusive use"):
                 self.queue.consume(consumer, self.now)
             return
         self.queue.consume(consumer, self.now)

@@ -10,11 +10,10 @@ from headrace.queues.engine.hosted_queue import HostedQueue, Purged
 from headrace.queues.engine.stream_queue import StreamQueue
 from headrace.queues.permissions.access import Permission
 from headrace.queues.queue_names import queue_of_topic, queue_topic
-from headrace.queues.refusals import QUEUE
+from headrace.queues.refusals import QUEUE, Refused
 from headrace.queues.stores.log.durable_messages import DurableMessages
 from headrace.vhosts.access import Admission
 from headrace.vhosts.durable_queues import DurableQueues
-from headrace.wire.amqp.reply_codes import ChannelClosing
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -73,7 +72,7 @@ class TopicsOfQueues:
         host, queue = found
         try:
             self._admission.access(identity, host.name).check(Permission.READ, QUEUE, queue.name)
-        except ChannelClosing:
+        except Refused:
             return False
         return True
 

@@ -4,8 +4,9 @@ import pytest
 
 from headrace.queues.engine.message_queue import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
 from headrace.queues.engine.unacked import ChannelUnacked
-from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
+from headrace.queues.refusals import RefusalKind, Refused
 from tests.support.amqp_queues import QueueKit, settings
+from tests.support.virtual_hosts import refusal
 
 
 def test_messages_go_out_in_order_and_are_counted_as_unacked_until_they_are_acked() -> None:
@@ -129,13 +130,13 @@ def test_higher_priorities_go_first_and_lower_ones_get_what_they_can_not_take() 
 def test_an_exclusive_consumer_has_the_queue_for_itself_until_it_is_cancelled() -> None:
     kit = QueueKit()
     owner = kit.consume("owner", exclusive=True)
-    with pytest.raises(ChannelClosing) as refused:
+    with pytest.raises(Refused) as refused:
         kit.consume("other")
-    assert refused.value.code is ReplyCode.ACCESS_REFUSED
-    assert str(refused.value) == "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use"
+    assert refused.value.kind is RefusalKind.IN_EXCLUSIVE_USE
+    assert refusal(refused) == "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use"
     kit.queue.cancel(owner, kit.now)
     kit.consume("other")
-    with pytest.raises(ChannelClosing, match="in exclusive use"):
+    with pytest.raises(Refused, match="in exclusive use"):
         kit.consume("owner", exclusive=True)
 
 
@@ -144,7 +145,7 @@ def test_a_single_active_consumer_takes_all_and_the_next_one_takes_over() -> Non
     first = kit.consume("first", prefetch=1)
     kit.consume("second")
     kit.consume("third", priority=1)
-    with pytest.raises(ChannelClosing, match="in exclusive use"):
+    with pytest.raises(Refused, match="in exclusive use"):
         kit.consume("fourth", exclusive=True)
     kit.publish("1", "2", "3")
     assert kit.deliver() == ["first:1"]

@@ -11,15 +11,16 @@ from headrace.frontends.amqp.channel_consumers import HeldConsumers
 from headrace.frontends.amqp.connection import negotiation
 from headrace.frontends.amqp.connection.partial_publishes import Unfinished
 from headrace.frontends.amqp.connection.ports import Outlet, Peer
+from headrace.frontends.amqp.replies import reply_to
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.permissions.access import Access, Permission
-from headrace.queues.refusals import QUEUE
+from headrace.queues.refusals import QUEUE, Refused
 from headrace.security.identity import Principal
 from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.methods import Method, MethodId
 from headrace.wire.amqp.model_methods import BasicConsume
-from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing
+from headrace.wire.amqp.reply_codes import ConnectionClosing
 
 if TYPE_CHECKING:
     from headrace.queues.engine.unacked import HeldQueue
@@ -168,8 +169,8 @@ class Client:
                 for consumer in channel.consumers.values():
                     self.access.check(Permission.READ, QUEUE, consumer.hosted.name)
                     consumer.check_topic(self.access)
-            except ChannelClosing as refused:
-                channel.outlet.fail(refused, IDS[BasicConsume])
+            except Refused as refused:
+                channel.outlet.fail(reply_to(refused), IDS[BasicConsume])
 
     def closed(self) -> None:
         """Delete the connection's exclusive queues: it is gone, its channels are closed."""

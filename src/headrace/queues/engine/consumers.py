@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from headrace.queues.engine.unacked import ChannelUnacked, HeldQueue
 from headrace.queues.queue_settings import ConsumerSettings
-from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
+from headrace.queues.refusals import QUEUE, RefusalKind, Refused
 
 ANY_NUMBER = 1 << 62
 _NO_WISHES = ConsumerSettings()
@@ -113,10 +113,10 @@ class Consumers:
         return consumer in self._all
 
     def add(self, consumer: Consumer, title: str) -> None:
-        """Add a consumer. ChannelClosing, 403: one of them wants the queue for itself."""
+        """Add a consumer. Refused: one of them wants the queue for itself."""
         in_use = self._exclusive or (consumer.exclusive and (self._single or self._all))
         if in_use:
-            raise ChannelClosing(ReplyCode.ACCESS_REFUSED, f"{title} in exclusive use")
+            raise Refused(RefusalKind.IN_EXCLUSIVE_USE, QUEUE, f"{title} in exclusive use")
         self._all[consumer] = None
         self._exclusive = consumer.exclusive
         if not self._single:

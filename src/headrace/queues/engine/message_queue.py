@@ -111,7 +111,7 @@ class MessageQueue(ReadyMessages):
     # Consumers
 
     def consume(self, consumer: Consumer, now: float) -> None:
-        """Add a consumer. ChannelClosing, 403: another has the queue for itself, or would."""
+        """Add a consumer. Refused: another has the queue for itself, or would."""
         self.consumers.add(consumer, self.title)
         self._had_consumers = True
         self._used_at = now

@@ -16,8 +16,7 @@ from headrace.queues.model.declarations import Arguments, Owner, Queue, QueueCou
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.permissions.access import FULL_ACCESS, Access
 from headrace.queues.queue_settings import Published, QueueType
-from headrace.queues.refusals import QUEUE, resource_text
-from headrace.wire.amqp.reply_codes import ChannelClosing
+from headrace.queues.refusals import QUEUE, Refused, resource_text
 
 
 class QueueHost:
@@ -57,7 +56,7 @@ class QueueHost:
         owner: Owner,
         access: Access = FULL_ACCESS,
     ) -> HostedQueue:
-        """Declare a queue; returns it, there before or not. ChannelClosing."""
+        """Declare a queue; returns it, there before or not. Refused."""
         queue, created = self.model.declare_queue(name, flags, arguments, owner, access)
         if not created:
             hosted = self.queues[queue.name]
@@ -65,14 +64,14 @@ class QueueHost:
             return hosted
         try:
             return self.host(queue)
-        except ChannelClosing:
+        except Refused:
             self.model.remove_queue(queue.name)
             raise
 
     def host(self, queue: Queue, kept: Mapping[int, MessageStore] | None = None) -> HostedQueue:
         """Let a queue of the model work, with the messages that are `kept`, by priority.
 
-        ChannelClosing: it is a stream, and without a log there is none.
+        Refused: it is a stream, and without a log there is none.
         """
         kind = StreamQueue if queue.settings.queue_type is QueueType.STREAM else HostedQueue
         hosted = self.queues[queue.name] = self.targets[queue.name] = kind(
@@ -88,7 +87,7 @@ class QueueHost:
         return hosted
 
     def queue(self, name: str, owner: Owner) -> HostedQueue:
-        """Return a queue that `owner` may use. ChannelClosing."""
+        """Return a queue that `owner` may use. Refused."""
         return self.queues[self.model.check_queue(name, owner).name]
 
     def delete_queue(
@@ -175,7 +174,7 @@ class QueueHost:
     # Consumers
 
     def consume(self, queue: HostedQueue, consumer: Consumer) -> None:
-        """Add a consumer. ChannelClosing."""
+        """Add a consumer. Refused."""
         queue.consume(consumer, self._clock.monotonic())
         self._turns.due(queue, self)
 
@@ -197,7 +196,7 @@ class QueueHost:
         self._turns.soon()
 
     def purge(self, queue: HostedQueue) -> int:
-        """Settle what is ready; returns how many messages. ConnectionClosing: it is a stream."""
+        """Settle what is ready; returns how many messages. Refused: it is a stream."""
         if isinstance(queue, StreamQueue):
             raise queue.unsupported("queue.purge")
         self._touch(queue)

@@ -18,9 +18,8 @@ from headrace.queues.engine.priority_level import MessageLevel
 from headrace.queues.message_store import MessageStore
 from headrace.queues.model.declarations import Queue
 from headrace.queues.queue_settings import Published
-from headrace.queues.refusals import precondition_failed
+from headrace.queues.refusals import Refused, precondition_failed, unsupported
 from headrace.queues.stores.stream.durable_stream import DurableStream
-from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
 
 if TYPE_CHECKING:
     from headrace.queues.stores.stream.stream_reader import StreamReader
@@ -41,7 +40,7 @@ class StreamQueue(HostedQueue):
         hooks: Hooks,
         kept: Mapping[int, MessageStore] | None = None,
     ) -> None:
-        """ChannelClosing PRECONDITION_FAILED: `make_store` makes none that streams can be in."""
+        """Refused PRECONDITION_FAILED: `make_store` makes none that streams can be in."""
         super().__init__(queue, title, make_store, deadlines, hooks, kept)
         store = self._plain.store
         if not isinstance(store, DurableStream):
@@ -78,15 +77,13 @@ class StreamQueue(HostedQueue):
     # Consumers
 
     def consume(self, consumer: Consumer, now: float) -> None:
-        """Add a reader. ChannelClosing: he says not how much he takes. ConnectionClosing."""
+        """Add a reader. Refused: it does not say how much it takes, or is not acknowledging."""
         if not consumer.prefetch:
             raise precondition_failed(f"consumer prefetch count is not set for stream {self.title}")
         if consumer.no_ack:
-            raise _not_implemented(
-                f"automatic acknowledgement not supported by stream {self.title}"
-            )
+            raise unsupported(f"automatic acknowledgement not supported by stream {self.title}")
         if consumer.channel.prefetch:
-            raise _not_implemented(f"{self.title} does not support global qos")
+            raise unsupported(f"{self.title} does not support global qos")
         # As RabbitMQ: the flag is taken, and nobody has a stream for himself.
         consumer.exclusive = False
         super().consume(consumer, now)
@@ -101,12 +98,12 @@ class StreamQueue(HostedQueue):
             self._stream.leave(place[1])
 
     def get_at_hand(self, getter: Getter, now: float) -> None:
-        """Refuse: a stream is consumed. ConnectionClosing."""
+        """Refuse: a stream is consumed. Refused."""
         raise self.unsupported("basic.get")
 
-    def unsupported(self, method_name: str) -> ConnectionClosing:
+    def unsupported(self, method_name: str) -> Refused:
         """Return the error for a method that streams have not."""
-        return _not_implemented(f"{method_name} not supported by stream queues {self.title}")
+        return unsupported(f"{method_name} not supported by stream queues {self.title}")
 
     # Handing out
 
@@ -158,7 +155,3 @@ class StreamQueue(HostedQueue):
         """Delete the stream; returns 0: RabbitMQ does not say how many messages it had."""
         super().delete()
         return 0
-
-
-def _not_implemented(text: str) -> ConnectionClosing:
-    return ConnectionClosing(ReplyCode.NOT_IMPLEMENTED, text)

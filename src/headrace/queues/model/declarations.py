@@ -72,7 +72,7 @@ def check_same_exchange(
     arguments: Arguments,
     resource: str,
 ) -> None:
-    """Raise ChannelClosing PRECONDITION_FAILED where an exchange is there, and another.
+    """Raise Refused INEQUIVALENT where an exchange is there, and another.
 
     Of its arguments the alternate exchange counts, and where its messages are stored.
     """
@@ -91,7 +91,7 @@ def check_same_queue(
     arguments: Arguments,
     resource: str,
 ) -> None:
-    """Raise ChannelClosing where a queue is there, and another, or another connection's.
+    """Raise Refused where a queue is there, and another, or another connection's.
 
     Of its arguments those count that the type of the queue takes.
     """
@@ -104,13 +104,13 @@ def check_same_queue(
 
 
 def check_not_locked(queue: Queue, owner: Owner | None, vhost: str) -> None:
-    """Raise ChannelClosing RESOURCE_LOCKED where a queue is exclusive to another connection."""
+    """Raise Refused RESOURCE_LOCKED where a queue is exclusive to another connection."""
     if queue.owner is not None and queue.owner != owner:
         raise locked(resource_text(QUEUE, queue.name, vhost))
 
 
 def check_properties(queue: Queue, resource: str) -> None:
-    """Raise ChannelClosing PRECONDITION_FAILED where a queue must be declared another way."""
+    """Raise Refused PRECONDITION_FAILED where a queue must be declared another way."""
     if queue.settings.queue_type is QueueType.CLASSIC:
         if queue.settings.keeps_settled and not queue.durable:
             name = next(name for name in RETENTION_ARGUMENTS if name in queue.arguments)

@@ -111,7 +111,7 @@ def durable_records(host: VirtualHost) -> Iterator[Record]:
 def restore(host: VirtualHost, records: Iterable[Record]) -> list[BindingRecord]:
     """Put what was stored into a new vhost; return the bindings whose ends are not there.
 
-    ChannelClosing where a queue's arguments are none that could have been declared.
+    Refused where a queue's arguments are none that could have been declared.
     """
     bindings = []
     for record in records:

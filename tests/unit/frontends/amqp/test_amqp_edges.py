@@ -9,7 +9,9 @@ from headrace.frontends.amqp.channel.consumer_timeouts import LOOK_SECONDS
 from headrace.frontends.amqp.connection.content_frames import ContentAssembly
 from headrace.frontends.amqp.connection.negotiation import Settings, tuned
 from headrace.frontends.amqp.connection.partial_publishes import Unfinished
+from headrace.frontends.amqp.replies import reply_to
 from headrace.ports.deadlines import Deadlines
+from headrace.queues.refusals import RefusalKind, Refused
 from headrace.vhosts.alarms import LOOK_SECONDS_MAX, LOOK_SECONDS_MIN, ResourceAlarms
 from headrace.wire.amqp.control_methods import (
     ChannelClose,
@@ -30,7 +32,7 @@ from headrace.wire.amqp.model_methods import (
     QueueDeclare,
 )
 from headrace.wire.amqp.properties import make_header
-from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing
+from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing, ReplyCode
 from tests.support.amqp_channels import LateMessages, QueueRoom, bodies, names
 from tests.support.amqp_kit import opened
 from tests.support.groups_kit import HandClock
@@ -294,3 +296,10 @@ def test_who_does_not_answer_a_close_is_gone_after_a_heartbeat_and_30_seconds_at
     assert not client.over()
     client.wait(0.2)
     assert client.over()
+
+
+def test_every_refusal_of_the_model_has_a_reply_code() -> None:
+    for kind in RefusalKind:
+        error = reply_to(Refused(kind, "queue", "why"))
+        assert str(error) == f"{error.code.name} - why"
+        assert isinstance(error, ConnectionClosing) == (error.code >= ReplyCode.FRAME_ERROR)

@@ -21,7 +21,7 @@ from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
 
 
 def publish(channel: QueueChannel, run: PublishRun) -> None:
-    """Take messages, in their order. ChannelClosing, ConnectionClosing: from there on none."""
+    """Take messages, in their order. Refused, ConnectionClosing: from there on none."""
     if run.flags & IMMEDIATE:
         raise ConnectionClosing(ReplyCode.NOT_IMPLEMENTED, "immediate=true")
     mandatory = run.flags & MANDATORY == MANDATORY
@@ -77,7 +77,7 @@ def send(channel: QueueChannel, routed: Routed) -> bool:
 
 
 def _check(channel: QueueChannel, exchange_name: str, routing_key: str) -> None:
-    """Raise ChannelClosing where the client may not publish there."""
+    """Raise Refused where the client may not publish there."""
     access = channel.client.access
     access.check(Permission.WRITE, EXCHANGE, exchange_name)
     exchange = channel.host.model.check_publish(exchange_name)
@@ -86,7 +86,7 @@ def _check(channel: QueueChannel, exchange_name: str, routing_key: str) -> None:
 
 
 def _route(channel: QueueChannel, message: Message, mandatory: bool) -> Routed:
-    """Find where a message goes. ChannelClosing where it says what cannot be."""
+    """Find where a message goes. Refused where it says what cannot be."""
     traits = traits_of(message.header)
     returned, headers = message, no_headers
     more_keys: tuple[str, ...] = ()

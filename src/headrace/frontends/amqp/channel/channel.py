@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 from headrace.frontends.amqp.bounds import Bounds
 from headrace.frontends.amqp.channel_consumers import ChannelConsumers, HeldConsumers
 from headrace.frontends.amqp.connection.ports import Outlet
+from headrace.frontends.amqp.replies import reply_to
 from headrace.queues.engine.consumers import Consumer
 from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.engine.unacked import ChannelUnacked
 from headrace.queues.permissions.access import NEEDED, Access, Permission
-from headrace.queues.refusals import KAFKA_TOPIC, QUEUE, not_found
+from headrace.queues.refusals import KAFKA_TOPIC, QUEUE, Refused, not_found
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.hot import DeliverEncoder
 from headrace.wire.amqp.methods import Method
 from headrace.wire.amqp.model_methods import BasicConsume
-from headrace.wire.amqp.reply_codes import ChannelClosing
 
 if TYPE_CHECKING:
     from headrace.frontends.amqp.channel.confirms import Confirms
@@ -96,7 +96,7 @@ class ChannelConsumer(Consumer):
             self.encode = partial(self._encode_allowed, self.encode)
 
     def check_topic(self, access: Access) -> None:
-        """Check that the topic that a stream reads may be read, still. ChannelClosing."""
+        """Check that the topic that a stream reads may be read, still. Refused."""
         read = self.hosted.settings.topic
         if read is not None:
             access.check(Permission.READ, KAFKA_TOPIC, read.topic)
@@ -107,8 +107,8 @@ class ChannelConsumer(Consumer):
         """Ask with each delivery, as each fetch is asked of; close the channel who may not read."""
         try:
             self.check_topic(self.on.client.access)
-        except ChannelClosing as refused:
-            self.on.outlet.fail(refused, IDS[BasicConsume])
+        except Refused as refused:
+            self.on.outlet.fail(reply_to(refused), IDS[BasicConsume])
             return b""
         return encode(tag, again, message)
 
@@ -139,11 +139,11 @@ class QueueChannel:
         if name:
             return name
         if not self.last_queue:
-            raise not_found("previously declared queue")
+            raise not_found(QUEUE, "previously declared queue")
         return self.last_queue
 
     def readable_queue(self, name: str, method_name: str) -> HostedQueue:
-        """Return a queue whose messages are to be taken. ChannelClosing."""
+        """Return a queue whose messages are to be taken. Refused."""
         name = self.queue_named(name)
         self.client.access.check(NEEDED[method_name][0], QUEUE, name)
         return self.host.queue(name, self.client)

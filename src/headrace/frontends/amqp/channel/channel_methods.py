@@ -26,7 +26,7 @@ from headrace.wire.amqp.model_methods import (
     QueueDelete,
     QueueUnbind,
 )
-from headrace.wire.amqp.reply_codes import AmqpError, ConnectionClosing, ReplyCode
+from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
 
 _HANDLERS: dict[type, Callable[[QueueChannel, Any], None]] = {
     **exchange_methods.HANDLERS,
@@ -57,7 +57,7 @@ class PlayedChannel(QueueChannel):
     """One channel. `ports.Channel`."""
 
     def method(self, method: Method) -> None:
-        """Do what a method says, and answer it. ChannelClosing, ConnectionClosing."""
+        """Do what a method says, and answer it. Refused, AmqpError."""
         handler = _HANDLERS[type(method)]
         if type(method) not in _DECLARING:
             handler(self, method)
@@ -66,7 +66,7 @@ class PlayedChannel(QueueChannel):
         release = self.outlet.hold()
         try:
             handler(self, method)
-        except AmqpError:
+        except HeadraceError:
             release(b"")
             raise
         declared = self.host.queues.get(self.last_queue) if type(method) is QueueDeclare else None
@@ -87,7 +87,7 @@ class PlayedChannel(QueueChannel):
         self.host.model.kept.when_kept(kept)
 
     def publish(self, run: PublishRun) -> None:
-        """Take messages, in their order. ChannelClosing, ConnectionClosing."""
+        """Take messages, in their order. Refused, AmqpError."""
         basic_publish.publish(self, run)
 
     def settle(self, settlements: list[Settlement]) -> None:

@@ -59,7 +59,7 @@ def is_reply(message: Message) -> bool:
 
 
 def as_request(channel: QueueChannel, message: Message) -> Message:
-    """Return a request with the name by which its channel is answered. ChannelClosing."""
+    """Return a request with the name by which its channel is answered. Refused."""
     if channel.reply_tag is None:
         raise precondition_failed("fast reply consumer does not exist")
     header = with_text(message.header, "reply_to", channel.reply_token)

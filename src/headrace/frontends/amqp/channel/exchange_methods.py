@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.frontends.amqp.channel.channel import QueueChannel
+from headrace.frontends.amqp.replies import reply_to
 from headrace.model.errors import HeadraceError
 from headrace.queues.model.declarations import ExchangeFlags
 from headrace.queues.model.exchange_topic import stored_in
@@ -52,7 +53,7 @@ def _make_topic(
         if created:
             model.delete_exchange(method.exchange)
         problem = f"{KAFKA_TOPIC} '{topic}' could not be made: {error}"
-        channel.outlet.fail(precondition_failed(problem), IDS[ExchangeDeclare])
+        channel.outlet.fail(reply_to(precondition_failed(problem)), IDS[ExchangeDeclare])
 
     model.kept.topics.make(topic, made)
 

@@ -49,7 +49,7 @@ def _declare_replies(channel: QueueChannel, method: QueueDeclare) -> None:
     """Tell whether somebody waits for direct replies there: no queue, it only looks like one."""
     name = method.queue
     if name != direct_replies.QUEUE_NAME and channel.client.replies.channel_of(name) is None:
-        raise not_found(resource_text(QUEUE, name, channel.host.name))
+        raise not_found(QUEUE, resource_text(QUEUE, name, channel.host.name))
     channel.last_queue = name
     channel.answer(QueueDeclareOk(name, 0, 1), nowait=method.nowait)
 

@@ -7,7 +7,8 @@ from headrace.frontends.amqp.channel import basic_publish, basic_settle
 from headrace.frontends.amqp.channel.channel import QueueChannel
 from headrace.frontends.amqp.channel.confirms import Confirms
 from headrace.frontends.amqp.channel.open_transaction import Transaction
-from headrace.queues.refusals import precondition_failed
+from headrace.frontends.amqp.replies import reply_to
+from headrace.queues.refusals import Refused, precondition_failed
 from headrace.wire.amqp.control_methods import (
     ConfirmSelect,
     ConfirmSelectOk,
@@ -19,7 +20,6 @@ from headrace.wire.amqp.control_methods import (
     TxSelectOk,
 )
 from headrace.wire.amqp.field_kinds import IDS
-from headrace.wire.amqp.reply_codes import ChannelClosing
 
 
 def confirm_select(channel: QueueChannel, method: ConfirmSelect) -> None:
@@ -41,7 +41,7 @@ def tx_select(channel: QueueChannel, _: TxSelect) -> None:
 
 
 def tx_commit(channel: QueueChannel, method: TxCommit) -> None:
-    """Publish and settle; answered once every store keeps it. ChannelClosing: not all was taken."""
+    """Publish and settle; answered once every store keeps it. Refused: not all was taken."""
     transaction = _transaction(channel)
     publishes = transaction.take_publishes()
     settled, transaction.settled = transaction.settled, []
@@ -62,7 +62,7 @@ def tx_commit(channel: QueueChannel, method: TxCommit) -> None:
         nonlocal left
         left -= 1
         if not kept:
-            channel.outlet.fail(_partial(), IDS[type(method)])
+            channel.outlet.fail(reply_to(_partial()), IDS[type(method)])
         elif not left:
             channel.answer(TxCommitOk())
 
@@ -82,7 +82,7 @@ def _transaction(channel: QueueChannel) -> Transaction:
     return channel.transaction
 
 
-def _partial() -> ChannelClosing:
+def _partial() -> Refused:
     return precondition_failed("partial tx completion")
 
 

@@ -15,8 +15,10 @@ from headrace.frontends.amqp.connection.content_frames import (
 )
 from headrace.frontends.amqp.connection.deferred_output import HeldOutput, Release
 from headrace.frontends.amqp.connection.ports import Channel, VirtualHost
+from headrace.frontends.amqp.replies import reply_to
 from headrace.model.errors import Malformed
 from headrace.model.invariant import invariant
+from headrace.queues.refusals import Refused
 from headrace.wire.amqp import hot
 from headrace.wire.amqp.control_methods import (
     AccessRequest,
@@ -238,10 +240,15 @@ class Channels:
         """Do what a method asks; close the channel where it fails, or raise ChannelFailed."""
         try:
             act()
-        except ChannelClosing as error:
-            self.failed(channel, error, ids)
-        except ConnectionClosing as error:
+        except Refused as refused:
+            error = reply_to(refused)
+        except AmqpError as refused:
+            error = refused
+        else:
+            return
+        if not isinstance(error, ChannelClosing):
             raise ChannelFailed(error, ids) from error
+        self.failed(channel, error, ids)
 
     def _content(self, channel: OpenChannel, frame: Frame) -> None:
         run = channel.contents.frame(frame)
