@@ -4,7 +4,7 @@ A store keeps messages at positions: integers that rise, not always by one. It k
 are settled. The queue knows in which order those that are not go out, and who holds them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -98,6 +98,26 @@ class Waited(Protocol):
 
     def when_stored(self, done: StoredDone) -> None:
         """Tell `done` once all that was appended so far is kept for good; False: it never will."""
+
+
+def when_all(waited: Collection[Waited], done: StoredDone) -> None:
+    """Call `done` once all of `waited` have told; False: one of them has not stored all."""
+    if len(waited) == 1:
+        next(iter(waited)).when_stored(done)
+        return
+    left, all_stored = len(waited), True
+    if not left:
+        done(True)
+
+    def told(stored: bool) -> None:
+        nonlocal left, all_stored
+        left -= 1
+        all_stored = all_stored and stored
+        if not left:
+            done(all_stored)
+
+    for each in waited:
+        each.when_stored(told)
 
 
 class TopicStore(Waited, Protocol):

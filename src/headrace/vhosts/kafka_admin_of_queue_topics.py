@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.posix.awaiting import called_back
+from headrace.queues.engine.delivery_turns import AnyQueue
 from headrace.queues.engine.hosted_queue import HostedQueue, Purged
-from headrace.queues.engine.stream_queue import StreamQueue
 from headrace.queues.permissions.access import Permission
 from headrace.queues.queue_names import queue_of_topic, queue_topic
 from headrace.queues.refusals import QUEUE, Refused
@@ -89,7 +89,7 @@ class TopicsOfQueues:
         log = self._broker.partition(topic, partition)
         if not TO_END < before <= log.high_watermark:
             await called_back(log.role.when_flushed)
-        if isinstance(queue, StreamQueue):
+        if queue.is_stream is True:
             start = log.delete_records(before)
             await called_back(self._broker.checkpoint)
             return start
@@ -119,7 +119,7 @@ class TopicsOfQueues:
         log.delete_records(start)
         await called_back(self._broker.checkpoint)
 
-    def _queue_of(self, topic: str) -> "tuple[QueueHost, HostedQueue] | None":
+    def _queue_of(self, topic: str) -> "tuple[QueueHost, AnyQueue] | None":
         name = queue_of_topic(topic)
         for host in self._virtual_hosts.hosts.values():
             if name is not None and host.name != name.vhost:
@@ -143,7 +143,7 @@ async def _counted(queue: HostedQueue, priority: int, below: int) -> None:
             return
 
 
-def _stores_of(queue: HostedQueue, priority: int | None = None) -> Sequence[DurableMessages]:
+def _stores_of(queue: AnyQueue, priority: int | None = None) -> Sequence[DurableMessages]:
     """Return the stores of a queue; that of a priority alone."""
     stores = [store for store in queue.late_stores if isinstance(store, DurableMessages)]
     return [store for store in stores if priority is None or store.priority == priority]

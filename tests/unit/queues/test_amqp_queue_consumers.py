@@ -3,8 +3,8 @@
 import pytest
 
 from headrace.queues.engine.message_queue import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
-from headrace.queues.engine.unacked import ChannelUnacked
 from headrace.queues.refusals import RefusalKind, Refused
+from tests.support.amqp_deliveries import ChannelKit
 from tests.support.amqp_queues import QueueKit, settings
 from tests.support.virtual_hosts import refusal
 
@@ -29,7 +29,7 @@ def test_prefetch_is_never_exceeded_and_an_ack_makes_room_for_one() -> None:
     assert kit.deliver() == ["c:a", "c:b"]
     assert kit.deliver() == []
     kit.channel.ack(1)
-    assert list(kit.channel.woken) == [kit.queue]
+    assert kit.woken() == [kit.queue]
     assert kit.deliver() == ["c:c"]
 
 
@@ -44,7 +44,7 @@ def test_a_channels_prefetch_holds_for_all_its_consumers_on_all_queues_together(
     assert kit.deliver() == ["one:a", "two:b", "one:c"]
     assert other.deliver() == []
     kit.channel.ack(2, multiple=True)
-    assert set(kit.channel.woken) == {kit.queue, other.queue}
+    assert set(kit.woken()) == {kit.queue, other.queue}
     assert other.deliver() == ["three:x", "three:y"]
     assert kit.deliver() == []
     kit.channel.ack(3)
@@ -83,7 +83,7 @@ def test_a_paused_channel_gets_nothing_until_it_is_resumed() -> None:
     kit.publish("a")
     assert kit.deliver() == []
     kit.channel.resume()
-    assert list(kit.channel.woken) == [kit.queue]
+    assert kit.woken() == [kit.queue]
     assert kit.deliver() == ["c:a"]
 
 
@@ -219,7 +219,7 @@ def test_a_queue_that_lost_its_last_consumer_is_left_one_that_never_had_any_is_n
 
 def test_two_consumers_that_share_a_channels_last_credit_get_one_message_between_them() -> None:
     kit = QueueKit()
-    other = ChannelUnacked(2)
+    other = ChannelKit(2)
     kit.channel.set_prefetch(1)
     kit.consume("x")
     kit.consume("y")

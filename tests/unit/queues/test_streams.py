@@ -6,12 +6,12 @@ import pytest
 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.queues.engine import stream_queue
-from headrace.queues.engine.unacked import ChannelUnacked
 from headrace.queues.queue_settings import StreamOffset, StreamStart
 from headrace.queues.refusals import Refused
 from headrace.queues.stores.stream import stream_log
 from headrace.record.batch import Codec
 from headrace.wire.amqp.properties import Properties
+from tests.support.amqp_deliveries import ChannelKit
 from tests.support.amqp_log import message
 from tests.support.amqp_streams import FIRST, LAST, NEXT, Reader, Stream, offset
 from tests.support.log import NOW_MS, batch_of
@@ -346,7 +346,7 @@ def refused(here: Stream, **wishes: object) -> str:
 def test_a_consumer_says_how_much_it_takes_and_the_channel_does_not() -> None:
     here = Stream()
     assert "consumer prefetch count is not set for stream" in refused(here, prefetch=0)
-    channel = ChannelUnacked(1)
+    channel = ChannelKit(1)
     channel.set_prefetch(5)
     assert "does not support global qos" in refused(here, channel=channel)
 

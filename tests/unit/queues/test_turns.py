@@ -1,24 +1,24 @@
 """Turns of a broker's queues: when they are taken, how much one does, and who is told what."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import pytest
 
 from headrace.queues.engine import delivery_turns
-from headrace.queues.engine.consumers import Consumer
-from headrace.queues.engine.deliveries import Delivery
 from headrace.queues.engine.hosted_queue import HostedQueue, stores_in_memory
-from headrace.queues.engine.unacked import ChannelUnacked
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.message_store import MessageStore, TopicStore
 from headrace.queues.model.declarations import Queue, QueueFlags
 from headrace.queues.model.durability import Durability, NothingKept
+from headrace.queues.port import Consumer
 from headrace.queues.queue_settings import Published
 from headrace.queues.stores.memory.memory_messages import MemoryMessages
 from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.testing.clock import SimClock
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header
+from tests.support.amqp_deliveries import ChannelKit, Delivery
 from tests.support.amqp_queues import message_of, shown
 
 
@@ -29,23 +29,23 @@ class Broker:
         self.clock = SimClock()
         self.told: list[str] = []
         self.hosts = VirtualHosts(
-            self.clock, lambda: bytes(16), self, stores_in_memory(MemoryUse()), durability
+            self.clock, lambda: bytes(16), stores_in_memory(MemoryUse()), durability
         )
         self.host = self.hosts.hosts["/"]
-        self.channel = ChannelUnacked(1)
+        self.channel = ChannelKit(1, sent=self.sent, cancelled=self.cancelled)
 
-    def deliver(self, deliveries: Sequence[Delivery]) -> None:
+    def sent(self, deliveries: Sequence[Delivery]) -> None:
         self.told += map(shown, deliveries)
 
-    def queue_gone(self, consumer: Consumer) -> None:
+    def cancelled(self, consumer: Consumer) -> None:
         self.told.append(f"{consumer.tag} gone")
 
     def queue(self, name: str, **arguments: object) -> HostedQueue:
         """A queue with a consumer of its name."""
         named = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
         queue = self.host.declare_queue(name, QueueFlags(), named, None)
-        self.host.consume(queue, Consumer(queue, self.channel, name, no_ack=True))
-        return queue
+        self.host.consume(Consumer(queue, self.channel, name, no_ack=True))
+        return cast("HostedQueue", queue)
 
     def publish(self, route: Sequence[str], *bodies: str) -> None:
         for body in bodies:
@@ -140,8 +140,8 @@ def test_a_queue_that_a_turn_deletes_is_told_of_in_that_turn() -> None:
     """An exclusive owner that is cut off for what it is given takes its queue along."""
 
     class CutOff(Broker):
-        def deliver(self, deliveries: Sequence[Delivery]) -> None:
-            super().deliver(deliveries)
+        def sent(self, deliveries: Sequence[Delivery]) -> None:
+            super().sent(deliveries)
             self.delete("a")
 
     broker = CutOff()

@@ -66,6 +66,7 @@ class Room:
             declared=SimpleNamespace(durable=durable),
             settings=SimpleNamespace(keeps_settled=False),
             deleted=False,
+            is_stream=False,
             late_stores=self.stores,
             purge_below=self._purge_below,
         )

@@ -53,6 +53,8 @@ class _Answer:
 
         def release(before: bytes) -> None:
             self._holds -= 1
+            if before:
+                self._method = decode_method(before[FRAME_HEADER_BYTES:-1])
             self._look()
 
         return release

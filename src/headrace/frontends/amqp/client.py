@@ -23,7 +23,7 @@ from headrace.wire.amqp.model_methods import BasicConsume
 from headrace.wire.amqp.reply_codes import ConnectionClosing
 
 if TYPE_CHECKING:
-    from headrace.queues.engine.unacked import HeldQueue
+    from headrace.queues.port import Queue
 
 
 class Behind(Protocol):
@@ -126,7 +126,7 @@ class Client:
         """Deliver again."""
         if self._paused:
             self._paused = False
-            woken: dict[HeldQueue, None] = {}
+            woken: dict[Queue, None] = {}
             for channel in self._channels:
                 channel.unacked.resume()
                 woken |= channel.unacked.woken
@@ -167,7 +167,7 @@ class Client:
         for channel in self.channels:
             try:
                 for consumer in channel.consumers.values():
-                    self.access.check(Permission.READ, QUEUE, consumer.hosted.name)
+                    self.access.check(Permission.READ, QUEUE, consumer.queue.name)
                     consumer.check_topic(self.access)
             except Refused as refused:
                 channel.outlet.fail(reply_to(refused), IDS[BasicConsume])

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Protocol
 
-from headrace.queues.engine.consumers import Consumer
-from headrace.queues.engine.deliveries import Delivery
 from headrace.queues.engine.hosted_queue import HostedQueue
+from headrace.queues.engine.stream_queue import StreamQueue
+from headrace.queues.port import Consumer
+
+AnyQueue = HostedQueue | StreamQueue
 
 TURN_MESSAGES_MAX = 2000
 """After so many messages a turn begins no other batch."""
@@ -20,40 +22,29 @@ TURN_QUEUES_MAX = 1000
 """How many queues one turn looks at."""
 
 
-class Clients(Protocol):
-    """The consumers' side."""
-
-    def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Send messages to their consumers."""
-
-    def queue_gone(self, consumer: Consumer) -> None:
-        """Tell a consumer that its queue was deleted."""
-
-
 class DeadLetterPublisher(Protocol):
     """The host of a queue, as far as its dead letters go. `queue_host.QueueHost`."""
 
-    def publish_dead_letters(self, queue: HostedQueue) -> int:
+    def publish_dead_letters(self, queue: AnyQueue) -> int:
         """Publish what died in a queue; returns how many there were."""
 
 
 class DeliveryTurns:
     """The queues that are due, in their order."""
 
-    def __init__(self, clients: Clients, now: Callable[[], float]) -> None:
-        self._clients = clients
+    def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._due: dict[HostedQueue, DeadLetterPublisher] = {}
+        self._due: dict[AnyQueue, DeadLetterPublisher] = {}
         self._gone: list[Consumer] = []
         self._batches = 0
         self.on_due: Callable[[], None] = lambda: None
         """Called by `soon`: has `take` called when this turn of the loop is over."""
 
-    def due(self, queue: HostedQueue, host: DeadLetterPublisher) -> None:
+    def due(self, queue: AnyQueue, host: DeadLetterPublisher) -> None:
         """Let a queue hand out in the next turn."""
         self._due[queue] = host
 
-    def due_in_turn(self, queues: Iterable[HostedQueue], host: DeadLetterPublisher) -> None:
+    def due_in_turn(self, queues: Iterable[AnyQueue], host: DeadLetterPublisher) -> None:
         """Let queues hand out whose consumers wait for the same room: who had it last is last.
 
         Otherwise the first of them would have it always, and the others nothing while it is full.
@@ -82,12 +73,13 @@ class DeliveryTurns:
             if queue.deleted:
                 continue
             queues -= 1
-            deliveries = queue.deliver(self._now())
-            if deliveries:
-                messages -= len(deliveries)
+            served = queue.deliver(self._now())
+            if served:
+                messages -= sum(served.values())
                 self._batches += 1
                 queue.last_batch = self._batches
-                self._clients.deliver(deliveries)
+                for channel in served:
+                    channel.send()
             if queue.settings.dead_letters:
                 messages -= host.publish_dead_letters(queue)
             if queue.timed and not queue.deleted:
@@ -100,4 +92,4 @@ class DeliveryTurns:
     def _tell_of_deletions(self) -> None:
         gone, self._gone = self._gone, []
         for consumer in gone:
-            self._clients.queue_gone(consumer)
+            consumer.channel.cancelled(consumer)

@@ -4,24 +4,24 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import partial
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from headrace.model.errors import HeadraceError
 from headrace.ports.deadlines import Deadlines
-from headrace.queues.engine.deliveries import Delivery
+from headrace.queues.engine.deliveries import Served
 from headrace.queues.engine.message_queue import MessageQueue
-from headrace.queues.engine.unacked import ChannelUnacked
-from headrace.queues.message_store import LateStore, MessageStore, keeps_late
+from headrace.queues.message_store import LateStore, MessageStore, StoredDone, keeps_late, when_all
 from headrace.queues.model.declarations import Queue
+from headrace.queues.port import Getter
 from headrace.queues.queue_settings import QueueType
 from headrace.queues.stores.memory.memory_messages import MemoryMessages
 from headrace.queues.stores.memory.memory_use import MemoryUse
 
+if TYPE_CHECKING:
+    from headrace.queues.engine.delivery_turns import AnyQueue
+
 PURGED_AT_ONCE = 2000
 """Messages that one call of `purge_below` settles: some milliseconds."""
-GotDone = Callable[[Delivery | HeadraceError | None], None]
-
-
 MakeStore = Callable[[Queue, int], MessageStore]
 
 
@@ -39,25 +39,19 @@ class Purged(Enum):
     """What is next is still being read from the disk."""
 
 
-class Getter(NamedTuple):
-    """Who asks for one message."""
-
-    channel: ChannelUnacked
-    no_ack: bool
-    done: GotDone
-
-
 class Hooks(NamedTuple):
     """What a queue tells its host of."""
 
-    time_up: Callable[["HostedQueue"], None]
+    time_up: Callable[["AnyQueue"], None]
     """Messages, or the queue itself, may be too old."""
-    readable: Callable[["HostedQueue"], None]
+    readable: Callable[["AnyQueue"], None]
     """It may have something to hand out that it had not."""
 
 
 class HostedQueue(MessageQueue):
-    """One queue. Whoever changes it tells its host, which lets it hand out and sets its timer."""
+    """One queue. Whoever changes it tells its host, which lets it deliver and sets its timer."""
+
+    is_stream: Literal[False] = False
 
     def __init__(
         self,
@@ -71,21 +65,21 @@ class HostedQueue(MessageQueue):
         """`kept`: stores that there were before, by priority, which `make_store` made."""
         self.declared = queue
         self.name = queue.name
-        self.trouble: str | None = None
-        """Why its store could not take a message; None: nobody has to be told."""
+        self.failure: str | None = None
+        """Why its store could not take a message; None: publishers know all. `port.Target`."""
         self.last_batch = 0
         """The number of the batch that it handed out last, of all queues': 0: none so far."""
         self.late_stores: list[LateStore] = []
         """Those of its stores that keep messages later than they take them."""
-        self.keeps_all = queue.settings.queue_type is not QueueType.CLASSIC
-        """It keeps over a restart what is not persistent, too."""
+        self.confirms_transient = queue.settings.queue_type is not QueueType.CLASSIC
+        """It stores messages that are not persistent, too. `port.Target`."""
         self._make = make_store
         self._clock = deadlines.clock
         self._hooks = hooks
         self._timer = deadlines.deadline(partial(hooks.time_up, self))
         self._getters: deque[Getter] = deque()
         self._answers = 0
-        self._failure: HeadraceError | None = None
+        self._store_error: HeadraceError | None = None
         for store in (kept or {}).values():
             self._take_over(store)
         now = self._clock.monotonic()
@@ -127,6 +121,17 @@ class HostedQueue(MessageQueue):
         elif isinstance(store, MemoryMessages):
             store.attach(self)
 
+    # Publishes that wait for the disk
+
+    @property
+    def confirms_late(self) -> bool:
+        """Whether messages are stored some time after they are taken. `port.Target`."""
+        return bool(self.late_stores)
+
+    def when_stored(self, done: StoredDone) -> None:
+        """Call `done` once all published so far is stored. `port.Target`."""
+        when_all(self.late_stores, done)
+
     # Answers that wait for the disk
 
     @property
@@ -148,13 +153,13 @@ class HostedQueue(MessageQueue):
 
     # Messages that are not at hand at once
 
-    def get_at_hand(self, getter: Getter, now: float) -> None:
-        """Give the next message once it is at hand; None: there is none."""
+    def get(self, getter: Getter, now: float) -> None:
+        """Give the next message once it is loaded. `port.Queue`."""
         self._getters.append(getter)
         self._serve_getters(now)
 
-    def deliver(self, now: float) -> list[Delivery]:
-        """Hand out as much as consumers have credit for; who asked for one message goes first."""
+    def deliver(self, now: float) -> Served:
+        """Deliver as much as consumers have credit for; a waiting basic.get goes first."""
         if self._getters:
             self._serve_getters(now)
         return super().deliver(now)
@@ -163,14 +168,14 @@ class HostedQueue(MessageQueue):
         getters = self._getters
         while getters:
             getter = getters[0]
-            if getter.channel.closed:
+            if getter.consumer.channel.closed:
                 getters.popleft()
                 continue
-            delivery = self.get(getter.channel, now, no_ack=getter.no_ack)
-            if delivery is None and self.ready and self._failure is None:
+            got = self.take_one(getter.consumer, now)
+            if got is None and self.ready and self._store_error is None:
                 return
             getters.popleft()
-            getter.done(self._failure if delivery is None else delivery)
+            getter.done(self._store_error if got is None else got)
 
     def delete(self) -> int:
         """Delete the queue; who waits for one of its messages gets none."""
@@ -189,7 +194,7 @@ class HostedQueue(MessageQueue):
         if taken is None:
             return Purged.ALL
         if not taken.positions:
-            return Purged.ALL if self._failure is not None else Purged.NOT_AT_HAND
+            return Purged.ALL if self._store_error is not None else Purged.NOT_AT_HAND
         self.ready -= len(taken.positions)
         self.ready_bytes -= sum(taken.sizes)
         level.settle(taken.positions)
@@ -218,5 +223,5 @@ class HostedQueue(MessageQueue):
 
     def failed(self, error: HeadraceError) -> None:
         """Tell who waits for messages that there will be none. `StoreOwner`."""
-        self._failure = error
+        self._store_error = error
         self._hooks.readable(self)

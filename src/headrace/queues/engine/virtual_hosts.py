@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from headrace.ports.clock import Clock
 from headrace.ports.deadlines import Deadlines
-from headrace.queues.engine.delivery_turns import Clients, DeliveryTurns
-from headrace.queues.engine.hosted_queue import HostedQueue, MakeStore
+from headrace.queues.engine.delivery_turns import AnyQueue, DeliveryTurns
+from headrace.queues.engine.hosted_queue import MakeStore
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.message_store import MessageStore
 from headrace.queues.model.declarations import Queue
@@ -21,12 +21,11 @@ class VirtualHosts:
         self,
         clock: Clock,
         random_bytes: Callable[[], bytes],
-        clients: Clients,
         make_store: MakeStore,
         durability: Durability | None = None,
     ) -> None:
         """`random_bytes` gives 16, for names of queues. `durability` keeps what is durable."""
-        self.turns = DeliveryTurns(clients, clock.monotonic)
+        self.turns = DeliveryTurns(clock.monotonic)
         self.turns.on_due = self._soon
         self.deadlines = Deadlines(clock)
         self._clock = clock
@@ -55,7 +54,7 @@ class VirtualHosts:
         """Remove a vhost that is there, with its queues: its clients are gone."""
         self.hosts.pop(name).clear()
 
-    def queues(self) -> list[HostedQueue]:
+    def queues(self) -> list[AnyQueue]:
         """Return the queues of all vhosts."""
         return [queue for host in self.hosts.values() for queue in host.queues.values()]
 

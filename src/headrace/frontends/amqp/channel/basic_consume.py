@@ -6,12 +6,10 @@ from typing import Any
 
 from headrace.frontends.amqp.channel import direct_replies
 from headrace.frontends.amqp.channel.channel import ChannelConsumer, QueueChannel
-from headrace.frontends.amqp.connection.ports import Outlet
 from headrace.model.errors import HeadraceError
 from headrace.queues.engine.dead_messages import WEIGHT_AT, as_delivered
-from headrace.queues.engine.deliveries import Delivery
-from headrace.queues.engine.hosted_queue import Getter, HostedQueue
 from headrace.queues.model.arguments import consumer_settings
+from headrace.queues.port import Consumer, Getter, Got
 from headrace.queues.queue_settings import QueueType
 from headrace.queues.refusals import precondition_failed
 from headrace.wire.amqp.field_kinds import IDS
@@ -47,7 +45,7 @@ def consume(channel: QueueChannel, method: BasicConsume) -> None:
         )
     channel.client.held_consumers.check()
     queue = channel.readable_queue(method.queue, "basic.consume")
-    channel.host.model.check_reads(queue.declared, channel.client.access)
+    channel.host.check_reads(queue, channel.client.access)
     queue_type = queue.settings.queue_type
     settings = consumer_settings(method.arguments, queue_type, queue.title)
     if channel.unacked.prefetch and queue_type is QueueType.QUORUM:
@@ -64,7 +62,7 @@ def consume(channel: QueueChannel, method: BasicConsume) -> None:
         priority=settings.priority,
         wishes=settings,
     )
-    channel.host.consume(queue, consumer)
+    channel.host.consume(consumer)
     channel.consumers.add(consumer)
     channel.answer(BasicConsumeOk(consumer.tag), nowait=method.nowait)
 
@@ -92,7 +90,7 @@ def cancel(channel: QueueChannel, method: BasicCancel) -> None:
     tag = method.consumer_tag
     consumer = channel.consumers.take(tag)
     if consumer is not None:
-        channel.host.cancel(consumer.hosted, consumer)
+        channel.host.cancel(consumer)
     elif tag == channel.reply_tag:
         forget_replies(channel)
     channel.answer(BasicCancelOk(tag), nowait=method.nowait)
@@ -110,30 +108,33 @@ def get(channel: QueueChannel, method: BasicGet) -> None:
         )
     release = channel.outlet.hold()
 
-    def given(delivery: Delivery | HeadraceError | None) -> None:
-        if isinstance(delivery, HeadraceError):
-            problem = f"{queue.title} cannot be read: {delivery}"
+    consumer = Consumer(queue, channel.unacked, "", no_ack=method.no_ack, counted=False)
+
+    def given(got: Got | HeadraceError | None) -> None:
+        if isinstance(got, HeadraceError):
+            problem = f"{queue.title} cannot be read: {got}"
             channel.outlet.fail(
                 ConnectionClosing(ReplyCode.INTERNAL_ERROR, problem), IDS[type(method)]
             )
             return
-        release(_get_answer(channel.outlet, queue, delivery))
-        if delivery is not None:
+        release(_get_answer(channel, consumer, got))
+        if got is not None:
             channel.client.holding(channel)
 
-    getter = Getter(channel.unacked, method.no_ack, given)
-    queue.get_at_hand(getter, channel.client.now())
+    queue.get(Getter(consumer, given), channel.client.now())
     channel.host.touched((queue,))
 
 
-def _get_answer(outlet: Outlet, queue: HostedQueue, delivery: Delivery | None) -> bytes:
-    if delivery is None:
+def _get_answer(channel: QueueChannel, consumer: Consumer, got: Got | None) -> bytes:
+    outlet = channel.outlet
+    if got is None:
         return encode_method(outlet.number, BasicGetEmpty())
-    _, tag, message, redelivered, count = delivery
-    if count or message.header[WEIGHT_AT]:
-        message = as_delivered(message, count)
+    _, (message,), _, redelivered, returns = got.deliveries
+    tag = channel.unacked.got(consumer, got.deliveries, channel.client.now())
+    if returns or message.header[WEIGHT_AT]:
+        message = as_delivered(message, 0 if returns is None else returns[0])
     return encode_get_ok(
-        outlet.number, tag, redelivered, message, queue.ready, outlet.frame_bytes_max
+        outlet.number, tag, redelivered, message, got.ready, outlet.frame_bytes_max
     )
 
 

@@ -119,8 +119,8 @@ def _check_kept(channel: QueueChannel, routed: Routed) -> None:
     """Close where a store could not take a message: who asks for no confirms would not know."""
     for name in routed.route:
         queue = channel.host.targets.get(name)
-        if queue is not None and queue.trouble is not None:
-            trouble, queue.trouble = queue.trouble, None
+        if queue is not None and queue.failure is not None:
+            failure, queue.failure = queue.failure, None
             raise ConnectionClosing(
-                ReplyCode.RESOURCE_ERROR, f"{queue.title} could not keep a message: {trouble}"
+                ReplyCode.RESOURCE_ERROR, f"{queue.title} could not keep a message: {failure}"
             )

@@ -1,10 +1,10 @@
 """basic.ack, nack, reject and recover: what became of messages that were delivered."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from headrace.frontends.amqp.channel.channel import QueueChannel
-from headrace.queues.engine.unacked import Held
+from headrace.frontends.amqp.channel.unacked import Held
 from headrace.wire.amqp.hot import Settlement
 from headrace.wire.amqp.model_methods import BasicRecover, BasicRecoverAsync, BasicRecoverOk
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
@@ -43,12 +43,6 @@ def act(channel: QueueChannel, taken: list[Held], requeue: bool | None) -> None:
         channel.unacked.requeue(taken)
     else:
         channel.unacked.reject(taken)
-        _let_die(channel, taken)
-
-
-def _let_die(channel: QueueChannel, taken: Iterable[Held]) -> None:
-    """Let queues publish what has died in them."""
-    channel.host.touched(dict.fromkeys(held[0].queue for held in taken))
 
 
 def recover(channel: QueueChannel, method: BasicRecover | BasicRecoverAsync) -> None:

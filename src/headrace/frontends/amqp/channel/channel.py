@@ -2,23 +2,23 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from headrace.frontends.amqp.bounds import Bounds
+from headrace.frontends.amqp.channel.unacked import ChannelUnacked, Unsent
 from headrace.frontends.amqp.channel_consumers import ChannelConsumers, HeldConsumers
 from headrace.frontends.amqp.connection.ports import Outlet
 from headrace.frontends.amqp.replies import reply_to
-from headrace.queues.engine.consumers import Consumer
-from headrace.queues.engine.hosted_queue import HostedQueue
+from headrace.queues.engine.dead_messages import WEIGHT_AT, as_delivered
 from headrace.queues.engine.queue_host import QueueHost
-from headrace.queues.engine.unacked import ChannelUnacked
 from headrace.queues.permissions.access import NEEDED, Access, Permission
+from headrace.queues.port import Consumer, Queue
 from headrace.queues.refusals import KAFKA_TOPIC, QUEUE, Refused, not_found
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.hot import DeliverEncoder
 from headrace.wire.amqp.methods import Method
-from headrace.wire.amqp.model_methods import BasicConsume
+from headrace.wire.amqp.model_methods import BasicCancel, BasicConsume
 
 if TYPE_CHECKING:
     from headrace.frontends.amqp.channel.confirms import Confirms
@@ -78,26 +78,25 @@ class Connected(Protocol):
 class ChannelConsumer(Consumer):
     """A consumer with the channel that it is on."""
 
-    __slots__ = ("encode", "hosted", "on")
+    __slots__ = ("encode", "on")
 
     def __init__(
         self,
         on: "QueueChannel",
-        hosted: HostedQueue,
+        queue: Queue,
         tag: str,
         **settings: Any,  # noqa: ANN401 - those of `Consumer`
     ) -> None:
-        super().__init__(hosted, on.unacked, tag, **settings)
+        super().__init__(queue, on.unacked, tag, **settings)
         self.on = on
-        self.hosted = hosted
         outlet = on.outlet
         self.encode = DeliverEncoder(outlet.number, tag, outlet.frame_bytes_max).encode
-        if hosted.settings.topic is not None:
+        if queue.settings.topic is not None:
             self.encode = partial(self._encode_allowed, self.encode)
 
     def check_topic(self, access: Access) -> None:
         """Check that the topic that a stream reads may be read, still. Refused."""
-        read = self.hosted.settings.topic
+        read = self.queue.settings.topic
         if read is not None:
             access.check(Permission.READ, KAFKA_TOPIC, read.topic)
 
@@ -114,13 +113,15 @@ class ChannelConsumer(Consumer):
 
 
 class QueueChannel:
-    """What one channel has. `channel_methods.PlayedChannel` says what its methods do."""
+    """One channel. `channel_methods` has what its methods do."""
 
     def __init__(self, outlet: Outlet, client: "Connected") -> None:
         self.outlet = outlet
         self.client = client
         self.host = client.host
-        self.unacked = ChannelUnacked(outlet.number, client.bounds.channel_unacked_max)
+        self.unacked = ChannelUnacked(
+            outlet.number, client.bounds.channel_unacked_max, self._deliver, self._cancelled
+        )
         self.look_at_acks: Deadline | None = None
         """When `consumer_timeouts` looks at it; None: it was given nothing so far."""
         self.consumers: ChannelConsumers[ChannelConsumer] = ChannelConsumers(client.held_consumers)
@@ -142,7 +143,7 @@ class QueueChannel:
             raise not_found(QUEUE, "previously declared queue")
         return self.last_queue
 
-    def readable_queue(self, name: str, method_name: str) -> HostedQueue:
+    def readable_queue(self, name: str, method_name: str) -> Queue:
         """Return a queue whose messages are to be taken. Refused."""
         name = self.queue_named(name)
         self.client.access.check(NEEDED[method_name][0], QUEUE, name)
@@ -159,3 +160,28 @@ class QueueChannel:
         if unacked.woken:
             self.host.touched(unacked.woken)
             unacked.woken.clear()
+
+    # What queues tell
+
+    def _deliver(self, unsent: list[Unsent]) -> None:
+        """Send deliveries to the client, in one write."""
+        frames: list[bytes] = []
+        for consumer, tag, (_, messages, _, redelivered, returns) in unsent:
+            encode = cast("ChannelConsumer", consumer).encode
+            for at, message in enumerate(messages):
+                count = 0 if returns is None else returns[at]
+                if count or message.header[WEIGHT_AT]:
+                    message = as_delivered(message, count)
+                frames.append(encode(tag + at, redelivered, message))
+        if self.unacked.closed:
+            return  # one of its consumers may not read any more
+        outlet = self.outlet
+        outlet.write(b"".join(frames))
+        self.client.holding(self)
+        if not outlet.takes_more():
+            self.client.pause()
+
+    def _cancelled(self, consumer: Consumer) -> None:
+        """Tell the client that a consumer's queue was deleted, if it understands that."""
+        if self.consumers.take(consumer.tag) is not None and self.client.wants_cancels:
+            self.answer(BasicCancel(consumer.tag, True))

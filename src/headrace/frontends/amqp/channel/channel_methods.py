@@ -104,9 +104,9 @@ class PlayedChannel(QueueChannel):
         basic_consume.forget_replies(self)
         # What it holds is put back before its last consumer takes an auto-delete queue along.
         for consumer in consumers:
-            consumer.hosted.cancel(consumer, self.client.now())
+            consumer.queue.cancel(consumer, self.client.now())
         self.unacked.close()
         self.wake()
         for consumer in consumers:
-            self.host.cancel(consumer.hosted, consumer)
+            self.host.cancel(consumer)
         self.client.forget(self)

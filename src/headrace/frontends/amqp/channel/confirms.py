@@ -11,30 +11,36 @@ from headrace.frontends.amqp.connection.ports import Outlet
 from headrace.wire.amqp.hot import encode_ack, encode_nack
 
 if TYPE_CHECKING:
-    from headrace.queues.engine.targets import Target
+    from collections.abc import Callable, Collection
+
+    from headrace.queues.message_store import StoredDone
+    from headrace.queues.port import Target
+
+    WhenStored = Callable[[Collection[Target], StoredDone], None]
 
 
 class _Batch:
     """Publishes `first` to `last`."""
 
-    __slots__ = ("first", "last", "lost", "refused", "waits_for")
+    __slots__ = ("first", "last", "lost", "refused", "waits")
 
-    def __init__(self, first: int, last: int, refused: list[int], waits_for: int) -> None:
+    def __init__(self, first: int, last: int, refused: list[int]) -> None:
         self.first = first
         self.last = last
         self.refused = refused
         """Those that a queue had no room for."""
-        self.waits_for = waits_for
-        """Stores that have not kept it yet."""
+        self.waits = True
+        """A queue or topic has not stored it yet."""
         self.lost = False
-        """A store could not keep it."""
+        """One of them could not store it."""
 
 
 class Confirms:
     """The confirms of one channel."""
 
-    def __init__(self, outlet: Outlet) -> None:
+    def __init__(self, outlet: Outlet, when_stored: "WhenStored") -> None:
         self._outlet = outlet
+        self._when_stored = when_stored
         self.next = 1
         """The number of the next publish."""
         self.refused: list[int] = []
@@ -48,27 +54,24 @@ class Confirms:
         """End the batch: confirm it, at once or when it is kept."""
         if self.next == self._first:
             return
-        stores = [store for queue in self.awaited for store in queue.late_stores]
-        batch = _Batch(self._first, self.next - 1, self.refused, len(stores))
+        batch = _Batch(self._first, self.next - 1, self.refused)
+        awaited = self.awaited
         self._first, self.refused, self.awaited = self.next, [], {}
         self._batches.append(batch)
 
-        def stored(kept: bool) -> None:
-            batch.waits_for -= 1
-            batch.lost = batch.lost or not kept
+        def stored(all_stored: bool) -> None:
+            batch.waits = False
+            batch.lost = not all_stored
             self._send_ready()
 
-        for store in stores:
-            store.when_stored(stored)
-        if not stores:
-            self._send_ready()
+        self._when_stored(awaited, stored)
 
     def _send_ready(self) -> None:
         """Send the confirms of the oldest batches as far as they are kept."""
         frames: list[bytes] = []
         number = self._outlet.number
         batches = self._batches
-        while batches and not batches[0].waits_for:
+        while batches and not batches[0].waits:
             batch = batches.popleft()
             if batch.lost:
                 frames.append(encode_nack(number, batch.last, batch.last > batch.first))

@@ -7,7 +7,8 @@ from headrace.frontends.amqp.channel import direct_replies
 from headrace.frontends.amqp.channel.channel import QueueChannel
 from headrace.queues.model.declarations import QueueFlags
 from headrace.queues.model.exchanges import Binding, Destination
-from headrace.queues.refusals import QUEUE, not_found, resource_text
+from headrace.queues.refusals import QUEUE, Refused, not_found, resource_text
+from headrace.wire.amqp.methods import encode_method
 from headrace.wire.amqp.model_methods import (
     QueueBind,
     QueueBindOk,
@@ -29,8 +30,7 @@ def declare(channel: QueueChannel, method: QueueDeclare) -> None:
         _declare_replies(channel, method)
         return
     if method.passive:
-        queue = channel.host.queue(method.queue, client)
-        queue.touch(client.now())
+        queue = channel.host.queue(method.queue, client, passive=True)
     else:
         queue = channel.host.declare_queue(
             method.queue,
@@ -40,9 +40,8 @@ def declare(channel: QueueChannel, method: QueueDeclare) -> None:
             client.access,
         )
     channel.last_queue = queue.name
-    channel.answer(
-        QueueDeclareOk(queue.name, queue.ready, len(queue.consumers)), nowait=method.nowait
-    )
+    info = queue.info()
+    channel.answer(QueueDeclareOk(queue.name, info.ready, info.consumers), nowait=method.nowait)
 
 
 def _declare_replies(channel: QueueChannel, method: QueueDeclare) -> None:
@@ -78,7 +77,17 @@ def _binding(channel: QueueChannel, method: QueueBind | QueueUnbind) -> Binding:
 def purge(channel: QueueChannel, method: QueuePurge) -> None:
     """Settle all that is ready in a queue."""
     queue = channel.readable_queue(method.queue, "queue.purge")
-    channel.answer(QueuePurgeOk(channel.host.purge(queue)), nowait=method.nowait)
+    release = channel.outlet.hold()
+
+    def purged(count: int) -> None:
+        answer = b"" if method.nowait else encode_method(channel.outlet.number, QueuePurgeOk(count))
+        release(answer)
+
+    try:
+        channel.host.purge(queue, purged)
+    except Refused:
+        release(b"")
+        raise
 
 
 def delete(channel: QueueChannel, method: QueueDelete) -> None:

@@ -27,7 +27,7 @@ def confirm_select(channel: QueueChannel, method: ConfirmSelect) -> None:
     if channel.transaction is not None:
         raise precondition_failed("cannot switch from tx to confirm mode")
     if channel.confirms is None:
-        channel.confirms = Confirms(channel.outlet)
+        channel.confirms = Confirms(channel.outlet, channel.host.when_stored)
     channel.answer(ConfirmSelectOk(), nowait=method.nowait)
 
 
@@ -41,7 +41,7 @@ def tx_select(channel: QueueChannel, _: TxSelect) -> None:
 
 
 def tx_commit(channel: QueueChannel, method: TxCommit) -> None:
-    """Publish and settle; answered once every store keeps it. Refused: not all was taken."""
+    """Publish and settle; answered once all of it is stored. Refused: not all was taken."""
     transaction = _transaction(channel)
     publishes = transaction.take_publishes()
     settled, transaction.settled = transaction.settled, []
@@ -51,23 +51,15 @@ def tx_commit(channel: QueueChannel, method: TxCommit) -> None:
     channel.wake()
     if not all(taken):
         raise _partial()
-    stores = [store for queue in transaction.awaited for store in queue.late_stores]
-    transaction.awaited = {}
-    if not stores:
-        channel.answer(TxCommitOk())
-        return
-    left = len(stores)
+    awaited, transaction.awaited = transaction.awaited, {}
 
-    def stored(kept: bool) -> None:
-        nonlocal left
-        left -= 1
-        if not kept:
-            channel.outlet.fail(reply_to(_partial()), IDS[type(method)])
-        elif not left:
+    def stored(all_stored: bool) -> None:
+        if all_stored:
             channel.answer(TxCommitOk())
+        else:
+            channel.outlet.fail(reply_to(_partial()), IDS[type(method)])
 
-    for store in stores:
-        store.when_stored(stored)
+    channel.host.when_stored(awaited, stored)
 
 
 def tx_rollback(channel: QueueChannel, _: TxRollback) -> None:
