@@ -147,7 +147,7 @@ class BrokerLife:
         """End a pass over a client's frames."""
         self.host.touched(self.channel.woken)
         self.channel.woken.clear()
-        self.hosts.run()
+        self.hosts.turns.run()
         self.logs.write()
 
     def publish(

@@ -15,7 +15,7 @@ from headrace.cluster.controller_port import ControllerPort
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.store import Create, Delete, NodeExists, NoNode, Operation, Store, StoreError
-from headrace.queues.message_store import TopicStore
+from headrace.queues.message_store import LateStore, TopicStore
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declarations import Queue
 from headrace.queues.model.durability import Declared, KeptDone, Model
@@ -34,6 +34,7 @@ from headrace.queues.queue_names import queue_topic
 from headrace.queues.queue_settings import QueueType
 from headrace.queues.stores.log.durable_messages import DurableMessages, QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
+from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.queues.stores.stream.durable_stream import DurableStream, TopicStream
 from headrace.vhosts.exchange_topics import ExchangeTopics
 from headrace.vhosts.queue_topics import topic_config
@@ -86,8 +87,16 @@ def _new_round() -> _Round:
 class DurableQueues:
     """`queues.model.durability.Durability` of one broker."""
 
-    def __init__(self, broker: "Broker", controller: ControllerPort, store: Store) -> None:
-        self.logs = QueueLogs(SettledFiles(broker.disk, broker.clock), broker.clock, self._want)
+    def __init__(
+        self,
+        broker: "Broker",
+        controller: ControllerPort,
+        store: Store,
+        memory: MemoryUse | None = None,
+    ) -> None:
+        """`memory` counts the messages that wait for their queues' logs."""
+        files = SettledFiles(broker.disk, broker.clock)
+        self.logs = QueueLogs(files, broker.clock, self._want, memory)
         self.topics = ExchangeTopics(broker, controller, self.logs)
         self._broker = broker
         self._controller = controller
@@ -323,7 +332,7 @@ class DurableQueues:
 
     # The end
 
-    async def close(self, stores: Sequence[DurableMessages]) -> None:
+    async def close(self, stores: Sequence[LateStore]) -> None:
         """Write down what is known of queues; `stores` are all there are."""
         if self._running is not None:
             await asyncio.shield(self._running)
@@ -341,7 +350,7 @@ async def _stored(messages: DurableMessages) -> None:
     await stored
 
 
-async def _closed(messages: DurableMessages) -> None:
+async def _closed(messages: LateStore) -> None:
     closed = asyncio.get_running_loop().create_future()
     messages.close(lambda: closed.set_result(None))
     await closed

@@ -58,7 +58,7 @@ class TopicsOfQueues:
             return _no_queue(topic)
         host, queue = found
         host.delete_queue(queue.name, None, if_unused=False, if_empty=False)
-        self._virtual_hosts.turns.on_due()
+        self._virtual_hosts.turns.soon()
         kept: asyncio.Future[HeadraceError | None] = asyncio.get_running_loop().create_future()
         self._durable.when_kept(kept.set_result)
         error = await kept

@@ -74,7 +74,7 @@ def test_what_is_left_goes_in_a_later_turn_of_the_loop_and_so_does_what_comes_th
         pass
     for _ in range(2):
         broker.publish("abcde", "1")
-        broker.hosts.run()
+        broker.hosts.turns.run()
         assert broker.heard() == ["a:1", "b:1"]
         broker.hosts.turns.soon()
         broker.clock.turn()
@@ -102,12 +102,12 @@ def test_messages_that_die_are_of_a_turns_bound_too(monkeypatch: pytest.MonkeyPa
     dying = broker.queue("a", max_length=0, dead_letter_exchange="")
     dying.cancel(next(iter(dying.consumers)), 0)
     broker.queue("b")
-    broker.hosts.run()
+    broker.hosts.turns.run()
     broker.publish(["a"], "1", "2")
     broker.publish(["b"], "3")
     assert broker.hosts.turns.take()
     assert broker.heard() == []
-    broker.hosts.run()
+    broker.hosts.turns.run()
     assert broker.heard() == ["b:3"]
 
 
@@ -117,7 +117,7 @@ def test_all_whose_queues_were_deleted_are_told_before_others_are_given_anything
         broker.queue(name)
     broker.publish("abc", "1")
     broker.delete("a", "b")
-    broker.hosts.run()
+    broker.hosts.turns.run()
     assert broker.heard() == ["a gone", "b gone", "c:1"]
     broker.delete("c")
     broker.hosts.turns.soon()
@@ -132,7 +132,7 @@ def test_deleted_queues_have_none_of_a_turn(monkeypatch: pytest.MonkeyPatch) -> 
         broker.queue(name)
     broker.publish("abc", "1")
     broker.delete("a", "b")
-    broker.hosts.run()
+    broker.hosts.turns.run()
     assert broker.heard() == ["a gone", "b gone", "c:1"]
 
 
@@ -147,7 +147,7 @@ def test_a_queue_that_a_turn_deletes_is_told_of_in_that_turn() -> None:
     broker = CutOff()
     broker.queue("a")
     broker.publish(["a"], "1")
-    broker.hosts.run()
+    broker.hosts.turns.run()
     assert broker.heard() == ["a:1", "a gone"]
 
 

@@ -92,7 +92,7 @@ class Room:
             checkpoint=self.checkpoints.append,
         )
         hosts: Any = SimpleNamespace(
-            hosts={"/": host}, turns=SimpleNamespace(on_due=lambda: self.deleted.append("turn"))
+            hosts={"/": host}, turns=SimpleNamespace(soon=lambda: self.deleted.append("turn"))
         )
         durable_queues: Any = SimpleNamespace(
             topic_made=self._topic_made, when_kept=lambda done: done(self.error)

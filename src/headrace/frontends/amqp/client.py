@@ -4,8 +4,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.frontends.amqp.bounds import Bounds
-from headrace.frontends.amqp.channel.channel import QueueChannel, Replies
-from headrace.frontends.amqp.channel.channel_methods import METHODS, PlayedChannel
+from headrace.frontends.amqp.channel.channel import METHODS, QueueChannel, Replies
 from headrace.frontends.amqp.channel.consumer_timeouts import ConsumerTimeouts
 from headrace.frontends.amqp.channel_consumers import HeldConsumers
 from headrace.frontends.amqp.connection import negotiation
@@ -107,10 +106,10 @@ class Client:
         """The kinds of methods that its channels do."""
         return METHODS
 
-    def open_channel(self, outlet: Outlet) -> PlayedChannel:
+    def open_channel(self, outlet: Outlet) -> QueueChannel:
         """Return a new channel; ConnectionClosing: the user has as many as he may."""
         self._broker.check_channels(self.user)
-        channel = PlayedChannel(outlet, self)
+        channel = QueueChannel(outlet, self)
         channel.unacked.paused = self._paused
         self._channels[channel] = None
         return channel

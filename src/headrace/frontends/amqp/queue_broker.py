@@ -64,13 +64,14 @@ class QueueBroker:
         make_store: MakeStore | None = None,
         bounds: Bounds = _DEFAULT_BOUNDS,
         durability: Durability | None = None,
+        memory: MemoryUse | None = None,
     ) -> None:
         """`make_store`: None: queues that are not durable are in memory.
 
         `durability` keeps what is durable; None: nothing is.
         """
         self.bounds = bounds
-        self.memory = MemoryUse(bounds.memory_bytes_max)
+        self.memory = memory or MemoryUse(bounds.memory_bytes_max)
         """What queues in memory hold; `on_short` of it is free to be set."""
         self.now: Callable[[], float] = clock.monotonic
         self.random_bytes: Callable[[], bytes] = random.uuid
@@ -190,8 +191,11 @@ class QueueBroker:
             channel, _ = publishing.popitem()
             if channel.confirms is not None:
                 channel.confirms.flush()
-        self.virtual_hosts.run()
-        self.memory.look()
+        turns, memory = self.virtual_hosts.turns, self.memory
+        if turns.pending or turns.gone:
+            turns.run()
+        if memory.is_short or memory.bytes >= memory.bytes_max:
+            memory.look()
 
     def _sweep_soon(self) -> None:
         self._sweep_at.set(0)

@@ -6,13 +6,16 @@ their last batches. A turn is bounded, so that whoever runs it is never held lon
 in the next one.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from operator import attrgetter
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from headrace.ports.clock import Clock
 from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.stream_queue import StreamQueue
-from headrace.queues.port import Consumer
+
+if TYPE_CHECKING:
+    from headrace.queues.port import Consumer
 
 AnyQueue = HostedQueue | StreamQueue
 
@@ -32,17 +35,19 @@ class DeadLetterPublisher(Protocol):
 class DeliveryTurns:
     """The queues that are due, in their order."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._due: dict[AnyQueue, DeadLetterPublisher] = {}
-        self._gone: list[Consumer] = []
+    def __init__(self, clock: Clock) -> None:
+        self.pending: dict[AnyQueue, DeadLetterPublisher] = {}
+        """The queues that are due, and the hosts of their vhosts."""
+        self.gone: list[Consumer] = []
+        """Consumers to be told that their queues are deleted."""
+        self._clock = clock
+        self._now = clock.monotonic
         self._batches = 0
-        self.on_due: Callable[[], None] = lambda: None
-        """Called by `soon`: has `take` called when this turn of the loop is over."""
+        self._turn_set = False
 
     def due(self, queue: AnyQueue, host: DeadLetterPublisher) -> None:
         """Let a queue hand out in the next turn."""
-        self._due[queue] = host
+        self.pending[queue] = host
 
     def due_in_turn(self, queues: Iterable[AnyQueue], host: DeadLetterPublisher) -> None:
         """Let queues hand out whose consumers wait for the same room: who had it last is last.
@@ -50,22 +55,28 @@ class DeliveryTurns:
         Otherwise the first of them would have it always, and the others nothing while it is full.
         """
         for queue in sorted(queues, key=attrgetter("last_batch")):
-            self._due.pop(queue, None)
-            self._due[queue] = host
-
-    def gone(self, consumers: Sequence[Consumer]) -> None:
-        """Have consumers told in the next turn that their queue was deleted."""
-        self._gone += consumers
+            self.pending.pop(queue, None)
+            self.pending[queue] = host
 
     def soon(self) -> None:
         """Have what is due done soon, where no client's frames are being handled."""
-        if self._due or self._gone:
-            self.on_due()
+        if (self.pending or self.gone) and not self._turn_set:
+            self._turn_set = True
+            self._clock.call_later(0, self._turn)
+
+    def _turn(self) -> None:
+        self._turn_set = False
+        self.run()
+
+    def run(self) -> None:
+        """Take a turn now, and what is left when this turn of the loop is over."""
+        if self.take():
+            self.soon()
 
     def take(self) -> bool:
         """Take a turn; True: there is more to do, in another one."""
         self._tell_of_deletions()
-        due = self._due
+        due = self.pending
         messages, queues = TURN_MESSAGES_MAX, TURN_QUEUES_MAX
         while due and messages > 0 and queues > 0:
             queue = next(iter(due))
@@ -90,6 +101,6 @@ class DeliveryTurns:
         return bool(due)
 
     def _tell_of_deletions(self) -> None:
-        gone, self._gone = self._gone, []
+        gone, self.gone = self.gone, []
         for consumer in gone:
             consumer.channel.cancelled(consumer)

@@ -203,8 +203,9 @@ class HostedQueue(MessageQueue):
     # What stores say
 
     def readable(self) -> None:
-        """Let it hand out soon. `StoreOwner`."""
-        self._hooks.readable(self)
+        """Let it deliver soon, if it has anything to do with messages. `StoreOwner`."""
+        if self.takes_turns or self._getters or self.timed or self._limited:
+            self._hooks.readable(self)
 
     def log_made(self) -> None:
         """Have the logs of all priorities read: others may write to any. `StoreOwner`."""

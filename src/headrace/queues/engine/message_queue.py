@@ -52,6 +52,8 @@ class MessageQueue(ReadyMessages):
         self.consumer_timeout_ms = settings.consumer_timeout_ms
         self.unacked = 0
         """Messages that are out."""
+        self.takes_turns = settings.dead_letters
+        """It has consumers, or dead letters to publish: what is published may go on at once."""
         self.more = False
         """`deliver` stopped at its bounds: it is to be called again."""
         self._had_consumers = False
@@ -114,13 +116,14 @@ class MessageQueue(ReadyMessages):
     def consume(self, consumer: Consumer, now: float) -> None:
         """Add a consumer. Refused: another has the queue for itself, or would."""
         self.consumers.add(consumer, self.title)
-        self._had_consumers = True
+        self._had_consumers = self.takes_turns = True
         self._used_at = now
 
     def cancel(self, consumer: Consumer, now: float) -> None:
         """Remove a consumer, if it is there. What it holds stays with its channel."""
         if consumer in self.consumers:
             self.consumers.remove(consumer)
+            self.takes_turns = bool(self.consumers) or self.settings.dead_letters
             self._used_at = now
 
     def take_one(self, consumer: Consumer, now: float) -> Got | None:

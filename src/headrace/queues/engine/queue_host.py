@@ -133,7 +133,7 @@ class QueueHost:
             del self.targets[name]
             hosted.disarm()
             self._dead_letters.forget(hosted)
-            self._turns.gone(list(hosted.consumers))
+            self._turns.gone += hosted.consumers
             count += hosted.delete()
         return count
 
@@ -163,8 +163,8 @@ class QueueHost:
             except HeadraceError as error:
                 taken = False
                 queue.failure = str(error)
-            if queue.consumers or queue.settings.dead_letters:
-                turns.due(queue, self)  # type: ignore[arg-type]  # no topic has any
+            if queue.takes_turns:
+                turns.due(queue, self)  # type: ignore[arg-type]  # no topic takes any
             if queue.timed or message.expiration_ms is not None:
                 queue.timed = True
                 queue.arm()
@@ -178,7 +178,10 @@ class QueueHost:
 
     def when_stored(self, targets: Collection[Target], done: StoredDone) -> None:
         """Call `done` once queues and topics have stored all that was published to them so far."""
-        when_all(targets, done)
+        if len(targets) == 1:
+            next(iter(targets)).when_stored(done)
+        else:
+            when_all(targets, done)
 
     # Consumers
 
@@ -207,7 +210,7 @@ class QueueHost:
         gone = list(queue.consumers)
         for consumer in gone:
             queue.cancel(consumer, self._clock.monotonic())
-        self._turns.gone(gone)
+        self._turns.gone += gone
         self._turns.soon()
 
     def purge(self, queue: Queue, done: Callable[[int], None]) -> None:

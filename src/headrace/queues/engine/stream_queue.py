@@ -67,6 +67,7 @@ class StreamQueue:
         self.unacked = 0
         self.ready_bytes = 0
         """Not counted."""
+        self.takes_turns = False
         self.more = False
         self.deleted = False
         self._stream = store
@@ -125,6 +126,7 @@ class StreamQueue:
         # As RabbitMQ: the flag is accepted, and no consumer has a stream for itself.
         consumer.exclusive = False
         self.consumers.add(consumer, self.title)
+        self.takes_turns = True
         reader = self._stream.reader(consumer.wishes)
         self._places[consumer] = MessageLevel(0, reader), reader
 
@@ -134,6 +136,7 @@ class StreamQueue:
         if place is not None:
             self.consumers.remove(consumer)
             self._stream.leave(place[1])
+            self.takes_turns = bool(self.consumers)
 
     def credit(self, consumer: "Consumer") -> None:
         """Let a reader take part again that had used up its credit. `port.Queue`."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from headrace.queues.message_store import StoredDone, TopicStore
 from headrace.queues.model.exchange_topic import is_target, topic_of_target
-from headrace.queues.queue_settings import ExchangeTopic, Published, QueueSettings
+from headrace.queues.queue_settings import ExchangeTopic, Published
 from headrace.queues.refusals import KAFKA_TOPIC, resource_text
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ TopicStoreOf = Callable[[str], TopicStore]
 class TopicTarget:
     """A Kafka topic as exchanges store messages in it. `port.Target`."""
 
-    settings = QueueSettings()
-    consumers = ()
+    takes_turns = False
     confirms_late = True
     confirms_transient = False
 

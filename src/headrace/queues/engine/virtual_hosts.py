@@ -25,14 +25,11 @@ class VirtualHosts:
         durability: Durability | None = None,
     ) -> None:
         """`random_bytes` gives 16, for names of queues. `durability` keeps what is durable."""
-        self.turns = DeliveryTurns(clock.monotonic)
-        self.turns.on_due = self._soon
+        self.turns = DeliveryTurns(clock)
         self.deadlines = Deadlines(clock)
-        self._clock = clock
         self._random_bytes = random_bytes
         self._make_store = make_store
         self._durability = durability
-        self._turn_set = False
         self.hosts: dict[str, QueueHost] = {}
         self.add(DEFAULT_VHOST)
 
@@ -58,20 +55,6 @@ class VirtualHosts:
         """Return the queues of all vhosts."""
         return [queue for host in self.hosts.values() for queue in host.queues.values()]
 
-    def run(self) -> None:
-        """Take a turn now, and what is left when this turn of the loop is over."""
-        if self.turns.take():
-            self._soon()
-
     def close(self) -> None:
         """Let no timer go off any more."""
         self.deadlines.close()
-
-    def _soon(self) -> None:
-        if not self._turn_set:
-            self._turn_set = True
-            self._clock.call_later(0, self._turn)
-
-    def _turn(self) -> None:
-        self._turn_set = False
-        self.run()

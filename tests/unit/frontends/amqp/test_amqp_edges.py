@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from headrace.frontends.amqp.channel.confirms import Confirms
+from headrace.frontends.amqp.channel.basic_publish import Confirms
 from headrace.frontends.amqp.channel.consumer_timeouts import LOOK_SECONDS
 from headrace.frontends.amqp.connection.content_frames import ContentAssembly
 from headrace.frontends.amqp.connection.negotiation import Settings, tuned

@@ -2,18 +2,21 @@
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from headrace.frontends.amqp.channel import direct_replies
-from headrace.frontends.amqp.channel.channel import ChannelConsumer, QueueChannel
+from headrace.frontends.amqp.replies import reply_to
 from headrace.model.errors import HeadraceError
 from headrace.queues.engine.dead_messages import WEIGHT_AT, as_delivered
 from headrace.queues.model.arguments import consumer_settings
-from headrace.queues.port import Consumer, Getter, Got
+from headrace.queues.permissions.access import Access, Permission
+from headrace.queues.port import Consumer, Getter, Got, Queue
 from headrace.queues.queue_settings import QueueType
-from headrace.queues.refusals import precondition_failed
+from headrace.queues.refusals import KAFKA_TOPIC, Refused, precondition_failed
+from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.field_kinds import IDS
-from headrace.wire.amqp.hot import encode_get_ok
+from headrace.wire.amqp.hot import DeliverEncoder, encode_get_ok
 from headrace.wire.amqp.methods import encode_method
 from headrace.wire.amqp.model_methods import (
     BasicCancel,
@@ -27,10 +30,50 @@ from headrace.wire.amqp.model_methods import (
 )
 from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing, ReplyCode
 
+if TYPE_CHECKING:
+    from headrace.frontends.amqp.channel.channel import QueueChannel
+
 SERVER_TAG_PREFIX = "amq.ctag-"
 
 
-def consume(channel: QueueChannel, method: BasicConsume) -> None:
+class ChannelConsumer(Consumer):
+    """A consumer with the channel that it is on."""
+
+    __slots__ = ("encode", "on")
+
+    def __init__(
+        self,
+        on: "QueueChannel",
+        queue: Queue,
+        tag: str,
+        **settings: Any,  # noqa: ANN401 - those of `Consumer`
+    ) -> None:
+        super().__init__(queue, on.unacked, tag, **settings)
+        self.on = on
+        outlet = on.outlet
+        self.encode = DeliverEncoder(outlet.number, tag, outlet.frame_bytes_max).encode
+        if queue.settings.topic is not None:
+            self.encode = partial(self._encode_allowed, self.encode)
+
+    def check_topic(self, access: Access) -> None:
+        """Check that the topic that a stream reads may be read, still. Refused."""
+        read = self.queue.settings.topic
+        if read is not None:
+            access.check(Permission.READ, KAFKA_TOPIC, read.topic)
+
+    def _encode_allowed(
+        self, encode: Callable[[int, bool, Message], bytes], tag: int, again: bool, message: Message
+    ) -> bytes:
+        """Ask with each delivery, as each fetch is asked of; close the channel who may not read."""
+        try:
+            self.check_topic(self.on.client.access)
+        except Refused as refused:
+            self.on.outlet.fail(reply_to(refused), IDS[BasicConsume])
+            return b""
+        return encode(tag, again, message)
+
+
+def consume(channel: "QueueChannel", method: BasicConsume) -> None:
     """Begin to consume. ConnectionClosing: the channel has a consumer of that tag."""
     tag = method.consumer_tag
     if tag and (tag in channel.consumers or tag == channel.reply_tag):
@@ -67,7 +110,7 @@ def consume(channel: QueueChannel, method: BasicConsume) -> None:
     channel.answer(BasicConsumeOk(consumer.tag), nowait=method.nowait)
 
 
-def _consume_replies(channel: QueueChannel, method: BasicConsume) -> None:
+def _consume_replies(channel: "QueueChannel", method: BasicConsume) -> None:
     """Let the channel be answered directly."""
     if not method.no_ack:
         raise precondition_failed("reply consumer cannot acknowledge")
@@ -78,14 +121,14 @@ def _consume_replies(channel: QueueChannel, method: BasicConsume) -> None:
     channel.answer(BasicConsumeOk(channel.reply_tag), nowait=method.nowait)
 
 
-def forget_replies(channel: QueueChannel) -> None:
+def forget_replies(channel: "QueueChannel") -> None:
     """Let the channel be answered directly no more."""
     if channel.reply_tag is not None:
         channel.reply_tag = None
         channel.client.replies.end(channel)
 
 
-def cancel(channel: QueueChannel, method: BasicCancel) -> None:
+def cancel(channel: "QueueChannel", method: BasicCancel) -> None:
     """End a consumer; where there is none, the answer is the same."""
     tag = method.consumer_tag
     consumer = channel.consumers.take(tag)
@@ -96,7 +139,7 @@ def cancel(channel: QueueChannel, method: BasicCancel) -> None:
     channel.answer(BasicCancelOk(tag), nowait=method.nowait)
 
 
-def get(channel: QueueChannel, method: BasicGet) -> None:
+def get(channel: "QueueChannel", method: BasicGet) -> None:
     """Give one message, or say that there is none."""
     queue = channel.readable_queue(method.queue, "basic.get")
     settings = queue.settings
@@ -125,7 +168,7 @@ def get(channel: QueueChannel, method: BasicGet) -> None:
     channel.host.touched((queue,))
 
 
-def _get_answer(channel: QueueChannel, consumer: Consumer, got: Got | None) -> bytes:
+def _get_answer(channel: "QueueChannel", consumer: Consumer, got: Got | None) -> bytes:
     outlet = channel.outlet
     if got is None:
         return encode_method(outlet.number, BasicGetEmpty())
@@ -138,7 +181,7 @@ def _get_answer(channel: QueueChannel, consumer: Consumer, got: Got | None) -> b
     )
 
 
-def qos(channel: QueueChannel, method: BasicQos) -> None:
+def qos(channel: "QueueChannel", method: BasicQos) -> None:
     """Set how many messages may be out: of each consumer to come, or of all together."""
     if method.prefetch_size:
         raise ConnectionClosing(
@@ -152,12 +195,12 @@ def qos(channel: QueueChannel, method: BasicQos) -> None:
     channel.answer(BasicQosOk())
 
 
-def _server_tag(channel: QueueChannel) -> str:
+def _server_tag(channel: "QueueChannel") -> str:
     random = urlsafe_b64encode(channel.client.random_bytes()).decode("ascii")
     return f"{SERVER_TAG_PREFIX}{random.rstrip('=')}"
 
 
-HANDLERS: dict[type, Callable[[QueueChannel, Any], None]] = {
+HANDLERS: dict[type, Callable[["QueueChannel", Any], None]] = {
     BasicConsume: consume,
     BasicCancel: cancel,
     BasicGet: get,

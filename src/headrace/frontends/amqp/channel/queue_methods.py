@@ -1,10 +1,9 @@
 """The class queue: declare, bind, unbind, purge, delete."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.frontends.amqp.channel import direct_replies
-from headrace.frontends.amqp.channel.channel import QueueChannel
 from headrace.queues.model.declarations import QueueFlags
 from headrace.queues.model.exchanges import Binding, Destination
 from headrace.queues.refusals import QUEUE, Refused, not_found, resource_text
@@ -22,8 +21,11 @@ from headrace.wire.amqp.model_methods import (
     QueueUnbindOk,
 )
 
+if TYPE_CHECKING:
+    from headrace.frontends.amqp.channel.channel import QueueChannel
 
-def declare(channel: QueueChannel, method: QueueDeclare) -> None:
+
+def declare(channel: "QueueChannel", method: QueueDeclare) -> None:
     """Declare a queue, or only ask whether it is there. It is what an empty name means then."""
     client = channel.client
     if method.queue.startswith(direct_replies.QUEUE_NAME):
@@ -44,7 +46,7 @@ def declare(channel: QueueChannel, method: QueueDeclare) -> None:
     channel.answer(QueueDeclareOk(queue.name, info.ready, info.consumers), nowait=method.nowait)
 
 
-def _declare_replies(channel: QueueChannel, method: QueueDeclare) -> None:
+def _declare_replies(channel: "QueueChannel", method: QueueDeclare) -> None:
     """Tell whether somebody waits for direct replies there: no queue, it only looks like one."""
     name = method.queue
     if name != direct_replies.QUEUE_NAME and channel.client.replies.channel_of(name) is None:
@@ -53,19 +55,19 @@ def _declare_replies(channel: QueueChannel, method: QueueDeclare) -> None:
     channel.answer(QueueDeclareOk(name, 0, 1), nowait=method.nowait)
 
 
-def bind(channel: QueueChannel, method: QueueBind) -> None:
+def bind(channel: "QueueChannel", method: QueueBind) -> None:
     """Bind a queue to an exchange."""
     channel.host.model.bind(_binding(channel, method), channel.client, channel.client.access)
     channel.answer(QueueBindOk(), nowait=method.nowait)
 
 
-def unbind(channel: QueueChannel, method: QueueUnbind) -> None:
+def unbind(channel: "QueueChannel", method: QueueUnbind) -> None:
     """Take such a binding back."""
     channel.host.model.unbind(_binding(channel, method), channel.client, channel.client.access)
     channel.answer(QueueUnbindOk())
 
 
-def _binding(channel: QueueChannel, method: QueueBind | QueueUnbind) -> Binding:
+def _binding(channel: "QueueChannel", method: QueueBind | QueueUnbind) -> Binding:
     """Return the binding that is meant; without any name the queue's own is the key too."""
     name = channel.queue_named(method.queue)
     key = method.routing_key
@@ -74,7 +76,7 @@ def _binding(channel: QueueChannel, method: QueueBind | QueueUnbind) -> Binding:
     return Binding(method.exchange, Destination(QUEUE, name), key, method.arguments)
 
 
-def purge(channel: QueueChannel, method: QueuePurge) -> None:
+def purge(channel: "QueueChannel", method: QueuePurge) -> None:
     """Settle all that is ready in a queue."""
     queue = channel.readable_queue(method.queue, "queue.purge")
     release = channel.outlet.hold()
@@ -90,7 +92,7 @@ def purge(channel: QueueChannel, method: QueuePurge) -> None:
         raise
 
 
-def delete(channel: QueueChannel, method: QueueDelete) -> None:
+def delete(channel: "QueueChannel", method: QueueDelete) -> None:
     """Delete a queue."""
     count = channel.host.delete_queue(
         channel.queue_named(method.queue),
@@ -102,7 +104,7 @@ def delete(channel: QueueChannel, method: QueueDelete) -> None:
     channel.answer(QueueDeleteOk(count), nowait=method.nowait)
 
 
-HANDLERS: dict[type, Callable[[QueueChannel, Any], None]] = {
+HANDLERS: dict[type, Callable[["QueueChannel", Any], None]] = {
     QueueDeclare: declare,
     QueueBind: bind,
     QueueUnbind: unbind,

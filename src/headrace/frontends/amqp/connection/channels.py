@@ -92,7 +92,7 @@ class OpenChannel:
 
     def write(self, frames: bytes) -> None:
         """Send whole frames. `ports.Outlet`."""
-        if self._held.holds:
+        if self._held.parts:
             self._held.write(frames)
         else:
             self._send(frames)
@@ -103,7 +103,7 @@ class OpenChannel:
 
     def takes_more(self) -> bool:
         """Tell whether there is room for deliveries. `ports.Outlet`."""
-        if self._held.holds:
+        if self._held.parts:
             self._asked_for_room = True
             return False
         return self._channels.takes_more()
@@ -112,7 +112,7 @@ class OpenChannel:
         if self.port is None:
             return
         self._channels.send(frames)
-        if self._asked_for_room and not self._held.holds:
+        if self._asked_for_room and not self._held.parts:
             self._asked_for_room = False
             self._channels.room()
 

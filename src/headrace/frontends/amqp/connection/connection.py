@@ -119,6 +119,8 @@ class AmqpConnection:
         while not self.ended:
             if self.state is State.REFUSED:
                 return end
+            if at == end:
+                break
             if self.state is State.HEADER:
                 if end - at < len(PROTOCOL_HEADER):
                     break
@@ -148,7 +150,7 @@ class AmqpConnection:
     def _next(self, data: bytes, at: int, end: int) -> int:
         """Take a run, or a frame; returns its bytes, 0 where none is whole."""
         if self._channels is not None and self.state is State.RUNNING:
-            if self._hold.begins_at(data, at):
+            if self._hold.reason is not None and self._hold.begins_at(data, at):
                 self._tell_of_hold()
                 return 0
             after = self._channels.run(data, at, end)

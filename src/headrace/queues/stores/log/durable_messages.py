@@ -77,13 +77,19 @@ class OpenLog(MessageStore, GoesWithQueue, Appended, Protocol):
 class QueueLogs:
     """What the stores of all durable queues of a broker share."""
 
-    def __init__(self, files: SettledFiles, clock: "Clock", ask_for_log: AskForLog) -> None:
+    def __init__(
+        self,
+        files: SettledFiles,
+        clock: "Clock",
+        ask_for_log: AskForLog,
+        memory: MemoryUse | None = None,
+    ) -> None:
+        """`memory` counts what waits for a log, and a broker's queues in memory."""
         self.files = files
         self.clock = clock
         self.ask_for_log = ask_for_log
         self.windows = WindowsBytes()
-        self.memory = MemoryUse()
-        """Counts what waits for a log; that of a broker counts its queues in memory too."""
+        self.memory = memory or MemoryUse()
         self.appended: list[Appended] = []
         """Those that have something to write."""
         self.crowded: list[DurableMessages] = []
