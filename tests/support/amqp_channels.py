@@ -87,6 +87,9 @@ class LateMessages(MemoryMessages):
     def drop(self) -> None:
         """There is nothing to drop."""
 
+    def abandon(self) -> None:
+        """There is nothing to stop."""
+
     def when_stored(self, done: Callable[[bool], None]) -> None:
         """Note who waits."""
         self.waiting.append(done)

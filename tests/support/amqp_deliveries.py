@@ -1,11 +1,13 @@
 """Channels without a connection: what queues deliver to them, as tests look at it."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from headrace.frontends.amqp.channel.unacked import UNACKED_MAX, ChannelUnacked, Unsent
 from headrace.model.errors import HeadraceError
+from headrace.model.invariant import InvariantError
 from headrace.queues.port import Consumer, Deliveries, Getter, Got
+from headrace.queues.refusals import Refused
 from headrace.wire.amqp.content import Message
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ class ChannelKit(ChannelUnacked):
         number: int = 1,
         unacked_max: int = UNACKED_MAX,
         sent: Callable[[list[Delivery]], None] | None = None,
-        cancelled: Callable[[Consumer], None] = lambda _: None,
+        cancelled: Callable[[Consumer, Refused | None], None] = lambda *_: None,
     ) -> None:
         """`sent` is told what the client is sent; None: `delivered` returns it."""
         super().__init__(number, unacked_max, self._send_all, cancelled)
@@ -42,6 +44,11 @@ class ChannelKit(ChannelUnacked):
     def _send_all(self, unsent: list[Unsent]) -> None:
         if self._sent is not None:
             self._sent([each for part in unsent for each in as_list(*part)])
+
+
+def raised(_: "AnyQueue", error: InvariantError) -> NoReturn:
+    """Fail the test: a queue's invariant is broken. `Hooks.broke`."""
+    raise error
 
 
 def as_list(consumer: Consumer, tag: int, deliveries: Deliveries) -> list[Delivery]:

@@ -2,13 +2,16 @@
 
 from headrace.broker.partition import Partition
 from headrace.model.errors import HeadraceError
+from headrace.model.invariant import InvariantError
 from headrace.model.nouns import LeaderEpoch
 from headrace.ports.deadlines import Deadlines
 from headrace.queues.engine.delivery_turns import AnyQueue
 from headrace.queues.engine.hosted_queue import Hooks, HostedQueue
 from headrace.queues.model.declarations import Queue
 from headrace.queues.queue_settings import Published, QueueSettings
-from headrace.queues.stores.log.durable_messages import DurableMessages, QueueLogs
+from headrace.queues.refusals import RefusalKind, Refused
+from headrace.queues.stores.log.durable_messages import DurableMessages
+from headrace.queues.stores.log.queue_logs import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.record.batch import BatchHeader, check_produced
 from tests.support.amqp_deliveries import ChannelKit, Delivery, delivered, getter
@@ -29,6 +32,8 @@ class DurableQueue:
         self.stores: list[DurableMessages] = []
         self.channel = ChannelKit(1)
         self.told: list[bool] = []
+        self.broken: list[str] = []
+        """Broken invariants, for which the queue is closed."""
         self.got: list[Delivery | HeadraceError | None] = []
         self.partition: Partition
         self.queue = HostedQueue(
@@ -36,12 +41,16 @@ class DurableQueue:
             "queue 'q' in vhost '/'",
             self._make_store,
             Deadlines(self.world.clock),
-            Hooks(lambda queue: None, self._readable),
+            Hooks(lambda queue: None, self._readable, self._broke),
         )
 
     def _make_store(self, queue: Queue, priority: int) -> DurableMessages:
         self.stores.append(DurableMessages(self.logs, "/", queue, priority))
         return self.stores[-1]
+
+    def _broke(self, queue: AnyQueue, error: InvariantError) -> None:
+        self.broken.append(str(error))
+        queue.abandon(Refused(RefusalKind.BROKEN, "queue", "it is broken"))
 
     def _readable(self, queue: AnyQueue) -> None:
         self.world.clock.call_later(0, lambda: self._deliver(queue))

@@ -22,7 +22,7 @@ from headrace.testing.clock import SimClock
 from headrace.testing.disk import SimDisk
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header
-from tests.support.amqp_deliveries import ChannelKit, Delivery, delivered, getter
+from tests.support.amqp_deliveries import ChannelKit, Delivery, delivered, getter, raised
 from tests.support.amqp_queues import settings
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class SpillRoom:
             f"queue '{name}' in vhost '/'",
             stores_in_memory(self.use),
             self.deadlines,
-            Hooks(self._time_up, self._readable),
+            Hooks(self._time_up, self._readable, raised),
         )
         self.all.append(queue)
         return queue

@@ -20,19 +20,20 @@ from headrace.queues.queue_settings import (
     StreamOffset,
     StreamStart,
 )
-from headrace.queues.stores.log.durable_messages import DurableMessages, QueueLogs
+from headrace.queues.stores.log.queue_logs import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.queues.stores.stream.durable_stream import DurableStream
 from headrace.queues.stores.stream.stream_log import StreamLog
 from headrace.record.batch import BatchHeader, check_produced
 from headrace.wire.amqp.properties import Properties, property_of
-from tests.support.amqp_deliveries import ChannelKit, Delivery, delivered
+from tests.support.amqp_deliveries import ChannelKit, Delivery, delivered, raised
 from tests.support.amqp_log import CONFIG, PLACE, message
 from tests.support.log import NOW_MS, World, batch_of
 
 if TYPE_CHECKING:
     from headrace.model.errors import HeadraceError
+    from headrace.queues.stores.log.durable_messages import DurableMessages
 
 FIRST = StreamOffset(StreamStart.FIRST)
 LAST = StreamOffset(StreamStart.LAST)
@@ -101,7 +102,7 @@ class Stream:
             self.store.queue,
             "stream queue 'q' in vhost '/'",
             self.store,
-            Hooks(lambda queue: None, lambda queue: self._readable()),
+            Hooks(lambda queue: None, lambda queue: self._readable(), raised),
         )
 
     def _readable(self) -> None:

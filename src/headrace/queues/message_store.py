@@ -9,6 +9,7 @@ from functools import cache
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from headrace.model.errors import HeadraceError
+from headrace.model.invariant import InvariantError
 from headrace.queues.queue_settings import Published
 from headrace.wire.amqp.content import Message
 
@@ -92,6 +93,9 @@ class StoreOwner(Protocol):
     def failed(self, error: HeadraceError) -> None:
         """Note that the store takes and gives nothing any more."""
 
+    def broke(self, error: InvariantError) -> None:
+        """Note that the store's state contradicts itself."""
+
 
 class Waited(Protocol):
     """What keeps messages for good some time after it has taken them."""
@@ -143,6 +147,9 @@ class LateStore(GoesWithQueue, Waited, Protocol):
     def close(self, done: Callable[[], None]) -> None:
         """Write down all there is to know, then `done`: the broker stops."""
 
+    def abandon(self) -> None:
+        """Write and read nothing any more, and keep what is on disk: its queue is closed."""
+
 
 @cache
 def keeps_late(kind: type) -> bool:
@@ -164,3 +171,6 @@ class StoreListener(Protocol):
 
     def failed(self, error: HeadraceError) -> None:
         """Note that nothing is taken or given any more: what was not confirmed may be lost."""
+
+    def broke(self, error: InvariantError) -> None:
+        """Note that the log's settled state contradicts itself."""

@@ -26,7 +26,7 @@ and the queue only reads and counts up (`Subscriber.limit`, `unacked`); a queue 
 is sent that number with `credit`. What a channel holds is bounded by its `limit`.
 
 Errors: `Refused` before anything has changed; `HeadraceError` from `publish`: the message is stored
-nowhere. A queue whose state contradicts itself is closed, alone (`engine/queue_guard.py`).
+nowhere. A queue whose state contradicts itself is closed, alone (`engine/closed_queue.py`).
 
 Implementers: `engine/hosted_queue.py` (messages in memory or on a log), `engine/stream_queue.py`,
 and for publishes alone `engine/targets.py` (a Kafka topic).
@@ -39,6 +39,7 @@ from typing import NamedTuple, Protocol
 from headrace.model.errors import HeadraceError
 from headrace.queues.message_store import StoredDone
 from headrace.queues.queue_settings import ConsumerSettings, Published, QueueSettings
+from headrace.queues.refusals import Refused
 from headrace.wire.amqp.content import Message
 
 ANY_NUMBER = 1 << 62
@@ -112,8 +113,11 @@ class Subscriber(Protocol):
     def forget(self, consumer: "Consumer") -> None:
         """Note that a consumer waits for no credit any more."""
 
-    def cancelled(self, consumer: "Consumer") -> None:
-        """Note that a consumer was cancelled by its queue, which is deleted or closed."""
+    def cancelled(self, consumer: "Consumer", refused: Refused | None = None) -> None:
+        """Note that a consumer was cancelled by its queue, which is deleted.
+
+        `refused`: the queue was closed, and this is what its clients are told.
+        """
 
 
 class Consumer:

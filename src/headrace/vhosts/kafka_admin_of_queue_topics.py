@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.posix.awaiting import called_back
 from headrace.queues.engine.delivery_turns import AnyQueue
-from headrace.queues.engine.hosted_queue import HostedQueue, Purged
+from headrace.queues.engine.hosted_queue import Purged
 from headrace.queues.permissions.access import Permission
 from headrace.queues.queue_names import queue_of_topic, queue_topic
 from headrace.queues.refusals import QUEUE, Refused
@@ -86,6 +86,8 @@ class TopicsOfQueues:
         if found is None:
             raise _no_queue(topic)
         host, queue = found
+        if queue.refused is not None:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(queue.refused))
         log = self._broker.partition(topic, partition)
         if not TO_END < before <= log.high_watermark:
             await called_back(log.role.when_flushed)
@@ -107,7 +109,7 @@ class TopicsOfQueues:
             await self._delete_settled(queue, log, below)
         return log.log.start_offset
 
-    async def _delete_settled(self, queue: HostedQueue, log: "Partition", below: int) -> None:
+    async def _delete_settled(self, queue: AnyQueue, log: "Partition", below: int) -> None:
         """Let the log begin at an offset, or where something is out below it. ApiError."""
         (store,) = _stores_of(queue, log.topic_partition.partition)
         start = min(below, store.settled().below)
@@ -132,7 +134,7 @@ class TopicsOfQueues:
         return None
 
 
-async def _counted(queue: HostedQueue, priority: int, below: int) -> None:
+async def _counted(queue: AnyQueue, priority: int, below: int) -> None:
     """Wait until the queue knows of all that Kafka's producers wrote below an offset."""
     stores = _stores_of(queue, priority)
     while True:

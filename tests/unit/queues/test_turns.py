@@ -13,6 +13,7 @@ from headrace.queues.model.declarations import Queue, QueueFlags
 from headrace.queues.model.durability import Durability, NothingKept
 from headrace.queues.port import Consumer
 from headrace.queues.queue_settings import Published
+from headrace.queues.refusals import Refused
 from headrace.queues.stores.memory.memory_messages import MemoryMessages
 from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.testing.clock import SimClock
@@ -37,7 +38,7 @@ class Broker:
     def sent(self, deliveries: Sequence[Delivery]) -> None:
         self.told += map(shown, deliveries)
 
-    def cancelled(self, consumer: Consumer) -> None:
+    def cancelled(self, consumer: Consumer, refused: Refused | None) -> None:
         self.told.append(f"{consumer.tag} gone")
 
     def queue(self, name: str, **arguments: object) -> HostedQueue:

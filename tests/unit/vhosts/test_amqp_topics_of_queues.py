@@ -13,7 +13,8 @@ from headrace.queues.engine.stream_queue import StreamQueue
 from headrace.queues.model.declarations import Queue
 from headrace.queues.permissions.access import Grant
 from headrace.queues.permissions.definitions import Definitions, UserDefinition
-from headrace.queues.stores.log.durable_messages import DurableMessages, QueueLogs
+from headrace.queues.stores.log.durable_messages import DurableMessages
+from headrace.queues.stores.log.queue_logs import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.vhosts import kafka_admin_of_queue_topics
 from headrace.vhosts.kafka_admin_of_queue_topics import TO_END, TopicsOfQueues
@@ -67,6 +68,7 @@ class Room:
             settings=SimpleNamespace(keeps_settled=False),
             deleted=False,
             is_stream=False,
+            refused=None,
             late_stores=self.stores,
             purge_below=self._purge_below,
         )

@@ -135,6 +135,12 @@ def register(
         "Messages delivered and not acknowledged, in all queues",
         lambda: survey.unacked,
     )
+    metrics.gauge(
+        "headrace_queues_broken_total",
+        "Queues closed since the start because an invariant of theirs was broken",
+        lambda: sum(host.broken for host in queues.virtual_hosts.hosts.values()),
+        counter=True,
+    )
     metrics.gauge("headrace_queues_consumers", "Consumers of all queues", lambda: survey.consumers)
     metrics.gauge(
         "headrace_amqp_channels",

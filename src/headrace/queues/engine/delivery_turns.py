@@ -10,14 +10,17 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
+from headrace.model.invariant import InvariantError
 from headrace.ports.clock import Clock
+from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.stream_queue import StreamQueue
 
 if TYPE_CHECKING:
     from headrace.queues.port import Consumer
+    from headrace.queues.refusals import Refused
 
-AnyQueue = HostedQueue | StreamQueue
+AnyQueue = HostedQueue | StreamQueue | ClosedQueue
 
 TURN_MESSAGES_MAX = 2000
 """After so many messages a turn begins no other batch."""
@@ -27,6 +30,9 @@ TURN_QUEUES_MAX = 1000
 
 class DeadLetterPublisher(Protocol):
     """The host of a queue, as far as its dead letters go. `queue_host.QueueHost`."""
+
+    def broke(self, queue: AnyQueue, error: InvariantError) -> None:
+        """Close a queue whose state contradicts itself."""
 
     def publish_dead_letters(self, queue: AnyQueue) -> int:
         """Publish what died in a queue; returns how many there were."""
@@ -38,8 +44,8 @@ class DeliveryTurns:
     def __init__(self, clock: Clock) -> None:
         self.pending: dict[AnyQueue, DeadLetterPublisher] = {}
         """The queues that are due, and the hosts of their vhosts."""
-        self.gone: list[Consumer] = []
-        """Consumers to be told that their queues are deleted."""
+        self.gone: list[tuple[Consumer, Refused | None]] = []
+        """Consumers to be told that their queues are deleted, or closed and why."""
         self._clock = clock
         self._now = clock.monotonic
         self._batches = 0
@@ -84,7 +90,11 @@ class DeliveryTurns:
             if queue.deleted:
                 continue
             queues -= 1
-            served = queue.deliver(self._now())
+            try:
+                served = queue.deliver(self._now())
+            except InvariantError as error:
+                host.broke(queue, error)
+                continue
             if served:
                 messages -= sum(served.values())
                 self._batches += 1
@@ -102,5 +112,5 @@ class DeliveryTurns:
 
     def _tell_of_deletions(self) -> None:
         gone, self.gone = self.gone, []
-        for consumer in gone:
-            consumer.channel.cancelled(consumer)
+        for consumer, refused in gone:
+            consumer.channel.cancelled(consumer, refused)

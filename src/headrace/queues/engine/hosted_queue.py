@@ -1,19 +1,21 @@
 """A queue of a virtual host at work: as it was declared, with its messages and its timer."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from headrace.model.errors import HeadraceError
+from headrace.model.invariant import InvariantError
 from headrace.ports.deadlines import Deadlines
 from headrace.queues.engine.deliveries import Served
 from headrace.queues.engine.message_queue import MessageQueue
 from headrace.queues.message_store import LateStore, MessageStore, StoredDone, keeps_late, when_all
 from headrace.queues.model.declarations import Queue
-from headrace.queues.port import Getter
+from headrace.queues.port import Disposition, Getter
 from headrace.queues.queue_settings import QueueType
+from headrace.queues.refusals import Refused
 from headrace.queues.stores.memory.memory_messages import MemoryMessages
 from headrace.queues.stores.memory.memory_use import MemoryUse
 
@@ -45,13 +47,17 @@ class Hooks(NamedTuple):
     time_up: Callable[["AnyQueue"], None]
     """Messages, or the queue itself, may be too old."""
     readable: Callable[["AnyQueue"], None]
-    """It may have something to hand out that it had not."""
+    """It may have something to deliver that it had not."""
+    broke: Callable[["AnyQueue", InvariantError], None]
+    """Its state contradicts itself."""
 
 
 class HostedQueue(MessageQueue):
     """One queue. Whoever changes it tells its host, which lets it deliver and sets its timer."""
 
     is_stream: Literal[False] = False
+    refused: Refused | None = None
+    """Why all but deletion is refused: only of a `ClosedQueue`."""
 
     def __init__(
         self,
@@ -151,12 +157,42 @@ class HostedQueue(MessageQueue):
             if self.timed:
                 self.arm()
 
+    # A state that contradicts itself
+
+    def settle(
+        self, disposition: Disposition, positions: Sequence[int], sizes: Sequence[int] = ()
+    ) -> None:
+        """Settle deliveries. `port.Queue`."""
+        try:
+            super().settle(disposition, positions, sizes)
+        except InvariantError as error:
+            self._hooks.broke(self, error)
+
+    def broke(self, error: InvariantError) -> None:
+        """Have the queue closed: its store's state contradicts itself. `StoreOwner`."""
+        self._hooks.broke(self, error)
+
+    def abandon(self, refused: Refused) -> None:
+        """Do nothing any more: the queue is closed. Its messages on disk stay."""
+        self.deleted = True
+        self.disarm()
+        for consumer in self.consumers:
+            consumer.channel.forget(consumer)
+        getters, self._getters = self._getters, deque()
+        for getter in getters:
+            getter.done(refused)
+        for store in self.late_stores:
+            store.abandon()
+
     # Messages that are not at hand at once
 
     def get(self, getter: Getter, now: float) -> None:
         """Give the next message once it is loaded. `port.Queue`."""
         self._getters.append(getter)
-        self._serve_getters(now)
+        try:
+            self._serve_getters(now)
+        except InvariantError as error:
+            self._hooks.broke(self, error)
 
     def deliver(self, now: float) -> Served:
         """Deliver as much as consumers have credit for; a waiting basic.get goes first."""
@@ -218,8 +254,13 @@ class HostedQueue(MessageQueue):
 
     def arrived(self, priority: int, count: int, size: int) -> None:
         """Take messages that others wrote. `StoreOwner`."""
-        if not self.deleted:
+        if self.deleted:
+            return
+        try:
             self.note_arrived(priority, count, size, self._clock.monotonic())
+        except InvariantError as error:
+            self._hooks.broke(self, error)
+        else:
             self._hooks.readable(self)
 
     def failed(self, error: HeadraceError) -> None:

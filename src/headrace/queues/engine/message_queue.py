@@ -14,6 +14,7 @@ given out by the next `deliver`.
 
 from collections.abc import Callable, Mapping, Sequence
 
+from headrace.model.invariant import invariant
 from headrace.queues.engine.consumers import Consumers
 from headrace.queues.engine.dead_letters import DeadLetter, DeathReason
 from headrace.queues.engine.deliveries import Served, deal, named
@@ -219,6 +220,7 @@ class MessageQueue(ReadyMessages):
         if self.deleted:
             return
         self.unacked -= len(positions)
+        invariant(self.unacked >= 0, "more deliveries are settled than were made")
         if self._width == 1:
             self._settle(self._plain, disposition, positions, sizes)
             return
@@ -306,7 +308,11 @@ class MessageQueue(ReadyMessages):
             consumer.channel.forget(consumer)
         self.deleted = True
         count = self.purge()
+        self.drop_stores()
+        return count
+
+    def drop_stores(self) -> None:
+        """Delete the messages that are stored, ready or not."""
         for level in self._levels.values():
             if isinstance(level.store, GoesWithQueue):
                 level.store.drop()
-        return count

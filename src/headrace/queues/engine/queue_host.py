@@ -1,9 +1,12 @@
 """One virtual host at work: its model, and by name the queues that hold messages."""
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from headrace.model.errors import HeadraceError
+from headrace.model.invariant import InvariantError
 from headrace.ports.deadlines import Deadlines
+from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.engine.dead_letter_publishing import DeadLetterPublishing
 from headrace.queues.engine.delivery_turns import AnyQueue, DeliveryTurns
 from headrace.queues.engine.hosted_queue import Hooks, HostedQueue, MakeStore
@@ -17,7 +20,9 @@ from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.permissions.access import FULL_ACCESS, Access
 from headrace.queues.port import Consumer, Queue, Target
 from headrace.queues.queue_settings import Published, QueueType
-from headrace.queues.refusals import QUEUE, Refused, resource_text
+from headrace.queues.refusals import QUEUE, RefusalKind, Refused, resource_text
+
+_logger = logging.getLogger(__name__)
 
 
 class QueueHost:
@@ -36,6 +41,8 @@ class QueueHost:
         self.queues: dict[str, AnyQueue] = {}
         self.targets = Targets(topic_store)
         """What routes name: the queues, and topics."""
+        self.broken = 0
+        """Queues that were closed since the start because an invariant was broken."""
         self._turns = turns
         self._deadlines = deadlines
         self._clock = deadlines.clock
@@ -77,7 +84,7 @@ class QueueHost:
         Refused: it is a stream, and without a log there is none.
         """
         hosted: AnyQueue
-        title, hooks = self._title(queue.name), Hooks(self._time_up, self._readable)
+        title, hooks = self._title(queue.name), Hooks(self._time_up, self._readable, self.broke)
         if queue.settings.queue_type is QueueType.STREAM:
             store = (kept or {}).get(0) or self._make_store(queue, 0)
             hosted = StreamQueue(queue, title, store, hooks)
@@ -133,7 +140,7 @@ class QueueHost:
             del self.targets[name]
             hosted.disarm()
             self._dead_letters.forget(hosted)
-            self._turns.gone += hosted.consumers
+            self._turns.gone += ((consumer, None) for consumer in hosted.consumers)
             count += hosted.delete()
         return count
 
@@ -163,6 +170,10 @@ class QueueHost:
             except HeadraceError as error:
                 taken = False
                 queue.failure = str(error)
+            except InvariantError as error:
+                taken = False
+                self.broke(queue, error)  # type: ignore[arg-type]  # a topic's is the log's
+                continue
             if queue.takes_turns:
                 turns.due(queue, self)  # type: ignore[arg-type]  # no topic takes any
             if queue.timed or message.expiration_ms is not None:
@@ -210,7 +221,7 @@ class QueueHost:
         gone = list(queue.consumers)
         for consumer in gone:
             queue.cancel(consumer, self._clock.monotonic())
-        self._turns.gone += gone
+        self._turns.gone += ((consumer, None) for consumer in gone)
         self._turns.soon()
 
     def purge(self, queue: Queue, done: Callable[[int], None]) -> None:
@@ -244,12 +255,38 @@ class QueueHost:
             self._turns.due(queue, self)
             self._turns.soon()
 
+    def broke(self, queue: AnyQueue, error: InvariantError) -> None:
+        """Close a queue whose state contradicts itself, and tell its users (`closed_queue`)."""
+        if self._own(queue) is None:
+            return
+        self.broken += 1
+        _logger.error(
+            "%s is closed, its messages on disk stay: an invariant is broken: %s. Its consumers'"
+            " connections are closed (541). Please report this. Delete the queue and declare it"
+            " again, or restart the broker to read it from the disk", queue.title, error,
+            exc_info=error,
+        )  # fmt: skip
+        text = f"{queue.title} was closed because of an internal error: {error}"
+        refused = Refused(RefusalKind.BROKEN, QUEUE, text)
+        consumers = list(queue.consumers)
+        self.queues[queue.name] = self.targets[queue.name] = ClosedQueue(queue, refused)
+        queue.disarm()
+        self._dead_letters.forget(queue)
+        queue.abandon(refused)
+        self._turns.gone += ((consumer, refused) for consumer in consumers)
+        self._turns.soon()
+
     # Time
 
     def _time_up(self, queue: AnyQueue) -> None:
         if queue.deleted:
             return
-        if queue.expire(self._clock.monotonic()):
+        try:
+            expired = queue.expire(self._clock.monotonic())
+        except InvariantError as error:
+            self.broke(queue, error)
+            return
+        if expired:
             self._remove(self.model.remove_queue(queue.name))
         else:
             self._turns.due(queue, self)

@@ -8,7 +8,7 @@ streams, and nothing is redelivered. A stream has no limits, priorities, expiry 
 from typing import TYPE_CHECKING, Literal
 
 from headrace.model.errors import HeadraceError
-from headrace.model.invariant import invariant
+from headrace.model.invariant import InvariantError
 from headrace.queues.engine.consumers import Consumers
 from headrace.queues.engine.deliveries import Served, give
 from headrace.queues.engine.priority_level import MessageLevel
@@ -40,6 +40,7 @@ class StreamQueue:
     """One stream. `port.Queue`."""
 
     is_stream: Literal[True] = True
+    refused: Refused | None = None
     timed = False
     """Time alone does not change it: retention is the log's."""
     is_left = False
@@ -188,7 +189,8 @@ class StreamQueue:
     ) -> None:
         """Make room for more: for all other readers the messages are there as before."""
         self.unacked -= len(positions)
-        invariant(self.unacked >= 0, f"{self.title}: more deliveries are settled than were made")
+        if self.unacked < 0 and not self.deleted:
+            self.broke(InvariantError("more deliveries are settled than were made"))
         if disposition is Disposition.ACKNOWLEDGED:
             self.traffic.acknowledged += len(positions)
 
@@ -200,6 +202,21 @@ class StreamQueue:
         """Do nothing."""
 
     # Ends
+
+    def broke(self, error: InvariantError) -> None:
+        """Have the stream closed: its state contradicts itself. `StoreOwner`."""
+        self._hooks.broke(self, error)
+
+    def abandon(self, refused: Refused) -> None:
+        """Do nothing any more: the stream is closed. Its messages stay."""
+        self.deleted = True
+        for consumer in self.consumers:
+            consumer.channel.forget(consumer)
+        self._stream.abandon()
+
+    def drop_stores(self) -> None:
+        """Delete the messages."""
+        self._stream.drop()
 
     def expire(self, now: float) -> bool:
         """Return False: a stream does not expire."""

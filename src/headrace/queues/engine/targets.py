@@ -13,8 +13,7 @@ from headrace.queues.queue_settings import ExchangeTopic, Published
 from headrace.queues.refusals import KAFKA_TOPIC, resource_text
 
 if TYPE_CHECKING:
-    from headrace.queues.engine.hosted_queue import HostedQueue
-    from headrace.queues.engine.stream_queue import StreamQueue
+    from headrace.queues.engine.delivery_turns import AnyQueue
 
 TOPICS_KEPT_MAX = 1024
 """Targets of topics in one vhost; one more, and they are made anew."""
@@ -49,7 +48,7 @@ class TopicTarget:
         """Do nothing: retention alone ends a record's time."""
 
 
-class Targets(dict[str, "HostedQueue | StreamQueue | TopicTarget"]):
+class Targets(dict[str, "AnyQueue | TopicTarget"]):
     """All targets of a vhost. Its host puts queues in and takes them out."""
 
     def __init__(self, store_of: TopicStoreOf | None) -> None:

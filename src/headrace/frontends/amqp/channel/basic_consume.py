@@ -154,6 +154,9 @@ def get(channel: "QueueChannel", method: BasicGet) -> None:
     consumer = Consumer(queue, channel.unacked, "", no_ack=method.no_ack, counted=False)
 
     def given(got: Got | HeadraceError | None) -> None:
+        if isinstance(got, Refused):
+            channel.outlet.fail(reply_to(got), IDS[type(method)])
+            return
         if isinstance(got, HeadraceError):
             problem = f"{queue.title} cannot be read: {got}"
             channel.outlet.fail(

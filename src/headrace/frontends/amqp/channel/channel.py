@@ -15,17 +15,19 @@ from headrace.frontends.amqp.channel import (
 from headrace.frontends.amqp.channel.unacked import ChannelUnacked, Unsent
 from headrace.frontends.amqp.channel_consumers import ChannelConsumers, HeldConsumers
 from headrace.frontends.amqp.connection.ports import Outlet
+from headrace.frontends.amqp.replies import reply_to
 from headrace.model.errors import HeadraceError
 from headrace.queues.engine.dead_messages import WEIGHT_AT, as_delivered
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.permissions.access import NEEDED, Access
 from headrace.queues.port import Consumer, Queue
-from headrace.queues.refusals import QUEUE, not_found
+from headrace.queues.refusals import QUEUE, Refused, not_found
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.methods import Method
 from headrace.wire.amqp.model_methods import (
     BasicCancel,
+    BasicConsume,
     ExchangeBind,
     ExchangeDeclare,
     ExchangeDelete,
@@ -239,7 +241,13 @@ class QueueChannel:
         if not outlet.takes_more():
             self.client.pause()
 
-    def _cancelled(self, consumer: Consumer) -> None:
-        """Tell the client that a consumer's queue was deleted, if it understands that."""
+    def _cancelled(self, consumer: Consumer, refused: Refused | None) -> None:
+        """Tell the client that a consumer's queue was deleted, if it understands that.
+
+        `refused`: it was closed, and so is the connection.
+        """
+        if refused is not None:
+            self.outlet.fail(reply_to(refused), IDS[BasicConsume])
+            return
         if self.consumers.take(consumer.tag) is not None and self.client.wants_cancels:
             self.answer(BasicCancel(consumer.tag, True))

@@ -21,6 +21,7 @@ from itertools import groupby, repeat
 from operator import itemgetter
 
 from headrace.queues.port import Consumer, Deliveries, Disposition, Queue
+from headrace.queues.refusals import Refused
 from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
 
 UNACKED_MAX = 200_000
@@ -47,7 +48,7 @@ class ChannelUnacked:
         number: int,
         unacked_max: int = UNACKED_MAX,
         send: Callable[[list[Unsent]], None] = lambda _: None,
-        cancelled: Callable[[Consumer], None] = lambda _: None,
+        cancelled: Callable[[Consumer, Refused | None], None] = lambda *_: None,
     ) -> None:
         """`unacked_max`: what its consumers hold at most where the client sets no limit.
 
@@ -106,9 +107,9 @@ class ChannelUnacked:
         unsent, self._unsent = self._unsent, []
         self._send(unsent)
 
-    def cancelled(self, consumer: Consumer) -> None:
+    def cancelled(self, consumer: Consumer, refused: Refused | None = None) -> None:
         """Tell the client that a consumer's queue is gone. `port.Subscriber`."""
-        self._cancelled(consumer)
+        self._cancelled(consumer, refused)
 
     # What the client says
 

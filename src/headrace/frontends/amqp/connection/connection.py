@@ -117,10 +117,8 @@ class AmqpConnection:
         self._now = self._received_at = now
         at, end = 0, len(data)
         while not self.ended:
-            if self.state is State.REFUSED:
+            if self.state is State.REFUSED or at == end:
                 return end
-            if at == end:
-                break
             if self.state is State.HEADER:
                 if end - at < len(PROTOCOL_HEADER):
                     break

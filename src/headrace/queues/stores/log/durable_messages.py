@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headrace.model.errors import HeadraceError
+from headrace.model.invariant import InvariantError
 from headrace.ports.callbacks import Done
 from headrace.queues.message_store import (
     GoesWithQueue,
@@ -20,15 +21,12 @@ from headrace.queues.message_store import (
 from headrace.queues.model.declarations import Queue
 from headrace.queues.queue_settings import Published, QueueType
 from headrace.queues.stores.log.log_messages import LogMessages, Settled
-from headrace.queues.stores.log.message_window import WindowsBytes
+from headrace.queues.stores.log.queue_logs import Appended, QueueLogs
 from headrace.queues.stores.log.record_messages import record_bytes
-from headrace.queues.stores.log.settled_files import SettledFiles
-from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.wire.amqp.content import Message
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
-    from headrace.ports.clock import Clock
 
 WAITING_BYTES_MAX = 64 * 1024 * 1024
 """Messages of one queue that wait for its log; more are refused until it is there."""
@@ -36,9 +34,6 @@ WAITING_BYTES_MAX = 64 * 1024 * 1024
 CROWDED_BYTES = 64 * 1024
 """Beyond so much that waits for a log, who publishes is held up until it is there: beside one who
 goes on the log is made slowly, and what waits is not to reach the bound above."""
-
-AskForLog = Callable[["DurableMessages"], None]
-"""Has the log of a store made and `have_log` called."""
 
 
 class _Waiting(NamedTuple):
@@ -48,13 +43,6 @@ class _Waiting(NamedTuple):
     expires_at: float | None
     since: float
     """When it was published, monotonic seconds; only of those that expire."""
-
-
-class Appended(Protocol):
-    """What has taken messages and not written them yet."""
-
-    def write(self) -> None:
-        """Write what was appended."""
 
 
 class OpenLog(MessageStore, GoesWithQueue, Appended, Protocol):
@@ -73,41 +61,8 @@ class OpenLog(MessageStore, GoesWithQueue, Appended, Protocol):
     def close(self, done: Callable[[], None]) -> None:
         """Write down all there is to know, then `done`."""
 
-
-class QueueLogs:
-    """What the stores of all durable queues of a broker share."""
-
-    def __init__(
-        self,
-        files: SettledFiles,
-        clock: "Clock",
-        ask_for_log: AskForLog,
-        memory: MemoryUse | None = None,
-    ) -> None:
-        """`memory` counts what waits for a log, and a broker's queues in memory."""
-        self.files = files
-        self.clock = clock
-        self.ask_for_log = ask_for_log
-        self.windows = WindowsBytes()
-        self.memory = memory or MemoryUse()
-        self.appended: list[Appended] = []
-        """Those that have something to write."""
-        self.crowded: list[DurableMessages] = []
-        """Those that too much waits for since who published was last held up."""
-
-    def hold_up(self, go_on: Callable[[], None]) -> int:
-        """Call `go_on` as each crowded log is there, or never will be; returns how many are."""
-        crowded, self.crowded = self.crowded, []
-        waiting = [messages for messages in crowded if messages.is_crowded]
-        for messages in waiting:
-            messages.held_up.append(go_on)
-        return len(waiting)
-
-    def write(self) -> None:
-        """Write what the pass has brought."""
-        appended, self.appended = self.appended, []
-        for messages in appended:
-            messages.write()
+    def abandon(self) -> None:
+        """Write and read nothing any more."""
 
 
 class DurableMessages:
@@ -358,6 +313,19 @@ class DurableMessages:
         if messages is not None:
             messages.drop()
         self._tell_awaited(True)
+
+    def abandon(self) -> None:
+        """Write and read nothing any more, and keep what is on disk. `LateStore`."""
+        self._gone = True
+        self._take_waiting()
+        if self._messages is not None:
+            self._messages.abandon()
+        self._tell_awaited(False)
+
+    def broke(self, error: InvariantError) -> None:
+        """Have the queue closed. `StoreListener`."""
+        if self._owner is not None:
+            self._owner.broke(error)
 
     # What the log says
 

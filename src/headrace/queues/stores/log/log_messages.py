@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.model.errors import ApiError, HeadraceError
+from headrace.model.invariant import InvariantError
 from headrace.model.nouns import Offset
 from headrace.ports.callbacks import Done
 from headrace.queues.message_store import Kept, StoreListener
@@ -154,6 +155,12 @@ class LogMessages(LogWriting):
         self._window.release()
         self._again.clear()
 
+    def abandon(self) -> None:
+        """Write and read nothing any more, the file of what is settled neither."""
+        super().abandon()
+        self._settlement.abandon()
+        self._window.release()
+
     # Appending
 
     def _has_transient(self) -> None:
@@ -182,7 +189,14 @@ class LogMessages(LogWriting):
         return self._settlement.waiting.counted_to
 
     def _advance(self) -> None:
-        """Count what has been committed: own batches by what is known, others by reading them."""
+        """Count what has been committed. A broken invariant closes the queue alone."""
+        try:
+            self._count_committed()
+        except InvariantError as error:
+            self._listener.broke(error)
+
+    def _count_committed(self) -> None:
+        """Count own batches by what is known of them, others by reading them."""
         if self._partition.refusal is not None:
             self._fail(ApiError(self._partition.refusal))
             return
@@ -222,7 +236,11 @@ class LogMessages(LogWriting):
         if self.error is not None:
             return
         if read.following > self._settlement.waiting.counted_to:
-            count, size = self._settlement.count_found(read.found, read.following)
+            try:
+                count, size = self._settlement.count_found(read.found, read.following)
+            except InvariantError as error:
+                self._listener.broke(error)
+                return
             if count:
                 self._listener.arrived(count, size)
         if later:

@@ -111,7 +111,8 @@ class LogWriting(ABC):
             self._fail(error)
         elif self.error is None:
             self._advance()
-            self._listener.confirmed(end)
+            if self.error is None:
+                self._listener.confirmed(end)
 
     def _fail(self, error: HeadraceError) -> HeadraceError:
         if self.error is None:
@@ -119,6 +120,10 @@ class LogWriting(ABC):
             self._partition.unwatch(self._advance)
             self._listener.failed(error)
         return self.error
+
+    def abandon(self) -> None:
+        """Write and read nothing any more: the queue is closed. What holds records stays."""
+        self._stop_writing()
 
     def _stop_writing(self) -> None:
         """Take and write nothing any more: the queue is deleted."""
