@@ -73,9 +73,10 @@ class LateMessages(MemoryMessages):
         self.waiting: list[Callable[[bool], None]] = []
         self.owner: Owner | None = None
 
-    def attach(self, owner: Owner) -> None:
+    def attach(self, owner: Owner) -> "LateMessages":
         """Note whose messages they are."""
         self.owner = owner
+        return self
 
     def want_log(self) -> None:
         """It is there."""

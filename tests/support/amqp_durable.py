@@ -11,7 +11,7 @@ from headrace.queues.model.declarations import Queue
 from headrace.queues.queue_settings import Published, QueueSettings
 from headrace.queues.refusals import RefusalKind, Refused
 from headrace.queues.stores.log.durable_messages import DurableMessages
-from headrace.queues.stores.log.queue_logs import QueueLogs
+from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.record.batch import BatchHeader, check_produced
 from tests.support.amqp_deliveries import ChannelKit, Delivery, delivered, getter

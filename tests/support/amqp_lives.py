@@ -21,7 +21,7 @@ from headrace.queues.port import Consumer
 from headrace.queues.queue_names import queue_topic
 from headrace.queues.queue_settings import Published
 from headrace.queues.stores.log.durable_messages import DurableMessages
-from headrace.queues.stores.log.queue_logs import QueueLogs
+from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.testing.disk import SimDisk

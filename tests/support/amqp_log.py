@@ -5,6 +5,7 @@ from typing import cast
 from headrace.broker.partition import Partition
 from headrace.config.log_config import LogConfig
 from headrace.model.errors import HeadraceError
+from headrace.model.invariant import InvariantError
 from headrace.model.nouns import LeaderEpoch, TopicPartition
 from headrace.queues.engine.message_queue import MessageQueue
 from headrace.queues.port import Consumer, Queue
@@ -100,6 +101,12 @@ class LogQueue:
         return self.queue
 
     # The listener of the store
+
+    def appended(self) -> None:
+        """Note nothing: the turn's end writes."""
+
+    def broke(self, error: InvariantError) -> None:
+        raise error
 
     def confirmed(self, upto: int) -> None:
         self.confirmed_upto = max(self.confirmed_upto, upto)

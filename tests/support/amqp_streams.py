@@ -20,7 +20,7 @@ from headrace.queues.queue_settings import (
     StreamOffset,
     StreamStart,
 )
-from headrace.queues.stores.log.queue_logs import QueueLogs
+from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.queues.stores.stream.durable_stream import DurableStream

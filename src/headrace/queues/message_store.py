@@ -84,6 +84,9 @@ class StoreOwner(Protocol):
     def readable(self) -> None:
         """Note that the store can be read further: handing out is worth a try."""
 
+    def opened(self, priority: int, store: MessageStore) -> None:
+        """Ask another store for the messages of a priority from now on: their log is there."""
+
     def log_made(self) -> None:
         """Note that there is a log now, which others may write to."""
 
@@ -106,9 +109,6 @@ class Waited(Protocol):
 
 def when_all(waited: Collection[Waited], done: StoredDone) -> None:
     """Call `done` once all of `waited` have told; False: one of them has not stored all."""
-    if len(waited) == 1:
-        next(iter(waited)).when_stored(done)
-        return
     left, all_stored = len(waited), True
     if not left:
         done(True)
@@ -138,8 +138,8 @@ class TopicStore(Waited, Protocol):
 class LateStore(GoesWithQueue, Waited, Protocol):
     """A store that keeps a message for good some time after it has taken it: a log."""
 
-    def attach(self, owner: StoreOwner) -> None:
-        """Say whose messages they are."""
+    def attach(self, owner: StoreOwner) -> MessageStore:
+        """Say whose messages they are; returns the store to be asked for them by now."""
 
     def want_log(self) -> None:
         """Have the log made, though there is nothing to be kept yet."""
@@ -159,6 +159,9 @@ def keeps_late(kind: type) -> bool:
 
 class StoreListener(Protocol):
     """Who drives the queue. Told while something else is done: none of these may append."""
+
+    def appended(self) -> None:
+        """Note that something was appended: `write` is to be called when the pass ends."""
 
     def confirmed(self, upto: int) -> None:
         """Note that what was appended at positions below `upto` holds for good."""

@@ -33,7 +33,7 @@ from headrace.queues.model.stored_records import encode_record, record_name
 from headrace.queues.queue_names import queue_topic
 from headrace.queues.queue_settings import QueueType
 from headrace.queues.stores.log.durable_messages import DurableMessages
-from headrace.queues.stores.log.queue_logs import QueueLogs
+from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.queues.stores.stream.durable_stream import DurableStream, TopicStream

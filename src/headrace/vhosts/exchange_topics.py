@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.controller_port import ControllerPort
     from headrace.queues.engine.targets import Targets
-    from headrace.queues.stores.log.queue_logs import QueueLogs
+    from headrace.queues.stores.log.log_writing import QueueLogs
     from headrace.wire.amqp.content import Message
 
 WRITERS_KEPT_MAX = 1024

@@ -12,7 +12,7 @@ from headrace.queues.model.declarations import Queue
 from headrace.queues.model.stored_model import ExchangeRecord, QueueRecord, Record
 from headrace.queues.model.stored_records import encode_record, record_name
 from headrace.queues.stores.log.durable_messages import DurableMessages
-from headrace.queues.stores.log.queue_logs import QueueLogs
+from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles, settled_path
 from headrace.vhosts import restore
 from headrace.vhosts.restore import Restoring, read_declarations

@@ -15,7 +15,7 @@ from headrace.model.nouns import LeaderEpoch, TopicPartition
 from headrace.queues.permissions.access import Permission
 from headrace.queues.queue_settings import ExchangeTopic
 from headrace.queues.refusals import RefusalKind, Refused
-from headrace.queues.stores.log.queue_logs import QueueLogs
+from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.vhosts import exchange_topics
 from headrace.vhosts.exchange_topics import ExchangeTopics, check_stored

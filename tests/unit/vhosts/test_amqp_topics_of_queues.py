@@ -14,7 +14,7 @@ from headrace.queues.model.declarations import Queue
 from headrace.queues.permissions.access import Grant
 from headrace.queues.permissions.definitions import Definitions, UserDefinition
 from headrace.queues.stores.log.durable_messages import DurableMessages
-from headrace.queues.stores.log.queue_logs import QueueLogs
+from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.vhosts import kafka_admin_of_queue_topics
 from headrace.vhosts.kafka_admin_of_queue_topics import TO_END, TopicsOfQueues

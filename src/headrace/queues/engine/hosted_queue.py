@@ -86,10 +86,9 @@ class HostedQueue(MessageQueue):
         self._getters: deque[Getter] = deque()
         self._answers = 0
         self._store_error: HeadraceError | None = None
-        for store in (kept or {}).values():
-            self._take_over(store)
+        own = {priority: self._take_over(store) for priority, store in (kept or {}).items()}
         now = self._clock.monotonic()
-        super().__init__(title, queue.settings, self._new_store, now, kept)
+        super().__init__(title, queue.settings, self._new_store, now, own)
         self.timed = (
             queue.settings.ttl_ms is not None
             or queue.settings.expires_ms is not None
@@ -115,17 +114,22 @@ class HostedQueue(MessageQueue):
         self._timer.end()
 
     def _new_store(self, priority: int) -> MessageStore:
-        store = self._make(self.declared, priority)
-        self._take_over(store)
-        return store
+        return self._take_over(self._make(self.declared, priority))
 
-    def _take_over(self, store: MessageStore) -> None:
+    def _take_over(self, store: MessageStore) -> MessageStore:
+        """Take a store that was made; returns the one to be asked for messages."""
         if self.declared.durable and keeps_late(type(store)):
             late = cast("LateStore", store)
             self.late_stores.append(late)
-            late.attach(self)
-        elif isinstance(store, MemoryMessages):
-            store.attach(self)
+            return late.attach(self)
+        return store.attach(self) if isinstance(store, MemoryMessages) else store
+
+    def drop_stores(self) -> None:
+        """Delete the messages that are stored, ready or not."""
+        if not self.late_stores:
+            super().drop_stores()
+        for store in self.late_stores:
+            store.drop()
 
     # Publishes that wait for the disk
 
@@ -136,7 +140,11 @@ class HostedQueue(MessageQueue):
 
     def when_stored(self, done: StoredDone) -> None:
         """Call `done` once all published so far is stored. `port.Target`."""
-        when_all(self.late_stores, done)
+        stores = self.late_stores
+        if len(stores) == 1:
+            stores[0].when_stored(done)
+        else:
+            when_all(stores, done)
 
     # Answers that wait for the disk
 
@@ -242,6 +250,10 @@ class HostedQueue(MessageQueue):
         """Let it deliver soon, if it has anything to do with messages. `StoreOwner`."""
         if self.takes_turns or self._getters or self.timed or self._limited:
             self._hooks.readable(self)
+
+    def opened(self, priority: int, store: MessageStore) -> None:
+        """Ask the log of a priority from now on. `StoreOwner`."""
+        self._levels[priority].store = store
 
     def log_made(self) -> None:
         """Have the logs of all priorities read: others may write to any. `StoreOwner`."""

@@ -74,7 +74,7 @@ class StreamQueue:
         self._stream = store
         self._hooks = hooks
         self._places: dict[Consumer, tuple[MessageLevel, StreamReader]] = {}
-        store.attach(self)
+        self._log = store.attach(self)
         self.ready = store.ready
 
     @property
@@ -106,7 +106,7 @@ class StreamQueue:
 
     def publish(self, published: "Published", now: float) -> bool:
         """Take a message: a stream is never full. Raises what its log raises."""
-        self._stream.append(published, None)
+        self._log.append(published, None)
         self.traffic.published += 1
         return True
 
@@ -236,6 +236,10 @@ class StreamQueue:
         """Let readers go on. `StoreOwner`."""
         self.ready = self._stream.ready
         self._hooks.readable(self)
+
+    def opened(self, priority: int, store: MessageStore) -> None:
+        """Publish to the log from now on. `StoreOwner`."""
+        self._log = store
 
     def log_made(self) -> None:
         """Note nothing: a stream has one log. `StoreOwner`."""

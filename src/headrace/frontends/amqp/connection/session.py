@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.frontends.amqp.administration import Administration
     from headrace.net.pending import Pending
     from headrace.net.write_pass import WritePass
-    from headrace.queues.stores.log.queue_logs import QueueLogs
+    from headrace.queues.stores.log.log_writing import QueueLogs
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from headrace.model.errors import HeadraceError
 from headrace.queues.model.declarations import Queue
 from headrace.queues.queue_settings import ConsumerSettings, Published, StreamStart
 from headrace.queues.stores.log.durable_messages import DurableMessages, OpenLog
-from headrace.queues.stores.log.queue_logs import QueueLogs
+from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.stream.stream_log import StreamLog
 from headrace.queues.stores.stream.stream_reader import StreamReader
 

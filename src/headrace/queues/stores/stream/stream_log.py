@@ -100,6 +100,7 @@ class StreamLog(NothingSettled, LogWriting):
     def close(self, done: Callable[[], None]) -> None:
         """Write what was appended, then `done`."""
         self.write()
+        self._stopping = True
         self._partition.unwatch(self._advance)
         done()
 
