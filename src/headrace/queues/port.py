@@ -73,7 +73,7 @@ class Got(NamedTuple):
     """The answer to basic.get."""
 
     deliveries: Deliveries
-    """One message."""
+    """The message."""
     ready: int
     """Messages that are left."""
 
@@ -92,9 +92,9 @@ class Subscriber(Protocol):
     """A channel, as the queues of its consumers know it: its credit, and the events."""
 
     limit: int
-    """What its consumers may hold together."""
+    """The deliveries that its consumers may hold together."""
     unacked: int
-    """What they hold."""
+    """The deliveries that they hold."""
     prefetch: int
     """The limit that the client asked for; 0: it asked for none."""
     paused: bool
@@ -153,7 +153,7 @@ class Consumer:
         self.prefetch = prefetch
         self.priority = priority
         self.counted = counted
-        """What it holds counts against the channel's limit."""
+        """Whether its deliveries count against the channel's limit."""
         self.wishes = wishes
         self.unacked = 0
         self.parked = False
@@ -183,7 +183,7 @@ class Consumer:
 
 
 GotDone = Callable[[Got | HeadraceError | None], None]
-"""Takes the message of a basic.get, or why none can be read; None: there is none."""
+"""Takes the message of a basic.get, or why it cannot be read; None: no message is ready."""
 
 
 class Getter(NamedTuple):

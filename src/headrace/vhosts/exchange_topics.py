@@ -61,7 +61,7 @@ class ExchangeTopics:
     # What is declared
 
     def check(self, topic: str, resource: str, access: Access) -> None:
-        """Raise Refused where a topic is not there, and is not made by itself."""
+        """Raise Refused where a topic does not exist and is not created automatically."""
         if topic in self._broker.image.topics:
             return
         if not self._broker.config.auto_create_topics_enable:
@@ -74,7 +74,7 @@ class ExchangeTopics:
         access.check(Permission.CONFIGURE, KAFKA_TOPIC, topic)
 
     def check_read(self, topic: str, resource: str) -> None:
-        """Raise Refused where a topic is not there, or has more partitions than one."""
+        """Raise Refused where a topic does not exist, or has several partitions."""
         count = self.partition_count(topic)
         if not count:
             raise not_found(KAFKA_TOPIC, f"{KAFKA_TOPIC} '{topic}' for {resource}: create it first")

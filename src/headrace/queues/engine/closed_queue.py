@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class ClosedQueue:
-    """One closed queue. `port.Queue`."""
+    """A closed queue. `port.Queue`."""
 
     is_stream: Literal[False] = False
     timed = takes_turns = more = deleted = is_left = False

@@ -53,7 +53,7 @@ class Hooks(NamedTuple):
 
 
 class HostedQueue(MessageQueue):
-    """One queue. Whoever changes it tells its host, which lets it deliver and sets its timer."""
+    """A queue. A change is told to its host, which lets it deliver and sets its timer."""
 
     is_stream: Literal[False] = False
     refused: Refused | None = None

@@ -81,7 +81,7 @@ class QueueHost:
     ) -> AnyQueue:
         """Let a queue of the model work, with the messages that are `kept`, by priority.
 
-        Refused: it is a stream, and without a log there is none.
+        Refused: it is a stream, which needs a log.
         """
         hosted: AnyQueue
         title, hooks = self._title(queue.name), Hooks(self._time_up, self._readable, self.broke)

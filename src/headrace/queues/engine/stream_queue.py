@@ -37,7 +37,7 @@ SHARE_MESSAGES_MAX = 100
 
 
 class StreamQueue:
-    """One stream. `port.Queue`."""
+    """A stream. `port.Queue`."""
 
     is_stream: Literal[True] = True
     refused: Refused | None = None
@@ -49,7 +49,7 @@ class StreamQueue:
     confirms_transient = True
 
     def __init__(self, queue: "Queue", title: str, store: MessageStore, hooks: "Hooks") -> None:
-        """Refused PRECONDITION_FAILED: `store` is none that a stream can be in."""
+        """Refused PRECONDITION_FAILED: a stream cannot be in such a store."""
         if not isinstance(store, DurableStream):
             raise precondition_failed(
                 f"{title} cannot be a stream: this broker keeps all queues in memory; declare it as"
@@ -79,7 +79,7 @@ class StreamQueue:
 
     @property
     def stores(self) -> list[MessageStore]:
-        """What its messages are stored in."""
+        """The store of its messages."""
         return [self._stream]
 
     def info(self) -> QueueInfo:

@@ -32,10 +32,10 @@ class KafkaTopics(Protocol):
     """The broker's topics, as far as exchanges store messages in them, and streams read them."""
 
     def check(self, topic: str, resource: str, access: Access) -> None:
-        """Raise Refused where a topic is not there, and is not made by itself."""
+        """Raise Refused where a topic does not exist and is not created automatically."""
 
     def check_read(self, topic: str, resource: str) -> None:
-        """Raise Refused where a topic is not there, or none that a stream can read."""
+        """Raise Refused where a topic does not exist, or a stream cannot read it."""
 
     def make(self, topic: str, done: TopicReady) -> None:
         """Have a topic made that is not there; `done` once it is, now or later, or with why not."""

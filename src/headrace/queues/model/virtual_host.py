@@ -135,7 +135,7 @@ class VirtualHost:
         return self._exchange(name)
 
     def check_publish(self, name: str) -> Exchange:
-        """Return the exchange a publisher names; Refused: there is none, or internal."""
+        """Return the exchange a publisher names; Refused: it does not exist, or is internal."""
         exchange = self._exchange(name)
         if exchange.internal:
             raise refused(f"cannot publish to internal {self._text(EXCHANGE, name)}")

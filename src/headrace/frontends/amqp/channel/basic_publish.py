@@ -169,7 +169,7 @@ class _Batch:
         self.waits = True
         """A queue or topic has not stored it yet."""
         self.lost = False
-        """One of them could not store it."""
+        """A queue or topic could not store it."""
 
 
 class Confirms:

@@ -119,7 +119,7 @@ class Connected(Protocol):
 
 
 class QueueChannel:
-    """One channel: `ports.Channel`. What its methods do is in the file of their class."""
+    """A channel: `ports.Channel`. Each class of its methods has a file."""
 
     def __init__(self, outlet: Outlet, client: "Connected") -> None:
         self.outlet = outlet

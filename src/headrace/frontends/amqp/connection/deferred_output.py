@@ -25,7 +25,7 @@ class HeldOutput:
     def __init__(self, send: Callable[[bytes], None]) -> None:
         self._send = send
         self.parts: deque[_Part] = deque()
-        """What is held back; empty: nothing is."""
+        """Frames that are held back."""
 
     def hold(self) -> Release:
         """Hold back what is written from now on."""

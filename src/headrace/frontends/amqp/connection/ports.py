@@ -64,7 +64,7 @@ class Outlet(Protocol):
 
 
 class Channel(Protocol):
-    """One channel's part of the model. Everything here may raise Refused or AmqpError.
+    """A channel's part of the model. Everything here may raise Refused or AmqpError.
 
     What comes behind an error is never handed over. Answers go to the Outlet, at once or later, in
     the order that the client is to see.

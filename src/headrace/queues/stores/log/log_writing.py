@@ -1,4 +1,4 @@
-"""What is published, written to a partition: the messages of one pass, or turn, are one batch.
+"""Published messages are written to a partition: those of a pass, or a turn, are one batch.
 
 Who extends this says what follows on what was written, and what on what has become readable.
 """
