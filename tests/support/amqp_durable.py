@@ -7,7 +7,7 @@ from headrace.model.nouns import LeaderEpoch
 from headrace.ports.deadlines import Deadlines
 from headrace.queues.engine.delivery_turns import AnyQueue
 from headrace.queues.engine.hosted_queue import Hooks, HostedQueue
-from headrace.queues.model.declarations import Queue
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.queue_settings import Published, QueueSettings
 from headrace.queues.refusals import RefusalKind, Refused
 from headrace.queues.stores.log.durable_messages import DurableMessages
@@ -37,14 +37,14 @@ class DurableQueue:
         self.got: list[Delivery | HeadraceError | None] = []
         self.partition: Partition
         self.queue = HostedQueue(
-            Queue("q", True, False, None, {}, queue_settings or settings()),
+            DeclaredQueue("q", True, False, None, {}, queue_settings or settings()),
             "queue 'q' in vhost '/'",
             self._make_store,
             Deadlines(self.world.clock),
             Hooks(lambda queue: None, self._readable, self._broke),
         )
 
-    def _make_store(self, queue: Queue, priority: int) -> DurableMessages:
+    def _make_store(self, queue: DeclaredQueue, priority: int) -> DurableMessages:
         self.stores.append(DurableMessages(self.logs, "/", queue, priority))
         return self.stores[-1]
 

@@ -14,7 +14,7 @@ from headrace.queues.engine.hosted_queue import HostedQueue, stores_in_memory
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.message_store import TopicStore
 from headrace.queues.model.bindings import Removed
-from headrace.queues.model.declarations import Queue, QueueFlags
+from headrace.queues.model.declarations import DeclaredQueue, QueueFlags
 from headrace.queues.model.durability import Declared, KeptDone, Model
 from headrace.queues.model.exchange_topic import KafkaTopics, NoTopics
 from headrace.queues.port import Consumer
@@ -87,7 +87,7 @@ class BrokerLife:
                 assert loaded == [None]
         self.host.host(queue, stores)
 
-    def _partition(self, place: TopicPartition, queue: Queue) -> Partition:
+    def _partition(self, place: TopicPartition, queue: DeclaredQueue) -> Partition:
         directory = self.world.directory
         log = directory.logs.get(place)
         if log is None:
@@ -108,7 +108,7 @@ class BrokerLife:
 
     # `Durability`
 
-    def make_store(self, vhost: str, queue: Queue, priority: int) -> DurableMessages:
+    def make_store(self, vhost: str, queue: DeclaredQueue, priority: int) -> DurableMessages:
         """Make the store of a durable queue's priority."""
         return DurableMessages(self.logs, vhost, queue, priority)
 

@@ -10,7 +10,7 @@ from headrace.model.errors import HeadraceError
 from headrace.ports.deadlines import Deadlines
 from headrace.queues.engine.delivery_turns import AnyQueue
 from headrace.queues.engine.hosted_queue import Hooks, HostedQueue, stores_in_memory
-from headrace.queues.model.declarations import Queue
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import Consumer
 from headrace.queues.queue_settings import Published, QueueSettings
 from headrace.queues.stores.memory.memory_messages import MemoryMessages
@@ -103,7 +103,7 @@ class SpillRoom:
     def queue(self, queue_settings: QueueSettings | None = None, name: str = "q") -> HostedQueue:
         """A new queue."""
         queue = HostedQueue(
-            Queue(name, False, False, None, {}, queue_settings or settings()),
+            DeclaredQueue(name, False, False, None, {}, queue_settings or settings()),
             f"queue '{name}' in vhost '/'",
             stores_in_memory(self.use),
             self.deadlines,

@@ -10,7 +10,7 @@ from headrace.model.nouns import LeaderEpoch
 from headrace.queues.engine.hosted_queue import Hooks, stores_in_memory
 from headrace.queues.engine.stream_queue import StreamQueue
 from headrace.queues.message_store import MessageStore
-from headrace.queues.model.declarations import Queue
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import Consumer
 from headrace.queues.queue_settings import (
     ConsumerSettings,
@@ -92,7 +92,9 @@ class Stream:
         self.logs = QueueLogs(
             SettledFiles(self.world.disk, self.world.clock), self.world.clock, self.asked.append
         )
-        self.store = DurableStream(self.logs, "/", Queue("q", True, False, None, {}, STREAM), 0)
+        self.store = DurableStream(
+            self.logs, "/", DeclaredQueue("q", True, False, None, {}, STREAM), 0
+        )
         self.readers: list[Reader] = []
         self.confirmed: list[bool] = []
         self.asked_to_deliver = 0
@@ -248,12 +250,12 @@ def offset_of(delivery: Delivery) -> int:
     return found
 
 
-def stores_for_streams() -> Callable[[Queue, int], MessageStore]:
+def stores_for_streams() -> Callable[[DeclaredQueue, int], MessageStore]:
     """Makes stores in memory, and those of streams, whose logs are made never."""
     world, in_memory = World(), stores_in_memory(MemoryUse())
     logs = QueueLogs(SettledFiles(world.disk, world.clock), world.clock, lambda messages: None)
 
-    def make(queue: Queue, priority: int) -> MessageStore:
+    def make(queue: DeclaredQueue, priority: int) -> MessageStore:
         if queue.settings.queue_type is QueueType.STREAM:
             return DurableStream(logs, "/", queue, priority)
         return in_memory(queue, priority)

@@ -30,7 +30,7 @@ ANSWERS_KEPT_MAX = 4096
 
 
 class Admission:
-    """Says who may open a vhost, and what he may do there. `queue_broker.Admission`."""
+    """Says who may open a vhost, and what he may do there. `queue_broker.AdmissionPort`."""
 
     def __init__(
         self,

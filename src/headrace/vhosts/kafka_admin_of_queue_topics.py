@@ -59,10 +59,11 @@ class TopicsOfQueues:
         host, queue = found
         host.delete_queue(queue.name, None, if_unused=False, if_empty=False)
         self._virtual_hosts.turns.soon()
-        kept: asyncio.Future[HeadraceError | None] = asyncio.get_running_loop().create_future()
-        self._durable.when_kept(kept.set_result)
-        error = await kept
-        return None if error is None else ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        try:
+            await called_back(self._durable.when_kept)
+        except HeadraceError as error:
+            return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        return None
 
     def may_purge(self, identity: "Identity", topic: str) -> bool:
         """Tell whether somebody may do queue.purge."""

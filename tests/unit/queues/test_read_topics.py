@@ -7,7 +7,7 @@ import pytest
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import Offset
-from headrace.queues.model.declarations import ExchangeFlags, Queue, QueueFlags
+from headrace.queues.model.declarations import DeclaredQueue, ExchangeFlags, QueueFlags
 from headrace.queues.model.exchanges import Destination, Exchange, ExchangeType
 from headrace.queues.model.routing import StoredRoute, no_headers
 from headrace.queues.model.virtual_host import VirtualHost
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def reads(host: VirtualHost, name: str, topic: str, key_header: str | None = None) -> None:
     """Have a stream in a vhost that reads a topic."""
     settings = QueueSettings(QueueType.STREAM, topic=ExchangeTopic(topic, key_header))
-    host.add_queue(Queue(name, True, False, None, {}, settings))
+    host.add_queue(DeclaredQueue(name, True, False, None, {}, settings))
 
 
 # Routes
@@ -172,7 +172,7 @@ def test_who_may_not_read_is_not_told_whether_a_topic_is_there() -> None:
 def test_it_keeps_no_messages_and_asks_for_no_log() -> None:
     here = Stream(make_log=False)
     settings = QueueSettings(QueueType.STREAM, topic=ExchangeTopic("t"))
-    declared = Queue("s", True, False, None, {}, settings)
+    declared = DeclaredQueue("s", True, False, None, {}, settings)
     store = TopicStream(here.logs, "/", declared, 0, here.make_partition())
     store.want_log()
     assert here.asked == []
@@ -189,7 +189,7 @@ def test_it_keeps_no_messages_and_asks_for_no_log() -> None:
 def test_a_partition_that_cannot_be_had_gives_nothing(caplog: pytest.LogCaptureFixture) -> None:
     here = Stream(make_log=False)
     settings = QueueSettings(QueueType.STREAM, topic=ExchangeTopic("t"))
-    declared = Queue("s", True, False, None, {}, settings)
+    declared = DeclaredQueue("s", True, False, None, {}, settings)
     error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is gone")
     store = TopicStream(here.logs, "/", declared, 0, error)
     store.want_log()

@@ -9,7 +9,7 @@ from headrace.queues.engine import delivery_turns
 from headrace.queues.engine.hosted_queue import HostedQueue, stores_in_memory
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.message_store import MessageStore, TopicStore
-from headrace.queues.model.declarations import Queue, QueueFlags
+from headrace.queues.model.declarations import DeclaredQueue, QueueFlags
 from headrace.queues.model.durability import Durability, NothingKept
 from headrace.queues.port import Consumer
 from headrace.queues.queue_settings import Published
@@ -156,7 +156,7 @@ def test_a_durable_queue_has_the_store_of_its_own_vhost_and_others_are_in_memory
     made: list[tuple[str, str, int]] = []
 
     class Kept(NothingKept):
-        def make_store(self, vhost: str, queue: Queue, priority: int) -> MessageStore:
+        def make_store(self, vhost: str, queue: DeclaredQueue, priority: int) -> MessageStore:
             made.append((vhost, queue.name, priority))
             return MemoryMessages(MemoryUse())
 

@@ -10,7 +10,7 @@ import pytest
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.queues.engine.hosted_queue import Purged
 from headrace.queues.engine.stream_queue import StreamQueue
-from headrace.queues.model.declarations import Queue
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.permissions.access import Grant
 from headrace.queues.permissions.definitions import Definitions, UserDefinition
 from headrace.queues.stores.log.durable_messages import DurableMessages
@@ -33,7 +33,7 @@ class Store(DurableMessages):
     def __init__(self, priority: int) -> None:
         world = World()
         logs = QueueLogs(SettledFiles(world.disk, world.clock), world.clock, lambda _: None)
-        super().__init__(logs, "/", Queue("q", True, False, None, {}, settings()), priority)
+        super().__init__(logs, "/", DeclaredQueue("q", True, False, None, {}, settings()), priority)
         self.known = 0
         self.wanted = 0
         self.on_look: Callable[[], object] = lambda: None

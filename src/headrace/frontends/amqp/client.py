@@ -4,8 +4,9 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.frontends.amqp.bounds import Bounds
-from headrace.frontends.amqp.channel.channel import METHODS, QueueChannel, Replies
+from headrace.frontends.amqp.channel.channel import METHODS, QueueChannel
 from headrace.frontends.amqp.channel.consumer_timeouts import ConsumerTimeouts
+from headrace.frontends.amqp.channel.direct_replies import DirectReplies
 from headrace.frontends.amqp.channel_consumers import HeldConsumers
 from headrace.frontends.amqp.connection import negotiation
 from headrace.frontends.amqp.connection.partial_publishes import Unfinished
@@ -36,7 +37,7 @@ class Behind(Protocol):
     held_consumers: HeldConsumers
 
     @property
-    def replies(self) -> Replies:
+    def replies(self) -> DirectReplies:
         """Who waits for direct replies."""
 
     def publishing(self, channel: QueueChannel) -> None:
@@ -81,7 +82,7 @@ class Client:
         self.properties = properties
         self.close = close
         self.user = principal.name
-        self.replies: Replies = broker.replies
+        self.replies: DirectReplies = broker.replies
         self.now: Callable[[], float] = broker.now
         self.random_bytes: Callable[[], bytes] = broker.random_bytes
         self.publishing: Callable[[QueueChannel], None] = broker.publishing

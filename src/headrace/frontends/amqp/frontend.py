@@ -52,7 +52,7 @@ class Parts(Protocol):
 
 
 class Durable:
-    """What outlives the broker: declarations, and durable queues' messages. `session.Kept`.
+    """What outlives the broker: declarations, and durable queues' messages. `session.DurableState`.
 
     And the files of what does not, the messages that memory has no room for.
     """

@@ -38,7 +38,7 @@ class Logins(Protocol):
 _DEFAULT_BOUNDS = Bounds()
 
 
-class Admission(Protocol):
+class AdmissionPort(Protocol):
     """Says which vhosts there are, who may open them, and what he may do there."""
 
     @property
@@ -60,7 +60,7 @@ class QueueBroker:
         clock: Clock,
         random: Random,
         logins: Logins,
-        admission: Admission,
+        admission: AdmissionPort,
         make_store: MakeStore | None = None,
         bounds: Bounds = _DEFAULT_BOUNDS,
         durability: Durability | None = None,

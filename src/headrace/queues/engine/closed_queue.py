@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headrace.queues.engine.hosted_queue import Purged
     from headrace.queues.engine.ready_messages import QueueTraffic
     from headrace.queues.message_store import LateStore, MessageStore
-    from headrace.queues.model.declarations import Queue
+    from headrace.queues.model.declarations import DeclaredQueue
     from headrace.queues.port import Consumer, Disposition, Getter
     from headrace.queues.queue_settings import Published, QueueSettings
     from headrace.queues.refusals import Refused
@@ -40,7 +40,7 @@ class ClosedQueue:
 
     def __init__(self, queue: "AnyQueue", refused: "Refused") -> None:
         """`refused`: what its clients are told."""
-        self.declared: Queue = queue.declared
+        self.declared: DeclaredQueue = queue.declared
         self.settings: QueueSettings = queue.settings
         self.name: str = queue.name
         self.title: str = queue.title

@@ -8,9 +8,8 @@ letters of a queue at a time, as RabbitMQ's worker holds so many, the others wai
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.queues.engine.dead_letters import DeadLetter, is_cycle, with_messages
 from headrace.queues.engine.dead_messages import dead_message
@@ -20,12 +19,12 @@ from headrace.queues.model.exchanges import DEFAULT_EXCHANGE
 from headrace.queues.model.published_properties import headers_getter, published, traits_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from headrace.ports.deadlines import Deadline, Deadlines
     from headrace.queues.engine.delivery_turns import AnyQueue
-    from headrace.queues.engine.targets import Targets
-    from headrace.queues.model.virtual_host import VirtualHost
+    from headrace.queues.engine.queue_host import QueueHost
     from headrace.queues.port import Target
-    from headrace.queues.queue_settings import Published
 
 _logger = logging.getLogger(__name__)
 
@@ -33,21 +32,6 @@ RETRY_SECONDS = 1.0
 """How long a refused letter waits for room, or for a route, before it is published again."""
 LETTERS_REFUSED_MAX = 32
 """Letters of a queue that are published again at a time."""
-
-
-class Host(Protocol):
-    """The vhost that dead letters are published in. `queue_host.QueueHost`."""
-
-    model: "VirtualHost"
-    targets: "Targets"
-
-    def publish(
-        self,
-        route: Iterable[str],
-        message: "Published",
-        awaited: "dict[Target, None] | None" = None,
-    ) -> bool:
-        """Put a message where a route leads; False: one of these has no room for it."""
 
 
 class _Refused(NamedTuple):
@@ -69,7 +53,7 @@ class _Waiting:
 class DeadLetterPublishing:
     """The publisher of the dead letters of a vhost's queues."""
 
-    def __init__(self, host: Host, deadlines: "Deadlines") -> None:
+    def __init__(self, host: "QueueHost", deadlines: "Deadlines") -> None:
         self._host = host
         self._deadlines = deadlines
         self._clock = deadlines.clock

@@ -8,7 +8,7 @@ in the next one.
 
 from collections.abc import Iterable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from headrace.model.invariant import InvariantError
 from headrace.ports.clock import Clock
@@ -17,6 +17,7 @@ from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.stream_queue import StreamQueue
 
 if TYPE_CHECKING:
+    from headrace.queues.engine.queue_host import QueueHost
     from headrace.queues.port import Consumer
     from headrace.queues.refusals import Refused
 
@@ -28,21 +29,11 @@ TURN_QUEUES_MAX = 1000
 """How many queues one turn looks at."""
 
 
-class DeadLetterPublisher(Protocol):
-    """The host of a queue, as far as its dead letters go. `queue_host.QueueHost`."""
-
-    def broke(self, queue: AnyQueue, error: InvariantError) -> None:
-        """Close a queue whose state contradicts itself."""
-
-    def publish_dead_letters(self, queue: AnyQueue) -> int:
-        """Publish what died in a queue; returns how many there were."""
-
-
 class DeliveryTurns:
     """The queues that are due, in their order."""
 
     def __init__(self, clock: Clock) -> None:
-        self.pending: dict[AnyQueue, DeadLetterPublisher] = {}
+        self.pending: dict[AnyQueue, QueueHost] = {}
         """The queues that are due, and the hosts of their vhosts."""
         self.gone: list[tuple[Consumer, Refused | None]] = []
         """Consumers to be told that their queues are deleted, or closed and why."""
@@ -51,11 +42,11 @@ class DeliveryTurns:
         self._batches = 0
         self._turn_set = False
 
-    def due(self, queue: AnyQueue, host: DeadLetterPublisher) -> None:
+    def due(self, queue: AnyQueue, host: "QueueHost") -> None:
         """Let a queue hand out in the next turn."""
         self.pending[queue] = host
 
-    def due_in_turn(self, queues: Iterable[AnyQueue], host: DeadLetterPublisher) -> None:
+    def due_in_turn(self, queues: Iterable[AnyQueue], host: "QueueHost") -> None:
         """Let queues hand out whose consumers wait for the same room: who had it last is last.
 
         Otherwise the first of them would have it always, and the others nothing while it is full.

@@ -12,7 +12,7 @@ from headrace.ports.deadlines import Deadlines
 from headrace.queues.engine.deliveries import Served
 from headrace.queues.engine.message_queue import MessageQueue
 from headrace.queues.message_store import LateStore, MessageStore, StoredDone, keeps_late, when_all
-from headrace.queues.model.declarations import Queue
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import Disposition, Getter
 from headrace.queues.queue_settings import QueueType
 from headrace.queues.refusals import Refused
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PURGED_AT_ONCE = 2000
 """Messages that one call of `purge_below` settles: some milliseconds."""
-MakeStore = Callable[[Queue, int], MessageStore]
+MakeStore = Callable[[DeclaredQueue, int], MessageStore]
 
 
 def stores_in_memory(use: MemoryUse) -> MakeStore:
@@ -61,7 +61,7 @@ class HostedQueue(MessageQueue):
 
     def __init__(
         self,
-        queue: Queue,
+        queue: DeclaredQueue,
         title: str,
         make_store: MakeStore,
         deadlines: Deadlines,

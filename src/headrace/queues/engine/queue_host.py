@@ -14,8 +14,13 @@ from headrace.queues.engine.stream_queue import StreamQueue
 from headrace.queues.engine.targets import Targets, TopicStoreOf
 from headrace.queues.message_store import MessageStore, StoredDone, when_all
 from headrace.queues.model.bindings import Removed
-from headrace.queues.model.declarations import Arguments, Owner, QueueCounts, QueueFlags
-from headrace.queues.model.declarations import Queue as DeclaredQueue
+from headrace.queues.model.declarations import (
+    Arguments,
+    DeclaredQueue,
+    Owner,
+    QueueCounts,
+    QueueFlags,
+)
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.permissions.access import FULL_ACCESS, Access
 from headrace.queues.port import Consumer, Queue, Target

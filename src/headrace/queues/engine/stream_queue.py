@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from headrace.queues.engine.dead_letters import DeadLetter
     from headrace.queues.engine.hosted_queue import Hooks
-    from headrace.queues.model.declarations import Queue
+    from headrace.queues.model.declarations import DeclaredQueue
     from headrace.queues.port import Consumer, Getter
     from headrace.queues.queue_settings import Published
     from headrace.queues.stores.stream.stream_reader import StreamReader
@@ -48,7 +48,9 @@ class StreamQueue:
     confirms_late = True
     confirms_transient = True
 
-    def __init__(self, queue: "Queue", title: str, store: MessageStore, hooks: "Hooks") -> None:
+    def __init__(
+        self, queue: "DeclaredQueue", title: str, store: MessageStore, hooks: "Hooks"
+    ) -> None:
         """Refused PRECONDITION_FAILED: a stream cannot be in such a store."""
         if not isinstance(store, DurableStream):
             raise precondition_failed(

@@ -8,7 +8,7 @@ from headrace.queues.engine.delivery_turns import AnyQueue, DeliveryTurns
 from headrace.queues.engine.hosted_queue import MakeStore
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.message_store import MessageStore
-from headrace.queues.model.declarations import Queue
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.durability import Durability
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.queue_names import DEFAULT_VHOST
@@ -37,7 +37,7 @@ class VirtualHosts:
         """Add a vhost that is not there."""
         model = VirtualHost(name, self._random_bytes, kept=self._durability)
 
-        def make_store(queue: Queue, priority: int) -> MessageStore:
+        def make_store(queue: DeclaredQueue, priority: int) -> MessageStore:
             if queue.durable and self._durability is not None:
                 return self._durability.make_store(name, queue, priority)
             return self._make_store(queue, priority)

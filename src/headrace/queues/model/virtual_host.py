@@ -14,9 +14,9 @@ from headrace.queues.model.bindings import Bindings, Removed
 from headrace.queues.model.declarations import (
     Arguments,
     Declared,
+    DeclaredQueue,
     ExchangeFlags,
     Owner,
-    Queue,
     QueueCounts,
     QueueFlags,
     check_not_locked,
@@ -77,7 +77,7 @@ class VirtualHost:
         self.queues_max = queues_max
         self._random_bytes = random_bytes
         self.exchanges = {exchange.name: exchange for exchange in predeclared_exchanges()}
-        self.queues: dict[str, Queue] = {}
+        self.queues: dict[str, DeclaredQueue] = {}
         self.bindings = Bindings(self.exchanges)
         self.router = Router(name, self.exchanges, self.queues)
         self._of_owners: dict[Owner, set[str]] = {}
@@ -189,13 +189,15 @@ class VirtualHost:
                 f"cannot declare queue '{name}': queue limit in vhost '{self.name}'"
                 f" ({self.queues_max}) is reached",
             )
-        queue = Queue(name, flags.durable, flags.auto_delete, exclusive_to, arguments, settings)
+        queue = DeclaredQueue(
+            name, flags.durable, flags.auto_delete, exclusive_to, arguments, settings
+        )
         check_properties(queue, self._text(QUEUE, name))
         self.check_reads(queue, access)
         self.add_queue(queue)
         return Declared(queue, created=True)
 
-    def add_queue(self, queue: Queue) -> None:
+    def add_queue(self, queue: DeclaredQueue) -> None:
         """Add a queue that is not there and need not be checked."""
         self.queues[queue.name] = queue
         if queue.settings.topic is not None:
@@ -205,12 +207,12 @@ class VirtualHost:
             self._of_owners.setdefault(queue.owner, set()).add(queue.name)
         self.kept.added(self, queue)
 
-    def check_reads(self, queue: Queue, access: Access) -> None:
+    def check_reads(self, queue: DeclaredQueue, access: Access) -> None:
         """Check that a stream's topic can be read, and by who asks. Refused."""
         topics, read = self.kept.topics, queue.settings.topic
         check_reads(topics, read, self._text(QUEUE, queue.name), access)
 
-    def check_queue(self, name: str, owner: Owner | None) -> Queue:
+    def check_queue(self, name: str, owner: Owner | None) -> DeclaredQueue:
         """Return a queue that `owner` may use: passive declarations, gets, consumers, purges.
 
         Refused NOT_FOUND, or LOCKED: it is another connection's.

@@ -64,7 +64,7 @@ class Socket:
 
 
 class CrowdedLogs:
-    """Holds up who publishes once, for two logs. `session.Kept`."""
+    """Holds up who publishes once, for two logs. `session.DurableState`."""
 
     def __init__(self) -> None:
         self.crowded = False

@@ -22,7 +22,6 @@ from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.permissions.access import NEEDED, Access
 from headrace.queues.port import Consumer, Queue
 from headrace.queues.refusals import QUEUE, Refused, not_found
-from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.methods import Method
 from headrace.wire.amqp.model_methods import (
@@ -40,6 +39,7 @@ from headrace.wire.amqp.model_methods import (
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
 
 if TYPE_CHECKING:
+    from headrace.frontends.amqp.channel.direct_replies import DirectReplies
     from headrace.frontends.amqp.channel.open_transaction import Transaction
     from headrace.ports.deadlines import Deadline
 
@@ -69,29 +69,13 @@ METHODS = frozenset(_HANDLERS)
 """The kinds of methods that `QueueChannel.method` does."""
 
 
-class Replies(Protocol):
-    """Who waits for direct replies. `direct_replies.DirectReplies`."""
-
-    def begin(self, channel: "QueueChannel") -> None:
-        """Let a channel be answered."""
-
-    def end(self, channel: "QueueChannel") -> None:
-        """Let it be answered no more."""
-
-    def channel_of(self, name: str) -> "QueueChannel | None":
-        """Return who is answered by a name."""
-
-    def deliver(self, message: Message) -> bool:
-        """Send a reply to who waits for it; False: nobody does."""
-
-
 class Connected(Protocol):
     """The connection of a channel. `client.Client`."""
 
     host: QueueHost
     access: Access
     user: str
-    replies: Replies
+    replies: "DirectReplies"
     now: Callable[[], float]
     random_bytes: Callable[[], bytes]
     publishing: Callable[["QueueChannel"], None]

@@ -14,7 +14,7 @@ from headrace.frontends.amqp.connection.content_frames import (
     no_content,
 )
 from headrace.frontends.amqp.connection.deferred_output import HeldOutput, Release
-from headrace.frontends.amqp.connection.ports import Channel, VirtualHost
+from headrace.frontends.amqp.connection.ports import Channel, VhostPort
 from headrace.frontends.amqp.replies import reply_to
 from headrace.model.errors import Malformed
 from headrace.model.invariant import invariant
@@ -134,7 +134,7 @@ class Channels:
 
     def __init__(
         self,
-        virtual_host: VirtualHost,
+        virtual_host: VhostPort,
         channel_max: int,
         frame_bytes_max: int,
         message_bytes_max: int,

@@ -57,7 +57,7 @@ class Outlet(Protocol):
         """Hold back what is sent from now on: an answer that belongs before it is not known yet."""
 
     def takes_more(self) -> bool:
-        """Tell whether there is room for deliveries; False: `VirtualHost.room` says when again."""
+        """Tell whether there is room for deliveries; False: `VhostPort.room` says when again."""
 
     def fail(self, error: AmqpError, ids: MethodId) -> None:
         """Close the channel or the connection for a method that was handled later."""
@@ -83,7 +83,7 @@ class Channel(Protocol):
         """Give back what was delivered and not settled, end the consumers; answer nothing more."""
 
 
-class VirtualHost(Protocol):
+class VhostPort(Protocol):
     """A virtual host, for one connection that may use it."""
 
     @property
@@ -116,7 +116,7 @@ class Broker(Protocol):
         peer: Peer,
         client_properties: FieldTable,
         close: Callable[[str], None],
-    ) -> VirtualHost:
+    ) -> VhostPort:
         """Return the virtual host; ConnectionClosing (NOT_ALLOWED) where it may not be used.
 
         `close` ends the connection later, CONNECTION_FORCED with a text.

@@ -159,7 +159,7 @@ class AmqpSession:
         self._look()
 
 
-class Kept(Protocol):
+class DurableState(Protocol):
     """What is durable of one broker. `frontend.Durable`."""
 
     @property
@@ -185,7 +185,7 @@ class AmqpFrontend:
         broker: Broker,
         settings: Settings,
         clock: Clock,
-        kept: "Kept | None" = None,
+        kept: "DurableState | None" = None,
         administration: "Administration | None" = None,
         stopped: Callable[[], None] = lambda: None,
     ) -> None:

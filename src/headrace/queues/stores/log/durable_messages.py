@@ -19,7 +19,7 @@ from headrace.queues.message_store import (
     StoredDone,
     StoreOwner,
 )
-from headrace.queues.model.declarations import Queue
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.queue_settings import Published, QueueType
 from headrace.queues.stores.log.log_messages import LogMessages, Settled
 from headrace.queues.stores.log.log_writing import Appended, QueueLogs
@@ -73,7 +73,7 @@ class OpenLog(MessageStore, GoesWithQueue, Appended, Protocol):
 class DurableMessages:
     """One priority of a durable queue: `MessageStore`, `LateStore`, and a log's `StoreListener`."""
 
-    def __init__(self, logs: QueueLogs, vhost: str, queue: Queue, priority: int) -> None:
+    def __init__(self, logs: QueueLogs, vhost: str, queue: DeclaredQueue, priority: int) -> None:
         self.vhost = vhost
         self.queue = queue
         self.priority = priority

@@ -4,7 +4,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import HeadraceError
-from headrace.queues.model.declarations import Queue
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.queue_settings import ConsumerSettings, Published, StreamStart
 from headrace.queues.stores.log.durable_messages import DurableMessages, OpenLog
 from headrace.queues.stores.log.log_writing import QueueLogs
@@ -20,7 +20,7 @@ _logger = logging.getLogger(__name__)
 class DurableStream(DurableMessages):
     """The messages of a stream: each reader has a place of its own."""
 
-    def __init__(self, logs: QueueLogs, vhost: str, queue: Queue, priority: int) -> None:
+    def __init__(self, logs: QueueLogs, vhost: str, queue: DeclaredQueue, priority: int) -> None:
         super().__init__(logs, vhost, queue, priority)
         self._readers: dict[StreamReader, None] = {}
 
@@ -82,7 +82,7 @@ class TopicStream(DurableStream):
         self,
         logs: QueueLogs,
         vhost: str,
-        queue: Queue,
+        queue: DeclaredQueue,
         priority: int,
         partition: "Partition | HeadraceError",
     ) -> None:
