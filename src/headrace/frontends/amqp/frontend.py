@@ -70,22 +70,22 @@ class Durable:
         self._broker = parts.broker
         self._store = store
         self._admission = admission
-        self._durable = durable
+        self.queues = durable
         self._virtual_hosts = queues.virtual_hosts
         self._spill = _spill(parts.broker, queues)
 
     async def start(self) -> None:
         """Put back what was declared before."""
         broker, virtual_hosts = self._broker, self._virtual_hosts
-        restoring = Restoring(broker, self._durable, virtual_hosts, self._store)
+        restoring = Restoring(broker, self.queues, virtual_hosts, self._store)
         await restoring.restore()
-        broker.queue_topics = TopicsOfQueues(broker, self._durable, virtual_hosts, self._admission)
+        broker.queue_topics = TopicsOfQueues(broker, self.queues, virtual_hosts, self._admission)
         ReadTopics(broker.image, virtual_hosts)
 
     async def stop(self) -> None:
         """Write down what is known of queues, and remove what is of this process only."""
         removed = asyncio.ensure_future(called_back(self._removed_spill))
-        await self._durable.close(
+        await self.queues.close(
             [store for queue in self._virtual_hosts.queues() for store in queue.late_stores]
         )
         await removed
