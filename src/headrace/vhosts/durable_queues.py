@@ -38,7 +38,7 @@ from headrace.queues.stores.log.durable_messages import DurableMessages
 from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.queues.stores.memory.memory_use import MemoryUse
-from headrace.queues.stores.stream.durable_stream import DurableStream, TopicStream
+from headrace.queues.stores.stream.durable_stream import DurableStream
 from headrace.vhosts.exchange_topics import ExchangeTopics
 from headrace.vhosts.queue_topics import topic_config
 
@@ -169,7 +169,7 @@ class DurableQueues:
         read = queue.settings.topic
         if read is not None:
             partition = self.partition(read.topic, priority)
-            return TopicStream(self.logs, vhost, queue, priority, partition)
+            return DurableStream.of_topic(self.logs, vhost, queue, priority, partition)
         is_stream = queue.settings.queue_type is QueueType.STREAM
         kind = DurableStream if is_stream else DurableMessages
         return kind(self.logs, vhost, queue, priority)

@@ -16,7 +16,7 @@ from headrace.queues.queue_settings import ExchangeTopic, Published, QueueSettin
 from headrace.queues.refusals import KAFKA_TOPIC, RefusalKind, Refused
 from headrace.queues.stores.log.message_reader import MessageReader
 from headrace.queues.stores.log.record_messages import HEADERS_BYTES_MAX, messages_in
-from headrace.queues.stores.stream.durable_stream import TopicStream
+from headrace.queues.stores.stream.durable_stream import DurableStream
 from headrace.record.batch import build, new_record
 from headrace.wire.amqp.frames import FRAME_BYTES_MIN
 from headrace.wire.amqp.properties import property_of
@@ -173,14 +173,14 @@ def test_it_keeps_no_messages_and_asks_for_no_log() -> None:
     here = Stream(make_log=False)
     settings = QueueSettings(QueueType.STREAM, topic=ExchangeTopic("t"))
     declared = DeclaredQueue("s", True, False, None, {}, settings)
-    store = TopicStream(here.logs, "/", declared, 0, here.make_partition())
+    store = DurableStream.of_topic(here.logs, "/", declared, 0, here.make_partition())
     store.want_log()
     assert here.asked == []
+    assert store.log is not None
     with pytest.raises(HeadraceError, match="keeps no messages"):
-        store.append(Published(message("x")), None)
+        store.log.append(Published(message("x")), None)
     holds = here.world.directory.holds
     assert holds._holders == {}, "its retention is the topic's affair"
-    assert store.log is not None
     store.drop()
     assert PLACE in here.world.directory.logs
     assert holds._holders == {}
@@ -191,7 +191,7 @@ def test_a_partition_that_cannot_be_had_gives_nothing(caplog: pytest.LogCaptureF
     settings = QueueSettings(QueueType.STREAM, topic=ExchangeTopic("t"))
     declared = DeclaredQueue("s", True, False, None, {}, settings)
     error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is gone")
-    store = TopicStream(here.logs, "/", declared, 0, error)
+    store = DurableStream.of_topic(here.logs, "/", declared, 0, error)
     store.want_log()
     assert (here.asked, store.log, store.ready) == ([], None, 0)
     kept: list[bool] = []

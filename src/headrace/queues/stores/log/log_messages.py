@@ -138,7 +138,7 @@ class LogMessages(LogWriting):
     def close(self, done: Callable[[], None]) -> None:
         """Write down exactly what was handed out and settled, then `done`; only `done` follows."""
         self.write()
-        self._stopping = True
+        self._appends_refused = "the broker stops"
         settlement = self._settlement
         self._partition.unwatch(self._advance)
         nothing_new = settlement.is_exact or not self._log.end_offset

@@ -92,7 +92,8 @@ class LogWriting(ABC):
         self.appended_to = 0
         """The position above what was appended last."""
         self._timer: Timer | None = None
-        self._stopping = False
+        self._appends_refused: str | None = None
+        """Why nothing more is taken though the store has not failed."""
         self._writing = False
         """Whether a batch is being appended of which `_written` has not been told yet."""
 
@@ -123,8 +124,8 @@ class LogWriting(ABC):
 
     def _begin_batch(self, size: int) -> None:
         """Write what is appended, and see to it that what follows is written. HeadraceError."""
-        if self._stopping:
-            raise HeadraceError("the broker stops")
+        if self._appends_refused is not None:
+            raise HeadraceError(self._appends_refused)
         if self._partition.refusal is not None:
             raise ApiError(self._partition.refusal)
         config = self._log.config
