@@ -106,11 +106,25 @@ def modules(source: Path) -> dict[str, Path]:
 
 
 def needs(files: Mapping[str, Path]) -> Needs:
-    """Which module imports what of which other: for types only and inside functions too."""
+    """Which module imports what of which other: inside functions too, and for types only too.
+
+    But not for types only from the same folder: two files that describe one thing may name each
+    other's types.
+    """
     found: Needs = {}
     for module, path in files.items():
         mine = found[module] = {}
-        for wanted, name in _imports(ast.parse(path.read_text()), module, path):
+        tree = ast.parse(path.read_text())
+        folder = module.rpartition(".")[0]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                node.body = [
+                    each
+                    for each in node.body
+                    if not isinstance(each, ast.ImportFrom)
+                    or (each.module or "").rpartition(".")[0] != folder
+                ]
+        for wanted, name in _imports(tree, module, path):
             whole = f"{wanted}.{name}"
             target = whole if whole in files else wanted
             if target in files and target != module:

@@ -83,7 +83,7 @@ def test_a_docstring_that_begins_with_a_verb_is_tidy_and_what_is_no_act_needs_no
     "back",
     [
         "from headrace.broker.first import First",
-        "if TYPE_CHECKING:\n    from headrace.broker import first",
+        "if TYPE_CHECKING:\n    from headrace.broker import first",  # of a folder, not a file
         "def later():\n    import headrace.broker.first",
         "from .first import First",
     ],
@@ -101,6 +101,14 @@ def test_a_planted_circle_of_files_is_found_with_the_names_that_tie_it(
     assert "a circle of files" in result.stdout
     assert "headrace.broker.first -> headrace.broker.second (Second)" in result.stdout
     assert "headrace.broker.third -> headrace.broker.first" in result.stdout
+
+
+def test_type_only_import_in_one_folder_makes_no_circle(tree: Path) -> None:
+    broker = tree / "src/headrace/broker"
+    (broker / "first.py").write_text("from headrace.broker.second import Second\n")
+    back = "if TYPE_CHECKING:\n    from headrace.broker.first import First\n"
+    (broker / "second.py").write_text(back)
+    assert tidy(tree).stdout == "tidy: sizes and house rules hold\n"
 
 
 def test_a_compiled_function_may_be_longer_than_others_but_not_by_much(tree: Path) -> None:

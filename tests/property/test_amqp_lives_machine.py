@@ -28,7 +28,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from headrace.queues.engine.deliveries import Delivery
 from headrace.queues.queue_settings import Overflow
 from headrace.testing.disk_crash import crash_states
 from tests.support.amqp_cases import (
@@ -45,10 +44,11 @@ from tests.support.amqp_cases import (
     not_kept,
     pairs_of,
 )
+from tests.support.amqp_deliveries import Delivery
 from tests.support.amqp_lives import BrokerLife
 
 if TYPE_CHECKING:
-    from headrace.queues.engine.consumers import Consumer
+    from headrace.queues.port import Consumer
 
 LONG = bool(os.environ.get("HEADRACE_LONG"))
 EXAMPLES = 400 if LONG else 25
@@ -229,7 +229,7 @@ class LivesMachine(RuleBasedStateMachine):
     @rule()
     def purge(self) -> None:
         held = {known.number for known in self.held.values()}
-        self.life.host.purge(self.life.queue())
+        self.life.host.purge(self.life.queue(), lambda _: None)
         for known in self.known.values():
             if known.number not in held and not known.done:
                 known.end()

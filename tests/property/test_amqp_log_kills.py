@@ -11,6 +11,7 @@ import pytest
 
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
+from tests.support.amqp_deliveries import got
 from tests.support.amqp_log import LogQueue
 from tests.support.log import batch_of
 
@@ -70,7 +71,7 @@ class Life:
 
     def take(self) -> None:
         for _ in range(self.draw.randint(1, 8)):
-            delivery = self.here.q.get(self.here.channel, self.here.now)
+            delivery = got(self.here.q, self.here.channel, self.here.now)
             if delivery is None:
                 return
             _, tag, message, redelivered, _ = delivery

@@ -11,15 +11,15 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from headrace.queues.engine.consumers import Consumer
-from headrace.queues.engine.deliveries import Delivery
 from headrace.queues.engine.message_queue import MessageQueue
-from headrace.queues.engine.unacked import ChannelUnacked
+from headrace.queues.port import Consumer
 from headrace.queues.queue_settings import Overflow, Published, QueueSettings
+from headrace.queues.refusals import Refused
 from headrace.queues.stores.memory.memory_messages import MemoryMessages
 from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.reply_codes import ChannelClosing
+from tests.support.amqp_deliveries import ChannelKit, Delivery, delivered, got, taken_of
 from tests.support.amqp_queues import positions_in, settings
 
 
@@ -42,7 +42,7 @@ class Known:
 class KnownChannel:
     """A channel and what the model says it holds: tags to messages and their consumers."""
 
-    channel: ChannelUnacked
+    channel: ChannelKit
     held: dict[int, tuple[Known, Consumer | None]] = field(default_factory=dict)
 
     def of(self, consumer: Consumer) -> int:
@@ -77,7 +77,6 @@ class QueueMachine(RuleBasedStateMachine):
         self.dead: list[tuple[int, str]] = []
         self.consumers: list[Consumer] = []
         self.active: Consumer | None = None
-        self.seen = 0
         self.all: dict[int, Known] = {}
 
     @initialize(
@@ -98,7 +97,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue = MessageQueue(
             "queue 'q' in vhost '/'", drawn, lambda _: self.new_store(), self.now
         )
-        self.channels = [KnownChannel(ChannelUnacked(number)) for number in (1, 2)]
+        self.channels = [KnownChannel(ChannelKit(number)) for number in (1, 2)]
 
     def new_store(self) -> MemoryMessages:
         """Return what one priority's messages are kept in."""
@@ -175,9 +174,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.channel_of(consumer).held[tag] = known, holder
 
     def new_handed(self) -> list[Delivery]:
-        handed = self.queue._handed[self.seen :]
-        self.seen = len(self.queue._handed)
-        return handed
+        return taken_of(self.queue)
 
     def run(self, handed: list[Delivery]) -> None:
         self.let_expire(now_too=False)
@@ -225,18 +222,17 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule()
     def deliver(self) -> None:
-        given = self.queue.deliver(self.now)
+        given = delivered(self.queue, self.now)
         self.let_expire()
-        self.absorb(given[self.seen :])
+        self.absorb(given)
         self.trim()
-        self.seen = 0
         for known in self.channels:
             known.channel.woken.clear()
 
     @rule(which=channels, no_ack=st.booleans())
     def get(self, which: int, no_ack: bool) -> None:
         known = self.channels[which]
-        given = self.queue.get(known.channel, self.now, no_ack=no_ack)
+        given = got(self.queue, known.channel, self.now, no_ack=no_ack)
         self.run(self.new_handed())
         if not self.ready:
             assert given is None
@@ -252,7 +248,7 @@ class QueueMachine(RuleBasedStateMachine):
         self, which: int, prefetch: int, priority: int, no_ack: bool, exclusive: bool
     ) -> None:
         consumer = Consumer(
-            self.queue,
+            self.queue,  # type: ignore[arg-type]  # it is on its own, without a name
             self.channels[which].channel,
             f"c{len(self.consumers)}",
             no_ack=no_ack,
@@ -262,7 +258,7 @@ class QueueMachine(RuleBasedStateMachine):
         )
         alone = any(other.exclusive for other in self.consumers)
         if alone or (exclusive and (self.consumers or self.settings.single_active_consumer)):
-            with pytest.raises(ChannelClosing, match="in exclusive use"):
+            with pytest.raises(Refused, match="in exclusive use"):
                 self.queue.consume(consumer, self.now)
             return
         self.queue.consume(consumer, self.now)
@@ -327,7 +323,7 @@ class QueueMachine(RuleBasedStateMachine):
                 self.remove(consumer)
         known.channel.close()
         self.release(known, list(known.held), "requeue")
-        self.channels[which] = KnownChannel(ChannelUnacked(known.channel.number))
+        self.channels[which] = KnownChannel(ChannelKit(known.channel.number))
 
     @rule(which=channels, prefetch=few)
     def set_prefetch(self, which: int, prefetch: int) -> None:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headrace.ports.deadlines import Deadlines
-from headrace.queues.engine.hosted_queue import Getter
 from headrace.queues.stores.memory.memory_messages import MemoryMessages
 from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.queues.stores.memory.spill import RETRY_SECONDS, Spill
@@ -21,12 +20,12 @@ from headrace.queues.stores.memory.spill_extent import OBJECT_BYTES
 from headrace.queues.stores.memory.spill_files import SpillFiles
 from headrace.testing.clock import SimClock
 from tests.property.test_amqp_queue_machine import QueueMachine
+from tests.support.amqp_deliveries import Delivery, getter
 from tests.support.amqp_queues import settings
 from tests.support.amqp_spill import DATA, InstantDisk, SpillRoom, number_of
 
 if TYPE_CHECKING:
     from headrace.model.errors import HeadraceError
-    from headrace.queues.engine.deliveries import Delivery
 
 SMALL = 210
 """What a message of the machines takes in memory, about."""
@@ -142,7 +141,10 @@ class UnderWayMachine(RuleBasedStateMachine):
         queue, ready = self.queues[which], self.ready[which]
         got: list[Delivery | HeadraceError | None] = []
         for _ in range(count):
-            queue.get_at_hand(Getter(self.room.channel, no_ack, got.append), self.room.now)
+            queue.get(
+                getter(queue, self.room.channel, got.append, self.room.now, no_ack=no_ack),
+                self.room.now,
+            )
         self.room.settle()
         due: list[Known] = []
         for _ in range(count):

@@ -7,10 +7,10 @@ from headrace.frontends.amqp.bounds import Bounds
 from headrace.frontends.amqp.connection.connection import AmqpConnection
 from headrace.frontends.amqp.connection.negotiation import Settings
 from headrace.frontends.amqp.connection.ports import Credentials, LoginDone, Peer
-from headrace.frontends.amqp.queue_broker import Admission, QueueBroker
+from headrace.frontends.amqp.queue_broker import AdmissionPort, QueueBroker
 from headrace.queues.engine.hosted_queue import MakeStore
 from headrace.queues.message_store import MessageStore
-from headrace.queues.model.declarations import Queue
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.permissions.access import FULL_ACCESS, Access
 from headrace.queues.permissions.definitions import Definitions
 from headrace.queues.stores.memory.memory_messages import MemoryMessages, Owner
@@ -51,7 +51,7 @@ class _Everybody:
 
 
 class Everybody:
-    """Lets everybody do everything, in `/` and what a test adds. `queue_broker.Admission`."""
+    """Lets everybody do everything, in `/` and what a test adds. `queue_broker.AdmissionPort`."""
 
     def __init__(self) -> None:
         self.definitions = Definitions()
@@ -73,9 +73,10 @@ class LateMessages(MemoryMessages):
         self.waiting: list[Callable[[bool], None]] = []
         self.owner: Owner | None = None
 
-    def attach(self, owner: Owner) -> None:
+    def attach(self, owner: Owner) -> "LateMessages":
         """Note whose messages they are."""
         self.owner = owner
+        return self
 
     def want_log(self) -> None:
         """It is there."""
@@ -86,6 +87,9 @@ class LateMessages(MemoryMessages):
 
     def drop(self) -> None:
         """There is nothing to drop."""
+
+    def abandon(self) -> None:
+        """There is nothing to stop."""
 
     def when_stored(self, done: Callable[[bool], None]) -> None:
         """Note who waits."""
@@ -106,7 +110,7 @@ class QueueRoom:
         *,
         late: bool = False,
         make: MakeStore | None = None,
-        admission: Admission | None = None,
+        admission: AdmissionPort | None = None,
         **bounds: int,
     ) -> None:
         """`late`: all stores keep messages when the test says so."""
@@ -121,7 +125,7 @@ class QueueRoom:
             Bounds(**bounds),
         )
 
-    def _make_late(self, queue: Queue, _: int) -> MessageStore:
+    def _make_late(self, queue: DeclaredQueue, _: int) -> MessageStore:
         return self.stores.setdefault(queue.name, LateMessages())
 
     def client(

@@ -1,24 +1,23 @@
 """A durable queue whose log is made when the test says so."""
 
-from typing import TYPE_CHECKING
-
 from headrace.broker.partition import Partition
 from headrace.model.errors import HeadraceError
+from headrace.model.invariant import InvariantError
 from headrace.model.nouns import LeaderEpoch
 from headrace.ports.deadlines import Deadlines
-from headrace.queues.engine.hosted_queue import Getter, Hooks, HostedQueue
-from headrace.queues.engine.unacked import ChannelUnacked
-from headrace.queues.model.declarations import Queue
+from headrace.queues.engine.delivery_turns import AnyQueue
+from headrace.queues.engine.hosted_queue import Hooks, HostedQueue
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.queue_settings import Published, QueueSettings
-from headrace.queues.stores.log.durable_messages import DurableMessages, QueueLogs
+from headrace.queues.refusals import RefusalKind, Refused
+from headrace.queues.stores.log.durable_messages import DurableMessages
+from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.record.batch import BatchHeader, check_produced
+from tests.support.amqp_deliveries import ChannelKit, Delivery, delivered, getter
 from tests.support.amqp_log import CONFIG, PLACE, message
 from tests.support.amqp_queues import settings
 from tests.support.log import NOW_MS, World, batch_of
-
-if TYPE_CHECKING:
-    from headrace.queues.engine.deliveries import Delivery
 
 
 class DurableQueue:
@@ -31,28 +30,34 @@ class DurableQueue:
             SettledFiles(self.world.disk, self.world.clock), self.world.clock, self.asked.append
         )
         self.stores: list[DurableMessages] = []
-        self.channel = ChannelUnacked(1)
+        self.channel = ChannelKit(1)
         self.told: list[bool] = []
+        self.broken: list[str] = []
+        """Broken invariants, for which the queue is closed."""
         self.got: list[Delivery | HeadraceError | None] = []
         self.partition: Partition
         self.queue = HostedQueue(
-            Queue("q", True, False, None, {}, queue_settings or settings()),
+            DeclaredQueue("q", True, False, None, {}, queue_settings or settings()),
             "queue 'q' in vhost '/'",
             self._make_store,
             Deadlines(self.world.clock),
-            Hooks(lambda queue: None, self._readable),
+            Hooks(lambda queue: None, self._readable, self._broke),
         )
 
-    def _make_store(self, queue: Queue, priority: int) -> DurableMessages:
+    def _make_store(self, queue: DeclaredQueue, priority: int) -> DurableMessages:
         self.stores.append(DurableMessages(self.logs, "/", queue, priority))
         return self.stores[-1]
 
-    def _readable(self, queue: HostedQueue) -> None:
+    def _broke(self, queue: AnyQueue, error: InvariantError) -> None:
+        self.broken.append(str(error))
+        queue.abandon(Refused(RefusalKind.BROKEN, "queue", "it is broken"))
+
+    def _readable(self, queue: AnyQueue) -> None:
         self.world.clock.call_later(0, lambda: self._deliver(queue))
 
-    def _deliver(self, queue: HostedQueue) -> None:
+    def _deliver(self, queue: AnyQueue) -> None:
         if not queue.deleted:
-            queue.deliver(self.now)
+            delivered(queue, self.now)
 
     @property
     def now(self) -> float:
@@ -89,7 +94,8 @@ class DurableQueue:
 
     def ask(self) -> None:
         """Ask for a message."""
-        self.queue.get_at_hand(Getter(self.channel, True, self.got.append), self.now)
+        asked = getter(self.queue, self.channel, self.got.append, self.now, no_ack=True)
+        self.queue.get(asked, self.now)
 
     def bodies(self) -> list[str | None]:
         """What was got, as bodies; None: there was nothing."""

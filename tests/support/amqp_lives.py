@@ -4,34 +4,34 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import md5
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from headrace.broker.partition import Partition
 from headrace.config.log_config import LogConfig
 from headrace.model.errors import HeadraceError
 from headrace.model.nouns import LeaderEpoch, TopicPartition
-from headrace.queues.engine.consumers import Consumer
-from headrace.queues.engine.deliveries import Delivery
-from headrace.queues.engine.hosted_queue import Getter, HostedQueue, stores_in_memory
-from headrace.queues.engine.unacked import ChannelUnacked
+from headrace.queues.engine.hosted_queue import HostedQueue, stores_in_memory
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.message_store import TopicStore
 from headrace.queues.model.bindings import Removed
-from headrace.queues.model.declarations import Queue, QueueFlags
+from headrace.queues.model.declarations import DeclaredQueue, QueueFlags
 from headrace.queues.model.durability import Declared, KeptDone, Model
 from headrace.queues.model.exchange_topic import KafkaTopics, NoTopics
+from headrace.queues.port import Consumer
 from headrace.queues.queue_names import queue_topic
 from headrace.queues.queue_settings import Published
-from headrace.queues.stores.log.durable_messages import DurableMessages, QueueLogs
+from headrace.queues.stores.log.durable_messages import DurableMessages
+from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.testing.disk import SimDisk
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header
+from tests.support.amqp_deliveries import ChannelKit, Delivery, getter
 from tests.support.log import World, values
 
 if TYPE_CHECKING:
-    from headrace.queues.engine.targets import Target
+    from headrace.queues.port import Target
 
 CONFIG = LogConfig(
     segment_bytes=1000,
@@ -59,13 +59,12 @@ class BrokerLife:
         clock = self.world.clock
         self.given: list[tuple[Delivery, float]] = []
         """What consumers were sent, and when; nobody has looked at it yet."""
-        self.channel = ChannelUnacked(1)
+        self.channel = ChannelKit(1, sent=self._note)
         self.logs = QueueLogs(SettledFiles(self.world.disk, clock), clock, self._want_log)
         numbers = count()
         self.hosts = VirtualHosts(
             clock,
             lambda: next(numbers).to_bytes(16),
-            self,
             stores_in_memory(MemoryUse()),
             self,
         )
@@ -88,7 +87,7 @@ class BrokerLife:
                 assert loaded == [None]
         self.host.host(queue, stores)
 
-    def _partition(self, place: TopicPartition, queue: Queue) -> Partition:
+    def _partition(self, place: TopicPartition, queue: DeclaredQueue) -> Partition:
         directory = self.world.directory
         log = directory.logs.get(place)
         if log is None:
@@ -109,7 +108,7 @@ class BrokerLife:
 
     # `Durability`
 
-    def make_store(self, vhost: str, queue: Queue, priority: int) -> DurableMessages:
+    def make_store(self, vhost: str, queue: DeclaredQueue, priority: int) -> DurableMessages:
         """Make the store of a durable queue's priority."""
         return DurableMessages(self.logs, vhost, queue, priority)
 
@@ -132,14 +131,9 @@ class BrokerLife:
         """Tell that all is kept."""
         done(None)
 
-    # `Clients`
-
-    def deliver(self, deliveries: Sequence[Delivery]) -> None:
+    def _note(self, deliveries: Sequence[Delivery]) -> None:
         """Note what consumers are sent."""
         self.given += ((delivery, self.now) for delivery in deliveries)
-
-    def queue_gone(self, consumer: Consumer) -> None:
-        """Note nothing."""
 
     # What is done
 
@@ -148,13 +142,13 @@ class BrokerLife:
         return self.world.clock.monotonic()
 
     def queue(self, name: str = "q") -> HostedQueue:
-        return self.host.queues[name]
+        return cast("HostedQueue", self.host.queues[name])
 
     def end_pass(self) -> None:
         """End a pass over a client's frames."""
         self.host.touched(self.channel.woken)
         self.channel.woken.clear()
-        self.hosts.run()
+        self.hosts.turns.run()
         self.logs.write()
 
     def publish(
@@ -179,24 +173,16 @@ class BrokerLife:
         if not self.host.publish(("q",), published, awaited):
             self.end_pass()
             return False
-        stores = [store for queue in awaited for store in queue.late_stores]
-        left = len(stores)
-
-        def stored(kept: bool) -> None:
-            nonlocal left
-            left -= 1
-            if not left:
-                confirmed(kept)
-
-        for store in stores:
-            store.when_stored(stored)
+        if awaited:
+            self.host.when_stored(awaited, confirmed)
         self.end_pass()
         return True
 
     def get(self, name: str = "q") -> Delivery | None:
         """Get a message, waiting for the disk at need."""
         got: list[Delivery | HeadraceError | None] = []
-        self.queue(name).get_at_hand(Getter(self.channel, False, got.append), self.now)
+        asked = getter(self.queue(name), self.channel, got.append, self.now)
+        self.queue(name).get(asked, self.now)
         self.host.touched((self.queue(name),))
         self.end_pass()
         if not got:
@@ -207,9 +193,8 @@ class BrokerLife:
 
     def consume(self, *, prefetch: int, no_ack: bool) -> Consumer:
         """Consume from `q`."""
-        queue = self.queue()
-        consumer = Consumer(queue, self.channel, "c", prefetch=prefetch, no_ack=no_ack)
-        self.host.consume(queue, consumer)
+        consumer = Consumer(self.queue(), self.channel, "c", prefetch=prefetch, no_ack=no_ack)
+        self.host.consume(consumer)
         self.end_pass()
         return consumer
 
@@ -258,7 +243,7 @@ class BrokerLife:
     def stopped(self) -> "BrokerLife":
         """The next life after a clean stop."""
         for consumer in list(self.queue().consumers):
-            self.host.cancel(self.queue(), consumer)
+            self.host.cancel(consumer)
         self.channel.close()
         self.end_pass()
         self.settle()

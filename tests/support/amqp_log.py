@@ -1,13 +1,14 @@
 """A durable queue of AMQP on a log: in memory, killed, or its power cut, and begun again."""
 
+from typing import cast
+
 from headrace.broker.partition import Partition
 from headrace.config.log_config import LogConfig
 from headrace.model.errors import HeadraceError
+from headrace.model.invariant import InvariantError
 from headrace.model.nouns import LeaderEpoch, TopicPartition
-from headrace.queues.engine.consumers import Consumer
-from headrace.queues.engine.deliveries import Delivery
 from headrace.queues.engine.message_queue import MessageQueue
-from headrace.queues.engine.unacked import ChannelUnacked
+from headrace.queues.port import Consumer, Queue
 from headrace.queues.queue_names import queue_topic
 from headrace.queues.queue_settings import Published, QueueSettings
 from headrace.queues.stores.log.log_messages import LogMessages
@@ -16,6 +17,7 @@ from headrace.record.batch import BatchHeader, check_produced
 from headrace.testing.disk import SimDisk
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header
+from tests.support.amqp_deliveries import ChannelKit, Delivery, delivered, got
 from tests.support.amqp_queues import settings
 from tests.support.log import NOW_MS, World
 
@@ -63,7 +65,7 @@ class LogQueue:
             flush_on_ack=flush_on_ack,
         )
         self.partition.role.lead(LeaderEpoch(epoch))
-        self.channel = ChannelUnacked(1)
+        self.channel = ChannelKit(1)
         self.files = SettledFiles(self.world.disk, self.world.clock)
         self.queue: MessageQueue | None = None
         self.store = LogMessages(
@@ -99,6 +101,12 @@ class LogQueue:
         return self.queue
 
     # The listener of the store
+
+    def appended(self) -> None:
+        """Note nothing: the turn's end writes."""
+
+    def broke(self, error: InvariantError) -> None:
+        raise error
 
     def confirmed(self, upto: int) -> None:
         self.confirmed_upto = max(self.confirmed_upto, upto)
@@ -138,7 +146,8 @@ class LogQueue:
         self.partition.append(memoryview(batch), header, now_ms=NOW_MS)
 
     def consume(self, *, prefetch: int = 0) -> Consumer:
-        consumer = Consumer(self.q, self.channel, "c", prefetch=prefetch)
+        queue = cast("Queue", self.q)  # it is on its own, without a name
+        consumer = Consumer(queue, self.channel, "c", prefetch=prefetch)
         self.q.consume(consumer, self.now)
         return consumer
 
@@ -146,13 +155,13 @@ class LogQueue:
         """All that is handed out, waiting for the disk at need."""
         found: list[Delivery] = []
         for _ in range(20):
-            found += self.q.deliver(self.now)
+            found += delivered(self.q, self.now)
             self.settle()
         return found
 
     def get(self) -> Delivery | None:
         for _ in range(5):
-            delivery = self.q.get(self.channel, self.now)
+            delivery = got(self.q, self.channel, self.now)
             if delivery is not None:
                 return delivery
             self.settle()

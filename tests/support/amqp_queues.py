@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping
 
-from headrace.queues.engine.consumers import Consumer
-from headrace.queues.engine.deliveries import Delivery
 from headrace.queues.engine.message_queue import MessageQueue
-from headrace.queues.engine.unacked import ChannelUnacked
 from headrace.queues.message_store import MessageStore
+from headrace.queues.port import Consumer
 from headrace.queues.queue_settings import Overflow, Published, QueueSettings, QueueType
 from headrace.queues.stores.memory.memory_messages import MemoryMessages
 from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.wire.amqp.content import Message
+from tests.support.amqp_deliveries import ChannelKit, Delivery, delivered, got
 
 
 def settings(
@@ -59,7 +58,7 @@ class QueueKit:
             self.now,
             kept,
         )
-        self.channel = ChannelUnacked(1)
+        self.channel = ChannelKit(1)
 
     def publish(
         self, *bodies: str, priority: int = 0, expiration_ms: int | None = None
@@ -74,7 +73,7 @@ class QueueKit:
         self,
         tag: str = "c",
         *,
-        channel: ChannelUnacked | None = None,
+        channel: ChannelKit | None = None,
         prefetch: int = 0,
         priority: int = 0,
         no_ack: bool = False,
@@ -82,7 +81,7 @@ class QueueKit:
     ) -> Consumer:
         """Add a consumer, on the first channel if none is given."""
         consumer = Consumer(
-            self.queue,
+            self.queue,  # type: ignore[arg-type]  # it is on its own, without a name
             channel or self.channel,
             tag,
             no_ack=no_ack,
@@ -95,12 +94,16 @@ class QueueKit:
 
     def deliver(self) -> list[str]:
         """What is handed out, as `consumer:body`, `again` after what is redelivered."""
-        return [shown(delivery) for delivery in self.queue.deliver(self.now)]
+        return [shown(delivery) for delivery in delivered(self.queue, self.now)]
 
     def get(self, *, no_ack: bool = False) -> str | None:
         """The next message for the first channel."""
-        delivery = self.queue.get(self.channel, self.now, no_ack=no_ack)
+        delivery = got(self.queue, self.channel, self.now, no_ack=no_ack)
         return None if delivery is None else shown(delivery)
+
+    def woken(self) -> list[object]:
+        """Queues that may deliver because of what the first channel did."""
+        return list(self.channel.woken)
 
     def died(self) -> list[str]:
         """What died since this was asked last, as `body reason`; it is stored elsewhere then."""

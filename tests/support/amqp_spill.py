@@ -8,11 +8,10 @@ import pytest
 
 from headrace.model.errors import HeadraceError
 from headrace.ports.deadlines import Deadlines
-from headrace.queues.engine.consumers import Consumer
-from headrace.queues.engine.deliveries import Delivery
-from headrace.queues.engine.hosted_queue import Getter, Hooks, HostedQueue, stores_in_memory
-from headrace.queues.engine.unacked import ChannelUnacked
-from headrace.queues.model.declarations import Queue
+from headrace.queues.engine.delivery_turns import AnyQueue
+from headrace.queues.engine.hosted_queue import Hooks, HostedQueue, stores_in_memory
+from headrace.queues.model.declarations import DeclaredQueue
+from headrace.queues.port import Consumer
 from headrace.queues.queue_settings import Published, QueueSettings
 from headrace.queues.stores.memory.memory_messages import MemoryMessages
 from headrace.queues.stores.memory.memory_use import MemoryUse
@@ -23,6 +22,7 @@ from headrace.testing.clock import SimClock
 from headrace.testing.disk import SimDisk
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header
+from tests.support.amqp_deliveries import ChannelKit, Delivery, delivered, getter, raised
 from tests.support.amqp_queues import settings
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class SpillRoom:
         self.all: list[HostedQueue] = []
         self.spill = Spill(self.use, self.files, self.deadlines, lambda: self.all, extent_bytes)
         self.use.on_sweep = self._sweep_soon
-        self.channel = ChannelUnacked(1)
+        self.channel = ChannelKit(1)
         self.given: list[Delivery] = []
         self.got: list[Delivery | HeadraceError | None] = []
         self.died: list[int] = []
@@ -103,28 +103,28 @@ class SpillRoom:
     def queue(self, queue_settings: QueueSettings | None = None, name: str = "q") -> HostedQueue:
         """A new queue."""
         queue = HostedQueue(
-            Queue(name, False, False, None, {}, queue_settings or settings()),
+            DeclaredQueue(name, False, False, None, {}, queue_settings or settings()),
             f"queue '{name}' in vhost '/'",
             stores_in_memory(self.use),
             self.deadlines,
-            Hooks(self._time_up, self._readable),
+            Hooks(self._time_up, self._readable, raised),
         )
         self.all.append(queue)
         return queue
 
-    def _time_up(self, queue: HostedQueue) -> None:
+    def _time_up(self, queue: AnyQueue) -> None:
         queue.expire(self.now)
         self.deliver(queue)
         queue.arm()
 
-    def _readable(self, queue: HostedQueue) -> None:
+    def _readable(self, queue: AnyQueue) -> None:
         self.clock.call_later(0, lambda: self.deliver(queue))
 
-    def deliver(self, queue: HostedQueue) -> None:
+    def deliver(self, queue: AnyQueue) -> None:
         """Let a queue hand out, and give out what died, as in a turn of `DeliveryTurns`."""
         more = True
         while more and not queue.deleted:
-            self.given += queue.deliver(self.now)
+            self.given += delivered(queue, self.now)
             letters = queue.take_dead_letters()
             queue.dead_letters_stored(letters)
             self.died += [number_of(each.message) for each in letters if each.message is not None]
@@ -187,7 +187,7 @@ class SpillRoom:
     def get(self, queue: HostedQueue, *, no_ack: bool = False) -> Delivery | None:
         """Get a message, waiting for the disk at need."""
         self.got.clear()
-        queue.get_at_hand(Getter(self.channel, no_ack, self.got.append), self.now)
+        queue.get(getter(queue, self.channel, self.got.append, self.now, no_ack=no_ack), self.now)
         self.settle()
         (got,) = self.got
         assert not isinstance(got, HeadraceError), got

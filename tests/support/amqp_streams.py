@@ -1,20 +1,17 @@
 """A stream on a log of a simulated disk, with readers on channels of their own."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from headrace.broker.partition import Partition
 from headrace.config.log_config import LogConfig
 from headrace.log.retention import apply_retention
 from headrace.model.nouns import LeaderEpoch
-from headrace.ports.deadlines import Deadlines
-from headrace.queues.engine.consumers import Consumer
-from headrace.queues.engine.deliveries import Delivery
 from headrace.queues.engine.hosted_queue import Hooks, stores_in_memory
 from headrace.queues.engine.stream_queue import StreamQueue
-from headrace.queues.engine.unacked import ChannelUnacked
 from headrace.queues.message_store import MessageStore
-from headrace.queues.model.declarations import Queue
+from headrace.queues.model.declarations import DeclaredQueue
+from headrace.queues.port import Consumer
 from headrace.queues.queue_settings import (
     ConsumerSettings,
     Published,
@@ -23,18 +20,20 @@ from headrace.queues.queue_settings import (
     StreamOffset,
     StreamStart,
 )
-from headrace.queues.stores.log.durable_messages import DurableMessages, QueueLogs
+from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.queues.stores.stream.durable_stream import DurableStream
 from headrace.queues.stores.stream.stream_log import StreamLog
 from headrace.record.batch import BatchHeader, check_produced
 from headrace.wire.amqp.properties import Properties, property_of
+from tests.support.amqp_deliveries import ChannelKit, Delivery, delivered, raised
 from tests.support.amqp_log import CONFIG, PLACE, message
 from tests.support.log import NOW_MS, World, batch_of
 
 if TYPE_CHECKING:
     from headrace.model.errors import HeadraceError
+    from headrace.queues.stores.log.durable_messages import DurableMessages
 
 FIRST = StreamOffset(StreamStart.FIRST)
 LAST = StreamOffset(StreamStart.LAST)
@@ -53,7 +52,7 @@ class Reader:
     def __init__(self, stream: "Stream", consumer: Consumer) -> None:
         self.stream = stream
         self.consumer = consumer
-        self.channel = consumer.channel
+        self.channel = cast("ChannelKit", consumer.channel)
         self.given: list[Delivery] = []
 
     @property
@@ -93,7 +92,9 @@ class Stream:
         self.logs = QueueLogs(
             SettledFiles(self.world.disk, self.world.clock), self.world.clock, self.asked.append
         )
-        self.store = DurableStream(self.logs, "/", Queue("q", True, False, None, {}, STREAM), 0)
+        self.store = DurableStream(
+            self.logs, "/", DeclaredQueue("q", True, False, None, {}, STREAM), 0
+        )
         self.readers: list[Reader] = []
         self.confirmed: list[bool] = []
         self.asked_to_deliver = 0
@@ -102,10 +103,8 @@ class Stream:
         self.queue = StreamQueue(
             self.store.queue,
             "stream queue 'q' in vhost '/'",
-            lambda queue, priority: self.store,
-            Deadlines(self.world.clock),
-            Hooks(lambda queue: None, lambda queue: self._readable()),
-            {0: self.store},
+            self.store,
+            Hooks(lambda queue: None, lambda queue: self._readable(), raised),
         )
 
     def _readable(self) -> None:
@@ -174,14 +173,14 @@ class Stream:
         *,
         prefetch: int = 1000,
         wanted: frozenset[str] | None = None,
-        channel: ChannelUnacked | None = None,
+        channel: ChannelKit | None = None,
         no_ack: bool = False,
         exclusive: bool = False,
     ) -> Reader:
         """Add a reader."""
         consumer = Consumer(
             self.queue,
-            channel or ChannelUnacked(len(self.readers) + 1),
+            channel or ChannelKit(len(self.readers) + 1),
             "c",
             no_ack=no_ack,
             exclusive=exclusive,
@@ -201,7 +200,7 @@ class Stream:
 
     def deliver(self) -> int:
         """Hand out one batch; returns how many messages that were."""
-        found = self.queue.deliver(self.now)
+        found = delivered(self.queue, self.now)
         for reader in self.readers:
             reader.given += [each for each in found if each[0] is reader.consumer]
         return len(found)
@@ -251,12 +250,12 @@ def offset_of(delivery: Delivery) -> int:
     return found
 
 
-def stores_for_streams() -> Callable[[Queue, int], MessageStore]:
+def stores_for_streams() -> Callable[[DeclaredQueue, int], MessageStore]:
     """Makes stores in memory, and those of streams, whose logs are made never."""
     world, in_memory = World(), stores_in_memory(MemoryUse())
     logs = QueueLogs(SettledFiles(world.disk, world.clock), world.clock, lambda messages: None)
 
-    def make(queue: Queue, priority: int) -> MessageStore:
+    def make(queue: DeclaredQueue, priority: int) -> MessageStore:
         if queue.settings.queue_type is QueueType.STREAM:
             return DurableStream(logs, "/", queue, priority)
         return in_memory(queue, priority)

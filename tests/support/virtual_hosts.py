@@ -5,11 +5,12 @@ from itertools import count
 
 import pytest
 
+from headrace.frontends.amqp.replies import reply_to
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declarations import Declared, ExchangeFlags, QueueFlags
 from headrace.queues.model.exchanges import Binding, Destination
 from headrace.queues.model.virtual_host import VirtualHost
-from headrace.wire.amqp.reply_codes import AmqpError
+from headrace.queues.refusals import Refused
 
 ME = "connection 1"
 OTHER = "connection 2"
@@ -61,6 +62,6 @@ def unbind(host: VirtualHost, binding: Binding, owner: str = ME) -> Removed:
     return host.unbind(binding, owner)
 
 
-def refusal(refused: pytest.ExceptionInfo[AmqpError]) -> str:
+def refusal(refused: pytest.ExceptionInfo[Refused]) -> str:
     """Return the text a client is told."""
-    return str(refused.value)
+    return str(reply_to(refused.value))

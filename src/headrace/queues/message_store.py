@@ -4,11 +4,12 @@ A store keeps messages at positions: integers that rise, not always by one. It k
 are settled. The queue knows in which order those that are not go out, and who holds them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from headrace.model.errors import HeadraceError
+from headrace.model.invariant import InvariantError
 from headrace.queues.queue_settings import Published
 from headrace.wire.amqp.content import Message
 
@@ -83,6 +84,9 @@ class StoreOwner(Protocol):
     def readable(self) -> None:
         """Note that the store can be read further: handing out is worth a try."""
 
+    def opened(self, priority: int, store: MessageStore) -> None:
+        """Ask another store for the messages of a priority from now on: their log is there."""
+
     def log_made(self) -> None:
         """Note that there is a log now, which others may write to."""
 
@@ -92,12 +96,32 @@ class StoreOwner(Protocol):
     def failed(self, error: HeadraceError) -> None:
         """Note that the store takes and gives nothing any more."""
 
+    def broke(self, error: InvariantError) -> None:
+        """Note that the store's state contradicts itself."""
+
 
 class Waited(Protocol):
     """What keeps messages for good some time after it has taken them."""
 
     def when_stored(self, done: StoredDone) -> None:
         """Tell `done` once all that was appended so far is kept for good; False: it never will."""
+
+
+def when_all(waited: Collection[Waited], done: StoredDone) -> None:
+    """Call `done` once all of `waited` have told; False: one of them has not stored all."""
+    left, all_stored = len(waited), True
+    if not left:
+        done(True)
+
+    def told(stored: bool) -> None:
+        nonlocal left, all_stored
+        left -= 1
+        all_stored = all_stored and stored
+        if not left:
+            done(all_stored)
+
+    for each in waited:
+        each.when_stored(told)
 
 
 class TopicStore(Waited, Protocol):
@@ -114,14 +138,17 @@ class TopicStore(Waited, Protocol):
 class LateStore(GoesWithQueue, Waited, Protocol):
     """A store that keeps a message for good some time after it has taken it: a log."""
 
-    def attach(self, owner: StoreOwner) -> None:
-        """Say whose messages they are."""
+    def attach(self, owner: StoreOwner) -> MessageStore:
+        """Say whose messages they are; returns the store to be asked for them by now."""
 
     def want_log(self) -> None:
         """Have the log made, though there is nothing to be kept yet."""
 
     def close(self, done: Callable[[], None]) -> None:
         """Write down all there is to know, then `done`: the broker stops."""
+
+    def abandon(self) -> None:
+        """Write and read nothing any more, and keep what is on disk: its queue is closed."""
 
 
 @cache
@@ -132,6 +159,9 @@ def keeps_late(kind: type) -> bool:
 
 class StoreListener(Protocol):
     """Who drives the queue. Told while something else is done: none of these may append."""
+
+    def appended(self) -> None:
+        """Note that something was appended: `write` is to be called when the pass ends."""
 
     def confirmed(self, upto: int) -> None:
         """Note that what was appended at positions below `upto` holds for good."""
@@ -144,3 +174,6 @@ class StoreListener(Protocol):
 
     def failed(self, error: HeadraceError) -> None:
         """Note that nothing is taken or given any more: what was not confirmed may be lost."""
+
+    def broke(self, error: InvariantError) -> None:
+        """Note that the log's settled state contradicts itself."""

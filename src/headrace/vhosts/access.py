@@ -30,7 +30,7 @@ ANSWERS_KEPT_MAX = 4096
 
 
 class Admission:
-    """Says who may open a vhost, and what he may do there. `queue_broker.Admission`."""
+    """Says who may open a vhost, and what he may do there. `queue_broker.AdmissionPort`."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class GuardedAccess:
         self._asked_at = -1
 
     def check(self, permission: Permission, kind: str, name: str) -> None:
-        """Raise ChannelClosing ACCESS_REFUSED where he may not."""
+        """Raise Refused ACCESS_REFUSED where he may not."""
         version, allowed = self._authorizer.version, self._allowed
         if version != self._asked_at or len(allowed) >= ANSWERS_KEPT_MAX:
             allowed.clear()
@@ -121,6 +121,6 @@ class GuardedAccess:
         return self._authorizer.allows(self._identity, Operation.CREATE, cluster)
 
     def check_topic(self, permission: Permission, exchange: str, routing_key: str) -> None:
-        """Raise ChannelClosing ACCESS_REFUSED where he may not use the key."""
+        """Raise Refused ACCESS_REFUSED where he may not use the key."""
         user = self._identity.principal.name
         self._permissions.check_topic(user, self._vhost, exchange, routing_key, permission)

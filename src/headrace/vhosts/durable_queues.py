@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.cluster.controller_port import ControllerPort
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.ports.callbacks import Done
 from headrace.ports.store import Create, Delete, NodeExists, NoNode, Operation, Store, StoreError
-from headrace.queues.message_store import TopicStore
+from headrace.posix.awaiting import called_back
+from headrace.queues.message_store import LateStore, TopicStore
 from headrace.queues.model.bindings import Removed
-from headrace.queues.model.declarations import Queue
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.durability import Declared, KeptDone, Model
 from headrace.queues.model.exchanges import Binding, Exchange
 from headrace.queues.model.stored_model import (
@@ -32,9 +34,11 @@ from headrace.queues.model.stored_model import (
 from headrace.queues.model.stored_records import encode_record, record_name
 from headrace.queues.queue_names import queue_topic
 from headrace.queues.queue_settings import QueueType
-from headrace.queues.stores.log.durable_messages import DurableMessages, QueueLogs
+from headrace.queues.stores.log.durable_messages import DurableMessages
+from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
-from headrace.queues.stores.stream.durable_stream import DurableStream, TopicStream
+from headrace.queues.stores.memory.memory_use import MemoryUse
+from headrace.queues.stores.stream.durable_stream import DurableStream
 from headrace.vhosts.exchange_topics import ExchangeTopics
 from headrace.vhosts.queue_topics import topic_config
 
@@ -86,8 +90,16 @@ def _new_round() -> _Round:
 class DurableQueues:
     """`queues.model.durability.Durability` of one broker."""
 
-    def __init__(self, broker: "Broker", controller: ControllerPort, store: Store) -> None:
-        self.logs = QueueLogs(SettledFiles(broker.disk, broker.clock), broker.clock, self._want)
+    def __init__(
+        self,
+        broker: "Broker",
+        controller: ControllerPort,
+        store: Store,
+        memory: MemoryUse | None = None,
+    ) -> None:
+        """`memory` counts the messages that wait for their queues' logs."""
+        files = SettledFiles(broker.disk, broker.clock)
+        self.logs = QueueLogs(files, broker.clock, self._want, memory)
         self.topics = ExchangeTopics(broker, controller, self.logs)
         self._broker = broker
         self._controller = controller
@@ -152,12 +164,12 @@ class DurableQueues:
 
     # Queues' topics
 
-    def make_store(self, vhost: str, queue: Queue, priority: int) -> DurableMessages:
+    def make_store(self, vhost: str, queue: DeclaredQueue, priority: int) -> DurableMessages:
         """Make the store of one priority of a durable queue. `Durability`."""
         read = queue.settings.topic
         if read is not None:
             partition = self.partition(read.topic, priority)
-            return TopicStream(self.logs, vhost, queue, priority, partition)
+            return DurableStream.of_topic(self.logs, vhost, queue, priority, partition)
         is_stream = queue.settings.queue_type is QueueType.STREAM
         kind = DurableStream if is_stream else DurableMessages
         return kind(self.logs, vhost, queue, priority)
@@ -173,10 +185,12 @@ class DurableQueues:
 
     async def topic_made(self) -> None:
         """Wait until the topics are there that have been wanted so far, if they can be."""
-        ended = asyncio.get_running_loop().create_future()
-        self._next.ended.append(lambda: ended.set_result(None))
-        self._run_soon()
-        await ended
+
+        def ask(done: Done[None]) -> None:
+            self._next.ended.append(lambda: done(None))
+            self._run_soon()
+
+        await called_back(ask)
 
     def partition(self, topic: str, priority: int) -> "Partition | HeadraceError":
         """Return the partition of a queue's priority, or why it is not to be had."""
@@ -297,7 +311,7 @@ class DurableQueues:
                 problem = problems.get(topic)
                 messages.have_log(problem or self.partition(topic, messages.priority))
         await asyncio.gather(
-            *(_stored(messages) for stores in wanted.values() for messages in stores)
+            *(called_back(store.when_stored) for stores in wanted.values() for store in stores)
         )
 
     async def _create_topics(self, wanted: dict[str, list[DurableMessages]]) -> dict[str, ApiError]:
@@ -316,14 +330,14 @@ class DurableQueues:
             if isinstance(made, ApiError) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS
         }
 
-    def _new_topic(self, topic: str, queue: Queue) -> NewTopic:
+    def _new_topic(self, topic: str, queue: DeclaredQueue) -> NewTopic:
         count = (queue.settings.priority_max or 0) + 1
         here = dict.fromkeys(range(count), (self._broker.broker_id,))
         return NewTopic(topic, assignment=here, config=topic_config(queue.settings))
 
     # The end
 
-    async def close(self, stores: Sequence[DurableMessages]) -> None:
+    async def close(self, stores: Sequence[LateStore]) -> None:
         """Write down what is known of queues; `stores` are all there are."""
         if self._running is not None:
             await asyncio.shield(self._running)
@@ -334,24 +348,18 @@ def _path(node: str) -> str:
     return f"{DECLARATIONS}/{node}"
 
 
-async def _stored(messages: DurableMessages) -> None:
-    """Wait until what a store has taken so far is on disk, or will never be."""
-    stored = asyncio.get_running_loop().create_future()
-    messages.when_stored(stored.set_result)
-    await stored
+async def _closed(store: LateStore) -> None:
+    def close(done: Done[None]) -> None:
+        store.close(lambda: done(None))
 
-
-async def _closed(messages: DurableMessages) -> None:
-    closed = asyncio.get_running_loop().create_future()
-    messages.close(lambda: closed.set_result(None))
-    await closed
+    await called_back(close)
 
 
 def _record(host: Model, declared: Declared) -> Record | None:
     match declared:
         case Exchange():
             return exchange_record(declared)
-        case Queue():
+        case DeclaredQueue():
             return queue_record(declared)
         case Binding():
             return binding_record(host, declared)

@@ -10,15 +10,21 @@ from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.queues.model.exchange_topic import TopicReady
 from headrace.queues.model.routing import StoredRoute
 from headrace.queues.permissions.access import Access, Permission
-from headrace.queues.refusals import KAFKA_TOPIC, not_found, precondition_failed
+from headrace.queues.refusals import (
+    KAFKA_TOPIC,
+    RefusalKind,
+    Refused,
+    malformed_message,
+    not_found,
+    precondition_failed,
+)
 from headrace.queues.stores.topic.topic_writer import TopicWriter
-from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing, ReplyCode
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.controller_port import ControllerPort
     from headrace.queues.engine.targets import Targets
-    from headrace.queues.stores.log.durable_messages import QueueLogs
+    from headrace.queues.stores.log.log_writing import QueueLogs
     from headrace.wire.amqp.content import Message
 
 WRITERS_KEPT_MAX = 1024
@@ -55,22 +61,23 @@ class ExchangeTopics:
     # What is declared
 
     def check(self, topic: str, resource: str, access: Access) -> None:
-        """Raise ChannelClosing where a topic is not there, and is not made by itself."""
+        """Raise Refused where a topic does not exist and is not created automatically."""
         if topic in self._broker.image.topics:
             return
         if not self._broker.config.auto_create_topics_enable:
-            raise ChannelClosing(
-                ReplyCode.NOT_FOUND,
+            raise Refused(
+                RefusalKind.NOT_FOUND,
+                KAFKA_TOPIC,
                 f"no {KAFKA_TOPIC} '{topic}' for {resource}: create it first, for"
                 " auto.create.topics.enable is false",
             )
         access.check(Permission.CONFIGURE, KAFKA_TOPIC, topic)
 
     def check_read(self, topic: str, resource: str) -> None:
-        """Raise ChannelClosing where a topic is not there, or has more partitions than one."""
+        """Raise Refused where a topic does not exist, or has several partitions."""
         count = self.partition_count(topic)
         if not count:
-            raise not_found(f"{KAFKA_TOPIC} '{topic}' for {resource}: create it first")
+            raise not_found(KAFKA_TOPIC, f"{KAFKA_TOPIC} '{topic}' for {resource}: create it first")
         if count > 1:
             raise precondition_failed(
                 f"{KAFKA_TOPIC} '{topic}' for {resource} has {count} partitions, and a stream reads"
@@ -101,7 +108,7 @@ class ExchangeTopics:
 def check_stored(
     targets: "Targets", access: Access, route: StoredRoute, message: "Message"
 ) -> None:
-    """Raise ChannelClosing where a message may not, or cannot, be stored in a topic of its route.
+    """Raise Refused where a message may not, or cannot, be stored in a topic of its route.
 
     Asked before anything takes the message; what happens later is told by a nack.
     """
@@ -116,17 +123,16 @@ def check_stored(
             if refused is not None:
                 raise refused from None
         except Malformed as malformed:
-            raise ConnectionClosing(
-                ReplyCode.SYNTAX_ERROR, f"the properties of a message cannot be read: {malformed}"
-            ) from None
+            raise malformed_message(malformed) from None
 
 
-def _refused(topic: str, error: ApiError) -> ChannelClosing | None:
+def _refused(topic: str, error: ApiError) -> Refused | None:
     """Return what a publisher is told; None: it may be otherwise soon, and is nacked."""
     if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return not_found(
+            KAFKA_TOPIC,
             f"{KAFKA_TOPIC} '{topic}', in which the exchange stores its messages: create it again,"
-            " or delete the exchange"
+            " or delete the exchange",
         )
     if error.code is ErrorCode.MESSAGE_TOO_LARGE:
         return precondition_failed(

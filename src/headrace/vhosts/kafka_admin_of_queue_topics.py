@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.posix.awaiting import called_back
-from headrace.queues.engine.hosted_queue import HostedQueue, Purged
-from headrace.queues.engine.stream_queue import StreamQueue
+from headrace.queues.engine.delivery_turns import AnyQueue
+from headrace.queues.engine.hosted_queue import Purged
 from headrace.queues.permissions.access import Permission
 from headrace.queues.queue_names import queue_of_topic, queue_topic
-from headrace.queues.refusals import QUEUE
+from headrace.queues.refusals import QUEUE, Refused
 from headrace.queues.stores.log.durable_messages import DurableMessages
 from headrace.vhosts.access import Admission
 from headrace.vhosts.durable_queues import DurableQueues
-from headrace.wire.amqp.reply_codes import ChannelClosing
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -59,11 +58,12 @@ class TopicsOfQueues:
             return _no_queue(topic)
         host, queue = found
         host.delete_queue(queue.name, None, if_unused=False, if_empty=False)
-        self._virtual_hosts.turns.on_due()
-        kept: asyncio.Future[HeadraceError | None] = asyncio.get_running_loop().create_future()
-        self._durable.when_kept(kept.set_result)
-        error = await kept
-        return None if error is None else ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        self._virtual_hosts.turns.soon()
+        try:
+            await called_back(self._durable.when_kept)
+        except HeadraceError as error:
+            return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        return None
 
     def may_purge(self, identity: "Identity", topic: str) -> bool:
         """Tell whether somebody may do queue.purge."""
@@ -73,7 +73,7 @@ class TopicsOfQueues:
         host, queue = found
         try:
             self._admission.access(identity, host.name).check(Permission.READ, QUEUE, queue.name)
-        except ChannelClosing:
+        except Refused:
             return False
         return True
 
@@ -87,10 +87,12 @@ class TopicsOfQueues:
         if found is None:
             raise _no_queue(topic)
         host, queue = found
+        if queue.refused is not None:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(queue.refused))
         log = self._broker.partition(topic, partition)
         if not TO_END < before <= log.high_watermark:
             await called_back(log.role.when_flushed)
-        if isinstance(queue, StreamQueue):
+        if queue.is_stream is True:
             start = log.delete_records(before)
             await called_back(self._broker.checkpoint)
             return start
@@ -108,7 +110,7 @@ class TopicsOfQueues:
             await self._delete_settled(queue, log, below)
         return log.log.start_offset
 
-    async def _delete_settled(self, queue: HostedQueue, log: "Partition", below: int) -> None:
+    async def _delete_settled(self, queue: AnyQueue, log: "Partition", below: int) -> None:
         """Let the log begin at an offset, or where something is out below it. ApiError."""
         (store,) = _stores_of(queue, log.topic_partition.partition)
         start = min(below, store.settled().below)
@@ -120,7 +122,7 @@ class TopicsOfQueues:
         log.delete_records(start)
         await called_back(self._broker.checkpoint)
 
-    def _queue_of(self, topic: str) -> "tuple[QueueHost, HostedQueue] | None":
+    def _queue_of(self, topic: str) -> "tuple[QueueHost, AnyQueue] | None":
         name = queue_of_topic(topic)
         for host in self._virtual_hosts.hosts.values():
             if name is not None and host.name != name.vhost:
@@ -133,7 +135,7 @@ class TopicsOfQueues:
         return None
 
 
-async def _counted(queue: HostedQueue, priority: int, below: int) -> None:
+async def _counted(queue: AnyQueue, priority: int, below: int) -> None:
     """Wait until the queue knows of all that Kafka's producers wrote below an offset."""
     stores = _stores_of(queue, priority)
     while True:
@@ -144,7 +146,7 @@ async def _counted(queue: HostedQueue, priority: int, below: int) -> None:
             return
 
 
-def _stores_of(queue: HostedQueue, priority: int | None = None) -> Sequence[DurableMessages]:
+def _stores_of(queue: AnyQueue, priority: int | None = None) -> Sequence[DurableMessages]:
     """Return the stores of a queue; that of a priority alone."""
     stores = [store for store in queue.late_stores if isinstance(store, DurableMessages)]
     return [store for store in stores if priority is None or store.priority == priority]

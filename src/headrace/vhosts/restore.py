@@ -13,7 +13,7 @@ from headrace.model.nouns import is_queue_topic
 from headrace.ports.store import NodeExists, Store
 from headrace.posix.awaiting import called_back
 from headrace.queues.engine.queue_host import QueueHost
-from headrace.queues.model.declarations import Queue
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.stored_model import BindingRecord, QueueRecord, Record, restore
 from headrace.queues.model.stored_records import decode_record
 from headrace.queues.queue_names import queue_topic
@@ -127,7 +127,7 @@ class Restoring:
                 )  # fmt: skip
                 host.model.remove_queue(name)
 
-    async def _load(self, host: QueueHost, queues: Sequence[Queue]) -> None:
+    async def _load(self, host: QueueHost, queues: Sequence[DeclaredQueue]) -> None:
         """Let queues work, with the messages that their topics hold."""
         by_queue = [(queue, self._stores(host, queue)) for queue in queues]
         stores = [store for _, found in by_queue for store in found.values()]
@@ -137,7 +137,7 @@ class Restoring:
         for queue, found in by_queue:
             host.host(queue, found)
 
-    def _stores(self, host: QueueHost, queue: Queue) -> dict[int, DurableMessages]:
+    def _stores(self, host: QueueHost, queue: DeclaredQueue) -> dict[int, DurableMessages]:
         """Return what keeps the messages of a queue that has a topic, by priority."""
         info = self._broker.image.topics.get(queue_topic(host.name, queue.name))
         count = 0 if info is None else len(info.partitions)
@@ -169,11 +169,19 @@ class Restoring:
             error: HeadraceError | None = partition
             messages.failed(partition)
         else:
-            opened = asyncio.get_running_loop().create_future()
-            messages.open(partition, opened.set_result, settled)
-            error = await opened
+            error = await _opened(messages, partition, settled)
         if error is not None:
             _logger.error("queue %r takes and gives nothing: %s", messages.queue.name, error)
+
+
+async def _opened(
+    messages: DurableMessages, partition: "Partition", settled: bytes | None
+) -> HeadraceError | None:
+    """Return why a queue's log cannot be opened, or None when it is open."""
+    try:
+        return await called_back(lambda done: messages.open(partition, done, settled))
+    except HeadraceError as error:
+        return error
 
 
 def _settled_of(disk: "Disk", partition: "Partition | HeadraceError") -> bytes | None:

@@ -150,7 +150,7 @@ def test_what_a_dead_letter_exchange_took_is_there_once_after_a_restart(start: S
 
 def kept_queues(broker: BrokerThread) -> Any:
     """What keeps the declarations of a broker."""
-    return broker.call(lambda server: cast("Any", server.frontends)._others[0]._kept.queues)
+    return broker.call(lambda server: cast("Any", server.frontends)._others[0].kept.queues)
 
 
 class FailingStore:

@@ -11,6 +11,7 @@ from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.queues.stores.memory.message_run import MESSAGE_BYTES, MessageRun
 from headrace.queues.stores.memory.spill import Spill
 from headrace.queues.stores.memory.spilled_messages import SpilledMessages
+from tests.support.amqp_deliveries import got
 from tests.support.amqp_queues import QueueKit, memory_of, message_of, settings
 
 
@@ -121,7 +122,7 @@ def test_how_often_a_message_came_back_is_told_and_goes_on_counting_after_a_rest
     store = KeptMessages(Kept(ready=1, ready_bytes=1, handed_out=1, returns={0: 2}), 1)
     kit = QueueKit(settings(delivery_limit=3, dead_letters=True), kept={0: store})
     for count in (2, 3):
-        delivery = kit.queue.get(kit.channel, kit.now)
+        delivery = got(kit.queue, kit.channel, kit.now)
         assert delivery is not None
         assert delivery[3:] == (True, count)
         kit.channel.nack(delivery[1])
@@ -135,7 +136,7 @@ def test_how_often_a_message_came_back_is_told_and_goes_on_counting_after_a_rest
 def test_a_purge_takes_what_came_back_from_memory_too() -> None:
     store = KeptMessages(Kept(ready=3, ready_bytes=3), 3)
     kit = QueueKit(kept={0: store})
-    delivery = kit.queue.get(kit.channel, kit.now)
+    delivery = got(kit.queue, kit.channel, kit.now)
     assert delivery is not None
     kit.channel.nack(delivery[1])
     assert store.bytes > 0

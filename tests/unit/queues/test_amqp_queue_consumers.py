@@ -3,9 +3,10 @@
 import pytest
 
 from headrace.queues.engine.message_queue import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
-from headrace.queues.engine.unacked import ChannelUnacked
-from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
+from headrace.queues.refusals import RefusalKind, Refused
+from tests.support.amqp_deliveries import ChannelKit
 from tests.support.amqp_queues import QueueKit, settings
+from tests.support.virtual_hosts import refusal
 
 
 def test_messages_go_out_in_order_and_are_counted_as_unacked_until_they_are_acked() -> None:
@@ -28,7 +29,7 @@ def test_prefetch_is_never_exceeded_and_an_ack_makes_room_for_one() -> None:
     assert kit.deliver() == ["c:a", "c:b"]
     assert kit.deliver() == []
     kit.channel.ack(1)
-    assert list(kit.channel.woken) == [kit.queue]
+    assert kit.woken() == [kit.queue]
     assert kit.deliver() == ["c:c"]
 
 
@@ -43,7 +44,7 @@ def test_a_channels_prefetch_holds_for_all_its_consumers_on_all_queues_together(
     assert kit.deliver() == ["one:a", "two:b", "one:c"]
     assert other.deliver() == []
     kit.channel.ack(2, multiple=True)
-    assert set(kit.channel.woken) == {kit.queue, other.queue}
+    assert set(kit.woken()) == {kit.queue, other.queue}
     assert other.deliver() == ["three:x", "three:y"]
     assert kit.deliver() == []
     kit.channel.ack(3)
@@ -82,7 +83,7 @@ def test_a_paused_channel_gets_nothing_until_it_is_resumed() -> None:
     kit.publish("a")
     assert kit.deliver() == []
     kit.channel.resume()
-    assert list(kit.channel.woken) == [kit.queue]
+    assert kit.woken() == [kit.queue]
     assert kit.deliver() == ["c:a"]
 
 
@@ -129,13 +130,13 @@ def test_higher_priorities_go_first_and_lower_ones_get_what_they_can_not_take() 
 def test_an_exclusive_consumer_has_the_queue_for_itself_until_it_is_cancelled() -> None:
     kit = QueueKit()
     owner = kit.consume("owner", exclusive=True)
-    with pytest.raises(ChannelClosing) as refused:
+    with pytest.raises(Refused) as refused:
         kit.consume("other")
-    assert refused.value.code is ReplyCode.ACCESS_REFUSED
-    assert str(refused.value) == "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use"
+    assert refused.value.kind is RefusalKind.IN_EXCLUSIVE_USE
+    assert refusal(refused) == "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use"
     kit.queue.cancel(owner, kit.now)
     kit.consume("other")
-    with pytest.raises(ChannelClosing, match="in exclusive use"):
+    with pytest.raises(Refused, match="in exclusive use"):
         kit.consume("owner", exclusive=True)
 
 
@@ -144,7 +145,7 @@ def test_a_single_active_consumer_takes_all_and_the_next_one_takes_over() -> Non
     first = kit.consume("first", prefetch=1)
     kit.consume("second")
     kit.consume("third", priority=1)
-    with pytest.raises(ChannelClosing, match="in exclusive use"):
+    with pytest.raises(Refused, match="in exclusive use"):
         kit.consume("fourth", exclusive=True)
     kit.publish("1", "2", "3")
     assert kit.deliver() == ["first:1"]
@@ -218,7 +219,7 @@ def test_a_queue_that_lost_its_last_consumer_is_left_one_that_never_had_any_is_n
 
 def test_two_consumers_that_share_a_channels_last_credit_get_one_message_between_them() -> None:
     kit = QueueKit()
-    other = ChannelUnacked(2)
+    other = ChannelKit(2)
     kit.channel.set_prefetch(1)
     kit.consume("x")
     kit.consume("y")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.queues.engine.unacked import ChannelUnacked
 from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
+from tests.support.amqp_deliveries import ChannelKit, delivered, got
 from tests.support.amqp_queues import QueueKit, settings
 
 
@@ -98,8 +98,8 @@ def test_a_closed_channel_puts_back_what_it_held_of_every_queue_in_order() -> No
     for consumer, each in zip(consumers, (kit, other), strict=True):
         each.queue.cancel(consumer, kit.now)
     kit.channel.close()
-    assert set(kit.channel.woken) == {kit.queue, other.queue}
-    kit.consume("e", channel=ChannelUnacked(2))
+    assert set(kit.woken()) == {kit.queue, other.queue}
+    kit.consume("e", channel=ChannelKit(2))
     assert kit.deliver() == ["e:a again", "e:c again"]
     assert (other.queue.ready, other.queue.unacked) == (3, 0)
 
@@ -137,7 +137,7 @@ def test_a_message_that_came_back_more_often_than_the_limit_dies() -> None:
     kit = QueueKit(settings(delivery_limit=2, dead_letters=True))
     kit.publish("a", "b")
     for count in range(3):
-        delivery = kit.queue.get(kit.channel, kit.now)
+        delivery = got(kit.queue, kit.channel, kit.now)
         assert delivery is not None
         assert delivery[4] == count
         kit.channel.nack(delivery[1])
@@ -209,5 +209,5 @@ def test_only_what_came_back_is_told_as_given_back_before() -> None:
     kit.deliver()
     kit.channel.requeue(kit.channel.take(1, multiple=False))
     kit.consume("d")
-    given = kit.queue.deliver(kit.now)
+    given = delivered(kit.queue, kit.now)
     assert {each[2].body: each[4] for each in given} == {b"a": 1, b"c": 0}

@@ -8,7 +8,7 @@ import pytest
 from headrace.queues.model.declarations import ExchangeFlags, QueueCounts, QueueFlags
 from headrace.queues.model.exchanges import Destination, DirectTable
 from headrace.queues.permissions.access import Grant, Permissions, TopicGrant
-from headrace.wire.amqp.reply_codes import ChannelClosing
+from headrace.queues.refusals import Refused
 from tests.support.amqp_access import access_of
 from tests.support.virtual_hosts import (
     ME,
@@ -16,6 +16,7 @@ from tests.support.virtual_hosts import (
     bind,
     exchange,
     queue,
+    refusal,
     to_exchange,
     to_queue,
     unbind,
@@ -28,9 +29,9 @@ class Long(int):
 
 
 def told(refused: Callable[[], object]) -> str:
-    with pytest.raises(ChannelClosing) as error:
+    with pytest.raises(Refused) as error:
         refused()
-    return str(error.value)
+    return refusal(error)
 
 
 def test_both_ends_must_be_there_the_source_first() -> None:

@@ -3,8 +3,10 @@
 import pytest
 
 from headrace.model.errors import ErrorCode, HeadraceError
+from headrace.model.invariant import InvariantError
 from headrace.queues.queue_settings import Published
 from headrace.queues.stores.log import durable_messages
+from headrace.queues.stores.log.settlement import Settlement
 from tests.support.amqp_durable import DurableQueue
 from tests.support.amqp_log import message
 from tests.support.amqp_queues import settings
@@ -248,3 +250,42 @@ def test_the_logs_of_all_priorities_are_read_once_there_is_one() -> None:
     here.publish("a")
     here.make_log()
     assert [store.priority for store in here.asked] == [0, 1, 2]
+
+
+def test_broken_settlement_closes_the_queue_and_writes_no_frame() -> None:
+    here = DurableQueue()
+    here.publish("a", "b", "c")
+    here.make_log()
+    here.ask()
+    here.world.settle()
+    settlement = here.store._messages._settlement  # type: ignore[union-attr]
+    path = settlement.path
+    before = here.world.disk.open(path).size()
+    settlement.waiting = settlement.waiting._replace(messages=0)
+    here.ask()
+    here.world.settle()
+    assert here.broken == ["more messages are delivered than are unsettled"]
+    assert here.bodies() == ["a", "it is broken"]
+    settlement.change(soon=True)
+    here.world.settle()
+    assert here.world.disk.open(path).size() == before
+    with pytest.raises(HeadraceError):
+        here.publish("d")
+    here.queue.drop_stores()
+    log = here.partition.log
+    assert log.topic_partition not in log.context.holds._holders
+
+
+def test_broken_count_of_commits_nacks_publishes_that_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def contradicts(*_: object) -> None:
+        raise InvariantError("a test")
+
+    here = DurableQueue()
+    here.publish("a")
+    here.make_log()
+    here.publish("b")
+    monkeypatch.setattr(Settlement, "count", contradicts)
+    here.world.settle()
+    assert (here.told, here.broken) == ([True, False], ["a test"])

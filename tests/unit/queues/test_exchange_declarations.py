@@ -5,12 +5,13 @@ from functools import partial
 
 import pytest
 
-from headrace.wire.amqp.reply_codes import ChannelClosing
+from headrace.queues.refusals import Refused
 from tests.support.virtual_hosts import (
     ME,
     bind,
     exchange,
     queue,
+    refusal,
     to_exchange,
     to_queue,
     unbind,
@@ -19,9 +20,9 @@ from tests.support.virtual_hosts import (
 
 
 def told(refused: Callable[[], object]) -> str:
-    with pytest.raises(ChannelClosing) as error:
+    with pytest.raises(Refused) as error:
         refused()
-    return str(error.value)
+    return refusal(error)
 
 
 def test_a_type_that_is_none_is_refused() -> None:

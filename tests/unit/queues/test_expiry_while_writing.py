@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.queues.engine.unacked import ChannelUnacked
 from headrace.queues.queue_settings import Published
+from tests.support.amqp_deliveries import ChannelKit
 from tests.support.amqp_durable import DurableQueue
 from tests.support.amqp_log import LogQueue, message
 from tests.support.amqp_queues import QueueKit, settings
@@ -53,7 +53,7 @@ def test_only_as_many_messages_of_ttl_0_are_delivered_as_had_credit() -> None:
 def test_consumers_share_the_messages_that_each_had_credit_for() -> None:
     here = LogQueue()
     here.consume(prefetch=1)
-    here.channel = ChannelUnacked(2)
+    here.channel = ChannelKit(2)
     here.consume(prefetch=1)
     here.publish("a", "b", "c", expiration_ms=0)
     slowly_stored(here)

@@ -7,7 +7,8 @@ from headrace.queues.model.headers_matching import (
     comparable_headers,
     headers_pattern,
 )
-from headrace.wire.amqp.reply_codes import ChannelClosing
+from headrace.queues.refusals import Refused
+from tests.support.virtual_hosts import refusal
 
 
 def matches(arguments: dict[str, object], headers: dict[str, object]) -> bool:
@@ -67,6 +68,6 @@ def test_a_mode_that_is_none_is_refused() -> None:
         (None, "Invalid x-match field type void (value undefined); expected longstr"),
     )
     for asked, told in wrong:
-        with pytest.raises(ChannelClosing) as refused:
+        with pytest.raises(Refused) as refused:
             check_match_argument({"x-match": asked})
-        assert str(refused.value) == f"PRECONDITION_FAILED - {told}"
+        assert refusal(refused) == f"PRECONDITION_FAILED - {told}"

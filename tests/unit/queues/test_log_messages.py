@@ -10,6 +10,7 @@ from headrace.queues.stores.log.message_reader import READ_BYTES
 from headrace.queues.stores.log.message_window import MessageWindow, WindowsBytes
 from headrace.record.batch import Codec, iterate, new_record, records
 from headrace.wire.amqp.properties import Properties, property_of
+from tests.support.amqp_deliveries import got
 from tests.support.amqp_log import LogQueue, message, shown
 from tests.support.amqp_queues import settings
 from tests.support.log import NOW_MS, batch_of
@@ -40,7 +41,7 @@ def test_nothing_above_the_high_watermark_is_delivered_and_the_confirm_comes_wit
     here.publish("b")
     here.store.write()
     assert here.partition.log.end_offset == 2
-    assert here.q.get(here.channel, here.now) is None
+    assert got(here.q, here.channel, here.now) is None
     assert here.confirmed_upto == 1
     told = here.readable_told
     here.settle()
@@ -54,7 +55,7 @@ def test_nothing_is_handed_out_before_it_is_durable_that_it_may_have_been() -> N
     here.publish("a")
     here.store.write()
     assert here.partition.high_watermark == 1
-    assert here.q.get(here.channel, here.now) is None
+    assert got(here.q, here.channel, here.now) is None
     here.settle()
     assert here.gets() == ["a"]
 
@@ -92,7 +93,7 @@ def test_deliveries_ahead_are_written_once_per_half_of_the_bound() -> None:
     settlement.take_frame = counted  # type: ignore[method-assign, assignment]
     for number in range(1000):
         # None waits for the disk: what is next was written while half was left.
-        delivery = here.q.get(here.channel, here.now)
+        delivery = got(here.q, here.channel, here.now)
         assert delivery is not None, number
         here.settle()
     assert 1000 // 100 <= frames <= 1000 // 50 + 1
@@ -225,7 +226,7 @@ def test_settled_file_that_cannot_be_written_fails_the_log_directory(
     here.wait()
     assert here.partition.log.context.failure is not None
     assert here.failures
-    assert here.q.get(here.channel, here.now) is None
+    assert got(here.q, here.channel, here.now) is None
 
 
 def test_a_failed_write_is_told_and_nothing_is_taken_any_more() -> None:

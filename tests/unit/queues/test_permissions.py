@@ -14,8 +14,9 @@ from headrace.queues.permissions.access import (
     Permissions,
     TopicGrant,
 )
-from headrace.wire.amqp.reply_codes import ChannelClosing
+from headrace.queues.refusals import Refused
 from tests.support.amqp_access import access_of
+from tests.support.virtual_hosts import refusal
 
 
 def permissions_of(configure: str, write: str, read: str) -> Permissions:
@@ -53,10 +54,10 @@ def test_a_refusal_names_permission_resource_and_user() -> None:
         (Permission.WRITE, "exchange", "", "write access to exchange 'amq.default'"),
         (Permission.READ, "queue", "q", "read access to queue 'q'"),
     ):
-        with pytest.raises(ChannelClosing) as refused:
+        with pytest.raises(Refused) as refused:
             access.check(permission, kind, name)
         text = f"ACCESS_REFUSED - {told} in vhost '/' refused for user 'u'"
-        assert str(refused.value) == text
+        assert refusal(refused) == text
 
 
 def test_a_change_holds_at_once() -> None:
@@ -98,9 +99,9 @@ def test_topics_are_all_permitted_until_some_are_named() -> None:
     access.check_topic(Permission.WRITE, "amq.topic", "u.a")
     access.check_topic(Permission.READ, "amq.topic", "x-/")
     access.check_topic(Permission.WRITE, "other", "v.a")
-    with pytest.raises(ChannelClosing) as refused:
+    with pytest.raises(Refused) as refused:
         access.check_topic(Permission.WRITE, "amq.topic", "v.a")
-    assert str(refused.value) == (
+    assert refusal(refused) == (
         "ACCESS_REFUSED - write access to topic 'v.a' in exchange 'amq.topic' in vhost '/'"
         " refused for user 'u'"
     )
@@ -112,7 +113,7 @@ def test_a_users_name_is_no_expression_in_a_topics_permission() -> None:
     permissions = Permissions()
     permissions.set_topic("a.*", "/", "t", TopicGrant("^{username}$", ""))
     permissions.check_topic("a.*", "/", "t", "a.*", Permission.WRITE)
-    with pytest.raises(ChannelClosing):
+    with pytest.raises(Refused):
         permissions.check_topic("a.*", "/", "t", "abc", Permission.WRITE)
 
 

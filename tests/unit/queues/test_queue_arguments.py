@@ -12,7 +12,8 @@ from headrace.queues.queue_settings import (
     StreamOffset,
     StreamStart,
 )
-from headrace.wire.amqp.reply_codes import ChannelClosing
+from headrace.queues.refusals import Refused
+from tests.support.virtual_hosts import refusal
 
 QUEUE = "queue 'q' in vhost '/'"
 LONGSTR = '"expected integer, got longstr"'
@@ -28,9 +29,9 @@ class Long(int):
 
 def problem(name: str, value: object, **others: object) -> str:
     arguments = {name: value, **{f"x-{key.replace('_', '-')}": of for key, of in others.items()}}
-    with pytest.raises(ChannelClosing) as refused:
+    with pytest.raises(Refused) as refused:
         queue_settings(arguments, QUEUE)
-    text = str(refused.value)
+    text = refusal(refused)
     told = f"PRECONDITION_FAILED - invalid arg '{name}' for {QUEUE}"
     assert text.startswith(told)
     return text.removeprefix(told)
@@ -207,7 +208,7 @@ def test_a_stream_has_bounds_of_its_own() -> None:
         ("x-stream-filter-size-bytes", 15, "Invalid value for  x-stream-filter-size-bytes"),
         ("x-stream-filter-size-bytes", 256, "Invalid value for  x-stream-filter-size-bytes"),
     ):
-        with pytest.raises(ChannelClosing, match=told):
+        with pytest.raises(Refused, match=told):
             queue_settings({**stream, name: value}, QUEUE)
 
 
@@ -231,9 +232,9 @@ def test_a_consumer_has_a_priority_or_a_place_in_a_stream() -> None:
         ),
         (QueueType.STREAM, "x-stream-offset", True, ": {invalid_stream_offset_arg,{bool,true}}"),
     ):
-        with pytest.raises(ChannelClosing) as refused:
+        with pytest.raises(Refused) as refused:
             consumer_settings({name: value}, queue_type, QUEUE)
-        assert str(refused.value) == f"PRECONDITION_FAILED - invalid arg '{name}' for {QUEUE}{told}"
+        assert refusal(refused) == f"PRECONDITION_FAILED - invalid arg '{name}' for {QUEUE}{told}"
 
 
 def test_a_stream_is_read_from_where_a_consumer_says() -> None:

@@ -6,8 +6,17 @@ from functools import partial
 import pytest
 
 from headrace.queues.model.declarations import QueueCounts
-from headrace.wire.amqp.reply_codes import AmqpError, ConnectionClosing
-from tests.support.virtual_hosts import ME, OTHER, bind, exchange, queue, to_queue, virtual_host
+from headrace.queues.refusals import Refused
+from tests.support.virtual_hosts import (
+    ME,
+    OTHER,
+    bind,
+    exchange,
+    queue,
+    refusal,
+    to_queue,
+    virtual_host,
+)
 
 QUORUM = {"x-queue-type": "quorum"}
 STREAM = {"x-queue-type": "stream"}
@@ -23,9 +32,9 @@ class Long(int):
 
 
 def told(refused: Callable[[], object]) -> str:
-    with pytest.raises(AmqpError) as error:
+    with pytest.raises(Refused) as error:
         refused()
-    return str(error.value)
+    return refusal(error)
 
 
 def inequivalent(what: str, received: str, current: str) -> str:
@@ -223,9 +232,9 @@ def test_conditions_of_a_quorum_queue_close_the_connection_and_a_streams_say_not
     host = virtual_host()
     queue(host, "q", QUORUM, durable=True)
     for unused, name in ((True, "if-unused"), (False, "if-empty")):
-        with pytest.raises(ConnectionClosing) as refused:
+        with pytest.raises(Refused) as refused:
             host.delete_queue("q", ME, QueueCounts(), if_unused=unused, if_empty=not unused)
-        assert str(refused.value) == (
+        assert refusal(refused) == (
             "NOT_IMPLEMENTED - cannot delete queue 'q' in vhost '/'. queue.delete operations with"
             f" {name} flag set are not supported by quorum queues"
         )

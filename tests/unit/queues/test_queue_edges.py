@@ -12,6 +12,7 @@ from headrace.queues.engine.priority_level import MessageLevel
 from headrace.queues.model.arguments import MS_MAX, queue_settings
 from headrace.queues.model.published_properties import traits_of
 from headrace.queues.queue_settings import Published
+from headrace.queues.refusals import Refused
 from headrace.queues.stores.log import settlement
 from headrace.queues.stores.log.record_messages import messages_in
 from headrace.queues.stores.log.settled_files import FILE_NAME
@@ -21,7 +22,6 @@ from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.record.batch import build, new_record
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, header_value, make_header
-from headrace.wire.amqp.reply_codes import ChannelClosing
 from tests.support.amqp_lives import BrokerLife
 from tests.support.amqp_log import LogQueue, message
 from tests.support.amqp_queues import QueueKit, message_of, settings
@@ -96,7 +96,7 @@ def test_a_consumer_timeout_below_0_is_none(asked: int, timeout_ms: int) -> None
 def test_a_message_may_live_as_long_as_there_are_milliseconds_for() -> None:
     header = make_header(0, Properties(expiration=str(MS_MAX)))
     assert traits_of(header).expiration_ms == MS_MAX
-    with pytest.raises(ChannelClosing, match="value_too_large"):
+    with pytest.raises(Refused, match="value_too_large"):
         traits_of(make_header(0, Properties(expiration=str(MS_MAX + 1))))
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.queues.engine.unacked import ChannelUnacked
 from headrace.queues.queue_settings import QueueType
+from tests.support.amqp_deliveries import ChannelKit
 from tests.support.amqp_queues import QueueKit, settings
 
 
@@ -29,7 +29,7 @@ def test_higher_priority_takes_over_once_the_active_one_holds_nothing() -> None:
     kit.channel.ack(3)
     assert kit.deliver() == []
     kit.channel.nack(2)
-    assert list(kit.channel.woken) == [kit.queue]
+    assert kit.woken() == [kit.queue]
     assert kit.deliver() == ["high:b again", "high:d"]
 
 
@@ -126,7 +126,7 @@ def test_closed_channel_of_the_active_one_hands_over_what_it_held() -> None:
     low = kit.consume("low")
     kit.publish("a")
     assert kit.deliver() == ["low:a"]
-    kit.consume("high", priority=1, channel=ChannelUnacked(2))
+    kit.consume("high", priority=1, channel=ChannelKit(2))
     kit.queue.cancel(low, kit.now)
     kit.channel.close()
     assert kit.deliver() == ["high:a again"]
@@ -138,7 +138,7 @@ def test_consumer_without_credit_hands_over_when_it_has_settled() -> None:
     kit.publish("a", "b")
     assert kit.deliver() == ["low:a"]
     assert kit.deliver() == []
-    kit.consume("high", priority=1, channel=ChannelUnacked(2))
+    kit.consume("high", priority=1, channel=ChannelKit(2))
     assert kit.deliver() == []
     settle_all(kit)
     assert kit.deliver() == ["high:b"]
@@ -149,7 +149,7 @@ def test_paused_channel_hands_over_and_resumes_as_one_that_waits() -> None:
     kit.consume("low")
     kit.publish("a")
     assert kit.deliver() == ["low:a"]
-    other = ChannelUnacked(2)
+    other = ChannelKit(2)
     kit.consume("high", priority=1, channel=other)
     kit.channel.pause()
     kit.channel.resume()
@@ -169,7 +169,7 @@ def test_paused_channel_hands_over_and_resumes_as_one_that_waits() -> None:
 def test_consumer_that_handed_over_follows_when_the_higher_one_leaves() -> None:
     kit = kit_of()
     kit.consume("first")
-    other = ChannelUnacked(2)
+    other = ChannelKit(2)
     kit.consume("second", channel=other)
     high = kit.consume("high", priority=1, channel=other)
     kit.queue.cancel(high, kit.now)
@@ -180,7 +180,7 @@ def test_consumer_that_handed_over_follows_when_the_higher_one_leaves() -> None:
 def test_limits_of_a_channel_hold_for_the_successor() -> None:
     kit = kit_of()
     kit.consume("low", prefetch=1)
-    other = ChannelUnacked(2)
+    other = ChannelKit(2)
     kit.consume("high", priority=1, prefetch=2, channel=other)
     kit.publish("a", "b", "c")
     assert kit.deliver() == ["high:a", "high:b"]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from headrace.queues.engine.hosted_queue import Getter
 from headrace.queues.queue_settings import Overflow, Published
 from headrace.queues.stores.memory.spill import LOW_SHARE, RETRY_SECONDS
 from headrace.queues.stores.memory.spill_order import LOOK_QUEUES
+from tests.support.amqp_deliveries import getter
 from tests.support.amqp_queues import settings
 from tests.support.amqp_spill import AT, EXTENT, LOW, MARK, ONE, SpillRoom, message_of, number_of
 
@@ -163,7 +163,7 @@ def test_who_asks_for_a_message_that_is_on_disk_waits_for_it_and_others_behind_h
     room.got.clear()
     first = 300 - queue.ready
     for _ in range(3):
-        queue.get_at_hand(Getter(room.channel, True, room.got.append), room.now)
+        queue.get(getter(queue, room.channel, room.got.append, room.now, no_ack=True), room.now)
     assert room.got == []
     room.settle()
     assert [number_of(each[2]) for each in room.got] == [first, first + 1, first + 2]  # type: ignore[index]
@@ -362,7 +362,7 @@ def test_a_queue_that_is_deleted_while_a_message_of_it_is_read_is_not_told() -> 
         pass
     room.disk.settle()
     room.got.clear()
-    queue.get_at_hand(Getter(room.channel, False, room.got.append), room.now)
+    queue.get(getter(queue, room.channel, room.got.append, room.now, no_ack=False), room.now)
     queue.delete()
     room.settle()
     assert (room.use.bytes, room.names) == (0, [])

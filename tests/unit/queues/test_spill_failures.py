@@ -8,12 +8,12 @@ from itertools import pairwise
 import pytest
 
 from headrace.model.errors import HeadraceError
-from headrace.queues.engine.hosted_queue import Getter
 from headrace.queues.queue_settings import Published
 from headrace.queues.stores.memory.memory_messages import MemoryFull
 from headrace.queues.stores.memory.spill import KEPT_SHARE, RETRY_SECONDS, SPILL_SHARE
 from headrace.queues.stores.memory.spill_extent import EXTENT_BYTES, OBJECT_BYTES
 from headrace.testing.disk import SimDisk
+from tests.support.amqp_deliveries import getter
 from tests.support.amqp_queues import settings
 from tests.support.amqp_spill import DATA, EXTENT, MARK, ONE, SpillRoom, flipped, logged, message_of
 
@@ -99,7 +99,7 @@ def test_a_queue_whose_messages_cannot_be_read_back_says_so_and_others_go_on(
     flipped(room)
     got = 0
     while not isinstance(room.got[-1] if room.got else None, HeadraceError):
-        queue.get_at_hand(Getter(room.channel, True, room.got.append), room.now)
+        queue.get(getter(queue, room.channel, room.got.append, room.now, no_ack=True), room.now)
         room.settle()
         got += 1
     assert 40 < got < 80
@@ -120,7 +120,7 @@ def test_getters_who_wait_for_what_cannot_be_read_are_told() -> None:
     room.fill(queue, 300)
     flipped(room)
     for _ in range(100):
-        queue.get_at_hand(Getter(room.channel, True, room.got.append), room.now)
+        queue.get(getter(queue, room.channel, room.got.append, room.now, no_ack=True), room.now)
     room.settle()
     assert len(room.got) == 100
     assert isinstance(room.got[-1], HeadraceError)
@@ -179,7 +179,7 @@ def test_no_more_is_read_back_at_once_than_the_bound() -> None:
     getters = 0
     for queue in queues:
         while queue.ready and getters < 300:
-            queue.get_at_hand(Getter(room.channel, True, room.got.append), room.now)
+            queue.get(getter(queue, room.channel, room.got.append, room.now, no_ack=True), room.now)
             getters += 1
             assert room.spill._loading_bytes <= most or len(room.spill._loading) == 1
             if room.store(queue)._older is None or len(room.got) < getters:

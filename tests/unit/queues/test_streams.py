@@ -6,15 +6,16 @@ import pytest
 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.queues.engine import stream_queue
-from headrace.queues.engine.unacked import ChannelUnacked
 from headrace.queues.queue_settings import StreamOffset, StreamStart
+from headrace.queues.refusals import Refused
 from headrace.queues.stores.stream import stream_log
 from headrace.record.batch import Codec
 from headrace.wire.amqp.properties import Properties
-from headrace.wire.amqp.reply_codes import AmqpError
+from tests.support.amqp_deliveries import ChannelKit
 from tests.support.amqp_log import message
 from tests.support.amqp_streams import FIRST, LAST, NEXT, Reader, Stream, offset
 from tests.support.log import NOW_MS, batch_of
+from tests.support.virtual_hosts import refusal
 
 if TYPE_CHECKING:
     from headrace.wire.amqp.field_table import FieldTable
@@ -336,16 +337,16 @@ def test_without_readers_nothing_is_kept_in_memory() -> None:
 
 
 def refused(here: Stream, **wishes: object) -> str:
-    with pytest.raises(AmqpError) as error:
+    with pytest.raises(Refused) as error:
         here.consume(FIRST, **wishes)  # type: ignore[arg-type]
     assert len(here.queue.consumers) == 0
-    return str(error.value)
+    return refusal(error)
 
 
 def test_a_consumer_says_how_much_it_takes_and_the_channel_does_not() -> None:
     here = Stream()
     assert "consumer prefetch count is not set for stream" in refused(here, prefetch=0)
-    channel = ChannelUnacked(1)
+    channel = ChannelKit(1)
     channel.set_prefetch(5)
     assert "does not support global qos" in refused(here, channel=channel)
 

@@ -1,13 +1,13 @@
 """Topics as targets of routes: made once, found by their names, and no more kept than a bound."""
 
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from headrace.queues.engine import targets
 from headrace.queues.engine.hosted_queue import stores_in_memory
-from headrace.queues.engine.targets import Target, Targets
+from headrace.queues.engine.targets import Targets, TopicTarget
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.message_store import StoredDone
 from headrace.queues.model.exchange_topic import target_name
@@ -16,6 +16,9 @@ from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.testing.clock import SimClock
 from headrace.wire.amqp.content import Message
 from tests.support.amqp_queues import message_of
+
+if TYPE_CHECKING:
+    from headrace.queues.port import Target
 
 
 class Stored:
@@ -77,7 +80,6 @@ def test_only_a_message_that_is_to_last_is_waited_for_until_its_topic_has_it() -
     hosts = VirtualHosts(
         SimClock(),
         lambda: bytes(16),
-        None,  # type: ignore[arg-type]  # nobody consumes
         stores_in_memory(MemoryUse()),
     )
     (host,) = hosts.hosts.values()
@@ -89,6 +91,7 @@ def test_only_a_message_that_is_to_last_is_waited_for_until_its_topic_has_it() -
         assert host.publish([topic("orders", "id")], message, awaited)
         assert list(awaited) == ([host.targets.topic(topic("orders", "id"))] if persistent else [])
     (target,) = awaited
-    (store,) = target.late_stores
+    assert isinstance(target, TopicTarget)
+    store = target.store
     assert isinstance(store, Stored)
     assert store.got == [(b"0", "id"), (b"1", "id")]

@@ -1,24 +1,25 @@
 """Turns of a broker's queues: when they are taken, how much one does, and who is told what."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import pytest
 
 from headrace.queues.engine import delivery_turns
-from headrace.queues.engine.consumers import Consumer
-from headrace.queues.engine.deliveries import Delivery
 from headrace.queues.engine.hosted_queue import HostedQueue, stores_in_memory
-from headrace.queues.engine.unacked import ChannelUnacked
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.message_store import MessageStore, TopicStore
-from headrace.queues.model.declarations import Queue, QueueFlags
+from headrace.queues.model.declarations import DeclaredQueue, QueueFlags
 from headrace.queues.model.durability import Durability, NothingKept
+from headrace.queues.port import Consumer
 from headrace.queues.queue_settings import Published
+from headrace.queues.refusals import Refused
 from headrace.queues.stores.memory.memory_messages import MemoryMessages
 from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.testing.clock import SimClock
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header
+from tests.support.amqp_deliveries import ChannelKit, Delivery
 from tests.support.amqp_queues import message_of, shown
 
 
@@ -29,23 +30,23 @@ class Broker:
         self.clock = SimClock()
         self.told: list[str] = []
         self.hosts = VirtualHosts(
-            self.clock, lambda: bytes(16), self, stores_in_memory(MemoryUse()), durability
+            self.clock, lambda: bytes(16), stores_in_memory(MemoryUse()), durability
         )
         self.host = self.hosts.hosts["/"]
-        self.channel = ChannelUnacked(1)
+        self.channel = ChannelKit(1, sent=self.sent, cancelled=self.cancelled)
 
-    def deliver(self, deliveries: Sequence[Delivery]) -> None:
+    def sent(self, deliveries: Sequence[Delivery]) -> None:
         self.told += map(shown, deliveries)
 
-    def queue_gone(self, consumer: Consumer) -> None:
+    def cancelled(self, consumer: Consumer, refused: Refused | None) -> None:
         self.told.append(f"{consumer.tag} gone")
 
     def queue(self, name: str, **arguments: object) -> HostedQueue:
         """A queue with a consumer of its name."""
         named = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
         queue = self.host.declare_queue(name, QueueFlags(), named, None)
-        self.host.consume(queue, Consumer(queue, self.channel, name, no_ack=True))
-        return queue
+        self.host.consume(Consumer(queue, self.channel, name, no_ack=True))
+        return cast("HostedQueue", queue)
 
     def publish(self, route: Sequence[str], *bodies: str) -> None:
         for body in bodies:
@@ -74,7 +75,7 @@ def test_what_is_left_goes_in_a_later_turn_of_the_loop_and_so_does_what_comes_th
         pass
     for _ in range(2):
         broker.publish("abcde", "1")
-        broker.hosts.run()
+        broker.hosts.turns.run()
         assert broker.heard() == ["a:1", "b:1"]
         broker.hosts.turns.soon()
         broker.clock.turn()
@@ -102,12 +103,12 @@ def test_messages_that_die_are_of_a_turns_bound_too(monkeypatch: pytest.MonkeyPa
     dying = broker.queue("a", max_length=0, dead_letter_exchange="")
     dying.cancel(next(iter(dying.consumers)), 0)
     broker.queue("b")
-    broker.hosts.run()
+    broker.hosts.turns.run()
     broker.publish(["a"], "1", "2")
     broker.publish(["b"], "3")
     assert broker.hosts.turns.take()
     assert broker.heard() == []
-    broker.hosts.run()
+    broker.hosts.turns.run()
     assert broker.heard() == ["b:3"]
 
 
@@ -117,7 +118,7 @@ def test_all_whose_queues_were_deleted_are_told_before_others_are_given_anything
         broker.queue(name)
     broker.publish("abc", "1")
     broker.delete("a", "b")
-    broker.hosts.run()
+    broker.hosts.turns.run()
     assert broker.heard() == ["a gone", "b gone", "c:1"]
     broker.delete("c")
     broker.hosts.turns.soon()
@@ -132,7 +133,7 @@ def test_deleted_queues_have_none_of_a_turn(monkeypatch: pytest.MonkeyPatch) -> 
         broker.queue(name)
     broker.publish("abc", "1")
     broker.delete("a", "b")
-    broker.hosts.run()
+    broker.hosts.turns.run()
     assert broker.heard() == ["a gone", "b gone", "c:1"]
 
 
@@ -140,14 +141,14 @@ def test_a_queue_that_a_turn_deletes_is_told_of_in_that_turn() -> None:
     """An exclusive owner that is cut off for what it is given takes its queue along."""
 
     class CutOff(Broker):
-        def deliver(self, deliveries: Sequence[Delivery]) -> None:
-            super().deliver(deliveries)
+        def sent(self, deliveries: Sequence[Delivery]) -> None:
+            super().sent(deliveries)
             self.delete("a")
 
     broker = CutOff()
     broker.queue("a")
     broker.publish(["a"], "1")
-    broker.hosts.run()
+    broker.hosts.turns.run()
     assert broker.heard() == ["a:1", "a gone"]
 
 
@@ -155,7 +156,7 @@ def test_a_durable_queue_has_the_store_of_its_own_vhost_and_others_are_in_memory
     made: list[tuple[str, str, int]] = []
 
     class Kept(NothingKept):
-        def make_store(self, vhost: str, queue: Queue, priority: int) -> MessageStore:
+        def make_store(self, vhost: str, queue: DeclaredQueue, priority: int) -> MessageStore:
             made.append((vhost, queue.name, priority))
             return MemoryMessages(MemoryUse())
 

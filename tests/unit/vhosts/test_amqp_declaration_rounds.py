@@ -9,7 +9,7 @@ import pytest
 
 from headrace.ports.store import Operation
 from headrace.posix.clock import RealClock
-from headrace.queues.model.declarations import Queue
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.vhosts import durable_queues
 from headrace.vhosts.durable_queues import DurableQueues
 from tests.support.amqp_queues import settings
@@ -44,7 +44,9 @@ def rounds(*counts: int) -> list[int]:
         async def client(number: int, count: int) -> None:
             for at in range(count):
                 kept: asyncio.Future[HeadraceError | None] = loop.create_future()
-                queues.added(HOST, Queue(f"{number}-{at}", True, False, None, {}, settings()))
+                queues.added(
+                    HOST, DeclaredQueue(f"{number}-{at}", True, False, None, {}, settings())
+                )
                 queues.when_kept(kept.set_result)
                 assert await kept is None
                 for _ in range(5 * number):  # not all are as quick

@@ -8,10 +8,11 @@ import pytest
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.store import Node
-from headrace.queues.model.declarations import Queue
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.stored_model import ExchangeRecord, QueueRecord, Record
 from headrace.queues.model.stored_records import encode_record, record_name
-from headrace.queues.stores.log.durable_messages import DurableMessages, QueueLogs
+from headrace.queues.stores.log.durable_messages import DurableMessages
+from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles, settled_path
 from headrace.vhosts import restore
 from headrace.vhosts.restore import Restoring, read_declarations
@@ -56,7 +57,7 @@ class Stored:
     def doom(self, topics: Any) -> None:
         self.doomed += topics
 
-    def make_store(self, vhost: str, queue: Queue, priority: int) -> DurableMessages:
+    def make_store(self, vhost: str, queue: DeclaredQueue, priority: int) -> DurableMessages:
         disk, clock = self.world.disk, self.world.clock
         logs = QueueLogs(SettledFiles(disk, clock), clock, lambda messages: None)
         self.made.append(DurableMessages(logs, vhost, queue, priority))

@@ -14,13 +14,13 @@ from headrace.model.errors import ApiError, ErrorCode, HeadraceError, Malformed
 from headrace.model.nouns import LeaderEpoch, TopicPartition
 from headrace.queues.permissions.access import Permission
 from headrace.queues.queue_settings import ExchangeTopic
-from headrace.queues.stores.log.durable_messages import QueueLogs
+from headrace.queues.refusals import RefusalKind, Refused
+from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.vhosts import exchange_topics
 from headrace.vhosts.exchange_topics import ExchangeTopics, check_stored
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header
-from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing, ReplyCode
 from tests.support.amqp_log import CONFIG
 from tests.support.log import World
 
@@ -133,21 +133,21 @@ def test_every_topic_of_a_route_is_asked_for_its_right_its_key_and_its_room() ->
 
 
 @pytest.mark.parametrize(
-    ("code", "reply"),
+    ("code", "kind"),
     [
-        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ReplyCode.NOT_FOUND),
-        (ErrorCode.MESSAGE_TOO_LARGE, ReplyCode.PRECONDITION_FAILED),
-        (ErrorCode.INVALID_RECORD, ReplyCode.PRECONDITION_FAILED),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, RefusalKind.NOT_FOUND),
+        (ErrorCode.MESSAGE_TOO_LARGE, RefusalKind.PRECONDITION_FAILED),
+        (ErrorCode.INVALID_RECORD, RefusalKind.PRECONDITION_FAILED),
     ],
 )
 def test_a_message_that_one_topic_of_several_never_takes_is_taken_by_none(
-    code: ErrorCode, reply: ReplyCode
+    code: ErrorCode, kind: RefusalKind
 ) -> None:
     stores = Stores(None, None)
     stores.refuses["b"] = ApiError(code)
-    with pytest.raises(ChannelClosing) as refusal:
+    with pytest.raises(Refused) as refusal:
         stores.check_all()
-    assert refusal.value.code is reply
+    assert refusal.value.kind is kind
 
 
 def test_what_a_topic_may_take_soon_is_no_reason_to_close_a_channel() -> None:
@@ -160,7 +160,7 @@ def test_what_a_topic_may_take_soon_is_no_reason_to_close_a_channel() -> None:
 def test_headers_that_nobody_can_read_close_the_connection() -> None:
     stores = Stores("k")
     stores.refuses["a"] = Malformed("headers")
-    with pytest.raises(ConnectionClosing, match="the properties of a message cannot be read"):
+    with pytest.raises(Refused, match="the properties of a message cannot be read"):
         stores.check_all()
 
 

@@ -10,10 +10,11 @@ import pytest
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.queues.engine.hosted_queue import Purged
 from headrace.queues.engine.stream_queue import StreamQueue
-from headrace.queues.model.declarations import Queue
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.permissions.access import Grant
 from headrace.queues.permissions.definitions import Definitions, UserDefinition
-from headrace.queues.stores.log.durable_messages import DurableMessages, QueueLogs
+from headrace.queues.stores.log.durable_messages import DurableMessages
+from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.vhosts import kafka_admin_of_queue_topics
 from headrace.vhosts.kafka_admin_of_queue_topics import TO_END, TopicsOfQueues
@@ -32,7 +33,7 @@ class Store(DurableMessages):
     def __init__(self, priority: int) -> None:
         world = World()
         logs = QueueLogs(SettledFiles(world.disk, world.clock), world.clock, lambda _: None)
-        super().__init__(logs, "/", Queue("q", True, False, None, {}, settings()), priority)
+        super().__init__(logs, "/", DeclaredQueue("q", True, False, None, {}, settings()), priority)
         self.known = 0
         self.wanted = 0
         self.on_look: Callable[[], object] = lambda: None
@@ -66,6 +67,8 @@ class Room:
             declared=SimpleNamespace(durable=durable),
             settings=SimpleNamespace(keeps_settled=False),
             deleted=False,
+            is_stream=False,
+            refused=None,
             late_stores=self.stores,
             purge_below=self._purge_below,
         )
@@ -91,7 +94,7 @@ class Room:
             checkpoint=self.checkpoints.append,
         )
         hosts: Any = SimpleNamespace(
-            hosts={"/": host}, turns=SimpleNamespace(on_due=lambda: self.deleted.append("turn"))
+            hosts={"/": host}, turns=SimpleNamespace(soon=lambda: self.deleted.append("turn"))
         )
         durable_queues: Any = SimpleNamespace(
             topic_made=self._topic_made, when_kept=lambda done: done(self.error)

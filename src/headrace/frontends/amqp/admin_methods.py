@@ -7,7 +7,7 @@ handlers of channels, with all rights in its vhost. His are no exclusive queues.
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from headrace.frontends.amqp.channel.channel_methods import PlayedChannel
+from headrace.frontends.amqp.channel.channel import QueueChannel
 from headrace.frontends.amqp.client import Client
 from headrace.frontends.amqp.connection.ports import Peer
 from headrace.queues.permissions.access import FULL_ACCESS
@@ -53,6 +53,8 @@ class _Answer:
 
         def release(before: bytes) -> None:
             self._holds -= 1
+            if before:
+                self._method = decode_method(before[FRAME_HEADER_BYTES:-1])
             self._look()
 
         return release
@@ -92,7 +94,7 @@ async def do_method(queues: "QueueBroker", host: "QueueHost", method: Method) ->
     """
     client = Client(queues, host, _ADMINISTRATOR, {}, FULL_ACCESS, _NOWHERE, lambda reason: None)
     answer = _Answer()
-    PlayedChannel(answer, client).method(method)
+    QueueChannel(answer, client).method(method)
     # Consumers of a deleted queue are told, and queues look at what changed.
     queues.soon()
     return await answer.done

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from headrace.config.keys.amqp import AmqpKeys
-from headrace.queues.engine.unacked import UNACKED_MAX
+from headrace.frontends.amqp.channel.unacked import UNACKED_MAX
 from headrace.queues.stores.memory.memory_use import MEMORY_BYTES_MAX
 
 

@@ -4,25 +4,26 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.frontends.amqp.bounds import Bounds
-from headrace.frontends.amqp.channel.channel import QueueChannel, Replies
-from headrace.frontends.amqp.channel.channel_methods import METHODS, PlayedChannel
+from headrace.frontends.amqp.channel.channel import METHODS, QueueChannel
 from headrace.frontends.amqp.channel.consumer_timeouts import ConsumerTimeouts
+from headrace.frontends.amqp.channel.direct_replies import DirectReplies
 from headrace.frontends.amqp.channel_consumers import HeldConsumers
 from headrace.frontends.amqp.connection import negotiation
 from headrace.frontends.amqp.connection.partial_publishes import Unfinished
 from headrace.frontends.amqp.connection.ports import Outlet, Peer
+from headrace.frontends.amqp.replies import reply_to
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.permissions.access import Access, Permission
-from headrace.queues.refusals import QUEUE
+from headrace.queues.refusals import QUEUE, Refused
 from headrace.security.identity import Principal
 from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.methods import Method, MethodId
 from headrace.wire.amqp.model_methods import BasicConsume
-from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing
+from headrace.wire.amqp.reply_codes import ConnectionClosing
 
 if TYPE_CHECKING:
-    from headrace.queues.engine.unacked import HeldQueue
+    from headrace.queues.port import Queue
 
 
 class Behind(Protocol):
@@ -36,7 +37,7 @@ class Behind(Protocol):
     held_consumers: HeldConsumers
 
     @property
-    def replies(self) -> Replies:
+    def replies(self) -> DirectReplies:
         """Who waits for direct replies."""
 
     def publishing(self, channel: QueueChannel) -> None:
@@ -81,7 +82,7 @@ class Client:
         self.properties = properties
         self.close = close
         self.user = principal.name
-        self.replies: Replies = broker.replies
+        self.replies: DirectReplies = broker.replies
         self.now: Callable[[], float] = broker.now
         self.random_bytes: Callable[[], bytes] = broker.random_bytes
         self.publishing: Callable[[QueueChannel], None] = broker.publishing
@@ -106,10 +107,10 @@ class Client:
         """The kinds of methods that its channels do."""
         return METHODS
 
-    def open_channel(self, outlet: Outlet) -> PlayedChannel:
+    def open_channel(self, outlet: Outlet) -> QueueChannel:
         """Return a new channel; ConnectionClosing: the user has as many as he may."""
         self._broker.check_channels(self.user)
-        channel = PlayedChannel(outlet, self)
+        channel = QueueChannel(outlet, self)
         channel.unacked.paused = self._paused
         self._channels[channel] = None
         return channel
@@ -125,7 +126,7 @@ class Client:
         """Deliver again."""
         if self._paused:
             self._paused = False
-            woken: dict[HeldQueue, None] = {}
+            woken: dict[Queue, None] = {}
             for channel in self._channels:
                 channel.unacked.resume()
                 woken |= channel.unacked.woken
@@ -166,10 +167,10 @@ class Client:
         for channel in self.channels:
             try:
                 for consumer in channel.consumers.values():
-                    self.access.check(Permission.READ, QUEUE, consumer.hosted.name)
+                    self.access.check(Permission.READ, QUEUE, consumer.queue.name)
                     consumer.check_topic(self.access)
-            except ChannelClosing as refused:
-                channel.outlet.fail(refused, IDS[BasicConsume])
+            except Refused as refused:
+                channel.outlet.fail(reply_to(refused), IDS[BasicConsume])
 
     def closed(self) -> None:
         """Delete the connection's exclusive queues: it is gone, its channels are closed."""

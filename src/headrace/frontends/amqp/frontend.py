@@ -15,10 +15,10 @@ from headrace.frontends.amqp.connection.session import AmqpFrontend
 from headrace.frontends.amqp.queue_broker import QueueBroker
 from headrace.model.errors import ConfigError
 from headrace.model.invariant import InvariantError
-from headrace.net.pending import Pending
 from headrace.net.write_pass import WritePass, Writes
 from headrace.ports.store import Store
-from headrace.queues.stores.log.durable_messages import DurableMessages
+from headrace.posix.awaiting import called_back
+from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.queues.stores.memory.spill import Spill
 from headrace.queues.stores.memory.spill_files import SpillFiles
 from headrace.security.configured import parse_super_users, topics_are_open
@@ -52,37 +52,31 @@ class Parts(Protocol):
 
 
 class Durable:
-    """What outlives the broker: declarations, and durable queues' messages. `session.Kept`.
+    """What outlives the broker: declarations, and durable queues' messages. `session.DurableState`.
 
     And the files of what does not, the messages that memory has no room for.
     """
 
-    def __init__(self, parts: Parts, store: Store, admission: Admission) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        store: Store,
+        admission: Admission,
+        durable: DurableQueues,
+        queues: QueueBroker,
+    ) -> None:
+        self.logs = durable.logs
+        self.writes = WritePass(parts.writes)
         self._broker = parts.broker
         self._store = store
         self._admission = admission
-        self.queues = DurableQueues(parts.broker, parts.controller, store)
-        self._pass = WritePass(parts.writes)
-        self.broker: QueueBroker
-        self.spill: Spill
-
-    def end_pass(self) -> Pending | None:
-        """Write what a pass has published."""
-        logs = self.queues.logs
-        if not logs.appended:
-            return None
-        self._pass.begin()
-        logs.write()
-        return self._pass.end()
-
-    def hold_up(self, go_on: Callable[[], None]) -> int:
-        """Call `go_on` as each log is made that too much waits for; returns how many are."""
-        logs = self.queues.logs
-        return logs.hold_up(go_on) if logs.crowded else 0
+        self.queues = durable
+        self._virtual_hosts = queues.virtual_hosts
+        self._spill = _spill(parts.broker, queues)
 
     async def start(self) -> None:
         """Put back what was declared before."""
-        broker, virtual_hosts = self._broker, self.broker.virtual_hosts
+        broker, virtual_hosts = self._broker, self._virtual_hosts
         restoring = Restoring(broker, self.queues, virtual_hosts, self._store)
         await restoring.restore()
         broker.queue_topics = TopicsOfQueues(broker, self.queues, virtual_hosts, self._admission)
@@ -90,18 +84,14 @@ class Durable:
 
     async def stop(self) -> None:
         """Write down what is known of queues, and remove what is of this process only."""
-        removed = asyncio.get_running_loop().create_future()
-        self.spill.close(lambda: removed.set_result(None))
+        removed = asyncio.ensure_future(called_back(self._removed_spill))
         await self.queues.close(
-            [
-                store
-                for host in self.broker.virtual_hosts.hosts.values()
-                for queue in host.queues.values()
-                for store in queue.late_stores
-                if isinstance(store, DurableMessages)
-            ]
+            [store for queue in self._virtual_hosts.queues() for store in queue.late_stores]
         )
         await removed
+
+    def _removed_spill(self, done: Callable[[None], None]) -> None:
+        self._spill.close(lambda: done(None))
 
 
 def frontend(parts: Parts) -> AmqpFrontend:
@@ -130,24 +120,24 @@ def frontend(parts: Parts) -> AmqpFrontend:
     admission = Admission(
         definitions, broker.authorizer, broker.audit, topics_open=topics_are_open(config)
     )
-    durable = Durable(parts, store, admission)
+    bounds = bounds_of(config)
+    memory = MemoryUse(bounds.memory_bytes_max)
+    durable = DurableQueues(broker, parts.controller, store, memory)
     queues = QueueBroker(
         broker.clock,
         broker.random,
         logins,
         admission,
-        bounds=bounds_of(config),
-        durability=durable.queues,
+        bounds=bounds,
+        durability=durable,
+        memory=memory,
     )
-    durable.broker = queues
-    durable.queues.logs.memory = queues.memory
-    durable.spill = _spill(broker, queues)
     administration = Administration(queues, settings.users, amqp)
     made = AmqpFrontend(
         queues,
         settings_of(config, "headrace"),
         broker.clock,
-        durable,
+        Durable(parts, store, admission, durable, queues),
         administration,
         adoption.stop,
     )

@@ -164,7 +164,7 @@ class Listing:
                         "channel": channel.outlet.number,
                         "user": client.user,
                         "vhost": client.host.name,
-                        "queue": consumer.hosted.name,
+                        "queue": consumer.queue.name,
                         "tag": consumer.tag,
                         "ack_required": not consumer.no_ack,
                         "exclusive": consumer.exclusive,

@@ -1,10 +1,10 @@
 """The broker behind all connections of AMQP: logins, virtual hosts, and the end of each pass."""
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, cast
+from collections.abc import Callable
+from typing import Protocol
 
 from headrace.frontends.amqp.bounds import Bounds
-from headrace.frontends.amqp.channel.channel import ChannelConsumer, QueueChannel
+from headrace.frontends.amqp.channel.channel import QueueChannel
 from headrace.frontends.amqp.channel.consumer_timeouts import ConsumerTimeouts
 from headrace.frontends.amqp.channel.direct_replies import DirectReplies
 from headrace.frontends.amqp.channel_consumers import HeldConsumers
@@ -14,9 +14,6 @@ from headrace.frontends.amqp.connection.partial_publishes import Unfinished
 from headrace.frontends.amqp.connection.ports import Credentials, LoginDone, Peer
 from headrace.model.secret import Secret
 from headrace.ports.clock import Clock, Random
-from headrace.queues.engine.consumers import Consumer
-from headrace.queues.engine.dead_messages import WEIGHT_AT, as_delivered
-from headrace.queues.engine.deliveries import Delivery
 from headrace.queues.engine.hosted_queue import MakeStore, stores_in_memory
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.durability import Durability
@@ -25,7 +22,6 @@ from headrace.queues.permissions.definitions import Definitions, UserDefinition
 from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.security.identity import Identity, Principal
 from headrace.wire.amqp.field_table import FieldTable
-from headrace.wire.amqp.model_methods import BasicCancel
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
 
 _NOTHING_KEPT = UserDefinition()
@@ -42,7 +38,7 @@ class Logins(Protocol):
 _DEFAULT_BOUNDS = Bounds()
 
 
-class Admission(Protocol):
+class AdmissionPort(Protocol):
     """Says which vhosts there are, who may open them, and what he may do there."""
 
     @property
@@ -57,24 +53,25 @@ class Admission(Protocol):
 
 
 class QueueBroker:
-    """`ports.Broker`, and where queues deliver to (`delivery_turns.Clients`)."""
+    """`ports.Broker`."""
 
     def __init__(
         self,
         clock: Clock,
         random: Random,
         logins: Logins,
-        admission: Admission,
+        admission: AdmissionPort,
         make_store: MakeStore | None = None,
         bounds: Bounds = _DEFAULT_BOUNDS,
         durability: Durability | None = None,
+        memory: MemoryUse | None = None,
     ) -> None:
         """`make_store`: None: queues that are not durable are in memory.
 
         `durability` keeps what is durable; None: nothing is.
         """
         self.bounds = bounds
-        self.memory = MemoryUse(bounds.memory_bytes_max)
+        self.memory = memory or MemoryUse(bounds.memory_bytes_max)
         """What queues in memory hold; `on_short` of it is free to be set."""
         self.now: Callable[[], float] = clock.monotonic
         self.random_bytes: Callable[[], bytes] = random.uuid
@@ -82,7 +79,6 @@ class QueueBroker:
         self.virtual_hosts = VirtualHosts(
             clock,
             random.uuid,
-            self,
             make_store or stores_in_memory(self.memory),
             durability,
         )
@@ -195,8 +191,11 @@ class QueueBroker:
             channel, _ = publishing.popitem()
             if channel.confirms is not None:
                 channel.confirms.flush()
-        self.virtual_hosts.run()
-        self.memory.look()
+        turns, memory = self.virtual_hosts.turns, self.memory
+        if turns.pending or turns.gone:
+            turns.run()
+        if memory.is_short or memory.bytes >= memory.bytes_max:
+            memory.look()
 
     def _sweep_soon(self) -> None:
         self._sweep_at.set(0)
@@ -224,38 +223,6 @@ class QueueBroker:
     def close(self) -> None:
         """Let no timer go off any more. `ports.Broker`."""
         self.virtual_hosts.close()
-
-    # what queues say
-
-    def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Send messages to their consumers, those of one channel in one write."""
-        written: dict[QueueChannel, list[bytes]] = {}
-        last: Consumer | None = None
-        for consumer, tag, message, redelivered, count in deliveries:
-            if consumer is not last:
-                last = consumer
-                taker = cast("ChannelConsumer", consumer)
-                encode = taker.encode
-                append = written.setdefault(taker.on, []).append
-            if count or message.header[WEIGHT_AT]:
-                message = as_delivered(message, count)
-            append(encode(tag, redelivered, message))
-        for channel, frames in written.items():
-            if channel.unacked.closed:
-                continue  # one of its consumers may not read any more
-            outlet = channel.outlet
-            outlet.write(b"".join(frames))
-            self.timeouts.watch(channel)
-            if not outlet.takes_more():
-                channel.client.pause()
-
-    def queue_gone(self, consumer: Consumer) -> None:
-        """Tell a consumer that its queue was deleted, if its client understands that."""
-        channel = cast("ChannelConsumer", consumer).on
-        if channel.consumers.take(consumer.tag) is None:
-            return
-        if channel.client.wants_cancels:
-            channel.answer(BasicCancel(consumer.tag, True))
 
 
 def _not_allowed(text: str) -> ConnectionClosing:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from headrace.frontends.amqp.queue_broker import QueueBroker
     from headrace.observe.metrics import Metrics
-    from headrace.queues.engine.hosted_queue import HostedQueue
+    from headrace.queues.engine.delivery_turns import AnyQueue
 
 SLICE_QUEUES = 1000
 """Queues gone through between two turns of the loop: a millisecond."""
@@ -22,7 +22,7 @@ class _Number(NamedTuple):
 
     name: str
     doc: str
-    read: "Callable[[HostedQueue], float]"
+    read: "Callable[[AnyQueue], float]"
     counter: bool = False
 
 
@@ -134,6 +134,12 @@ def register(
         "headrace_queues_messages_unacked",
         "Messages delivered and not acknowledged, in all queues",
         lambda: survey.unacked,
+    )
+    metrics.gauge(
+        "headrace_queues_broken_total",
+        "Queues closed since the start because an invariant of theirs was broken",
+        lambda: sum(host.broken for host in queues.virtual_hosts.hosts.values()),
+        counter=True,
     )
     metrics.gauge("headrace_queues_consumers", "Consumers of all queues", lambda: survey.consumers)
     metrics.gauge(

@@ -12,10 +12,20 @@ from typing import TYPE_CHECKING, Any, cast
 from headrace.frontends.amqp.admin_methods import as_client_sends, do_method
 from headrace.frontends.amqp.channel import direct_replies
 from headrace.frontends.amqp.listing import no_vhost, plain
+from headrace.frontends.amqp.replies import reply_to
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.queues.model.exchanges import Binding, Destination
 from headrace.queues.queue_settings import QueueType
-from headrace.queues.refusals import EXCHANGE, QUEUE, not_found, refused, resource_text
+from headrace.queues.refusals import (
+    BINDING,
+    EXCHANGE,
+    QUEUE,
+    RefusalKind,
+    Refused,
+    not_found,
+    refused,
+    resource_text,
+)
 from headrace.wire.amqp.field_table import TABLE_DEPTH_MAX, FieldTable, FieldValue, Long
 from headrace.wire.amqp.methods import Method
 from headrace.wire.amqp.model_methods import (
@@ -44,20 +54,16 @@ _CODES = {
     ReplyCode.INTERNAL_ERROR: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 """Kafka's codes for those of AMQP; INVALID_REQUEST for the others."""
+_LISTED = frozenset((QUEUE, EXCHANGE, BINDING))
 _REMEDIES = {
-    "NOT_FOUND - no queue '": "see: headrace amqp queue list",
-    "NOT_FOUND - no exchange '": "see: headrace amqp exchange list",
-    "NOT_FOUND - no binding ": "see: headrace amqp binding list",
-    "RESOURCE_LOCKED - ": "the connection that owns it takes it along when it ends: headrace amqp"
+    RefusalKind.LOCKED: "the connection that owns it takes it along when it ends: headrace amqp"
     " connection close",
-    "PRECONDITION_FAILED - inequivalent arg ": "declare it as it is, or delete it first",
-    "PRECONDITION_FAILED - cannot declare queue ": "headrace amqp vhost alter --max-queues allows"
-    " more",
-    "NOT_IMPLEMENTED - cannot delete queue ": "leave the flag out to delete it",
-    "NOT_IMPLEMENTED - queue.purge ": "headrace topic trim shortens a stream, by the name of its"
-    " topic",
+    RefusalKind.INEQUIVALENT: "declare it as it is, or delete it first",
+    RefusalKind.LIMIT_REACHED: "headrace amqp vhost alter --max-queues allows more",
+    RefusalKind.CONDITION_UNSUPPORTED: "leave the flag out to delete it",
+    RefusalKind.UNSUPPORTED: "headrace topic trim shortens a stream, by the name of its topic",
 }
-"""What to do about a refusal, by what its text begins with."""
+"""Remedies by the rule that was broken: what a stream does not support here is to be purged."""
 
 
 class Topology:
@@ -102,7 +108,7 @@ class Topology:
         if_unused, if_empty = _flag(question, "if_unused"), _flag(question, "if_empty")
         queue = host.queues.get(name)
         if queue is None:
-            raise _refusal(not_found(resource_text(QUEUE, name, host.name)))
+            raise _refusal(not_found(QUEUE, resource_text(QUEUE, name, host.name)))
         if queue.settings.queue_type is QueueType.STREAM and (if_unused or if_empty):
             resource = resource_text(QUEUE, name, host.name)
             raise ApiError(
@@ -139,7 +145,7 @@ class Topology:
     async def _delete_exchange(self, question: Question) -> None:
         host, name = self._host(question), _name(question, "name")
         if name not in host.model.exchanges:
-            raise _refusal(not_found(resource_text(EXCHANGE, name, host.name)))
+            raise _refusal(not_found(EXCHANGE, resource_text(EXCHANGE, name, host.name)))
         await self._do(host, ExchangeDelete(exchange=name, if_unused=_flag(question, "if_unused")))
 
     # bindings
@@ -169,8 +175,9 @@ class Topology:
             kind, name = destination
             raise _refusal(
                 not_found(
+                    BINDING,
                     f"binding from {resource_text(EXCHANGE, source, host.name)} to {kind} '{name}'"
-                    f" with the routing key '{key}' and these arguments"
+                    f" with the routing key '{key}' and these arguments",
                 )
             )
         for binding in found:
@@ -183,7 +190,7 @@ class Topology:
         method = as_client_sends(method)
         try:
             return await do_method(self._queues, host, method)
-        except AmqpError as error:
+        except (AmqpError, Refused) as error:
             raise _refusal(error) from error
 
     def _host(self, question: Question) -> "QueueHost":
@@ -194,10 +201,15 @@ class Topology:
         return host
 
 
-def _refusal(error: AmqpError) -> ApiError:
+def _refusal(error: AmqpError | Refused) -> ApiError:
     """Return what an administrator is told: RabbitMQ's text, and what to do about it."""
+    remedy = None
+    if isinstance(error, Refused):
+        remedy = _REMEDIES.get(error.kind)
+        if error.kind is RefusalKind.NOT_FOUND and error.resource in _LISTED:
+            remedy = f"see: headrace amqp {error.resource} list"
+        error = reply_to(error)
     text = str(error)
-    remedy = next((what for begin, what in _REMEDIES.items() if text.startswith(begin)), None)
     code = _CODES.get(error.code, ErrorCode.INVALID_REQUEST)
     return ApiError(code, text if remedy is None else f"{text.rstrip('.')}; {remedy}")
 

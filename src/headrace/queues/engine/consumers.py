@@ -1,82 +1,19 @@
-"""A queue's consumers: who may take, and whose turn it is.
+"""A queue's consumers: which have credit, and whose turn it is.
 
-Higher priorities go first; among equal ones each that has credit gets one message in turn. Who has
-no credit is parked, left out until its channel says otherwise: a message costs nothing for those
-who can not take it.
+Higher priorities go first; among equal ones each that has credit gets one message in turn. A
+consumer without credit is parked, left out until its channel says otherwise: a message costs
+nothing for those that cannot take it.
 """
 
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 
-from headrace.queues.engine.unacked import ChannelUnacked, HeldQueue
-from headrace.queues.queue_settings import ConsumerSettings
-from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
+from headrace.queues.port import Consumer, Subscriber
+from headrace.queues.refusals import QUEUE, RefusalKind, Refused
 
-ANY_NUMBER = 1 << 62
-_NO_WISHES = ConsumerSettings()
 _RING_SEARCHED_MAX = 64
 """A consumer is looked for in rings of so many; in longer ones it is passed over when it is next:
 the end of a channel with a hundred thousand would take minutes."""
-
-
-class Consumer:
-    """Someone on a channel to whom a queue gives messages; also who asks by basic.get."""
-
-    __slots__ = (
-        "channel", "counted", "exclusive", "gone", "hands_over", "no_ack", "parked",
-        "prefetch", "priority", "queue", "tag", "unacked", "wishes",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        queue: HeldQueue,
-        channel: ChannelUnacked,
-        tag: str,
-        *,
-        no_ack: bool = False,
-        exclusive: bool = False,
-        prefetch: int = 0,
-        priority: int = 0,
-        counted: bool = True,
-        wishes: ConsumerSettings = _NO_WISHES,
-    ) -> None:
-        """`prefetch`: of this consumer alone, 0: any number. `counted`: no basic.get.
-
-        `wishes`: what a stream's consumer wants of it.
-        """
-        self.queue = queue
-        self.channel = channel
-        self.tag = tag
-        self.no_ack = no_ack
-        self.exclusive = exclusive
-        self.prefetch = prefetch
-        self.priority = priority
-        self.counted = counted
-        self.wishes = wishes
-        self.unacked = 0
-        self.parked = False
-        self.hands_over = False
-        """It was the active one of its queue: another is, once what it holds is settled."""
-        self.gone = False
-        """It is cancelled, and may still be in its ring."""
-
-    def credit(self) -> int:
-        """Return how many messages may be given to it.
-
-        A channel's limit also stops who does not acknowledge, though he does not count, as in
-        RabbitMQ; a consumer's own does not.
-        """
-        if self.gone:
-            return 0
-        if self.hands_over:  # it is given nothing, and unparked when it holds nothing
-            return 0 if self.unacked else 1
-        channel = self.channel
-        if channel.paused:
-            return 0
-        room = channel.limit - channel.unacked
-        if self.no_ack:
-            return ANY_NUMBER if room > 0 or not channel.prefetch else 0
-        return min(room, self.prefetch - self.unacked) if self.prefetch else room
 
 
 class Consumers:
@@ -113,10 +50,10 @@ class Consumers:
         return consumer in self._all
 
     def add(self, consumer: Consumer, title: str) -> None:
-        """Add a consumer. ChannelClosing, 403: one of them wants the queue for itself."""
+        """Add a consumer. Refused: one of them wants the queue for itself."""
         in_use = self._exclusive or (consumer.exclusive and (self._single or self._all))
         if in_use:
-            raise ChannelClosing(ReplyCode.ACCESS_REFUSED, f"{title} in exclusive use")
+            raise Refused(RefusalKind.IN_EXCLUSIVE_USE, QUEUE, f"{title} in exclusive use")
         self._all[consumer] = None
         self._exclusive = consumer.exclusive
         if not self._single:
@@ -197,7 +134,7 @@ class Consumers:
         what their channel has. `end_turns` puts them back.
         """
         takers: list[Consumer] = []
-        sharing: dict[ChannelUnacked, int] = {}
+        sharing: dict[Subscriber, int] = {}
         turns = count
         while ring and len(takers) < count:
             consumer = ring.popleft()

@@ -8,22 +8,23 @@ letters of a queue at a time, as RabbitMQ's worker holds so many, the others wai
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.queues.engine.dead_letters import DeadLetter, is_cycle, with_messages
 from headrace.queues.engine.dead_messages import dead_message
+from headrace.queues.message_store import when_all
 from headrace.queues.model.exchange_topic import is_target
 from headrace.queues.model.exchanges import DEFAULT_EXCHANGE
 from headrace.queues.model.published_properties import headers_getter, published, traits_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from headrace.ports.deadlines import Deadline, Deadlines
-    from headrace.queues.engine.hosted_queue import HostedQueue
-    from headrace.queues.engine.targets import Target, Targets
-    from headrace.queues.model.virtual_host import VirtualHost
-    from headrace.queues.queue_settings import Published
+    from headrace.queues.engine.delivery_turns import AnyQueue
+    from headrace.queues.engine.queue_host import QueueHost
+    from headrace.queues.port import Target
 
 _logger = logging.getLogger(__name__)
 
@@ -31,21 +32,6 @@ RETRY_SECONDS = 1.0
 """How long a refused letter waits for room, or for a route, before it is published again."""
 LETTERS_REFUSED_MAX = 32
 """Letters of a queue that are published again at a time."""
-
-
-class Host(Protocol):
-    """The vhost that dead letters are published in. `queue_host.QueueHost`."""
-
-    model: "VirtualHost"
-    targets: "Targets"
-
-    def publish(
-        self,
-        route: Iterable[str],
-        message: "Published",
-        awaited: "dict[Target, None] | None" = None,
-    ) -> bool:
-        """Put a message where a route leads; False: one of these has no room for it."""
 
 
 class _Refused(NamedTuple):
@@ -67,13 +53,13 @@ class _Waiting:
 class DeadLetterPublishing:
     """The publisher of the dead letters of a vhost's queues."""
 
-    def __init__(self, host: Host, deadlines: "Deadlines") -> None:
+    def __init__(self, host: "QueueHost", deadlines: "Deadlines") -> None:
         self._host = host
         self._deadlines = deadlines
         self._clock = deadlines.clock
-        self._waiting: dict[HostedQueue, _Waiting] = {}
+        self._waiting: dict[AnyQueue, _Waiting] = {}
 
-    def publish(self, queue: "HostedQueue") -> int:
+    def publish(self, queue: "AnyQueue") -> int:
         """Publish a queue's dead letters; return their number."""
         letters = queue.take_dead_letters()
         for letter in letters:
@@ -85,14 +71,14 @@ class DeadLetterPublishing:
                 self._wait(queue, refused)
         return len(letters)
 
-    def forget(self, queue: "HostedQueue") -> None:
+    def forget(self, queue: "AnyQueue") -> None:
         """Forget the dead letters of a deleted queue."""
         waiting = self._waiting.pop(queue, None)
         if waiting is not None:
             waiting.retry.end()
 
     def _publish(
-        self, queue: "HostedQueue", letter: DeadLetter, takers: tuple[str, ...] = ()
+        self, queue: "AnyQueue", letter: DeadLetter, takers: tuple[str, ...] = ()
     ) -> _Refused | None:
         """Publish a letter to all but its `takers`; returns it where it must wait."""
         awaited: dict[Target, None] = {}
@@ -107,7 +93,7 @@ class DeadLetterPublishing:
 
     def _dead_letter(
         self,
-        queue: "HostedQueue",
+        queue: "AnyQueue",
         letter: DeadLetter,
         awaited: "dict[Target, None]",
         takers: tuple[str, ...],
@@ -153,27 +139,21 @@ class DeadLetterPublishing:
     def _await(self, name: str, awaited: "dict[Target, None]") -> None:
         """Have a queue or topic waited for that took the letter before."""
         target = self._host.targets.get(name)
-        if target is not None and target.late_stores:
+        if target is not None and target.confirms_late:
             awaited[target] = None
 
     def _settle_later(
-        self, queue: "HostedQueue", letter: DeadLetter, targets: "Sequence[Target]"
+        self, queue: "AnyQueue", letter: DeadLetter, targets: "Sequence[Target]"
     ) -> None:
-        stores = [store for target in targets for store in target.late_stores]
-        left = len(stores)
-
         def stored(done: bool) -> None:
-            nonlocal left
-            left -= done
-            if not left:
+            if done:
                 queue.dead_letters_stored((letter,))
 
-        for store in stores:
-            store.when_stored(stored)
+        when_all(targets, stored)
 
     # What was refused
 
-    def _wait(self, queue: "HostedQueue", refused: _Refused) -> None:
+    def _wait(self, queue: "AnyQueue", refused: _Refused) -> None:
         """Have a letter published again: its message is read again from where it died."""
         waiting = self._waiting.get(queue)
         if waiting is None:
@@ -189,7 +169,7 @@ class DeadLetterPublishing:
         if waiting.retry.at is None:
             waiting.retry.set(RETRY_SECONDS)
 
-    def _retry(self, queue: "HostedQueue") -> None:
+    def _retry(self, queue: "AnyQueue") -> None:
         """Publish the first letters that wait again; those still refused stay before the others."""
         waiting = self._waiting[queue]
         letters, left = waiting.letters, list[_Refused]()

@@ -17,6 +17,7 @@ from headrace.queues.engine.dead_letters import (
 from headrace.queues.field_values import text
 from headrace.queues.model.published_properties import routing_keys_of
 from headrace.queues.queue_settings import QueueSettings
+from headrace.queues.refusals import Refused
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.field_table import Long, Timestamp
 from headrace.wire.amqp.properties import (
@@ -25,7 +26,6 @@ from headrace.wire.amqp.properties import (
     with_header,
     without_property,
 )
-from headrace.wire.amqp.reply_codes import ChannelClosing
 
 WEIGHT_AT = 3
 _DIED = 1
@@ -68,10 +68,10 @@ def dead_message(
 
 
 def _further_keys(header: bytes) -> list[str]:
-    """Return the keys of CC; none where it is no list, as a Kafka record's header may be."""
+    """Return the keys of CC; none where a Kafka record's header has no list, or is unreadable."""
     try:
         return routing_keys_of(header, "CC")
-    except ChannelClosing:
+    except Refused:
         return []
 
 

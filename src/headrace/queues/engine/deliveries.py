@@ -1,57 +1,53 @@
-"""Messages become deliveries: each gets a channel's next tag, and is held under it."""
+"""Messages that were taken are delivered to consumers, and named by positions of the queue."""
 
 from collections.abc import Sequence
 
-from headrace.queues.engine.consumers import Consumer
 from headrace.queues.engine.priority_level import Taken
-from headrace.wire.amqp.content import Message
+from headrace.queues.port import Consumer, Deliveries, Subscriber
 
-Delivery = tuple[Consumer, int, Message, bool, int]
-"""Consumer, delivery tag, message, redelivered, how often it was given back (where a delivery limit
-counts that). A plain tuple: one is made for each message."""
+Served = dict[Subscriber, int]
+"""Channels, and how many messages each was delivered since they were last told to send."""
 
 
-def deal(takers: Sequence[Consumer], taken: Taken, given: list[Delivery], now: float) -> int:
-    """Give each of `takers` a message in turn; returns how many are held now."""
+def deal(
+    takers: Sequence[Consumer], taken: Taken, served: Served, now: float, width: int = 1
+) -> int:
+    """Deliver a message to each of `takers` in turn; return how many are unacknowledged now."""
     step = len(takers)
     if step == 1:
-        return give(takers[0], taken, given, now)
+        return give(takers[0], taken, served, now, width)
     level, positions, messages, sizes, redelivered = taken
-    held = 0
+    unacked = 0
     for at, consumer in enumerate(takers[: len(positions)]):
         part = slice(at, None, step)
         share = Taken(level, positions[part], messages[part], sizes[part], redelivered)
-        held += give(consumer, share, given, now)
-    return held
+        unacked += give(consumer, share, served, now, width)
+    return unacked
 
 
-def give(consumer: Consumer, taken: Taken, given: list[Delivery], now: float) -> int:
-    """Give messages to one consumer; returns how many it holds of them: all, or none.
+def give(consumer: Consumer, taken: Taken, served: Served, now: float, width: int = 1) -> int:
+    """Deliver messages to one consumer; return how many are unacknowledged now: all, or none.
 
-    They are held until the channel's client says what became of them. They are settled at once
-    where it never says so.
+    A consumer that never acknowledges has them settled at once. `width`: see `named`.
     """
-    channel = consumer.channel
-    level, positions, messages, sizes, redelivered = taken
-    tag = channel.next_tag
-    if level.returns:
-        counts = [level.returns.get(position, 0) for position in positions]
-    else:
-        counts = [0] * len(positions)
+    channel, level, count = consumer.channel, taken.level, len(taken.positions)
+    channel.deliver(consumer, named(taken, width), now)
+    served[channel] = served.get(channel, 0) + count
     if consumer.no_ack:
-        for message, count in zip(messages, counts, strict=True):
-            given.append((consumer, tag, message, redelivered, count))
-            tag += 1
-        channel.next_tag = tag
-        level.settle(positions)
+        level.settle(taken.positions)
         return 0
-    held = channel.held
-    for position, message, size, count in zip(positions, messages, sizes, counts, strict=True):
-        given.append((consumer, tag, message, redelivered, count))
-        held[tag] = (consumer, level, position, size, now)
-        tag += 1
-    channel.next_tag = tag
-    consumer.unacked += len(positions)
-    if consumer.counted:
-        channel.unacked += len(positions)
-    return len(positions)
+    return count
+
+
+def named(taken: Taken, width: int) -> Deliveries:
+    """Return messages by the positions that channels know them by.
+
+    Those of a queue with `width` priorities tell the priority as well.
+    """
+    level, positions, messages, sizes, redelivered = taken
+    returns = None
+    if level.returns:
+        returns = [level.returns.get(position, 0) for position in positions]
+    if width > 1:
+        positions = [position * width + level.priority for position in positions]
+    return Deliveries(positions, messages, sizes, redelivered, returns)

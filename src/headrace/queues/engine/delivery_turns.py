@@ -6,13 +6,22 @@ their last batches. A turn is bounded, so that whoever runs it is never held lon
 in the next one.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from operator import attrgetter
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from headrace.queues.engine.consumers import Consumer
-from headrace.queues.engine.deliveries import Delivery
+from headrace.model.invariant import InvariantError
+from headrace.ports.clock import Clock
+from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.engine.hosted_queue import HostedQueue
+from headrace.queues.engine.stream_queue import StreamQueue
+
+if TYPE_CHECKING:
+    from headrace.queues.engine.queue_host import QueueHost
+    from headrace.queues.port import Consumer
+    from headrace.queues.refusals import Refused
+
+AnyQueue = HostedQueue | StreamQueue | ClosedQueue
 
 TURN_MESSAGES_MAX = 2000
 """After so many messages a turn begins no other batch."""
@@ -20,61 +29,51 @@ TURN_QUEUES_MAX = 1000
 """How many queues one turn looks at."""
 
 
-class Clients(Protocol):
-    """The consumers' side."""
-
-    def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Send messages to their consumers."""
-
-    def queue_gone(self, consumer: Consumer) -> None:
-        """Tell a consumer that its queue was deleted."""
-
-
-class DeadLetterPublisher(Protocol):
-    """The host of a queue, as far as its dead letters go. `queue_host.QueueHost`."""
-
-    def publish_dead_letters(self, queue: HostedQueue) -> int:
-        """Publish what died in a queue; returns how many there were."""
-
-
 class DeliveryTurns:
     """The queues that are due, in their order."""
 
-    def __init__(self, clients: Clients, now: Callable[[], float]) -> None:
-        self._clients = clients
-        self._now = now
-        self._due: dict[HostedQueue, DeadLetterPublisher] = {}
-        self._gone: list[Consumer] = []
+    def __init__(self, clock: Clock) -> None:
+        self.pending: dict[AnyQueue, QueueHost] = {}
+        """The queues that are due, and the hosts of their vhosts."""
+        self.gone: list[tuple[Consumer, Refused | None]] = []
+        """Consumers to be told that their queues are deleted, or closed and why."""
+        self._clock = clock
+        self._now = clock.monotonic
         self._batches = 0
-        self.on_due: Callable[[], None] = lambda: None
-        """Called by `soon`: has `take` called when this turn of the loop is over."""
+        self._turn_set = False
 
-    def due(self, queue: HostedQueue, host: DeadLetterPublisher) -> None:
+    def due(self, queue: AnyQueue, host: "QueueHost") -> None:
         """Let a queue hand out in the next turn."""
-        self._due[queue] = host
+        self.pending[queue] = host
 
-    def due_in_turn(self, queues: Iterable[HostedQueue], host: DeadLetterPublisher) -> None:
+    def due_in_turn(self, queues: Iterable[AnyQueue], host: "QueueHost") -> None:
         """Let queues hand out whose consumers wait for the same room: who had it last is last.
 
         Otherwise the first of them would have it always, and the others nothing while it is full.
         """
         for queue in sorted(queues, key=attrgetter("last_batch")):
-            self._due.pop(queue, None)
-            self._due[queue] = host
-
-    def gone(self, consumers: Sequence[Consumer]) -> None:
-        """Have consumers told in the next turn that their queue was deleted."""
-        self._gone += consumers
+            self.pending.pop(queue, None)
+            self.pending[queue] = host
 
     def soon(self) -> None:
         """Have what is due done soon, where no client's frames are being handled."""
-        if self._due or self._gone:
-            self.on_due()
+        if (self.pending or self.gone) and not self._turn_set:
+            self._turn_set = True
+            self._clock.call_later(0, self._turn)
+
+    def _turn(self) -> None:
+        self._turn_set = False
+        self.run()
+
+    def run(self) -> None:
+        """Take a turn now, and what is left when this turn of the loop is over."""
+        if self.take():
+            self.soon()
 
     def take(self) -> bool:
         """Take a turn; True: there is more to do, in another one."""
         self._tell_of_deletions()
-        due = self._due
+        due = self.pending
         messages, queues = TURN_MESSAGES_MAX, TURN_QUEUES_MAX
         while due and messages > 0 and queues > 0:
             queue = next(iter(due))
@@ -82,12 +81,17 @@ class DeliveryTurns:
             if queue.deleted:
                 continue
             queues -= 1
-            deliveries = queue.deliver(self._now())
-            if deliveries:
-                messages -= len(deliveries)
+            try:
+                served = queue.deliver(self._now())
+            except InvariantError as error:
+                host.broke(queue, error)
+                continue
+            if served:
+                messages -= sum(served.values())
                 self._batches += 1
                 queue.last_batch = self._batches
-                self._clients.deliver(deliveries)
+                for channel in served:
+                    channel.send()
             if queue.settings.dead_letters:
                 messages -= host.publish_dead_letters(queue)
             if queue.timed and not queue.deleted:
@@ -98,6 +102,6 @@ class DeliveryTurns:
         return bool(due)
 
     def _tell_of_deletions(self) -> None:
-        gone, self._gone = self._gone, []
-        for consumer in gone:
-            self._clients.queue_gone(consumer)
+        gone, self.gone = self.gone, []
+        for consumer, refused in gone:
+            consumer.channel.cancelled(consumer, refused)

@@ -1,28 +1,30 @@
 """A queue of a virtual host at work: as it was declared, with its messages and its timer."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from headrace.model.errors import HeadraceError
+from headrace.model.invariant import InvariantError
 from headrace.ports.deadlines import Deadlines
-from headrace.queues.engine.deliveries import Delivery
+from headrace.queues.engine.deliveries import Served
 from headrace.queues.engine.message_queue import MessageQueue
-from headrace.queues.engine.unacked import ChannelUnacked
-from headrace.queues.message_store import LateStore, MessageStore, keeps_late
-from headrace.queues.model.declarations import Queue
+from headrace.queues.message_store import LateStore, MessageStore, StoredDone, keeps_late, when_all
+from headrace.queues.model.declarations import DeclaredQueue
+from headrace.queues.port import Disposition, Getter
 from headrace.queues.queue_settings import QueueType
+from headrace.queues.refusals import Refused
 from headrace.queues.stores.memory.memory_messages import MemoryMessages
 from headrace.queues.stores.memory.memory_use import MemoryUse
 
+if TYPE_CHECKING:
+    from headrace.queues.engine.delivery_turns import AnyQueue
+
 PURGED_AT_ONCE = 2000
 """Messages that one call of `purge_below` settles: some milliseconds."""
-GotDone = Callable[[Delivery | HeadraceError | None], None]
-
-
-MakeStore = Callable[[Queue, int], MessageStore]
+MakeStore = Callable[[DeclaredQueue, int], MessageStore]
 
 
 def stores_in_memory(use: MemoryUse) -> MakeStore:
@@ -39,29 +41,27 @@ class Purged(Enum):
     """What is next is still being read from the disk."""
 
 
-class Getter(NamedTuple):
-    """Who asks for one message."""
-
-    channel: ChannelUnacked
-    no_ack: bool
-    done: GotDone
-
-
 class Hooks(NamedTuple):
     """What a queue tells its host of."""
 
-    time_up: Callable[["HostedQueue"], None]
+    time_up: Callable[["AnyQueue"], None]
     """Messages, or the queue itself, may be too old."""
-    readable: Callable[["HostedQueue"], None]
-    """It may have something to hand out that it had not."""
+    readable: Callable[["AnyQueue"], None]
+    """It may have something to deliver that it had not."""
+    broke: Callable[["AnyQueue", InvariantError], None]
+    """Its state contradicts itself."""
 
 
 class HostedQueue(MessageQueue):
-    """One queue. Whoever changes it tells its host, which lets it hand out and sets its timer."""
+    """A queue. A change is told to its host, which lets it deliver and sets its timer."""
+
+    is_stream: Literal[False] = False
+    refused: Refused | None = None
+    """Why all but deletion is refused: only of a `ClosedQueue`."""
 
     def __init__(
         self,
-        queue: Queue,
+        queue: DeclaredQueue,
         title: str,
         make_store: MakeStore,
         deadlines: Deadlines,
@@ -71,25 +71,24 @@ class HostedQueue(MessageQueue):
         """`kept`: stores that there were before, by priority, which `make_store` made."""
         self.declared = queue
         self.name = queue.name
-        self.trouble: str | None = None
-        """Why its store could not take a message; None: nobody has to be told."""
+        self.failure: str | None = None
+        """Why its store could not take a message; None: publishers know all. `port.Target`."""
         self.last_batch = 0
         """The number of the batch that it handed out last, of all queues': 0: none so far."""
         self.late_stores: list[LateStore] = []
         """Those of its stores that keep messages later than they take them."""
-        self.keeps_all = queue.settings.queue_type is not QueueType.CLASSIC
-        """It keeps over a restart what is not persistent, too."""
+        self.confirms_transient = queue.settings.queue_type is not QueueType.CLASSIC
+        """It stores messages that are not persistent, too. `port.Target`."""
         self._make = make_store
         self._clock = deadlines.clock
         self._hooks = hooks
         self._timer = deadlines.deadline(partial(hooks.time_up, self))
         self._getters: deque[Getter] = deque()
         self._answers = 0
-        self._failure: HeadraceError | None = None
-        for store in (kept or {}).values():
-            self._take_over(store)
+        self._store_error: HeadraceError | None = None
+        own = {priority: self._take_over(store) for priority, store in (kept or {}).items()}
         now = self._clock.monotonic()
-        super().__init__(title, queue.settings, self._new_store, now, kept)
+        super().__init__(title, queue.settings, self._new_store, now, own)
         self.timed = (
             queue.settings.ttl_ms is not None
             or queue.settings.expires_ms is not None
@@ -115,17 +114,37 @@ class HostedQueue(MessageQueue):
         self._timer.end()
 
     def _new_store(self, priority: int) -> MessageStore:
-        store = self._make(self.declared, priority)
-        self._take_over(store)
-        return store
+        return self._take_over(self._make(self.declared, priority))
 
-    def _take_over(self, store: MessageStore) -> None:
+    def _take_over(self, store: MessageStore) -> MessageStore:
+        """Take a store that was made; returns the one to be asked for messages."""
         if self.declared.durable and keeps_late(type(store)):
             late = cast("LateStore", store)
             self.late_stores.append(late)
-            late.attach(self)
-        elif isinstance(store, MemoryMessages):
-            store.attach(self)
+            return late.attach(self)
+        return store.attach(self) if isinstance(store, MemoryMessages) else store
+
+    def drop_stores(self) -> None:
+        """Delete the messages that are stored, ready or not."""
+        if not self.late_stores:
+            super().drop_stores()
+        for store in self.late_stores:
+            store.drop()
+
+    # Publishes that wait for the disk
+
+    @property
+    def confirms_late(self) -> bool:
+        """Whether messages are stored some time after they are taken. `port.Target`."""
+        return bool(self.late_stores)
+
+    def when_stored(self, done: StoredDone) -> None:
+        """Call `done` once all published so far is stored. `port.Target`."""
+        stores = self.late_stores
+        if len(stores) == 1:
+            stores[0].when_stored(done)
+        else:
+            when_all(stores, done)
 
     # Answers that wait for the disk
 
@@ -146,15 +165,45 @@ class HostedQueue(MessageQueue):
             if self.timed:
                 self.arm()
 
+    # A state that contradicts itself
+
+    def settle(
+        self, disposition: Disposition, positions: Sequence[int], sizes: Sequence[int] = ()
+    ) -> None:
+        """Settle deliveries. `port.Queue`."""
+        try:
+            super().settle(disposition, positions, sizes)
+        except InvariantError as error:
+            self._hooks.broke(self, error)
+
+    def broke(self, error: InvariantError) -> None:
+        """Have the queue closed: its store's state contradicts itself. `StoreOwner`."""
+        self._hooks.broke(self, error)
+
+    def abandon(self, refused: Refused) -> None:
+        """Do nothing any more: the queue is closed. Its messages on disk stay."""
+        self.deleted = True
+        self.disarm()
+        for consumer in self.consumers:
+            consumer.channel.forget(consumer)
+        getters, self._getters = self._getters, deque()
+        for getter in getters:
+            getter.done(refused)
+        for store in self.late_stores:
+            store.abandon()
+
     # Messages that are not at hand at once
 
-    def get_at_hand(self, getter: Getter, now: float) -> None:
-        """Give the next message once it is at hand; None: there is none."""
+    def get(self, getter: Getter, now: float) -> None:
+        """Give the next message once it is loaded. `port.Queue`."""
         self._getters.append(getter)
-        self._serve_getters(now)
+        try:
+            self._serve_getters(now)
+        except InvariantError as error:
+            self._hooks.broke(self, error)
 
-    def deliver(self, now: float) -> list[Delivery]:
-        """Hand out as much as consumers have credit for; who asked for one message goes first."""
+    def deliver(self, now: float) -> Served:
+        """Deliver as much as consumers have credit for; a waiting basic.get goes first."""
         if self._getters:
             self._serve_getters(now)
         return super().deliver(now)
@@ -163,14 +212,14 @@ class HostedQueue(MessageQueue):
         getters = self._getters
         while getters:
             getter = getters[0]
-            if getter.channel.closed:
+            if getter.consumer.channel.closed:
                 getters.popleft()
                 continue
-            delivery = self.get(getter.channel, now, no_ack=getter.no_ack)
-            if delivery is None and self.ready and self._failure is None:
+            got = self.take_one(getter.consumer, now)
+            if got is None and self.ready and self._store_error is None:
                 return
             getters.popleft()
-            getter.done(self._failure if delivery is None else delivery)
+            getter.done(self._store_error if got is None else got)
 
     def delete(self) -> int:
         """Delete the queue; who waits for one of its messages gets none."""
@@ -189,7 +238,7 @@ class HostedQueue(MessageQueue):
         if taken is None:
             return Purged.ALL
         if not taken.positions:
-            return Purged.ALL if self._failure is not None else Purged.NOT_AT_HAND
+            return Purged.ALL if self._store_error is not None else Purged.NOT_AT_HAND
         self.ready -= len(taken.positions)
         self.ready_bytes -= sum(taken.sizes)
         level.settle(taken.positions)
@@ -198,8 +247,13 @@ class HostedQueue(MessageQueue):
     # What stores say
 
     def readable(self) -> None:
-        """Let it hand out soon. `StoreOwner`."""
-        self._hooks.readable(self)
+        """Let it deliver soon, if it has anything to do with messages. `StoreOwner`."""
+        if self.takes_turns or self._getters or self.timed or self._limited:
+            self._hooks.readable(self)
+
+    def opened(self, priority: int, store: MessageStore) -> None:
+        """Ask the log of a priority from now on. `StoreOwner`."""
+        self._levels[priority].store = store
 
     def log_made(self) -> None:
         """Have the logs of all priorities read: others may write to any. `StoreOwner`."""
@@ -212,11 +266,16 @@ class HostedQueue(MessageQueue):
 
     def arrived(self, priority: int, count: int, size: int) -> None:
         """Take messages that others wrote. `StoreOwner`."""
-        if not self.deleted:
+        if self.deleted:
+            return
+        try:
             self.note_arrived(priority, count, size, self._clock.monotonic())
+        except InvariantError as error:
+            self._hooks.broke(self, error)
+        else:
             self._hooks.readable(self)
 
     def failed(self, error: HeadraceError) -> None:
         """Tell who waits for messages that there will be none. `StoreOwner`."""
-        self._failure = error
+        self._store_error = error
         self._hooks.readable(self)

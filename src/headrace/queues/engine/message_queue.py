@@ -14,13 +14,14 @@ given out by the next `deliver`.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from headrace.queues.engine.consumers import ANY_NUMBER, Consumer, Consumers
+from headrace.model.invariant import invariant
+from headrace.queues.engine.consumers import Consumers
 from headrace.queues.engine.dead_letters import DeadLetter, DeathReason
-from headrace.queues.engine.deliveries import Delivery, deal, give
+from headrace.queues.engine.deliveries import Served, deal, named
 from headrace.queues.engine.priority_level import MessageLevel
 from headrace.queues.engine.ready_messages import ReadyMessages
-from headrace.queues.engine.unacked import ChannelUnacked, Holder
 from headrace.queues.message_store import GoesWithQueue, MessageStore
+from headrace.queues.port import ANY_NUMBER, Consumer, Disposition, Got, QueueInfo
 from headrace.queues.queue_settings import Overflow, Published, QueueSettings
 
 BATCH_MESSAGES_MAX = 1000
@@ -52,11 +53,14 @@ class MessageQueue(ReadyMessages):
         self.consumer_timeout_ms = settings.consumer_timeout_ms
         self.unacked = 0
         """Messages that are out."""
+        self.takes_turns = settings.dead_letters
+        """It has consumers, or dead letters to publish: what is published may go on at once."""
         self.more = False
         """`deliver` stopped at its bounds: it is to be called again."""
         self._had_consumers = False
         self._used_at = now
-        self._handed: list[Delivery] = []
+        self._served: Served = {}
+        self._width = 1 + (settings.priority_max or 0)
 
     # Publishing
 
@@ -111,31 +115,34 @@ class MessageQueue(ReadyMessages):
     # Consumers
 
     def consume(self, consumer: Consumer, now: float) -> None:
-        """Add a consumer. ChannelClosing, 403: another has the queue for itself, or would."""
+        """Add a consumer. Refused: another has the queue for itself, or would."""
         self.consumers.add(consumer, self.title)
-        self._had_consumers = True
+        self._had_consumers = self.takes_turns = True
         self._used_at = now
 
     def cancel(self, consumer: Consumer, now: float) -> None:
         """Remove a consumer, if it is there. What it holds stays with its channel."""
         if consumer in self.consumers:
             self.consumers.remove(consumer)
+            self.takes_turns = bool(self.consumers) or self.settings.dead_letters
             self._used_at = now
 
-    def get(self, channel: ChannelUnacked, now: float, *, no_ack: bool = False) -> Delivery | None:
-        """Give the next message to who asks for one (basic.get); None: there is none at hand."""
+    def take_one(self, consumer: Consumer, now: float) -> Got | None:
+        """Take the next message for a basic.get; None: none is loaded."""
         self._used_at = now
         self._run(now)
         taken = self._take(1, ANY_NUMBER)
         if taken is None:
             return None
-        given: list[Delivery] = []
-        getter = Consumer(self, channel, "", no_ack=no_ack, counted=False)
-        self.unacked += give(getter, taken, given, now)
+        deliveries = named(taken, self._width)
+        if consumer.no_ack:
+            taken.level.settle(taken.positions)
+        else:
+            self.unacked += 1
         self.traffic.delivered_of(taken)
         if self._expiring:  # what is of age behind it is no longer left: get-ok tells that
             self._expire_head(now)
-        return given[0]
+        return Got(deliveries, self.ready)
 
     @property
     def in_use(self) -> bool:
@@ -153,14 +160,17 @@ class MessageQueue(ReadyMessages):
 
     # Handing out
 
-    def deliver(self, now: float) -> list[Delivery]:
-        """Hand out as much as consumers have credit for, up to the bounds of a batch."""
+    def deliver(self, now: float) -> Served:
+        """Deliver as much as consumers have credit for, up to the bounds of a batch.
+
+        Returns the channels that are to `send`, with what was delivered before by `publish`.
+        """
         if not self._expiring or self._expire_head(now):
             self._hand_out(now, BATCH_MESSAGES_MAX, BATCH_BYTES_MAX)
             if self._limited:
                 self._trim()
-        handed, self._handed = self._handed, []
-        return handed
+        served, self._served = self._served, {}
+        return served
 
     def _run(self, now: float) -> None:
         """Hand out what can be, then let go what is over a limit or of age."""
@@ -188,7 +198,7 @@ class MessageQueue(ReadyMessages):
             served = 0
             if taken is not None:
                 served = len(taken.positions)
-                self.unacked += deal(takers, taken, self._handed, now)
+                self.unacked += deal(takers, taken, self._served, now, self._width)
                 self.traffic.delivered_of(taken)
                 count -= served
                 size -= sum(taken.sizes)
@@ -203,18 +213,39 @@ class MessageQueue(ReadyMessages):
 
     # What channels say
 
-    def acknowledge(self, level: MessageLevel, positions: Sequence[int]) -> None:
-        """Settle messages that are held."""
-        if not self.deleted:
-            self.unacked -= len(positions)
-            self.traffic.acknowledged += len(positions)
-            level.settle(positions)
-
-    def requeue(self, level: MessageLevel, positions: Sequence[int], sizes: Sequence[int]) -> None:
-        """Put held messages, of bodies of `sizes` bytes, back; those tried too often die."""
+    def settle(
+        self, disposition: Disposition, positions: Sequence[int], sizes: Sequence[int] = ()
+    ) -> None:
+        """Settle deliveries. `port.Queue`."""
         if self.deleted:
             return
         self.unacked -= len(positions)
+        invariant(self.unacked >= 0, "more deliveries are settled than were made")
+        if self._width == 1:
+            self._settle(self._plain, disposition, positions, sizes)
+            return
+        for at, position in enumerate(positions):
+            own, priority = divmod(position, self._width)
+            level = self._level_of(priority)
+            self._settle(level, disposition, (own,), sizes[at : at + 1])
+
+    def _settle(
+        self,
+        level: MessageLevel,
+        disposition: Disposition,
+        positions: Sequence[int],
+        sizes: Sequence[int],
+    ) -> None:
+        if disposition is Disposition.ACKNOWLEDGED:
+            self.traffic.acknowledged += len(positions)
+            level.settle(positions)
+        elif disposition is Disposition.REQUEUED:
+            self._requeue(level, positions, sizes)
+        else:
+            self._die(level, positions, DeathReason.REJECTED)
+
+    def _requeue(self, level: MessageLevel, positions: Sequence[int], sizes: Sequence[int]) -> None:
+        """Put messages, of bodies of `sizes` bytes, back; those requeued too often die."""
         limit = self.settings.delivery_limit
         if limit is None:
             level.give_back(positions)
@@ -239,16 +270,14 @@ class MessageQueue(ReadyMessages):
             self.ready += 1
             self.ready_bytes += size
 
-    def reject(self, level: MessageLevel, positions: Sequence[int]) -> None:
-        """Let held messages die."""
+    def credit(self, consumer: Consumer) -> None:
+        """Let a consumer take part again that had used up its credit. `port.Queue`."""
         if not self.deleted:
-            self.unacked -= len(positions)
-            self._die(level, positions, DeathReason.REJECTED)
+            self.consumers.enter(consumer)
 
-    def unpark(self, holder: Holder) -> None:
-        """Let a consumer take part again that had no credit."""
-        if isinstance(holder, Consumer) and not self.deleted:
-            self.consumers.enter(holder)
+    def info(self) -> QueueInfo:
+        """Return the queue's numbers. `port.Queue`."""
+        return QueueInfo(self.ready, self.ready_bytes, self.unacked, len(self.consumers))
 
     # Limits and lives
 
@@ -279,7 +308,11 @@ class MessageQueue(ReadyMessages):
             consumer.channel.forget(consumer)
         self.deleted = True
         count = self.purge()
+        self.drop_stores()
+        return count
+
+    def drop_stores(self) -> None:
+        """Delete the messages that are stored, ready or not."""
         for level in self._levels.values():
             if isinstance(level.store, GoesWithQueue):
                 level.store.drop()
-        return count

@@ -1,23 +1,33 @@
 """One virtual host at work: its model, and by name the queues that hold messages."""
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from headrace.model.errors import HeadraceError
+from headrace.model.invariant import InvariantError
 from headrace.ports.deadlines import Deadlines
-from headrace.queues.engine.consumers import Consumer
+from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.engine.dead_letter_publishing import DeadLetterPublishing
-from headrace.queues.engine.delivery_turns import DeliveryTurns
+from headrace.queues.engine.delivery_turns import AnyQueue, DeliveryTurns
 from headrace.queues.engine.hosted_queue import Hooks, HostedQueue, MakeStore
 from headrace.queues.engine.stream_queue import StreamQueue
-from headrace.queues.engine.targets import Target, Targets, TopicStoreOf
-from headrace.queues.message_store import MessageStore
+from headrace.queues.engine.targets import Targets, TopicStoreOf
+from headrace.queues.message_store import MessageStore, StoredDone, when_all
 from headrace.queues.model.bindings import Removed
-from headrace.queues.model.declarations import Arguments, Owner, Queue, QueueCounts, QueueFlags
+from headrace.queues.model.declarations import (
+    Arguments,
+    DeclaredQueue,
+    Owner,
+    QueueCounts,
+    QueueFlags,
+)
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.permissions.access import FULL_ACCESS, Access
+from headrace.queues.port import Consumer, Queue, Target
 from headrace.queues.queue_settings import Published, QueueType
-from headrace.queues.refusals import QUEUE, resource_text
-from headrace.wire.amqp.reply_codes import ChannelClosing
+from headrace.queues.refusals import QUEUE, RefusalKind, Refused, resource_text
+
+_logger = logging.getLogger(__name__)
 
 
 class QueueHost:
@@ -33,9 +43,11 @@ class QueueHost:
     ) -> None:
         """`topic_store` stores what exchanges hand to a topic; None: there are none."""
         self.model = model
-        self.queues: dict[str, HostedQueue] = {}
+        self.queues: dict[str, AnyQueue] = {}
         self.targets = Targets(topic_store)
         """What routes name: the queues, and topics."""
+        self.broken = 0
+        """Queues that were closed since the start because an invariant was broken."""
         self._turns = turns
         self._deadlines = deadlines
         self._clock = deadlines.clock
@@ -56,8 +68,8 @@ class QueueHost:
         arguments: Arguments,
         owner: Owner,
         access: Access = FULL_ACCESS,
-    ) -> HostedQueue:
-        """Declare a queue; returns it, there before or not. ChannelClosing."""
+    ) -> AnyQueue:
+        """Declare a queue; returns it, there before or not. Refused."""
         queue, created = self.model.declare_queue(name, flags, arguments, owner, access)
         if not created:
             hosted = self.queues[queue.name]
@@ -65,31 +77,35 @@ class QueueHost:
             return hosted
         try:
             return self.host(queue)
-        except ChannelClosing:
+        except Refused:
             self.model.remove_queue(queue.name)
             raise
 
-    def host(self, queue: Queue, kept: Mapping[int, MessageStore] | None = None) -> HostedQueue:
+    def host(
+        self, queue: DeclaredQueue, kept: Mapping[int, MessageStore] | None = None
+    ) -> AnyQueue:
         """Let a queue of the model work, with the messages that are `kept`, by priority.
 
-        ChannelClosing: it is a stream, and without a log there is none.
+        Refused: it is a stream, which needs a log.
         """
-        kind = StreamQueue if queue.settings.queue_type is QueueType.STREAM else HostedQueue
-        hosted = self.queues[queue.name] = self.targets[queue.name] = kind(
-            queue,
-            self._title(queue.name),
-            self._make_store,
-            self._deadlines,
-            Hooks(self._time_up, self._readable),
-            kept,
-        )
+        hosted: AnyQueue
+        title, hooks = self._title(queue.name), Hooks(self._time_up, self._readable, self.broke)
+        if queue.settings.queue_type is QueueType.STREAM:
+            store = (kept or {}).get(0) or self._make_store(queue, 0)
+            hosted = StreamQueue(queue, title, store, hooks)
+        else:
+            hosted = HostedQueue(queue, title, self._make_store, self._deadlines, hooks, kept)
+        self.queues[queue.name] = self.targets[queue.name] = hosted
         if hosted.timed:
             hosted.arm()
         return hosted
 
-    def queue(self, name: str, owner: Owner) -> HostedQueue:
-        """Return a queue that `owner` may use. ChannelClosing."""
-        return self.queues[self.model.check_queue(name, owner).name]
+    def queue(self, name: str, owner: Owner, *, passive: bool = False) -> AnyQueue:
+        """Return a queue that `owner` may use. Refused. `passive`: it is declared again."""
+        queue = self.queues[self.model.check_queue(name, owner).name]
+        if passive:
+            queue.touch(self._clock.monotonic())
+        return queue
 
     def delete_queue(
         self,
@@ -129,7 +145,7 @@ class QueueHost:
             del self.targets[name]
             hosted.disarm()
             self._dead_letters.forget(hosted)
-            self._turns.gone(list(hosted.consumers))
+            self._turns.gone += ((consumer, None) for consumer in hosted.consumers)
             count += hosted.delete()
         return count
 
@@ -155,74 +171,127 @@ class QueueHost:
             queue = self.targets[name]
             try:
                 if not queue.publish(message, now):
-                    taken, queue.trouble = False, None
+                    taken, queue.failure = False, None
             except HeadraceError as error:
                 taken = False
-                queue.trouble = str(error)
-            if queue.consumers or queue.settings.dead_letters:
-                turns.due(queue, self)  # type: ignore[arg-type]  # no topic has any
+                queue.failure = str(error)
+            except InvariantError as error:
+                taken = False
+                self.broke(queue, error)  # type: ignore[arg-type]  # a topic's is the log's
+                continue
+            if queue.takes_turns:
+                turns.due(queue, self)  # type: ignore[arg-type]  # no topic takes any
             if queue.timed or message.expiration_ms is not None:
                 queue.timed = True
                 queue.arm()
             if (
                 awaited is not None
-                and queue.late_stores
-                and (message.persistent or queue.keeps_all)
+                and queue.confirms_late
+                and (message.persistent or queue.confirms_transient)
             ):
                 awaited[queue] = None
         return taken
 
+    def when_stored(self, targets: Collection[Target], done: StoredDone) -> None:
+        """Call `done` once queues and topics have stored all that was published to them so far."""
+        if len(targets) == 1:
+            next(iter(targets)).when_stored(done)
+        else:
+            when_all(targets, done)
+
     # Consumers
 
-    def consume(self, queue: HostedQueue, consumer: Consumer) -> None:
-        """Add a consumer. ChannelClosing."""
+    def consume(self, consumer: Consumer) -> None:
+        """Add a consumer to its queue. Refused."""
+        queue = consumer.queue
         queue.consume(consumer, self._clock.monotonic())
-        self._turns.due(queue, self)
+        self.touched((queue,))
 
-    def cancel(self, queue: HostedQueue, consumer: Consumer) -> None:
-        """Remove a consumer, and a queue that goes with its last one."""
-        if queue.deleted:
+    def cancel(self, consumer: Consumer) -> None:
+        """Remove a consumer, and a queue that is deleted with its last one."""
+        queue = self._own(consumer.queue)
+        if queue is None:
             return
         queue.cancel(consumer, self._clock.monotonic())
         self._turns.due(queue, self)
         if queue.is_left:
             self._remove(self.model.consumer_gone(queue.name, len(queue.consumers)))
 
-    def dismiss(self, queue: HostedQueue) -> None:
+    def check_reads(self, queue: Queue, access: Access) -> None:
+        """Check that a stream's topic can be read, and by the user. Refused."""
+        self.model.check_reads(self.model.queues[queue.name], access)
+
+    def dismiss(self, queue: AnyQueue) -> None:
         """Cancel all consumers of a queue, which stays; they are told in the next turn."""
         gone = list(queue.consumers)
         for consumer in gone:
             queue.cancel(consumer, self._clock.monotonic())
-        self._turns.gone(gone)
+        self._turns.gone += ((consumer, None) for consumer in gone)
         self._turns.soon()
 
-    def purge(self, queue: HostedQueue) -> int:
-        """Settle what is ready; returns how many messages. ConnectionClosing: it is a stream."""
-        if isinstance(queue, StreamQueue):
-            raise queue.unsupported("queue.purge")
-        self._touch(queue)
-        return queue.purge()
+    def purge(self, queue: Queue, done: Callable[[int], None]) -> None:
+        """Settle what is ready; `done` takes how many messages. Refused: it is a stream."""
+        found = self._own(queue)
+        count = 0
+        if found is not None:
+            count = found.purge()
+            self._touch(found)
+        done(count)
 
-    def touched(self, queues: Iterable[object]) -> None:
-        """Let queues hand out whose messages came back, died, or whose consumers can take again."""
-        hosted = [queue for queue in queues if isinstance(queue, HostedQueue) and not queue.deleted]
-        self._turns.due_in_turn(hosted, self)
+    def touched(self, queues: Iterable[Queue]) -> None:
+        """Let queues deliver whose messages were requeued or died, or whose consumers have credit.
 
-    def _touch(self, queue: HostedQueue) -> None:
+        Deleted ones are passed over.
+        """
+        own = [found for each in queues if (found := self._own(each)) is not None]
+        self._turns.due_in_turn(own, self)
+
+    def _own(self, queue: Queue) -> AnyQueue | None:
+        """Return a queue of this vhost; None: it was deleted."""
+        found = self.queues.get(queue.name)
+        return found if found is queue else None
+
+    def _touch(self, queue: AnyQueue) -> None:
         queue.touch(self._clock.monotonic())
         self._turns.due(queue, self)
 
-    def _readable(self, queue: HostedQueue) -> None:
+    def _readable(self, queue: AnyQueue) -> None:
         if not queue.deleted:
             self._turns.due(queue, self)
             self._turns.soon()
 
+    def broke(self, queue: AnyQueue, error: InvariantError) -> None:
+        """Close a queue whose state contradicts itself, and tell its users (`closed_queue`)."""
+        if self._own(queue) is None:
+            return
+        self.broken += 1
+        _logger.error(
+            "%s is closed, its messages on disk stay: an invariant is broken: %s. Its consumers'"
+            " connections are closed (541). Please report this. Delete the queue and declare it"
+            " again, or restart the broker to read it from the disk", queue.title, error,
+            exc_info=error,
+        )  # fmt: skip
+        text = f"{queue.title} was closed because of an internal error: {error}"
+        refused = Refused(RefusalKind.BROKEN, QUEUE, text)
+        consumers = list(queue.consumers)
+        self.queues[queue.name] = self.targets[queue.name] = ClosedQueue(queue, refused)
+        queue.disarm()
+        self._dead_letters.forget(queue)
+        queue.abandon(refused)
+        self._turns.gone += ((consumer, refused) for consumer in consumers)
+        self._turns.soon()
+
     # Time
 
-    def _time_up(self, queue: HostedQueue) -> None:
+    def _time_up(self, queue: AnyQueue) -> None:
         if queue.deleted:
             return
-        if queue.expire(self._clock.monotonic()):
+        try:
+            expired = queue.expire(self._clock.monotonic())
+        except InvariantError as error:
+            self.broke(queue, error)
+            return
+        if expired:
             self._remove(self.model.remove_queue(queue.name))
         else:
             self._turns.due(queue, self)
@@ -231,6 +300,6 @@ class QueueHost:
 
     # Dead letters
 
-    def publish_dead_letters(self, queue: HostedQueue) -> int:
+    def publish_dead_letters(self, queue: AnyQueue) -> int:
         """Publish what died in a queue to its dead letter exchange; returns how many there were."""
         return self._dead_letters.publish(queue)

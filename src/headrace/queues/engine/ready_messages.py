@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from headrace.queues.engine.consumers import ANY_NUMBER
+from headrace.model.invariant import invariant
 from headrace.queues.engine.dead_letters import DeadLetter, DeathReason, with_messages
 from headrace.queues.engine.priority_level import MessageLevel, Taken
 from headrace.queues.message_store import MessageStore
+from headrace.queues.port import ANY_NUMBER
 from headrace.queues.queue_settings import Overflow, QueueSettings
 from headrace.wire.amqp.content import Message
 
@@ -88,6 +89,7 @@ class ReadyMessages:
                 if taken is not None:
                     self.ready -= len(taken.positions)
                     self.ready_bytes -= sum(taken.sizes)
+                    invariant(self.ready >= 0, "more messages are taken than were ready")
                 return taken
         return None
 

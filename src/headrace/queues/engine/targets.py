@@ -4,16 +4,16 @@ A topic takes messages as a queue does that nobody consumes from: what stores th
 (`messages.topic_writer`), so a target holds nothing and is made when a route first leads to it.
 """
 
-from collections.abc import Callable, Sequence, Sized
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from headrace.queues.message_store import TopicStore, Waited
+from headrace.queues.message_store import StoredDone, TopicStore
 from headrace.queues.model.exchange_topic import is_target, topic_of_target
-from headrace.queues.queue_settings import ExchangeTopic, Published, QueueSettings
+from headrace.queues.queue_settings import ExchangeTopic, Published
 from headrace.queues.refusals import KAFKA_TOPIC, resource_text
 
 if TYPE_CHECKING:
-    from headrace.queues.engine.hosted_queue import HostedQueue
+    from headrace.queues.engine.delivery_turns import AnyQueue
 
 TOPICS_KEPT_MAX = 1024
 """Targets of topics in one vhost; one more, and they are made anew."""
@@ -21,47 +21,18 @@ TOPICS_KEPT_MAX = 1024
 TopicStoreOf = Callable[[str], TopicStore]
 
 
-class Target(Protocol):
-    """Takes messages. `hosted_queue.HostedQueue`, `TopicTarget`."""
-
-    title: str
-    trouble: str | None
-    timed: bool
-    keeps_all: bool
-    """Whether it keeps messages that are not persistent for good, too."""
-
-    @property
-    def late_stores(self) -> Sequence[Waited]:
-        """What keeps a message for good some time after it has been taken."""
-
-    @property
-    def consumers(self) -> Sized:
-        """Who may be given what comes."""
-
-    @property
-    def settings(self) -> QueueSettings:
-        """What it was declared with."""
-
-    def publish(self, published: Published, now: float) -> bool:
-        """Take a message; False: there is no room for it. HeadraceError: it could not be kept."""
-
-    def arm(self) -> None:
-        """Set its timer, if it has one."""
-
-
 class TopicTarget:
-    """A Kafka topic as exchanges store messages in it. `Target`."""
+    """A Kafka topic as exchanges store messages in it. `port.Target`."""
 
-    settings = QueueSettings()
-    consumers = ()
-    keeps_all = False
+    takes_turns = False
+    confirms_late = True
+    confirms_transient = False
 
     def __init__(self, stored: ExchangeTopic, store: TopicStore) -> None:
         self.stored = stored
         self.store = store
         self.title = resource_text(KAFKA_TOPIC, stored.topic, "")
-        self.late_stores = (store,)
-        self.trouble: str | None = None
+        self.failure: str | None = None
         self.timed = False
 
     def publish(self, published: Published, now: float) -> bool:
@@ -69,11 +40,15 @@ class TopicTarget:
         self.store.append(published.message, self.stored.key_header)
         return True
 
+    def when_stored(self, done: StoredDone) -> None:
+        """Call `done` once all published so far is stored."""
+        self.store.when_stored(done)
+
     def arm(self) -> None:
         """Do nothing: retention alone ends a record's time."""
 
 
-class Targets(dict[str, "HostedQueue | TopicTarget"]):
+class Targets(dict[str, "AnyQueue | TopicTarget"]):
     """All targets of a vhost. Its host puts queues in and takes them out."""
 
     def __init__(self, store_of: TopicStoreOf | None) -> None:

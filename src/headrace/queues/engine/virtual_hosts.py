@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from headrace.ports.clock import Clock
 from headrace.ports.deadlines import Deadlines
-from headrace.queues.engine.delivery_turns import Clients, DeliveryTurns
-from headrace.queues.engine.hosted_queue import HostedQueue, MakeStore
+from headrace.queues.engine.delivery_turns import AnyQueue, DeliveryTurns
+from headrace.queues.engine.hosted_queue import MakeStore
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.message_store import MessageStore
-from headrace.queues.model.declarations import Queue
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.durability import Durability
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.queue_names import DEFAULT_VHOST
@@ -21,19 +21,15 @@ class VirtualHosts:
         self,
         clock: Clock,
         random_bytes: Callable[[], bytes],
-        clients: Clients,
         make_store: MakeStore,
         durability: Durability | None = None,
     ) -> None:
         """`random_bytes` gives 16, for names of queues. `durability` keeps what is durable."""
-        self.turns = DeliveryTurns(clients, clock.monotonic)
-        self.turns.on_due = self._soon
+        self.turns = DeliveryTurns(clock)
         self.deadlines = Deadlines(clock)
-        self._clock = clock
         self._random_bytes = random_bytes
         self._make_store = make_store
         self._durability = durability
-        self._turn_set = False
         self.hosts: dict[str, QueueHost] = {}
         self.add(DEFAULT_VHOST)
 
@@ -41,7 +37,7 @@ class VirtualHosts:
         """Add a vhost that is not there."""
         model = VirtualHost(name, self._random_bytes, kept=self._durability)
 
-        def make_store(queue: Queue, priority: int) -> MessageStore:
+        def make_store(queue: DeclaredQueue, priority: int) -> MessageStore:
             if queue.durable and self._durability is not None:
                 return self._durability.make_store(name, queue, priority)
             return self._make_store(queue, priority)
@@ -55,24 +51,10 @@ class VirtualHosts:
         """Remove a vhost that is there, with its queues: its clients are gone."""
         self.hosts.pop(name).clear()
 
-    def queues(self) -> list[HostedQueue]:
+    def queues(self) -> list[AnyQueue]:
         """Return the queues of all vhosts."""
         return [queue for host in self.hosts.values() for queue in host.queues.values()]
-
-    def run(self) -> None:
-        """Take a turn now, and what is left when this turn of the loop is over."""
-        if self.turns.take():
-            self._soon()
 
     def close(self) -> None:
         """Let no timer go off any more."""
         self.deadlines.close()
-
-    def _soon(self) -> None:
-        if not self._turn_set:
-            self._turn_set = True
-            self._clock.call_later(0, self._turn)
-
-    def _turn(self) -> None:
-        self._turn_set = False
-        self.run()

@@ -95,7 +95,7 @@ _Check = Callable[[object, Arguments], str | None]
 
 
 def queue_settings(arguments: Arguments, resource: str) -> QueueSettings:
-    """Return what a new queue's arguments ask for; ChannelClosing PRECONDITION_FAILED.
+    """Return what a new queue's arguments ask for; Refused PRECONDITION_FAILED.
 
     `resource`: how texts name the queue.
     """
@@ -117,7 +117,7 @@ def queue_settings(arguments: Arguments, resource: str) -> QueueSettings:
 def consumer_settings(
     arguments: Arguments, queue_type: QueueType, resource: str
 ) -> ConsumerSettings:
-    """Return what a consumer's arguments ask for; ChannelClosing PRECONDITION_FAILED."""
+    """Return what a consumer's arguments ask for; Refused PRECONDITION_FAILED."""
     taken = _CONSUMER_ARGUMENTS[queue_type]
     for name, check in _CONSUMER_CHECKS.items():
         if name in taken:

@@ -21,7 +21,7 @@ Owner = Hashable
 """A connection: what tells it from others. None: somebody without one, an administrator."""
 
 
-class Queue(NamedTuple):
+class DeclaredQueue(NamedTuple):
     """A queue as it was declared."""
 
     name: str
@@ -54,7 +54,7 @@ class ExchangeFlags(NamedTuple):
 class Declared(NamedTuple):
     """A queue that is there now."""
 
-    queue: Queue
+    queue: DeclaredQueue
     created: bool
 
 
@@ -72,7 +72,7 @@ def check_same_exchange(
     arguments: Arguments,
     resource: str,
 ) -> None:
-    """Raise ChannelClosing PRECONDITION_FAILED where an exchange is there, and another.
+    """Raise Refused INEQUIVALENT where an exchange is there, and another.
 
     Of its arguments the alternate exchange counts, and where its messages are stored.
     """
@@ -85,13 +85,13 @@ def check_same_exchange(
 
 
 def check_same_queue(
-    current: Queue,
+    current: DeclaredQueue,
     exclusive_to: Owner | None,
     flags: QueueFlags,
     arguments: Arguments,
     resource: str,
 ) -> None:
-    """Raise ChannelClosing where a queue is there, and another, or another connection's.
+    """Raise Refused where a queue is there, and another, or another connection's.
 
     Of its arguments those count that the type of the queue takes.
     """
@@ -103,14 +103,14 @@ def check_same_queue(
         check_same_argument(name, resource, arguments, current.arguments)
 
 
-def check_not_locked(queue: Queue, owner: Owner | None, vhost: str) -> None:
-    """Raise ChannelClosing RESOURCE_LOCKED where a queue is exclusive to another connection."""
+def check_not_locked(queue: DeclaredQueue, owner: Owner | None, vhost: str) -> None:
+    """Raise Refused RESOURCE_LOCKED where a queue is exclusive to another connection."""
     if queue.owner is not None and queue.owner != owner:
         raise locked(resource_text(QUEUE, queue.name, vhost))
 
 
-def check_properties(queue: Queue, resource: str) -> None:
-    """Raise ChannelClosing PRECONDITION_FAILED where a queue must be declared another way."""
+def check_properties(queue: DeclaredQueue, resource: str) -> None:
+    """Raise Refused PRECONDITION_FAILED where a queue must be declared another way."""
     if queue.settings.queue_type is QueueType.CLASSIC:
         if queue.settings.keeps_settled and not queue.durable:
             name = next(name for name in RETENTION_ARGUMENTS if name in queue.arguments)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from headrace.model.errors import HeadraceError
 from headrace.queues.model.bindings import Removed
-from headrace.queues.model.declarations import Queue
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.exchange_topic import KafkaTopics, NoTopics
 from headrace.queues.model.exchanges import Binding, Exchange
 
 if TYPE_CHECKING:
     from headrace.queues.message_store import MessageStore, TopicStore
 
-Declared = Exchange | Queue | Binding
+Declared = Exchange | DeclaredQueue | Binding
 KeptDone = Callable[[HeadraceError | None], None]
 
 
@@ -29,7 +29,7 @@ class Model(Protocol):
     def exchanges(self) -> Mapping[str, Exchange]: ...
 
     @property
-    def queues(self) -> Mapping[str, Queue]: ...
+    def queues(self) -> Mapping[str, DeclaredQueue]: ...
 
 
 class Declarations(Protocol):
@@ -52,7 +52,7 @@ class Declarations(Protocol):
 class Durability(Declarations, Protocol):
     """Keeps declarations, and the messages of durable queues."""
 
-    def make_store(self, vhost: str, queue: Queue, priority: int) -> "MessageStore":
+    def make_store(self, vhost: str, queue: DeclaredQueue, priority: int) -> "MessageStore":
         """Make the store of one priority of a durable queue."""
 
     def topic_store(self, topic: str) -> "TopicStore":

@@ -32,10 +32,10 @@ class KafkaTopics(Protocol):
     """The broker's topics, as far as exchanges store messages in them, and streams read them."""
 
     def check(self, topic: str, resource: str, access: Access) -> None:
-        """Raise ChannelClosing where a topic is not there, and is not made by itself."""
+        """Raise Refused where a topic does not exist and is not created automatically."""
 
     def check_read(self, topic: str, resource: str) -> None:
-        """Raise ChannelClosing where a topic is not there, or none that a stream can read."""
+        """Raise Refused where a topic does not exist, or a stream cannot read it."""
 
     def make(self, topic: str, done: TopicReady) -> None:
         """Have a topic made that is not there; `done` once it is, now or later, or with why not."""
@@ -58,7 +58,7 @@ class NoTopics:
 
 
 def exchange_topic(arguments: Mapping[str, object], resource: str) -> ExchangeTopic | None:
-    """Return the topic of an exchange or a stream declared so; None: none. ChannelClosing."""
+    """Return the topic of an exchange or a stream declared so; None: none. Refused."""
     for name in ARGUMENTS:
         if name in arguments and not isinstance(arguments[name], str):
             kind = kind_of(arguments[name])
@@ -87,7 +87,7 @@ def stored_in(arguments: Mapping[str, object]) -> ExchangeTopic | None:
 def check_reads(
     topics: KafkaTopics, read: ExchangeTopic | None, resource: str, access: Access
 ) -> None:
-    """Raise ChannelClosing where somebody may not read a stream's topic, or nobody can."""
+    """Raise Refused where somebody may not read a stream's topic, or nobody can."""
     if read is not None:
         access.check(Permission.READ, KAFKA_TOPIC, read.topic)
         topics.check_read(read.topic, resource)

@@ -255,12 +255,12 @@ def predeclared_exchanges() -> list[Exchange]:
 
 
 def check_not_default(name: str) -> None:
-    """Raise ChannelClosing ACCESS_REFUSED for the default exchange, which is as it is."""
+    """Raise Refused ACCESS_REFUSED for the default exchange, which is as it is."""
     if name == DEFAULT_EXCHANGE:
         raise refused("operation not permitted on the default exchange")
 
 
 def check_name(kind: str, name: str) -> None:
-    """Raise ChannelClosing ACCESS_REFUSED for a name that is the broker's to give."""
+    """Raise Refused ACCESS_REFUSED for a name that is the broker's to give."""
     if name.startswith(RESERVED_PREFIX):
         raise refused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")

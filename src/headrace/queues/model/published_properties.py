@@ -10,11 +10,10 @@ from headrace.queues.field_values import kind_of
 from headrace.queues.model.arguments import MS_MAX
 from headrace.queues.model.exchanges import Headers
 from headrace.queues.queue_settings import Published
-from headrace.queues.refusals import precondition_failed
+from headrace.queues.refusals import malformed_message, precondition_failed
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.field_table import decode_table
 from headrace.wire.amqp.properties import header_value, read_essentials, without_header
-from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
 
 KEPT_BYTES_MAX = 256
 """Properties up to so many bytes are read once for all messages that have the same."""
@@ -39,7 +38,7 @@ class Traits(NamedTuple):
 
 
 def traits_of(header: bytes) -> Traits:
-    """Read a content header. ChannelClosing: its expiration is none; ConnectionClosing: torn."""
+    """Read a content header. Refused: its expiration is invalid, or it cannot be read."""
     properties = header[_PROPERTIES_FROM:]
     if len(properties) <= KEPT_BYTES_MAX:
         return _kept_traits(properties)
@@ -57,7 +56,7 @@ def headers_getter(headers: bytes | None) -> Callable[[], Headers]:
 
 
 def further_keys(message: Message, headers: bytes) -> tuple[Message, tuple[str, ...]]:
-    """Return the message without BCC, and the keys of its headers CC and BCC. ChannelClosing."""
+    """Return the message without BCC, and the keys of its headers CC and BCC. Refused."""
     if b"CC" not in headers:
         return message, ()
     keys: list[str] = []
@@ -71,11 +70,11 @@ def further_keys(message: Message, headers: bytes) -> tuple[Message, tuple[str, 
 
 
 def routing_keys_of(header: bytes, name: str) -> list[str]:
-    """Return the keys of one such header. ChannelClosing where it is no list."""
+    """Return the keys of one such header. Refused where it is no list."""
     try:
         value = header_value(header, name)
     except Malformed as malformed:
-        raise _torn(malformed) from None
+        raise malformed_message(malformed) from None
     if value is None:
         return []
     if not isinstance(value, list):
@@ -89,7 +88,7 @@ def _traits(properties: bytes) -> Traits:
     try:
         found = read_essentials(_HEAD + properties)
     except Malformed as malformed:
-        raise _torn(malformed) from None
+        raise malformed_message(malformed) from None
     user_id = None if found.user_id is None else _text(found.user_id)
     return Traits(
         found.priority or 0,
@@ -125,14 +124,8 @@ def _decoded(headers: bytes | None) -> Headers:
     try:
         return decode_table(headers) if headers else {}
     except Malformed as malformed:
-        raise _torn(malformed) from None
+        raise malformed_message(malformed) from None
 
 
 def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
-
-
-def _torn(malformed: Malformed) -> ConnectionClosing:
-    return ConnectionClosing(
-        ReplyCode.SYNTAX_ERROR, f"the properties of a message cannot be read: {malformed}"
-    )

@@ -68,7 +68,7 @@ class Router:
         headers: HeadersOf = no_headers,
         more_keys: Sequence[str] = (),
     ) -> Route:
-        """Return where a message goes; ChannelClosing NOT_FOUND: no such exchange.
+        """Return where a message goes; Refused NOT_FOUND: no such exchange.
 
         `more_keys`: of the headers CC and BCC. An internal exchange is no concern of this: only
         publishers are kept out (`VirtualHost.check_publish`).
@@ -120,7 +120,7 @@ class Router:
             return self._route({key for key in keys if key in self._queues}, {})
         exchange = self._exchanges.get(name)
         if exchange is None:
-            raise not_found(resource_text(EXCHANGE, name, self._vhost))
+            raise not_found(EXCHANGE, resource_text(EXCHANGE, name, self._vhost))
         seen = {name}
         ahead = [exchange]
         queues: set[str] = set()

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from headrace.model.errors import Malformed
 from headrace.queues.model.arguments import queue_settings
-from headrace.queues.model.declarations import Queue
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.durability import Model
 from headrace.queues.model.exchanges import (
     DEFAULT_EXCHANGE,
@@ -83,7 +83,7 @@ def exchange_record(exchange: Exchange) -> ExchangeRecord | None:
     )
 
 
-def queue_record(queue: Queue) -> QueueRecord | None:
+def queue_record(queue: DeclaredQueue) -> QueueRecord | None:
     """Return a queue as it is stored; None: it is transient."""
     if not queue.durable:
         return None
@@ -111,7 +111,7 @@ def durable_records(host: VirtualHost) -> Iterator[Record]:
 def restore(host: VirtualHost, records: Iterable[Record]) -> list[BindingRecord]:
     """Put what was stored into a new vhost; return the bindings whose ends are not there.
 
-    ChannelClosing where a queue's arguments are none that could have been declared.
+    Refused where a queue's arguments are none that could have been declared.
     """
     bindings = []
     for record in records:
@@ -129,7 +129,7 @@ def restore(host: VirtualHost, records: Iterable[Record]) -> list[BindingRecord]
                 )
             case QueueRecord(name, auto_delete, arguments):
                 settings = queue_settings(arguments, resource_text(QUEUE, name, host.name))
-                host.add_queue(Queue(name, True, auto_delete, None, arguments, settings))
+                host.add_queue(DeclaredQueue(name, True, auto_delete, None, arguments, settings))
             case BindingRecord():
                 bindings.append(record)
     return [record for record in bindings if not _bound(host, record)]

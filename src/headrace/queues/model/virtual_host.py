@@ -14,9 +14,9 @@ from headrace.queues.model.bindings import Bindings, Removed
 from headrace.queues.model.declarations import (
     Arguments,
     Declared,
+    DeclaredQueue,
     ExchangeFlags,
     Owner,
-    Queue,
     QueueCounts,
     QueueFlags,
     check_not_locked,
@@ -45,12 +45,13 @@ from headrace.queues.refusals import (
     EXCHANGE,
     KAFKA_TOPIC,
     QUEUE,
+    RefusalKind,
+    Refused,
     not_found,
     precondition_failed,
     refused,
     resource_text,
 )
-from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
 
 SERVER_NAMED_PREFIX = "amq.gen-"
 _LINE_ENDS = str.maketrans("", "", "\r\n")
@@ -76,7 +77,7 @@ class VirtualHost:
         self.queues_max = queues_max
         self._random_bytes = random_bytes
         self.exchanges = {exchange.name: exchange for exchange in predeclared_exchanges()}
-        self.queues: dict[str, Queue] = {}
+        self.queues: dict[str, DeclaredQueue] = {}
         self.bindings = Bindings(self.exchanges)
         self.router = Router(name, self.exchanges, self.queues)
         self._of_owners: dict[Owner, set[str]] = {}
@@ -89,7 +90,7 @@ class VirtualHost:
         arguments: Arguments,
         access: Access = FULL_ACCESS,
     ) -> bool:
-        """Declare an exchange; False: it is there already, and the same. ChannelClosing."""
+        """Declare an exchange; False: it is there already, and the same. Refused."""
         try:
             exchange_type = ExchangeType(type_name)
         except ValueError:
@@ -128,13 +129,13 @@ class VirtualHost:
         self.kept.added(self, exchange)
 
     def check_exchange(self, name: str) -> Exchange:
-        """Return an exchange that a passive declaration names; ChannelClosing."""
+        """Return an exchange that a passive declaration names; Refused."""
         name = name.translate(_LINE_ENDS)
         check_not_default(name)
         return self._exchange(name)
 
     def check_publish(self, name: str) -> Exchange:
-        """Return the exchange a publisher names; ChannelClosing: there is none, or internal."""
+        """Return the exchange a publisher names; Refused: it does not exist, or is internal."""
         exchange = self._exchange(name)
         if exchange.internal:
             raise refused(f"cannot publish to internal {self._text(EXCHANGE, name)}")
@@ -143,7 +144,7 @@ class VirtualHost:
     def delete_exchange(
         self, name: str, *, if_unused: bool = False, access: Access = FULL_ACCESS
     ) -> Removed:
-        """Delete an exchange and what goes with it; nothing where there is none. ChannelClosing."""
+        """Delete an exchange and what goes with it; nothing where there is none. Refused."""
         name = name.translate(_LINE_ENDS)
         check_not_default(name)
         if name.startswith(RESERVED_PREFIX):
@@ -165,7 +166,7 @@ class VirtualHost:
         owner: Owner | None,
         access: Access = FULL_ACCESS,
     ) -> Declared:
-        """Declare a queue, named by the server where `name` is empty. ChannelClosing.
+        """Declare a queue, named by the server where `name` is empty. Refused.
 
         `owner`: the connection that declares. An exclusive queue is never durable.
         """
@@ -182,17 +183,21 @@ class VirtualHost:
         self._check_refers(QUEUE, name, queue_arguments.DEAD_LETTER_EXCHANGE, arguments, access)
         settings = queue_arguments.queue_settings(arguments, self._text(QUEUE, name))
         if self.queues_max is not None and len(self.queues) >= self.queues_max:
-            raise precondition_failed(
+            raise Refused(
+                RefusalKind.LIMIT_REACHED,
+                QUEUE,
                 f"cannot declare queue '{name}': queue limit in vhost '{self.name}'"
-                f" ({self.queues_max}) is reached"
+                f" ({self.queues_max}) is reached",
             )
-        queue = Queue(name, flags.durable, flags.auto_delete, exclusive_to, arguments, settings)
+        queue = DeclaredQueue(
+            name, flags.durable, flags.auto_delete, exclusive_to, arguments, settings
+        )
         check_properties(queue, self._text(QUEUE, name))
         self.check_reads(queue, access)
         self.add_queue(queue)
         return Declared(queue, created=True)
 
-    def add_queue(self, queue: Queue) -> None:
+    def add_queue(self, queue: DeclaredQueue) -> None:
         """Add a queue that is not there and need not be checked."""
         self.queues[queue.name] = queue
         if queue.settings.topic is not None:
@@ -202,20 +207,20 @@ class VirtualHost:
             self._of_owners.setdefault(queue.owner, set()).add(queue.name)
         self.kept.added(self, queue)
 
-    def check_reads(self, queue: Queue, access: Access) -> None:
-        """Check that a stream's topic can be read, and by who asks. ChannelClosing."""
+    def check_reads(self, queue: DeclaredQueue, access: Access) -> None:
+        """Check that a stream's topic can be read, and by who asks. Refused."""
         topics, read = self.kept.topics, queue.settings.topic
         check_reads(topics, read, self._text(QUEUE, queue.name), access)
 
-    def check_queue(self, name: str, owner: Owner | None) -> Queue:
+    def check_queue(self, name: str, owner: Owner | None) -> DeclaredQueue:
         """Return a queue that `owner` may use: passive declarations, gets, consumers, purges.
 
-        ChannelClosing NOT_FOUND, or RESOURCE_LOCKED: it is another connection's.
+        Refused NOT_FOUND, or LOCKED: it is another connection's.
         """
         name = name.translate(_LINE_ENDS)
         queue = self.queues.get(name)
         if queue is None:
-            raise not_found(self._text(QUEUE, name))
+            raise not_found(QUEUE, self._text(QUEUE, name))
         check_not_locked(queue, owner, self.name)
         return queue
 
@@ -231,8 +236,8 @@ class VirtualHost:
     ) -> Removed:
         """Delete a queue and its bindings; nothing where there is none.
 
-        `counts`: of the queue, for the conditions. ChannelClosing; ConnectionClosing
-        NOT_IMPLEMENTED for a quorum queue's conditions. A stream's are not looked at.
+        `counts`: of the queue, for the conditions. Refused, CONDITION_UNSUPPORTED for a quorum
+        queue's conditions. A stream's are not looked at.
         """
         name = name.translate(_LINE_ENDS)
         access.check(Permission.CONFIGURE, QUEUE, name)
@@ -242,8 +247,9 @@ class VirtualHost:
         check_not_locked(queue, owner, self.name)
         resource = self._text(QUEUE, name)
         if queue.settings.queue_type is QueueType.QUORUM and (if_unused or if_empty):
-            raise ConnectionClosing(
-                ReplyCode.NOT_IMPLEMENTED,
+            raise Refused(
+                RefusalKind.CONDITION_UNSUPPORTED,
+                QUEUE,
                 f"cannot delete {resource}. queue.delete operations with"
                 f" {'if-unused' if if_unused else 'if-empty'} flag set are not supported by quorum"
                 " queues",
@@ -292,13 +298,13 @@ class VirtualHost:
         return [self.remove_queue(name) for name in sorted(self._of_owners.get(owner, ()))]
 
     def bind(self, binding: Binding, owner: Owner | None, access: Access = FULL_ACCESS) -> bool:
-        """Bind a queue or an exchange; False: it is bound so already. ChannelClosing."""
+        """Bind a queue or an exchange; False: it is bound so already. Refused."""
         binding = self._checked(binding, access)
         destination = binding.destination
         self._check_leads_to(destination, access)
         source = self._exchange(binding.source)
         if destination.name not in self._named(destination.kind):
-            raise not_found(self._text(*destination))
+            raise not_found(destination.kind, self._text(*destination))
         if source.exchange_type is ExchangeType.HEADERS:
             check_match_argument(binding.arguments)
         self._check_destination(destination, owner)
@@ -383,7 +389,7 @@ class VirtualHost:
     def _exchange(self, name: str) -> Exchange:
         exchange = self.exchanges.get(name)
         if exchange is None:
-            raise not_found(self._text(EXCHANGE, name))
+            raise not_found(EXCHANGE, self._text(EXCHANGE, name))
         return exchange
 
     def _named(self, kind: str) -> Mapping[str, object]:

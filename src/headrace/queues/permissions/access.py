@@ -30,8 +30,7 @@ from typing import NamedTuple, Protocol
 
 from headrace.model import regex
 from headrace.model.errors import ApiError, HeadraceError
-from headrace.queues.refusals import EXCHANGE, QUEUE, refused, resource_text
-from headrace.wire.amqp.reply_codes import ChannelClosing
+from headrace.queues.refusals import EXCHANGE, QUEUE, Refused, refused, resource_text
 
 DEFAULT_EXCHANGE_NAME = "amq.default"
 """What permissions call the exchange without a name."""
@@ -79,10 +78,10 @@ class Access(Protocol):
     """Says what one user may do in one vhost."""
 
     def check(self, permission: Permission, kind: str, name: str) -> None:
-        """Raise ChannelClosing ACCESS_REFUSED where he may not."""
+        """Raise Refused ACCESS_REFUSED where he may not."""
 
     def check_topic(self, permission: Permission, exchange: str, routing_key: str) -> None:
-        """Raise ChannelClosing ACCESS_REFUSED where he may not use the key at a topic exchange."""
+        """Raise Refused ACCESS_REFUSED where he may not use the key at a topic exchange."""
 
 
 class FullAccess:
@@ -160,7 +159,7 @@ class Permissions:
     def check_topic(
         self, user: str, vhost: str, exchange: str, routing_key: str, permission: Permission
     ) -> None:
-        """Raise ChannelClosing ACCESS_REFUSED where a user may not use a routing key."""
+        """Raise Refused ACCESS_REFUSED where a user may not use a routing key."""
         grant = self._topics.get((user, vhost, exchange))
         if grant is not None and not grant[permission](routing_key):
             raise refused(
@@ -173,14 +172,13 @@ class Permissions:
         self.version += 1
 
 
-def access_refused(
-    permission: Permission, kind: str, name: str, vhost: str, user: str
-) -> ChannelClosing:
+def access_refused(permission: Permission, kind: str, name: str, vhost: str, user: str) -> Refused:
     """Return the error for who may not do it."""
     shown = name or DEFAULT_EXCHANGE_NAME if kind == EXCHANGE else name
     return refused(
         f"{permission.value} access to {resource_text(kind, shown, vhost)} refused for user"
-        f" '{user}'"
+        f" '{user}'",
+        kind,
     )
 
 

@@ -1,15 +1,18 @@
 """Edges of AMQP's limits and timers: at the bound, one beyond it, and the timer after the first."""
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from headrace.frontends.amqp.channel.confirms import Confirms
+from headrace.frontends.amqp.channel.basic_publish import Confirms
 from headrace.frontends.amqp.channel.consumer_timeouts import LOOK_SECONDS
 from headrace.frontends.amqp.connection.content_frames import ContentAssembly
 from headrace.frontends.amqp.connection.negotiation import Settings, tuned
 from headrace.frontends.amqp.connection.partial_publishes import Unfinished
+from headrace.frontends.amqp.replies import reply_to
 from headrace.ports.deadlines import Deadlines
+from headrace.queues.message_store import when_all
+from headrace.queues.refusals import RefusalKind, Refused
 from headrace.vhosts.alarms import LOOK_SECONDS_MAX, LOOK_SECONDS_MIN, ResourceAlarms
 from headrace.wire.amqp.control_methods import (
     ChannelClose,
@@ -30,14 +33,13 @@ from headrace.wire.amqp.model_methods import (
     QueueDeclare,
 )
 from headrace.wire.amqp.properties import make_header
-from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing
+from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing, ReplyCode
 from tests.support.amqp_channels import LateMessages, QueueRoom, bodies, names
 from tests.support.amqp_kit import opened
 from tests.support.groups_kit import HandClock
 
 if TYPE_CHECKING:
     from headrace.frontends.amqp.connection.ports import Outlet
-    from headrace.queues.engine.hosted_queue import HostedQueue
 
 # Queues that expire, and messages
 
@@ -227,30 +229,22 @@ class Written:
         self.methods += [decode_method(f.payload) for f in found if f.kind == FRAME_METHOD]
 
 
-class KeptBy:
-    """A queue with a store."""
-
-    def __init__(self) -> None:
-        self.store = LateMessages()
-        self.late_stores = [self.store]
-
-
 def test_what_one_of_two_stores_could_not_keep_is_refused_whichever_says_so_first() -> None:
     for first, second in ((False, True), (True, False)):
         written = Written()
-        confirms = Confirms(cast("Outlet", written))
-        one, other = KeptBy(), KeptBy()
-        confirms.awaited = dict.fromkeys(cast("list[HostedQueue]", [one, other]))
+        confirms = Confirms(cast("Outlet", written), when_all)
+        one, other = LateMessages(), LateMessages()
+        confirms.awaited = dict.fromkeys((cast("Any", one), cast("Any", other)))
         confirms.next += 2
         confirms.flush()
-        one.store.keep(first)
-        other.store.keep(second)
+        one.keep(first)
+        other.keep(second)
         assert written.methods == [BasicNack(2, True, False)]
 
 
 def test_a_confirm_of_one_message_beside_one_refused_does_not_say_multiple() -> None:
     written = Written()
-    confirms = Confirms(cast("Outlet", written))
+    confirms = Confirms(cast("Outlet", written), when_all)
     confirms.next, confirms.refused = 4, [2]
     confirms.flush()
     assert written.methods == [BasicAck(1, False), BasicNack(2, False, False), BasicAck(3, False)]
@@ -294,3 +288,10 @@ def test_who_does_not_answer_a_close_is_gone_after_a_heartbeat_and_30_seconds_at
     assert not client.over()
     client.wait(0.2)
     assert client.over()
+
+
+def test_every_refusal_of_the_model_has_a_reply_code() -> None:
+    for kind in RefusalKind:
+        error = reply_to(Refused(kind, "queue", "why"))
+        assert str(error) == f"{error.code.name} - why"
+        assert isinstance(error, ConnectionClosing) == (error.code >= ReplyCode.FRAME_ERROR)

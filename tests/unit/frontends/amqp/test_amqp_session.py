@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from headrace.frontends.amqp.connection.negotiation import Settings
 from headrace.frontends.amqp.connection.session import AmqpFrontend
 from headrace.net.listener import Address, Listener
 from headrace.net.table import ConnectionTable
+from headrace.net.write_pass import WritePass
 from headrace.posix.clock import RealClock
 from headrace.posix.network import RealNetwork
 from headrace.wire.amqp.control_methods import (
@@ -62,19 +64,17 @@ class Socket:
 
 
 class CrowdedLogs:
-    """Holds up who publishes once, for two logs. `session.Kept`."""
+    """Holds up who publishes once, for two logs. `session.DurableState`."""
 
     def __init__(self) -> None:
-        self.is_crowded = False
+        self.crowded = False
         self.go_on: list[Callable[[], None]] = []
-
-    def end_pass(self) -> None:
-        """Nothing is written."""
+        self.logs: Any = self
+        self.writes = WritePass(None)
+        self.appended: list[object] = []
 
     def hold_up(self, go_on: Callable[[], None]) -> int:
-        if not self.is_crowded:
-            return 0
-        self.is_crowded = False
+        self.crowded = False
         self.go_on = [go_on, go_on]
         return 2
 
@@ -237,7 +237,7 @@ def test_no_more_is_read_of_who_crowds_logs_until_all_are_made() -> None:
 
     async def test(frontend: AmqpFrontend, broker: NotedBroker, client: Socket) -> None:
         await client.open(heartbeat=1)
-        kept.is_crowded = True
+        kept.crowded = True
         client.say(ChannelOpen(), channel=1)
         await client.method()
         began = asyncio.get_running_loop().time()
@@ -262,7 +262,7 @@ def test_who_has_gone_while_logs_are_made_is_not_looked_for() -> None:
 
     async def test(frontend: AmqpFrontend, broker: NotedBroker, client: Socket) -> None:
         await client.open()
-        kept.is_crowded = True
+        kept.crowded = True
         client.say(ChannelOpen(), channel=1)
         await client.method()
         client.writer.close()

@@ -2,20 +2,21 @@
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from headrace.frontends.amqp.channel import direct_replies
-from headrace.frontends.amqp.channel.channel import ChannelConsumer, QueueChannel
-from headrace.frontends.amqp.connection.ports import Outlet
+from headrace.frontends.amqp.replies import reply_to
 from headrace.model.errors import HeadraceError
 from headrace.queues.engine.dead_messages import WEIGHT_AT, as_delivered
-from headrace.queues.engine.deliveries import Delivery
-from headrace.queues.engine.hosted_queue import Getter, HostedQueue
 from headrace.queues.model.arguments import consumer_settings
+from headrace.queues.permissions.access import Access, Permission
+from headrace.queues.port import Consumer, Getter, Got, Queue
 from headrace.queues.queue_settings import QueueType
-from headrace.queues.refusals import precondition_failed
+from headrace.queues.refusals import KAFKA_TOPIC, Refused, precondition_failed
+from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.field_kinds import IDS
-from headrace.wire.amqp.hot import encode_get_ok
+from headrace.wire.amqp.hot import DeliverEncoder, encode_get_ok
 from headrace.wire.amqp.methods import encode_method
 from headrace.wire.amqp.model_methods import (
     BasicCancel,
@@ -29,10 +30,50 @@ from headrace.wire.amqp.model_methods import (
 )
 from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing, ReplyCode
 
+if TYPE_CHECKING:
+    from headrace.frontends.amqp.channel.channel import QueueChannel
+
 SERVER_TAG_PREFIX = "amq.ctag-"
 
 
-def consume(channel: QueueChannel, method: BasicConsume) -> None:
+class ChannelConsumer(Consumer):
+    """A consumer with the channel that it is on."""
+
+    __slots__ = ("encode", "on")
+
+    def __init__(
+        self,
+        on: "QueueChannel",
+        queue: Queue,
+        tag: str,
+        **settings: Any,  # noqa: ANN401 - those of `Consumer`
+    ) -> None:
+        super().__init__(queue, on.unacked, tag, **settings)
+        self.on = on
+        outlet = on.outlet
+        self.encode = DeliverEncoder(outlet.number, tag, outlet.frame_bytes_max).encode
+        if queue.settings.topic is not None:
+            self.encode = partial(self._encode_allowed, self.encode)
+
+    def check_topic(self, access: Access) -> None:
+        """Check that the topic that a stream reads may be read, still. Refused."""
+        read = self.queue.settings.topic
+        if read is not None:
+            access.check(Permission.READ, KAFKA_TOPIC, read.topic)
+
+    def _encode_allowed(
+        self, encode: Callable[[int, bool, Message], bytes], tag: int, again: bool, message: Message
+    ) -> bytes:
+        """Ask with each delivery, as each fetch is asked of; close the channel who may not read."""
+        try:
+            self.check_topic(self.on.client.access)
+        except Refused as refused:
+            self.on.outlet.fail(reply_to(refused), IDS[BasicConsume])
+            return b""
+        return encode(tag, again, message)
+
+
+def consume(channel: "QueueChannel", method: BasicConsume) -> None:
     """Begin to consume. ConnectionClosing: the channel has a consumer of that tag."""
     tag = method.consumer_tag
     if tag and (tag in channel.consumers or tag == channel.reply_tag):
@@ -47,7 +88,7 @@ def consume(channel: QueueChannel, method: BasicConsume) -> None:
         )
     channel.client.held_consumers.check()
     queue = channel.readable_queue(method.queue, "basic.consume")
-    channel.host.model.check_reads(queue.declared, channel.client.access)
+    channel.host.check_reads(queue, channel.client.access)
     queue_type = queue.settings.queue_type
     settings = consumer_settings(method.arguments, queue_type, queue.title)
     if channel.unacked.prefetch and queue_type is QueueType.QUORUM:
@@ -64,12 +105,12 @@ def consume(channel: QueueChannel, method: BasicConsume) -> None:
         priority=settings.priority,
         wishes=settings,
     )
-    channel.host.consume(queue, consumer)
+    channel.host.consume(consumer)
     channel.consumers.add(consumer)
     channel.answer(BasicConsumeOk(consumer.tag), nowait=method.nowait)
 
 
-def _consume_replies(channel: QueueChannel, method: BasicConsume) -> None:
+def _consume_replies(channel: "QueueChannel", method: BasicConsume) -> None:
     """Let the channel be answered directly."""
     if not method.no_ack:
         raise precondition_failed("reply consumer cannot acknowledge")
@@ -80,25 +121,25 @@ def _consume_replies(channel: QueueChannel, method: BasicConsume) -> None:
     channel.answer(BasicConsumeOk(channel.reply_tag), nowait=method.nowait)
 
 
-def forget_replies(channel: QueueChannel) -> None:
+def forget_replies(channel: "QueueChannel") -> None:
     """Let the channel be answered directly no more."""
     if channel.reply_tag is not None:
         channel.reply_tag = None
         channel.client.replies.end(channel)
 
 
-def cancel(channel: QueueChannel, method: BasicCancel) -> None:
+def cancel(channel: "QueueChannel", method: BasicCancel) -> None:
     """End a consumer; where there is none, the answer is the same."""
     tag = method.consumer_tag
     consumer = channel.consumers.take(tag)
     if consumer is not None:
-        channel.host.cancel(consumer.hosted, consumer)
+        channel.host.cancel(consumer)
     elif tag == channel.reply_tag:
         forget_replies(channel)
     channel.answer(BasicCancelOk(tag), nowait=method.nowait)
 
 
-def get(channel: QueueChannel, method: BasicGet) -> None:
+def get(channel: "QueueChannel", method: BasicGet) -> None:
     """Give one message, or say that there is none."""
     queue = channel.readable_queue(method.queue, "basic.get")
     settings = queue.settings
@@ -110,34 +151,40 @@ def get(channel: QueueChannel, method: BasicGet) -> None:
         )
     release = channel.outlet.hold()
 
-    def given(delivery: Delivery | HeadraceError | None) -> None:
-        if isinstance(delivery, HeadraceError):
-            problem = f"{queue.title} cannot be read: {delivery}"
+    consumer = Consumer(queue, channel.unacked, "", no_ack=method.no_ack, counted=False)
+
+    def given(got: Got | HeadraceError | None) -> None:
+        if isinstance(got, Refused):
+            channel.outlet.fail(reply_to(got), IDS[type(method)])
+            return
+        if isinstance(got, HeadraceError):
+            problem = f"{queue.title} cannot be read: {got}"
             channel.outlet.fail(
                 ConnectionClosing(ReplyCode.INTERNAL_ERROR, problem), IDS[type(method)]
             )
             return
-        release(_get_answer(channel.outlet, queue, delivery))
-        if delivery is not None:
+        release(_get_answer(channel, consumer, got))
+        if got is not None:
             channel.client.holding(channel)
 
-    getter = Getter(channel.unacked, method.no_ack, given)
-    queue.get_at_hand(getter, channel.client.now())
+    queue.get(Getter(consumer, given), channel.client.now())
     channel.host.touched((queue,))
 
 
-def _get_answer(outlet: Outlet, queue: HostedQueue, delivery: Delivery | None) -> bytes:
-    if delivery is None:
+def _get_answer(channel: "QueueChannel", consumer: Consumer, got: Got | None) -> bytes:
+    outlet = channel.outlet
+    if got is None:
         return encode_method(outlet.number, BasicGetEmpty())
-    _, tag, message, redelivered, count = delivery
-    if count or message.header[WEIGHT_AT]:
-        message = as_delivered(message, count)
+    _, (message,), _, redelivered, returns = got.deliveries
+    tag = channel.unacked.got(consumer, got.deliveries, channel.client.now())
+    if returns or message.header[WEIGHT_AT]:
+        message = as_delivered(message, 0 if returns is None else returns[0])
     return encode_get_ok(
-        outlet.number, tag, redelivered, message, queue.ready, outlet.frame_bytes_max
+        outlet.number, tag, redelivered, message, got.ready, outlet.frame_bytes_max
     )
 
 
-def qos(channel: QueueChannel, method: BasicQos) -> None:
+def qos(channel: "QueueChannel", method: BasicQos) -> None:
     """Set how many messages may be out: of each consumer to come, or of all together."""
     if method.prefetch_size:
         raise ConnectionClosing(
@@ -151,12 +198,12 @@ def qos(channel: QueueChannel, method: BasicQos) -> None:
     channel.answer(BasicQosOk())
 
 
-def _server_tag(channel: QueueChannel) -> str:
+def _server_tag(channel: "QueueChannel") -> str:
     random = urlsafe_b64encode(channel.client.random_bytes()).decode("ascii")
     return f"{SERVER_TAG_PREFIX}{random.rstrip('=')}"
 
 
-HANDLERS: dict[type, Callable[[QueueChannel, Any], None]] = {
+HANDLERS: dict[type, Callable[["QueueChannel", Any], None]] = {
     BasicConsume: consume,
     BasicCancel: cancel,
     BasicGet: get,

@@ -1,7 +1,14 @@
-"""basic.publish: a message goes to all queues of its route, or comes back, or is refused."""
+"""basic.publish and its confirms: a message goes to all queues of its route, or is returned.
+
+Publishes are numbered, and confirmed in their order, many at once. What one pass brought is a
+batch: it is confirmed once every queue and topic that stores a persistent message of it has done
+so. Returns are sent while publishing, so they come before.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING
 
 from headrace.frontends.amqp.channel import direct_replies
-from headrace.frontends.amqp.channel.channel import QueueChannel
 from headrace.frontends.amqp.channel.open_transaction import Routed
 from headrace.queues.model.exchanges import ExchangeType
 from headrace.queues.model.published_properties import (
@@ -16,12 +23,29 @@ from headrace.queues.queue_settings import Published
 from headrace.queues.refusals import EXCHANGE, precondition_failed
 from headrace.vhosts.exchange_topics import check_stored
 from headrace.wire.amqp.content import Message
-from headrace.wire.amqp.hot import IMMEDIATE, MANDATORY, PublishRun, encode_return
+from headrace.wire.amqp.hot import (
+    IMMEDIATE,
+    MANDATORY,
+    PublishRun,
+    encode_ack,
+    encode_nack,
+    encode_return,
+)
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
 
-def publish(channel: QueueChannel, run: PublishRun) -> None:
-    """Take messages, in their order. ChannelClosing, ConnectionClosing: from there on none."""
+    from headrace.frontends.amqp.connection.ports import Outlet
+    from headrace.queues.message_store import StoredDone
+    from headrace.queues.port import Target
+
+    WhenStored = Callable[[Collection[Target], StoredDone], None]
+    from headrace.frontends.amqp.channel.channel import QueueChannel
+
+
+def publish(channel: "QueueChannel", run: PublishRun) -> None:
+    """Take messages, in their order. Refused, ConnectionClosing: from there on none."""
     if run.flags & IMMEDIATE:
         raise ConnectionClosing(ReplyCode.NOT_IMPLEMENTED, "immediate=true")
     mandatory = run.flags & MANDATORY == MANDATORY
@@ -52,7 +76,7 @@ def publish(channel: QueueChannel, run: PublishRun) -> None:
         raise
 
 
-def send(channel: QueueChannel, routed: Routed) -> bool:
+def send(channel: "QueueChannel", routed: Routed) -> bool:
     """Give a message to its queues, or back; False: one of them has no room for it."""
     if routed.route:
         confirms = channel.confirms
@@ -76,17 +100,20 @@ def send(channel: QueueChannel, routed: Routed) -> bool:
     return True
 
 
-def _check(channel: QueueChannel, exchange_name: str, routing_key: str) -> None:
-    """Raise ChannelClosing where the client may not publish there."""
+def _check(channel: "QueueChannel", exchange_name: str, routing_key: str) -> None:
+    """Raise Refused where the client may not publish there."""
     access = channel.client.access
     access.check(Permission.WRITE, EXCHANGE, exchange_name)
-    exchange = channel.host.model.check_publish(exchange_name)
+    model = channel.host.model
+    exchange = model.exchanges.get(exchange_name)
+    if exchange is None or exchange.internal:
+        exchange = model.check_publish(exchange_name)  # which says why not
     if exchange.exchange_type is ExchangeType.TOPIC:
         access.check_topic(Permission.WRITE, exchange_name, routing_key)
 
 
-def _route(channel: QueueChannel, message: Message, mandatory: bool) -> Routed:
-    """Find where a message goes. ChannelClosing where it says what cannot be."""
+def _route(channel: "QueueChannel", message: Message, mandatory: bool) -> Routed:
+    """Find where a message goes. Refused where it says what cannot be."""
     traits = traits_of(message.header)
     returned, headers = message, no_headers
     more_keys: tuple[str, ...] = ()
@@ -107,7 +134,7 @@ def _route(channel: QueueChannel, message: Message, mandatory: bool) -> Routed:
     return Routed(returned, published, route, mandatory, is_reply)
 
 
-def _check_user(channel: QueueChannel, traits: Traits) -> None:
+def _check_user(channel: "QueueChannel", traits: Traits) -> None:
     user, claimed = channel.client.user, traits.user_id
     if claimed is not None and claimed != user and not channel.client.impersonates:
         raise precondition_failed(
@@ -115,12 +142,84 @@ def _check_user(channel: QueueChannel, traits: Traits) -> None:
         )
 
 
-def _check_kept(channel: QueueChannel, routed: Routed) -> None:
+def _check_kept(channel: "QueueChannel", routed: Routed) -> None:
     """Close where a store could not take a message: who asks for no confirms would not know."""
     for name in routed.route:
         queue = channel.host.targets.get(name)
-        if queue is not None and queue.trouble is not None:
-            trouble, queue.trouble = queue.trouble, None
+        if queue is not None and queue.failure is not None:
+            failure, queue.failure = queue.failure, None
             raise ConnectionClosing(
-                ReplyCode.RESOURCE_ERROR, f"{queue.title} could not keep a message: {trouble}"
+                ReplyCode.RESOURCE_ERROR, f"{queue.title} could not keep a message: {failure}"
             )
+
+
+# Confirms
+
+
+class _Batch:
+    """Publishes `first` to `last`."""
+
+    __slots__ = ("first", "last", "lost", "refused", "waits")
+
+    def __init__(self, first: int, last: int, refused: list[int]) -> None:
+        self.first = first
+        self.last = last
+        self.refused = refused
+        """Those that a queue had no room for."""
+        self.waits = True
+        """A queue or topic has not stored it yet."""
+        self.lost = False
+        """A queue or topic could not store it."""
+
+
+class Confirms:
+    """The confirms of one channel."""
+
+    def __init__(self, outlet: "Outlet", when_stored: "WhenStored") -> None:
+        self._outlet = outlet
+        self._when_stored = when_stored
+        self.next = 1
+        """The number of the next publish."""
+        self.refused: list[int] = []
+        """Publishes of this pass that a queue had no room for."""
+        self.awaited: dict[Target, None] = {}
+        """Queues and topics that keep messages of this pass later."""
+        self._first = 1
+        self._batches: deque[_Batch] = deque()
+
+    def flush(self) -> None:
+        """End the batch: confirm it, at once or when it is kept."""
+        if self.next == self._first:
+            return
+        batch = _Batch(self._first, self.next - 1, self.refused)
+        awaited = self.awaited
+        self._first, self.refused, self.awaited = self.next, [], {}
+        self._batches.append(batch)
+
+        def stored(all_stored: bool) -> None:
+            batch.waits = False
+            batch.lost = not all_stored
+            self._send_ready()
+
+        self._when_stored(awaited, stored)
+
+    def _send_ready(self) -> None:
+        """Send the confirms of the oldest batches as far as they are kept."""
+        frames: list[bytes] = []
+        number = self._outlet.number
+        batches = self._batches
+        while batches and not batches[0].waits:
+            batch = batches.popleft()
+            if batch.lost:
+                frames.append(encode_nack(number, batch.last, batch.last > batch.first))
+                continue
+            first = batch.first
+            for refused in batch.refused:
+                if refused > first:
+                    frames.append(encode_ack(number, refused - 1, refused - 1 > first))
+                frames.append(encode_nack(number, refused, False))
+                first = refused + 1
+            if batch.last >= first:
+                frames.append(encode_ack(number, batch.last, batch.last > first))
+        if frames:
+            self._outlet.write(b"".join(frames))

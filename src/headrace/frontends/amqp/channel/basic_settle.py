@@ -1,16 +1,18 @@
 """basic.ack, nack, reject and recover: what became of messages that were delivered."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from headrace.frontends.amqp.channel.channel import QueueChannel
-from headrace.queues.engine.unacked import Held
+from headrace.frontends.amqp.channel.unacked import Held
 from headrace.wire.amqp.hot import Settlement
 from headrace.wire.amqp.model_methods import BasicRecover, BasicRecoverAsync, BasicRecoverOk
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
 
+if TYPE_CHECKING:
+    from headrace.frontends.amqp.channel.channel import QueueChannel
 
-def settle(channel: QueueChannel, settlements: list[Settlement]) -> None:
+
+def settle(channel: "QueueChannel", settlements: list[Settlement]) -> None:
     """Take acks, nacks and rejects, in their order. ChannelClosing: from there on none."""
     if channel.transaction is not None:
         for settlement in settlements:
@@ -35,7 +37,7 @@ def settle(channel: QueueChannel, settlements: list[Settlement]) -> None:
         channel.wake()
 
 
-def act(channel: QueueChannel, taken: list[Held], requeue: bool | None) -> None:
+def act(channel: "QueueChannel", taken: list[Held], requeue: bool | None) -> None:
     """Acknowledge (None), put back or let die what was taken out."""
     if requeue is None:
         channel.unacked.acknowledge(taken)
@@ -43,15 +45,9 @@ def act(channel: QueueChannel, taken: list[Held], requeue: bool | None) -> None:
         channel.unacked.requeue(taken)
     else:
         channel.unacked.reject(taken)
-        _let_die(channel, taken)
 
 
-def _let_die(channel: QueueChannel, taken: Iterable[Held]) -> None:
-    """Let queues publish what has died in them."""
-    channel.host.touched(dict.fromkeys(held[0].queue for held in taken))
-
-
-def recover(channel: QueueChannel, method: BasicRecover | BasicRecoverAsync) -> None:
+def recover(channel: "QueueChannel", method: BasicRecover | BasicRecoverAsync) -> None:
     """Put all that the channel holds back to its place."""
     if not method.requeue:
         raise ConnectionClosing(ReplyCode.NOT_IMPLEMENTED, "requeue=false")
@@ -60,7 +56,7 @@ def recover(channel: QueueChannel, method: BasicRecover | BasicRecoverAsync) -> 
     channel.answer(BasicRecoverOk(), nowait=isinstance(method, BasicRecoverAsync))
 
 
-HANDLERS: dict[type, Callable[[QueueChannel, Any], None]] = {
+HANDLERS: dict[type, Callable[["QueueChannel", Any], None]] = {
     BasicRecover: recover,
     BasicRecoverAsync: recover,
 }

@@ -1,45 +1,72 @@
 """One channel of a client: its consumers, what it holds, and the modes it is in."""
 
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from headrace.frontends.amqp.bounds import Bounds
+from headrace.frontends.amqp.channel import (
+    basic_consume,
+    basic_publish,
+    basic_settle,
+    exchange_methods,
+    queue_methods,
+    transactions,
+)
+from headrace.frontends.amqp.channel.unacked import ChannelUnacked, Unsent
 from headrace.frontends.amqp.channel_consumers import ChannelConsumers, HeldConsumers
 from headrace.frontends.amqp.connection.ports import Outlet
-from headrace.queues.engine.consumers import Consumer
-from headrace.queues.engine.hosted_queue import HostedQueue
+from headrace.frontends.amqp.replies import reply_to
+from headrace.model.errors import HeadraceError
+from headrace.queues.engine.dead_messages import WEIGHT_AT, as_delivered
 from headrace.queues.engine.queue_host import QueueHost
-from headrace.queues.engine.unacked import ChannelUnacked
-from headrace.queues.permissions.access import NEEDED, Access, Permission
-from headrace.queues.refusals import KAFKA_TOPIC, QUEUE, not_found
-from headrace.wire.amqp.content import Message
+from headrace.queues.permissions.access import NEEDED, Access
+from headrace.queues.port import Consumer, Queue
+from headrace.queues.refusals import QUEUE, Refused, not_found
 from headrace.wire.amqp.field_kinds import IDS
-from headrace.wire.amqp.hot import DeliverEncoder
 from headrace.wire.amqp.methods import Method
-from headrace.wire.amqp.model_methods import BasicConsume
-from headrace.wire.amqp.reply_codes import ChannelClosing
+from headrace.wire.amqp.model_methods import (
+    BasicCancel,
+    BasicConsume,
+    ExchangeBind,
+    ExchangeDeclare,
+    ExchangeDelete,
+    ExchangeUnbind,
+    QueueBind,
+    QueueDeclare,
+    QueueDelete,
+    QueueUnbind,
+)
+from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
 
 if TYPE_CHECKING:
-    from headrace.frontends.amqp.channel.confirms import Confirms
+    from headrace.frontends.amqp.channel.direct_replies import DirectReplies
     from headrace.frontends.amqp.channel.open_transaction import Transaction
     from headrace.ports.deadlines import Deadline
 
 
-class Replies(Protocol):
-    """Who waits for direct replies. `direct_replies.DirectReplies`."""
+_HANDLERS: dict[type, Callable[["QueueChannel", Any], None]] = {
+    **exchange_methods.HANDLERS,
+    **queue_methods.HANDLERS,
+    **basic_consume.HANDLERS,
+    **basic_settle.HANDLERS,
+    **transactions.HANDLERS,
+}
+_DECLARING = frozenset(
+    (
+        ExchangeBind,
+        ExchangeDeclare,
+        ExchangeDelete,
+        ExchangeUnbind,
+        QueueBind,
+        QueueDeclare,
+        QueueDelete,
+        QueueUnbind,
+    )
+)
+"""What may change declarations that are kept."""
 
-    def begin(self, channel: "QueueChannel") -> None:
-        """Let a channel be answered."""
-
-    def end(self, channel: "QueueChannel") -> None:
-        """Let it be answered no more."""
-
-    def channel_of(self, name: str) -> "QueueChannel | None":
-        """Return who is answered by a name."""
-
-    def deliver(self, message: Message) -> bool:
-        """Send a reply to who waits for it; False: nobody does."""
+METHODS = frozenset(_HANDLERS)
+"""The kinds of methods that `QueueChannel.method` does."""
 
 
 class Connected(Protocol):
@@ -48,7 +75,7 @@ class Connected(Protocol):
     host: QueueHost
     access: Access
     user: str
-    replies: Replies
+    replies: "DirectReplies"
     now: Callable[[], float]
     random_bytes: Callable[[], bytes]
     publishing: Callable[["QueueChannel"], None]
@@ -75,60 +102,26 @@ class Connected(Protocol):
         """Forget a channel that is closed."""
 
 
-class ChannelConsumer(Consumer):
-    """A consumer with the channel that it is on."""
-
-    __slots__ = ("encode", "hosted", "on")
-
-    def __init__(
-        self,
-        on: "QueueChannel",
-        hosted: HostedQueue,
-        tag: str,
-        **settings: Any,  # noqa: ANN401 - those of `Consumer`
-    ) -> None:
-        super().__init__(hosted, on.unacked, tag, **settings)
-        self.on = on
-        self.hosted = hosted
-        outlet = on.outlet
-        self.encode = DeliverEncoder(outlet.number, tag, outlet.frame_bytes_max).encode
-        if hosted.settings.topic is not None:
-            self.encode = partial(self._encode_allowed, self.encode)
-
-    def check_topic(self, access: Access) -> None:
-        """Check that the topic that a stream reads may be read, still. ChannelClosing."""
-        read = self.hosted.settings.topic
-        if read is not None:
-            access.check(Permission.READ, KAFKA_TOPIC, read.topic)
-
-    def _encode_allowed(
-        self, encode: Callable[[int, bool, Message], bytes], tag: int, again: bool, message: Message
-    ) -> bytes:
-        """Ask with each delivery, as each fetch is asked of; close the channel who may not read."""
-        try:
-            self.check_topic(self.on.client.access)
-        except ChannelClosing as refused:
-            self.on.outlet.fail(refused, IDS[BasicConsume])
-            return b""
-        return encode(tag, again, message)
-
-
 class QueueChannel:
-    """What one channel has. `channel_methods.PlayedChannel` says what its methods do."""
+    """A channel: `ports.Channel`. Each class of its methods has a file."""
 
     def __init__(self, outlet: Outlet, client: "Connected") -> None:
         self.outlet = outlet
         self.client = client
         self.host = client.host
-        self.unacked = ChannelUnacked(outlet.number, client.bounds.channel_unacked_max)
+        self.unacked = ChannelUnacked(
+            outlet.number, client.bounds.channel_unacked_max, self._deliver, self._cancelled
+        )
         self.look_at_acks: Deadline | None = None
         """When `consumer_timeouts` looks at it; None: it was given nothing so far."""
-        self.consumers: ChannelConsumers[ChannelConsumer] = ChannelConsumers(client.held_consumers)
+        self.consumers: ChannelConsumers[basic_consume.ChannelConsumer] = ChannelConsumers(
+            client.held_consumers
+        )
         self.last_queue = ""
         """The name of the queue declared last: what an empty name means."""
         self.prefetch = 0
         """Of each consumer to come (basic.qos without global); 0: any number."""
-        self.confirms: Confirms | None = None
+        self.confirms: basic_publish.Confirms | None = None
         self.transaction: Transaction | None = None
         self.reply_tag: str | None = None
         """The tag of its consumer of direct replies; None: it has none."""
@@ -139,11 +132,11 @@ class QueueChannel:
         if name:
             return name
         if not self.last_queue:
-            raise not_found("previously declared queue")
+            raise not_found(QUEUE, "previously declared queue")
         return self.last_queue
 
-    def readable_queue(self, name: str, method_name: str) -> HostedQueue:
-        """Return a queue whose messages are to be taken. ChannelClosing."""
+    def readable_queue(self, name: str, method_name: str) -> Queue:
+        """Return a queue whose messages are to be taken. Refused."""
         name = self.queue_named(name)
         self.client.access.check(NEEDED[method_name][0], QUEUE, name)
         return self.host.queue(name, self.client)
@@ -159,3 +152,86 @@ class QueueChannel:
         if unacked.woken:
             self.host.touched(unacked.woken)
             unacked.woken.clear()
+
+    # What the connection asks: `ports.Channel`
+
+    def method(self, method: Method) -> None:
+        """Do what a method says, and answer it. Refused, AmqpError."""
+        handler = _HANDLERS[type(method)]
+        if type(method) not in _DECLARING:
+            handler(self, method)
+            return
+        # It is answered once what it changes is kept for good.
+        release = self.outlet.hold()
+        try:
+            handler(self, method)
+        except HeadraceError:
+            release(b"")
+            raise
+        declared = self.host.queues.get(self.last_queue) if type(method) is QueueDeclare else None
+        if declared is not None:
+            declared.begin_answer()
+
+        def kept(error: HeadraceError | None) -> None:
+            if declared is not None:
+                declared.end_answer()
+            if error is None:
+                release(b"")
+                return
+            problem = f"what was declared could not be stored: {error}"
+            self.outlet.fail(
+                ConnectionClosing(ReplyCode.INTERNAL_ERROR, problem), IDS[type(method)]
+            )
+
+        self.host.model.kept.when_kept(kept)
+
+    publish = basic_publish.publish
+    settle = basic_settle.settle
+
+    def closed(self) -> None:
+        """Give back what was delivered and not settled, end the consumers; answer nothing more."""
+        if self.transaction is not None:
+            self.transaction.roll_back(self.unacked)
+        if self.look_at_acks is not None:
+            self.look_at_acks.end()
+        consumers = self.consumers.take_all()
+        basic_consume.forget_replies(self)
+        # What it holds is put back before its last consumer takes an auto-delete queue along.
+        for consumer in consumers:
+            consumer.queue.cancel(consumer, self.client.now())
+        self.unacked.close()
+        self.wake()
+        for consumer in consumers:
+            self.host.cancel(consumer)
+        self.client.forget(self)
+
+    # What queues tell
+
+    def _deliver(self, unsent: list[Unsent]) -> None:
+        """Send deliveries to the client, in one write."""
+        frames: list[bytes] = []
+        for consumer, tag, (_, messages, _, redelivered, returns) in unsent:
+            encode = cast("basic_consume.ChannelConsumer", consumer).encode
+            for at, message in enumerate(messages):
+                count = 0 if returns is None else returns[at]
+                if count or message.header[WEIGHT_AT]:
+                    message = as_delivered(message, count)
+                frames.append(encode(tag + at, redelivered, message))
+        if self.unacked.closed:
+            return  # one of its consumers may not read any more
+        outlet = self.outlet
+        outlet.write(b"".join(frames))
+        self.client.holding(self)
+        if not outlet.takes_more():
+            self.client.pause()
+
+    def _cancelled(self, consumer: Consumer, refused: Refused | None) -> None:
+        """Tell the client that a consumer's queue was deleted, if it understands that.
+
+        `refused`: it was closed, and so is the connection.
+        """
+        if refused is not None:
+            self.outlet.fail(reply_to(refused), IDS[BasicConsume])
+            return
+        if self.consumers.take(consumer.tag) is not None and self.client.wants_cancels:
+            self.answer(BasicCancel(consumer.tag, True))

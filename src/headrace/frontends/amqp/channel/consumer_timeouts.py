@@ -7,11 +7,14 @@ least, as RabbitMQ does: what is oldest changes with each acknowledgement, and i
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
-from headrace.frontends.amqp.channel.channel import QueueChannel
 from headrace.ports.deadlines import Deadlines
 from headrace.wire.amqp.methods import MethodId
 from headrace.wire.amqp.reply_codes import ChannelClosing
+
+if TYPE_CHECKING:
+    from headrace.frontends.amqp.channel.channel import QueueChannel
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +32,7 @@ class ConsumerTimeouts:
         self._timeout_ms = timeout_ms
         self._soon = soon
 
-    def watch(self, channel: QueueChannel) -> None:
+    def watch(self, channel: "QueueChannel") -> None:
         """Note that a channel may hold deliveries that it did not hold before."""
         look = channel.look_at_acks
         if look is None:
@@ -41,7 +44,7 @@ class ConsumerTimeouts:
             wait = LOOK_SECONDS if due_at is None else min(LOOK_SECONDS, due_at - now)
             look.set(max(0.0, wait))
 
-    def _look(self, channel: QueueChannel) -> None:
+    def _look(self, channel: "QueueChannel") -> None:
         try:
             channel.unacked.expire(self._deadlines.clock.monotonic(), self._timeout_ms)
         except ChannelClosing as error:

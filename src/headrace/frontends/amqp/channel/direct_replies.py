@@ -6,12 +6,15 @@ who answers is told a name that only leads to this channel, and publishes to it.
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from headrace.frontends.amqp.channel.channel import QueueChannel
 from headrace.queues.refusals import precondition_failed
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.hot import DeliverEncoder
 from headrace.wire.amqp.properties import with_text
+
+if TYPE_CHECKING:
+    from headrace.frontends.amqp.channel.channel import QueueChannel
 
 QUEUE_NAME = "amq.rabbitmq.reply-to"
 _PREFIX = f"{QUEUE_NAME}."
@@ -26,17 +29,17 @@ class DirectReplies:
         self._random_bytes = random_bytes
         self._channels: dict[str, QueueChannel] = {}
 
-    def begin(self, channel: QueueChannel) -> None:
+    def begin(self, channel: "QueueChannel") -> None:
         """Let a channel be answered."""
         random = urlsafe_b64encode(self._random_bytes()).decode("ascii").rstrip("=")
         channel.reply_token = f"{_PREFIX}{random}"
         self._channels[channel.reply_token] = channel
 
-    def end(self, channel: QueueChannel) -> None:
+    def end(self, channel: "QueueChannel") -> None:
         """Let it be answered no more."""
         self._channels.pop(channel.reply_token, None)
 
-    def channel_of(self, name: str) -> QueueChannel | None:
+    def channel_of(self, name: str) -> "QueueChannel | None":
         """Return who is answered by a name."""
         return self._channels.get(name)
 
@@ -58,8 +61,8 @@ def is_reply(message: Message) -> bool:
     return not message.exchange and message.routing_key.startswith(_PREFIX)
 
 
-def as_request(channel: QueueChannel, message: Message) -> Message:
-    """Return a request with the name by which its channel is answered. ChannelClosing."""
+def as_request(channel: "QueueChannel", message: Message) -> Message:
+    """Return a request with the name by which its channel is answered. Refused."""
     if channel.reply_tag is None:
         raise precondition_failed("fast reply consumer does not exist")
     header = with_text(message.header, "reply_to", channel.reply_token)

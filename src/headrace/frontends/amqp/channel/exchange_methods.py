@@ -1,9 +1,9 @@
 """The class exchange: declare, delete, bind, unbind."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headrace.frontends.amqp.channel.channel import QueueChannel
+from headrace.frontends.amqp.replies import reply_to
 from headrace.model.errors import HeadraceError
 from headrace.queues.model.declarations import ExchangeFlags
 from headrace.queues.model.exchange_topic import stored_in
@@ -21,8 +21,11 @@ from headrace.wire.amqp.model_methods import (
     ExchangeUnbindOk,
 )
 
+if TYPE_CHECKING:
+    from headrace.frontends.amqp.channel.channel import QueueChannel
 
-def declare(channel: QueueChannel, method: ExchangeDeclare) -> None:
+
+def declare(channel: "QueueChannel", method: ExchangeDeclare) -> None:
     """Declare an exchange, or only ask whether it is there."""
     model = channel.host.model
     if method.passive:
@@ -39,7 +42,7 @@ def declare(channel: QueueChannel, method: ExchangeDeclare) -> None:
 
 
 def _make_topic(
-    channel: QueueChannel, method: ExchangeDeclare, topic: str, *, created: bool
+    channel: "QueueChannel", method: ExchangeDeclare, topic: str, *, created: bool
 ) -> None:
     """Have the topic made that the exchange stores in; the declaration is answered behind it."""
     model = channel.host.model
@@ -52,12 +55,12 @@ def _make_topic(
         if created:
             model.delete_exchange(method.exchange)
         problem = f"{KAFKA_TOPIC} '{topic}' could not be made: {error}"
-        channel.outlet.fail(precondition_failed(problem), IDS[ExchangeDeclare])
+        channel.outlet.fail(reply_to(precondition_failed(problem)), IDS[ExchangeDeclare])
 
     model.kept.topics.make(topic, made)
 
 
-def delete(channel: QueueChannel, method: ExchangeDelete) -> None:
+def delete(channel: "QueueChannel", method: ExchangeDelete) -> None:
     """Delete an exchange."""
     channel.host.model.delete_exchange(
         method.exchange, if_unused=method.if_unused, access=channel.client.access
@@ -65,13 +68,13 @@ def delete(channel: QueueChannel, method: ExchangeDelete) -> None:
     channel.answer(ExchangeDeleteOk(), nowait=method.nowait)
 
 
-def bind(channel: QueueChannel, method: ExchangeBind) -> None:
+def bind(channel: "QueueChannel", method: ExchangeBind) -> None:
     """Bind an exchange to another."""
     channel.host.model.bind(_binding(method), channel.client, channel.client.access)
     channel.answer(ExchangeBindOk(), nowait=method.nowait)
 
 
-def unbind(channel: QueueChannel, method: ExchangeUnbind) -> None:
+def unbind(channel: "QueueChannel", method: ExchangeUnbind) -> None:
     """Take such a binding back."""
     channel.host.model.unbind(_binding(method), channel.client, channel.client.access)
     channel.answer(ExchangeUnbindOk(), nowait=method.nowait)
@@ -82,7 +85,7 @@ def _binding(method: ExchangeBind | ExchangeUnbind) -> Binding:
     return Binding(method.source, destination, method.routing_key, method.arguments)
 
 
-HANDLERS: dict[type, Callable[[QueueChannel, Any], None]] = {
+HANDLERS: dict[type, Callable[["QueueChannel", Any], None]] = {
     ExchangeDeclare: declare,
     ExchangeDelete: delete,
     ExchangeBind: bind,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.queues.engine.unacked import ChannelUnacked, Held
+from headrace.frontends.amqp.channel.unacked import ChannelUnacked, Held
 from headrace.queues.model.routing import Route
 from headrace.queues.queue_settings import Published
 from headrace.queues.stores.memory.message_run import MESSAGE_BYTES
@@ -11,7 +11,7 @@ from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.hot import Settlement
 
 if TYPE_CHECKING:
-    from headrace.queues.engine.targets import Target
+    from headrace.queues.port import Target
 
 
 class Routed(NamedTuple):

@@ -1,13 +1,13 @@
 """The class queue: declare, bind, unbind, purge, delete."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.frontends.amqp.channel import direct_replies
-from headrace.frontends.amqp.channel.channel import QueueChannel
 from headrace.queues.model.declarations import QueueFlags
 from headrace.queues.model.exchanges import Binding, Destination
-from headrace.queues.refusals import QUEUE, not_found, resource_text
+from headrace.queues.refusals import QUEUE, Refused, not_found, resource_text
+from headrace.wire.amqp.methods import encode_method
 from headrace.wire.amqp.model_methods import (
     QueueBind,
     QueueBindOk,
@@ -21,16 +21,18 @@ from headrace.wire.amqp.model_methods import (
     QueueUnbindOk,
 )
 
+if TYPE_CHECKING:
+    from headrace.frontends.amqp.channel.channel import QueueChannel
 
-def declare(channel: QueueChannel, method: QueueDeclare) -> None:
+
+def declare(channel: "QueueChannel", method: QueueDeclare) -> None:
     """Declare a queue, or only ask whether it is there. It is what an empty name means then."""
     client = channel.client
     if method.queue.startswith(direct_replies.QUEUE_NAME):
         _declare_replies(channel, method)
         return
     if method.passive:
-        queue = channel.host.queue(method.queue, client)
-        queue.touch(client.now())
+        queue = channel.host.queue(method.queue, client, passive=True)
     else:
         queue = channel.host.declare_queue(
             method.queue,
@@ -40,33 +42,32 @@ def declare(channel: QueueChannel, method: QueueDeclare) -> None:
             client.access,
         )
     channel.last_queue = queue.name
-    channel.answer(
-        QueueDeclareOk(queue.name, queue.ready, len(queue.consumers)), nowait=method.nowait
-    )
+    info = queue.info()
+    channel.answer(QueueDeclareOk(queue.name, info.ready, info.consumers), nowait=method.nowait)
 
 
-def _declare_replies(channel: QueueChannel, method: QueueDeclare) -> None:
+def _declare_replies(channel: "QueueChannel", method: QueueDeclare) -> None:
     """Tell whether somebody waits for direct replies there: no queue, it only looks like one."""
     name = method.queue
     if name != direct_replies.QUEUE_NAME and channel.client.replies.channel_of(name) is None:
-        raise not_found(resource_text(QUEUE, name, channel.host.name))
+        raise not_found(QUEUE, resource_text(QUEUE, name, channel.host.name))
     channel.last_queue = name
     channel.answer(QueueDeclareOk(name, 0, 1), nowait=method.nowait)
 
 
-def bind(channel: QueueChannel, method: QueueBind) -> None:
+def bind(channel: "QueueChannel", method: QueueBind) -> None:
     """Bind a queue to an exchange."""
     channel.host.model.bind(_binding(channel, method), channel.client, channel.client.access)
     channel.answer(QueueBindOk(), nowait=method.nowait)
 
 
-def unbind(channel: QueueChannel, method: QueueUnbind) -> None:
+def unbind(channel: "QueueChannel", method: QueueUnbind) -> None:
     """Take such a binding back."""
     channel.host.model.unbind(_binding(channel, method), channel.client, channel.client.access)
     channel.answer(QueueUnbindOk())
 
 
-def _binding(channel: QueueChannel, method: QueueBind | QueueUnbind) -> Binding:
+def _binding(channel: "QueueChannel", method: QueueBind | QueueUnbind) -> Binding:
     """Return the binding that is meant; without any name the queue's own is the key too."""
     name = channel.queue_named(method.queue)
     key = method.routing_key
@@ -75,13 +76,23 @@ def _binding(channel: QueueChannel, method: QueueBind | QueueUnbind) -> Binding:
     return Binding(method.exchange, Destination(QUEUE, name), key, method.arguments)
 
 
-def purge(channel: QueueChannel, method: QueuePurge) -> None:
+def purge(channel: "QueueChannel", method: QueuePurge) -> None:
     """Settle all that is ready in a queue."""
     queue = channel.readable_queue(method.queue, "queue.purge")
-    channel.answer(QueuePurgeOk(channel.host.purge(queue)), nowait=method.nowait)
+    release = channel.outlet.hold()
+
+    def purged(count: int) -> None:
+        answer = b"" if method.nowait else encode_method(channel.outlet.number, QueuePurgeOk(count))
+        release(answer)
+
+    try:
+        channel.host.purge(queue, purged)
+    except Refused:
+        release(b"")
+        raise
 
 
-def delete(channel: QueueChannel, method: QueueDelete) -> None:
+def delete(channel: "QueueChannel", method: QueueDelete) -> None:
     """Delete a queue."""
     count = channel.host.delete_queue(
         channel.queue_named(method.queue),
@@ -93,7 +104,7 @@ def delete(channel: QueueChannel, method: QueueDelete) -> None:
     channel.answer(QueueDeleteOk(count), nowait=method.nowait)
 
 
-HANDLERS: dict[type, Callable[[QueueChannel, Any], None]] = {
+HANDLERS: dict[type, Callable[["QueueChannel", Any], None]] = {
     QueueDeclare: declare,
     QueueBind: bind,
     QueueUnbind: unbind,

@@ -1,13 +1,12 @@
 """The classes confirm and tx: a channel is in one of these modes, or in none."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.frontends.amqp.channel import basic_publish, basic_settle
-from headrace.frontends.amqp.channel.channel import QueueChannel
-from headrace.frontends.amqp.channel.confirms import Confirms
 from headrace.frontends.amqp.channel.open_transaction import Transaction
-from headrace.queues.refusals import precondition_failed
+from headrace.frontends.amqp.replies import reply_to
+from headrace.queues.refusals import Refused, precondition_failed
 from headrace.wire.amqp.control_methods import (
     ConfirmSelect,
     ConfirmSelectOk,
@@ -19,19 +18,21 @@ from headrace.wire.amqp.control_methods import (
     TxSelectOk,
 )
 from headrace.wire.amqp.field_kinds import IDS
-from headrace.wire.amqp.reply_codes import ChannelClosing
+
+if TYPE_CHECKING:
+    from headrace.frontends.amqp.channel.channel import QueueChannel
 
 
-def confirm_select(channel: QueueChannel, method: ConfirmSelect) -> None:
+def confirm_select(channel: "QueueChannel", method: ConfirmSelect) -> None:
     """Confirm publishes from now on."""
     if channel.transaction is not None:
         raise precondition_failed("cannot switch from tx to confirm mode")
     if channel.confirms is None:
-        channel.confirms = Confirms(channel.outlet)
+        channel.confirms = basic_publish.Confirms(channel.outlet, channel.host.when_stored)
     channel.answer(ConfirmSelectOk(), nowait=method.nowait)
 
 
-def tx_select(channel: QueueChannel, _: TxSelect) -> None:
+def tx_select(channel: "QueueChannel", _: TxSelect) -> None:
     """Do from now on only with a commit what the client publishes and settles."""
     if channel.confirms is not None:
         raise precondition_failed("cannot switch from confirm to tx mode")
@@ -40,8 +41,8 @@ def tx_select(channel: QueueChannel, _: TxSelect) -> None:
     channel.answer(TxSelectOk())
 
 
-def tx_commit(channel: QueueChannel, method: TxCommit) -> None:
-    """Publish and settle; answered once every store keeps it. ChannelClosing: not all was taken."""
+def tx_commit(channel: "QueueChannel", method: TxCommit) -> None:
+    """Publish and settle; answered once all of it is stored. Refused: not all was taken."""
     transaction = _transaction(channel)
     publishes = transaction.take_publishes()
     settled, transaction.settled = transaction.settled, []
@@ -51,42 +52,34 @@ def tx_commit(channel: QueueChannel, method: TxCommit) -> None:
     channel.wake()
     if not all(taken):
         raise _partial()
-    stores = [store for queue in transaction.awaited for store in queue.late_stores]
-    transaction.awaited = {}
-    if not stores:
-        channel.answer(TxCommitOk())
-        return
-    left = len(stores)
+    awaited, transaction.awaited = transaction.awaited, {}
 
-    def stored(kept: bool) -> None:
-        nonlocal left
-        left -= 1
-        if not kept:
-            channel.outlet.fail(_partial(), IDS[type(method)])
-        elif not left:
+    def stored(all_stored: bool) -> None:
+        if all_stored:
             channel.answer(TxCommitOk())
+        else:
+            channel.outlet.fail(reply_to(_partial()), IDS[type(method)])
 
-    for store in stores:
-        store.when_stored(stored)
+    channel.host.when_stored(awaited, stored)
 
 
-def tx_rollback(channel: QueueChannel, _: TxRollback) -> None:
+def tx_rollback(channel: "QueueChannel", _: TxRollback) -> None:
     """Forget what was published and settled since the last commit."""
     _transaction(channel).roll_back(channel.unacked)
     channel.answer(TxRollbackOk())
 
 
-def _transaction(channel: QueueChannel) -> Transaction:
+def _transaction(channel: "QueueChannel") -> Transaction:
     if channel.transaction is None:
         raise precondition_failed("channel is not transactional")
     return channel.transaction
 
 
-def _partial() -> ChannelClosing:
+def _partial() -> Refused:
     return precondition_failed("partial tx completion")
 
 
-HANDLERS: dict[type, Callable[[QueueChannel, Any], None]] = {
+HANDLERS: dict[type, Callable[["QueueChannel", Any], None]] = {
     ConfirmSelect: confirm_select,
     TxSelect: tx_select,
     TxCommit: tx_commit,

@@ -14,9 +14,11 @@ from headrace.frontends.amqp.connection.content_frames import (
     no_content,
 )
 from headrace.frontends.amqp.connection.deferred_output import HeldOutput, Release
-from headrace.frontends.amqp.connection.ports import Channel, VirtualHost
+from headrace.frontends.amqp.connection.ports import Channel, VhostPort
+from headrace.frontends.amqp.replies import reply_to
 from headrace.model.errors import Malformed
 from headrace.model.invariant import invariant
+from headrace.queues.refusals import Refused
 from headrace.wire.amqp import hot
 from headrace.wire.amqp.control_methods import (
     AccessRequest,
@@ -90,7 +92,7 @@ class OpenChannel:
 
     def write(self, frames: bytes) -> None:
         """Send whole frames. `ports.Outlet`."""
-        if self._held.holds:
+        if self._held.parts:
             self._held.write(frames)
         else:
             self._send(frames)
@@ -101,7 +103,7 @@ class OpenChannel:
 
     def takes_more(self) -> bool:
         """Tell whether there is room for deliveries. `ports.Outlet`."""
-        if self._held.holds:
+        if self._held.parts:
             self._asked_for_room = True
             return False
         return self._channels.takes_more()
@@ -110,7 +112,7 @@ class OpenChannel:
         if self.port is None:
             return
         self._channels.send(frames)
-        if self._asked_for_room and not self._held.holds:
+        if self._asked_for_room and not self._held.parts:
             self._asked_for_room = False
             self._channels.room()
 
@@ -132,7 +134,7 @@ class Channels:
 
     def __init__(
         self,
-        virtual_host: VirtualHost,
+        virtual_host: VhostPort,
         channel_max: int,
         frame_bytes_max: int,
         message_bytes_max: int,
@@ -238,10 +240,15 @@ class Channels:
         """Do what a method asks; close the channel where it fails, or raise ChannelFailed."""
         try:
             act()
-        except ChannelClosing as error:
-            self.failed(channel, error, ids)
-        except ConnectionClosing as error:
+        except Refused as refused:
+            error = reply_to(refused)
+        except AmqpError as refused:
+            error = refused
+        else:
+            return
+        if not isinstance(error, ChannelClosing):
             raise ChannelFailed(error, ids) from error
+        self.failed(channel, error, ids)
 
     def _content(self, channel: OpenChannel, frame: Frame) -> None:
         run = channel.contents.frame(frame)

@@ -117,7 +117,7 @@ class AmqpConnection:
         self._now = self._received_at = now
         at, end = 0, len(data)
         while not self.ended:
-            if self.state is State.REFUSED:
+            if self.state is State.REFUSED or at == end:
                 return end
             if self.state is State.HEADER:
                 if end - at < len(PROTOCOL_HEADER):
@@ -148,7 +148,7 @@ class AmqpConnection:
     def _next(self, data: bytes, at: int, end: int) -> int:
         """Take a run, or a frame; returns its bytes, 0 where none is whole."""
         if self._channels is not None and self.state is State.RUNNING:
-            if self._hold.begins_at(data, at):
+            if self._hold.reason is not None and self._hold.begins_at(data, at):
                 self._tell_of_hold()
                 return 0
             after = self._channels.run(data, at, end)

@@ -21,12 +21,15 @@ class ContentAssembly:
 
     __slots__ = (
         "_body", "_bytes_left", "_header", "_kept", "_message_bytes_max", "_method", "_note",
+        "waits",
     )  # fmt: skip
 
     def __init__(self, message_bytes_max: int, note: Callable[[int], None]) -> None:
         """`note` is told of each byte of a body kept, and of fewer when it is whole or dropped."""
         self._message_bytes_max = message_bytes_max
         self._note = note
+        self.waits = False
+        """Whether the next frame must be of a content."""
         self._method: BasicPublish | None = None
         self._header: bytes | None = None
         self._bytes_left = 0
@@ -34,14 +37,9 @@ class ContentAssembly:
         # Not its parts: a body may come in pieces of a byte, each of which would be an object.
         self._body: bytearray | None = None
 
-    @property
-    def waits(self) -> bool:
-        """Whether the next frame must be of a content."""
-        return self._method is not None
-
     def begin(self, method: BasicPublish) -> None:
         """Take the method of which header and body are to come."""
-        self._method = method
+        self._method, self.waits = method, True
         self._kept = True
 
     def drop(self) -> None:
@@ -107,6 +105,7 @@ class ContentAssembly:
         method, header, body = self._method, self._header, self._body
         self.drop()
         self._method = self._header = None
+        self.waits = False
         if method is None or header is None or body is None:
             return None
         flags = MANDATORY * method.mandatory | IMMEDIATE * method.immediate

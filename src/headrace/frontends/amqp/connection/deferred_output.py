@@ -20,21 +20,17 @@ class _Part:
 class HeldOutput:
     """A channel's frames behind what is awaited."""
 
-    __slots__ = ("_parts", "_send")
+    __slots__ = ("_send", "parts")
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
         self._send = send
-        self._parts: deque[_Part] = deque()
-
-    @property
-    def holds(self) -> bool:
-        """Whether anything is held back."""
-        return bool(self._parts)
+        self.parts: deque[_Part] = deque()
+        """Frames that are held back."""
 
     def hold(self) -> Release:
         """Hold back what is written from now on."""
         part = _Part()
-        self._parts.append(part)
+        self.parts.append(part)
 
         def release(before: bytes) -> None:
             part.held = False
@@ -45,10 +41,10 @@ class HeldOutput:
 
     def write(self, frames: bytes) -> None:
         """Take frames, behind those that are held."""
-        self._parts[-1].frames.append(frames)
+        self.parts[-1].frames.append(frames)
 
     def _send_ready(self) -> None:
-        parts = self._parts
+        parts = self.parts
         ready: list[bytes] = []
         while parts and not parts[0].held:
             ready += parts.popleft().frames

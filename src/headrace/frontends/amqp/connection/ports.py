@@ -57,14 +57,14 @@ class Outlet(Protocol):
         """Hold back what is sent from now on: an answer that belongs before it is not known yet."""
 
     def takes_more(self) -> bool:
-        """Tell whether there is room for deliveries; False: `VirtualHost.room` says when again."""
+        """Tell whether there is room for deliveries; False: `VhostPort.room` says when again."""
 
     def fail(self, error: AmqpError, ids: MethodId) -> None:
         """Close the channel or the connection for a method that was handled later."""
 
 
 class Channel(Protocol):
-    """One channel's part of the model. Everything here may raise ChannelClosing, ConnectionClosing.
+    """A channel's part of the model. Everything here may raise Refused or AmqpError.
 
     What comes behind an error is never handed over. Answers go to the Outlet, at once or later, in
     the order that the client is to see.
@@ -83,7 +83,7 @@ class Channel(Protocol):
         """Give back what was delivered and not settled, end the consumers; answer nothing more."""
 
 
-class VirtualHost(Protocol):
+class VhostPort(Protocol):
     """A virtual host, for one connection that may use it."""
 
     @property
@@ -116,7 +116,7 @@ class Broker(Protocol):
         peer: Peer,
         client_properties: FieldTable,
         close: Callable[[str], None],
-    ) -> VirtualHost:
+    ) -> VhostPort:
         """Return the virtual host; ConnectionClosing (NOT_ALLOWED) where it may not be used.
 
         `close` ends the connection later, CONNECTION_FORCED with a text.

@@ -17,6 +17,8 @@ from headrace.wire.amqp.frames import FRAME_HEADER_BYTES
 if TYPE_CHECKING:
     from headrace.frontends.amqp.administration import Administration
     from headrace.net.pending import Pending
+    from headrace.net.write_pass import WritePass
+    from headrace.queues.stores.log.log_writing import QueueLogs
 
 log = logging.getLogger(__name__)
 
@@ -71,8 +73,15 @@ class AmqpSession:
         """End the pass: confirms and deliveries leave with it."""
         frontend = self._frontend
         frontend.broker.pass_done()
-        pending = frontend.end_pass()
-        if awaited := frontend.hold_up(self._log_made):
+        kept = frontend.kept
+        if kept is None:
+            return None
+        pending, logs = None, kept.logs
+        if logs.appended:
+            kept.writes.begin()
+            logs.write()
+            pending = kept.writes.end()
+        if logs.crowded and (awaited := logs.hold_up(self._log_made)):
             self._logs_awaited += awaited
             self._look()
         return pending
@@ -150,14 +159,16 @@ class AmqpSession:
         self._look()
 
 
-class Kept(Protocol):
+class DurableState(Protocol):
     """What is durable of one broker. `frontend.Durable`."""
 
-    def end_pass(self) -> "Pending | None":
-        """Write what a pass has published."""
+    @property
+    def logs(self) -> "QueueLogs":
+        """The logs of durable queues: written when a pass ends."""
 
-    def hold_up(self, go_on: Callable[[], None]) -> int:
-        """Call `go_on` as each log is made that too much waits for; returns how many are."""
+    @property
+    def writes(self) -> "WritePass":
+        """Has a pass's writes done together."""
 
     async def start(self) -> None:
         """Put back what was declared before."""
@@ -174,7 +185,7 @@ class AmqpFrontend:
         broker: Broker,
         settings: Settings,
         clock: Clock,
-        kept: "Kept | None" = None,
+        kept: "DurableState | None" = None,
         administration: "Administration | None" = None,
         stopped: Callable[[], None] = lambda: None,
     ) -> None:
@@ -183,7 +194,7 @@ class AmqpFrontend:
         `stopped` is called when it stops.
         """
         self.broker = broker
-        self._kept = kept
+        self.kept = kept
         self.administration = administration
         """What administrators ask; None: they do not."""
         self._stopped = stopped
@@ -215,18 +226,10 @@ class AmqpFrontend:
         for session in list(self._sessions):
             session.block(reason)
 
-    def end_pass(self) -> "Pending | None":
-        """Write what a pass has published; what it sends waits for what is returned, if any."""
-        return None if self._kept is None else self._kept.end_pass()
-
-    def hold_up(self, go_on: Callable[[], None]) -> int:
-        """Call `go_on` as each log is made that too much waits for; returns how many are."""
-        return 0 if self._kept is None else self._kept.hold_up(go_on)
-
     async def start(self) -> None:
         """Put back what was declared before; then clients may come."""
-        if self._kept is not None:
-            await self._kept.start()
+        if self.kept is not None:
+            await self.kept.start()
 
     async def stop(self) -> None:
         """Take leave of all clients, and write down what is known of queues."""
@@ -234,5 +237,5 @@ class AmqpFrontend:
             session.shut_down()
         self._stopped()
         self.broker.close()
-        if self._kept is not None:
-            await self._kept.stop()
+        if self.kept is not None:
+            await self.kept.stop()

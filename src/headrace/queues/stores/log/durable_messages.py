@@ -1,7 +1,8 @@
 """Messages of a durable queue whose log is made with the first of them.
 
 What is published before its log is there waits in memory, and is confirmed as all else once it is
-committed. From then on a `LogMessages` has all, and this hands on what it is asked and told.
+committed. Once the log is open the queue asks it (`StoreOwner.opened`), and this is left with the
+log's life: when what was published is stored, and how it ends.
 """
 
 from collections import deque
@@ -9,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headrace.model.errors import HeadraceError
+from headrace.model.invariant import InvariantError
 from headrace.ports.callbacks import Done
 from headrace.queues.message_store import (
     GoesWithQueue,
@@ -17,18 +19,15 @@ from headrace.queues.message_store import (
     StoredDone,
     StoreOwner,
 )
-from headrace.queues.model.declarations import Queue
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.queue_settings import Published, QueueType
 from headrace.queues.stores.log.log_messages import LogMessages, Settled
-from headrace.queues.stores.log.message_window import WindowsBytes
+from headrace.queues.stores.log.log_writing import Appended, QueueLogs
 from headrace.queues.stores.log.record_messages import record_bytes
-from headrace.queues.stores.log.settled_files import SettledFiles
-from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.wire.amqp.content import Message
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
-    from headrace.ports.clock import Clock
 
 WAITING_BYTES_MAX = 64 * 1024 * 1024
 """Messages of one queue that wait for its log; more are refused until it is there."""
@@ -36,9 +35,6 @@ WAITING_BYTES_MAX = 64 * 1024 * 1024
 CROWDED_BYTES = 64 * 1024
 """Beyond so much that waits for a log, who publishes is held up until it is there: beside one who
 goes on the log is made slowly, and what waits is not to reach the bound above."""
-
-AskForLog = Callable[["DurableMessages"], None]
-"""Has the log of a store made and `have_log` called."""
 
 
 class _Waiting(NamedTuple):
@@ -50,19 +46,16 @@ class _Waiting(NamedTuple):
     """When it was published, monotonic seconds; only of those that expire."""
 
 
-class Appended(Protocol):
-    """What has taken messages and not written them yet."""
-
-    def write(self) -> None:
-        """Write what was appended."""
-
-
 class OpenLog(MessageStore, GoesWithQueue, Appended, Protocol):
     """The log of a store, once it is there: `log_messages.LogMessages`, `stream_log.StreamLog`."""
 
     @property
     def counted_to(self) -> int:
         """The position below which all messages that are committed are known of."""
+
+    @property
+    def appended_to(self) -> int:
+        """The position above what was appended last."""
 
     def load(self, done: Done[HeadraceError | None], settled: bytes | None = None) -> None:
         """Find out what there is; `done` with why not.
@@ -73,41 +66,14 @@ class OpenLog(MessageStore, GoesWithQueue, Appended, Protocol):
     def close(self, done: Callable[[], None]) -> None:
         """Write down all there is to know, then `done`."""
 
-
-class QueueLogs:
-    """What the stores of all durable queues of a broker share."""
-
-    def __init__(self, files: SettledFiles, clock: "Clock", ask_for_log: AskForLog) -> None:
-        self.files = files
-        self.clock = clock
-        self.ask_for_log = ask_for_log
-        self.windows = WindowsBytes()
-        self.memory = MemoryUse()
-        """Counts what waits for a log; that of a broker counts its queues in memory too."""
-        self.appended: list[Appended] = []
-        """Those that have something to write."""
-        self.crowded: list[DurableMessages] = []
-        """Those that too much waits for since who published was last held up."""
-
-    def hold_up(self, go_on: Callable[[], None]) -> int:
-        """Call `go_on` as each crowded log is there, or never will be; returns how many are."""
-        crowded, self.crowded = self.crowded, []
-        waiting = [messages for messages in crowded if messages.is_crowded]
-        for messages in waiting:
-            messages.held_up.append(go_on)
-        return len(waiting)
-
-    def write(self) -> None:
-        """Write what the pass has brought."""
-        appended, self.appended = self.appended, []
-        for messages in appended:
-            messages.write()
+    def abandon(self) -> None:
+        """Write and read nothing any more."""
 
 
 class DurableMessages:
     """One priority of a durable queue: `MessageStore`, `LateStore`, and a log's `StoreListener`."""
 
-    def __init__(self, logs: QueueLogs, vhost: str, queue: Queue, priority: int) -> None:
+    def __init__(self, logs: QueueLogs, vhost: str, queue: DeclaredQueue, priority: int) -> None:
         self.vhost = vhost
         self.queue = queue
         self.priority = priority
@@ -126,16 +92,14 @@ class DurableMessages:
         self._waiting_bytes = 0
         self.held_up: list[Callable[[], None]] = []
         """Who publishes again once the log is there. `QueueLogs.hold_up`."""
-        self._to_write = False
-        self._appended = 0
-        """The position above what was appended last."""
         self._confirmed = 0
         self._awaited: deque[tuple[int, StoredDone]] = deque()
         """Who waits, and for which position to be confirmed."""
 
-    def attach(self, owner: StoreOwner) -> None:
-        """Say whose messages they are. `LateStore`."""
+    def attach(self, owner: StoreOwner) -> MessageStore:
+        """Say whose messages they are; returns their log, if it is open. `LateStore`."""
         self._owner = owner
+        return self if self._messages is None else self._messages
 
     @property
     def is_crowded(self) -> bool:
@@ -188,7 +152,9 @@ class DurableMessages:
         def loaded(error: HeadraceError | None) -> None:
             if error is None and not self._gone:
                 self._messages = messages
-                self._write_waiting()
+                if self._owner is not None:
+                    self._owner.opened(self.priority, messages)
+                self._write_waiting(messages)
             done(error)
 
         messages.load(loaded, settled)
@@ -206,18 +172,18 @@ class DurableMessages:
             windows=logs.windows,
         )
 
-    def _write_waiting(self) -> None:
+    def _write_waiting(self, messages: OpenLog) -> None:
         waiting = self._take_waiting()
         try:
             for published, expires_at, since in waiting:
                 if expires_at is not None and expires_at > since:
                     # Its lifetime does not pass while its log is made.
                     expires_at += self._logs.clock.monotonic() - since
-                self.append(published, expires_at)
+                messages.append(published, expires_at)
         except HeadraceError as error:
             self.failed(error)
             return
-        self.write()
+        messages.write()
         awaited, self._awaited = self._awaited, deque()
         for _, done in awaited:
             self.when_stored(done)
@@ -249,17 +215,9 @@ class DurableMessages:
         return Kept() if self._messages is None else self._messages.kept()
 
     def append(self, published: Published, expires_at: float | None) -> int:
-        """Keep a message; returns its position, as far as that is known. HeadraceError."""
-        messages = self._messages
-        if messages is None:
-            self._wait(published, expires_at)
-            return 0
-        if not self._to_write:
-            self._to_write = True
-            self._logs.appended.append(self)
-        position = messages.append(published, expires_at)
-        self._appended = position + 1
-        return position
+        """Have a message wait for the log; returns 0. HeadraceError."""
+        self._wait(published, expires_at)
+        return 0
 
     def _wait(self, published: Published, expires_at: float | None) -> None:
         if self._error is not None:
@@ -279,38 +237,40 @@ class DurableMessages:
             self._logs.crowded.append(self)
         self.want_log()
 
-    def write(self) -> None:
-        """Write what was appended."""
-        self._to_write = False
-        if self._messages is not None:
-            self._messages.write()
-
     def when_stored(self, done: StoredDone) -> None:
         """Tell `done` once all that was appended so far is kept for good. `LateStore`."""
         if self._error is not None:
             done(False)
         elif self._messages is None and self._waiting:
             self._awaited.append((0, done))
-        elif self._appended > self._confirmed and not self._dropped:
-            self._awaited.append((self._appended, done))
+        elif self._appended_to > self._confirmed and not self._dropped:
+            self._awaited.append((self._appended_to, done))
         else:
             done(True)
 
+    @property
+    def _appended_to(self) -> int:
+        """The position above what was appended last."""
+        return 0 if self._messages is None else self._messages.appended_to
+
     def read(self, position: int, count: int) -> tuple[Sequence[int], Sequence[Message]]:
-        """Return the lowest unsettled positions and messages from `position` on."""
-        messages = self._messages
-        return ((), ()) if messages is None else messages.read(position, count)
+        """Return nothing: no log is there to read."""
+        return (), ()
 
     def expires_at(self, position: int) -> float | None:
-        """Return when a message that was read expires, monotonic seconds; None: never."""
-        return None if self._messages is None else self._messages.expires_at(position)
+        """Return None: no message was read."""
+        return None
 
     def settle(self, positions: Sequence[int]) -> None:
         """Forget messages; a `range`: all that wait."""
-        if self._messages is not None:
-            self._messages.settle(positions)
-        elif isinstance(positions, range):
+        if isinstance(positions, range):
             self._take_waiting()
+
+    def note_handed_out(self, below: int) -> None:
+        """Do nothing: no message was read."""
+
+    def note_returned(self, position: int, count: int) -> None:
+        """Do nothing: no message was delivered."""
 
     def settled(self) -> Settled:
         """Return how far all of the log is settled; not at all while there is none."""
@@ -321,16 +281,6 @@ class DurableMessages:
         """Have it written at once what is settled, though nothing of it has changed."""
         if isinstance(self._messages, LogMessages):
             self._messages.write_settled()
-
-    def note_handed_out(self, below: int) -> None:
-        """Note that what lies below `below` may have been handed out."""
-        if self._messages is not None:
-            self._messages.note_handed_out(below)
-
-    def note_returned(self, position: int, count: int) -> None:
-        """Note that a message has been given back `count` times by now."""
-        if self._messages is not None:
-            self._messages.note_returned(position, count)
 
     # Ends
 
@@ -353,7 +303,25 @@ class DurableMessages:
             messages.drop()
         self._tell_awaited(True)
 
+    def abandon(self) -> None:
+        """Write and read nothing any more, and keep what is on disk. `LateStore`."""
+        self._gone = True
+        self._take_waiting()
+        if self._messages is not None:
+            self._messages.abandon()
+        self._tell_awaited(False)
+
+    def broke(self, error: InvariantError) -> None:
+        """Have the queue closed. `StoreListener`."""
+        if self._owner is not None:
+            self._owner.broke(error)
+
     # What the log says
+
+    def appended(self) -> None:
+        """Have the log written when the pass ends. `StoreListener`."""
+        if self._messages is not None:
+            self._logs.appended.append(self._messages)
 
     def confirmed(self, upto: int) -> None:
         """Tell who waits for it. `StoreListener`."""

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.model.errors import ApiError, HeadraceError
+from headrace.model.invariant import InvariantError
 from headrace.model.nouns import Offset
 from headrace.ports.callbacks import Done
 from headrace.queues.message_store import Kept, StoreListener
@@ -137,6 +138,7 @@ class LogMessages(LogWriting):
     def close(self, done: Callable[[], None]) -> None:
         """Write down exactly what was handed out and settled, then `done`; only `done` follows."""
         self.write()
+        self._appends_refused = "the broker stops"
         settlement = self._settlement
         self._partition.unwatch(self._advance)
         nothing_new = settlement.is_exact or not self._log.end_offset
@@ -153,6 +155,12 @@ class LogMessages(LogWriting):
         self._log.context.holds.remove(self._log.topic_partition, self._settlement)
         self._window.release()
         self._again.clear()
+
+    def abandon(self) -> None:
+        """Write and read nothing any more, the file of what is settled neither."""
+        super().abandon()
+        self._settlement.abandon()
+        self._window.release()
 
     # Appending
 
@@ -182,7 +190,14 @@ class LogMessages(LogWriting):
         return self._settlement.waiting.counted_to
 
     def _advance(self) -> None:
-        """Count what has been committed: own batches by what is known, others by reading them."""
+        """Count what has been committed. A broken invariant closes the queue alone."""
+        try:
+            self._count_committed()
+        except InvariantError as error:
+            self._listener.broke(error)
+
+    def _count_committed(self) -> None:
+        """Count own batches by what is known of them, others by reading them."""
         if self._partition.refusal is not None:
             self._fail(ApiError(self._partition.refusal))
             return
@@ -222,7 +237,11 @@ class LogMessages(LogWriting):
         if self.error is not None:
             return
         if read.following > self._settlement.waiting.counted_to:
-            count, size = self._settlement.count_found(read.found, read.following)
+            try:
+                count, size = self._settlement.count_found(read.found, read.following)
+            except InvariantError as error:
+                self._listener.broke(error)
+                return
             if count:
                 self._listener.arrived(count, size)
         if later:

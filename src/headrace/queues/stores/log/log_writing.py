@@ -1,26 +1,77 @@
-"""What is published, written to a partition: the messages of one turn are one batch.
+"""Published messages are written to a partition: those of a pass, or a turn, are one batch.
 
 Who extends this says what follows on what was written, and what on what has become readable.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.queues.message_store import StoreListener
 from headrace.queues.queue_settings import Published
+from headrace.queues.stores.log.message_window import WindowsBytes
 from headrace.queues.stores.log.record_messages import batch_of_messages, record_bytes
+from headrace.queues.stores.log.settled_files import SettledFiles
+from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.record.batch_layout import HEADER_BYTES
 from headrace.wire.amqp.content import Message
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.ports.clock import Clock, Timer
+    from headrace.queues.stores.log.durable_messages import DurableMessages
 
 BATCH_BYTES_MAX = 1024 * 1024
 """Messages of one turn that take more become several batches."""
+
+
+AskForLog = Callable[["DurableMessages"], None]
+"""Has the log of a store made and `have_log` called."""
+
+
+class Appended(Protocol):
+    """What has taken messages and not written them yet."""
+
+    def write(self) -> None:
+        """Write what was appended."""
+
+
+class QueueLogs:
+    """What the stores of all durable queues of a broker share."""
+
+    def __init__(
+        self,
+        files: SettledFiles,
+        clock: "Clock",
+        ask_for_log: AskForLog,
+        memory: MemoryUse | None = None,
+    ) -> None:
+        """`memory` counts what waits for a log, and a broker's queues in memory."""
+        self.files = files
+        self.clock = clock
+        self.ask_for_log = ask_for_log
+        self.windows = WindowsBytes()
+        self.memory = memory or MemoryUse()
+        self.appended: list[Appended] = []
+        """Those that have something to write."""
+        self.crowded: list[DurableMessages] = []
+        """Those that too much waits for since who published was last held up."""
+
+    def hold_up(self, go_on: Callable[[], None]) -> int:
+        """Call `go_on` as each crowded log is there, or never will be; returns how many are."""
+        crowded, self.crowded = self.crowded, []
+        waiting = [messages for messages in crowded if messages.is_crowded]
+        for messages in waiting:
+            messages.held_up.append(go_on)
+        return len(waiting)
+
+    def write(self) -> None:
+        """Write what the pass has brought."""
+        appended, self.appended = self.appended, []
+        for messages in appended:
+            messages.write()
 
 
 class LogWriting(ABC):
@@ -38,7 +89,11 @@ class LogWriting(ABC):
         self._expiries: list[float | None] = []
         self._buffer_bytes = 0
         self._batch_bytes_max = 0
+        self.appended_to = 0
+        """The position above what was appended last."""
         self._timer: Timer | None = None
+        self._appends_refused: str | None = None
+        """Why nothing more is taken though the store has not failed."""
         self._writing = False
         """Whether a batch is being appended of which `_written` has not been told yet."""
 
@@ -63,10 +118,14 @@ class LogWriting(ABC):
         buffer.append(published.message)
         self._expiries.append(expires_at)
         self._buffer_bytes += size
-        return self._log.end_offset + len(buffer) - 1
+        position = self._log.end_offset + len(buffer)
+        self.appended_to = position
+        return position - 1
 
     def _begin_batch(self, size: int) -> None:
         """Write what is appended, and see to it that what follows is written. HeadraceError."""
+        if self._appends_refused is not None:
+            raise HeadraceError(self._appends_refused)
         if self._partition.refusal is not None:
             raise ApiError(self._partition.refusal)
         config = self._log.config
@@ -80,6 +139,7 @@ class LogWriting(ABC):
             raise self.error
         if self._timer is None:
             self._timer = self._clock.call_later(0, self.write)
+            self._listener.appended()
 
     def write(self) -> None:
         """Write what was appended, as one batch: at the end of a pass over requests."""
@@ -111,7 +171,8 @@ class LogWriting(ABC):
             self._fail(error)
         elif self.error is None:
             self._advance()
-            self._listener.confirmed(end)
+            if self.error is None:
+                self._listener.confirmed(end)
 
     def _fail(self, error: HeadraceError) -> HeadraceError:
         if self.error is None:
@@ -119,6 +180,10 @@ class LogWriting(ABC):
             self._partition.unwatch(self._advance)
             self._listener.failed(error)
         return self.error
+
+    def abandon(self) -> None:
+        """Write and read nothing any more: the queue is closed. What holds records stays."""
+        self._stop_writing()
 
     def _stop_writing(self) -> None:
         """Take and write nothing any more: the queue is deleted."""

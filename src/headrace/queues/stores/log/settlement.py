@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.model.invariant import invariant
 from headrace.model.nouns import LeaderEpoch, Offset
 from headrace.queues.stores.log.record_messages import Found
 from headrace.queues.stores.log.settled_files import FILE_BYTES_MAX, SettledFiles, settled_path
@@ -111,6 +112,7 @@ class Settlement:
         self._counted_written = 0
         self._changed = False
         self._writing = False
+        self._abandoned = False
 
     @property
     def path(self) -> str:
@@ -191,7 +193,8 @@ class Settlement:
 
     def count(self, counted_to: int, messages: int, body_bytes: int) -> None:
         """Note `messages` more from the mark on, which are committed."""
-        _, count, size = self.waiting
+        before, count, size = self.waiting
+        invariant(counted_to >= before, "messages are counted a second time")
         self.waiting = Counts(counted_to, count + messages, size + body_bytes)
         self.tell_ahead()
         if counted_to - self._counted_written >= COUNTED_EVERY:
@@ -211,9 +214,16 @@ class Settlement:
             self.transient = True
             self.change()
 
+    def abandon(self) -> None:
+        """Write no frame any more: this state contradicts itself, the file is right."""
+        self._abandoned = True
+
     def hand_out(self, below: int, positions: Sequence[int], sizes: Sequence[int]) -> None:
         """Move the mark: these went out, and nothing else below it is a message not settled."""
         counted_to, count, size = self.waiting
+        invariant(below >= self.mark, "messages are delivered below the mark")
+        invariant(below <= counted_to, "messages are delivered that are not committed")
+        invariant(count >= len(positions), "more messages are delivered than are unsettled")
         self.waiting = Counts(counted_to, count - len(positions), size - sum(sizes))
         self.out.add(positions, sizes)
         if below - self.mark != len(positions):
@@ -268,7 +278,7 @@ class Settlement:
 
     def take_frame(self) -> _Frame | None:
         """Return what has changed; None: nothing, or a frame is being written."""
-        if self._writing or not self._changed or self._log.closed:
+        if self._writing or not self._changed or self._log.closed or self._abandoned:
             return None
         self._changed = False
         self._writing = True

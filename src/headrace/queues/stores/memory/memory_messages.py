@@ -60,9 +60,10 @@ class MemoryMessages(MessageRun):
         self._expiries: dict[int, float] = {}
         """Of messages that are in no extent."""
 
-    def attach(self, owner: Owner) -> None:
-        """Say whose messages they are."""
+    def attach(self, owner: Owner) -> "MemoryMessages":
+        """Say whose messages they are; returns the store."""
         self._owner = owner
+        return self
 
     def kept(self) -> Kept:
         """Return that there is nothing: memory does not outlive its queue."""

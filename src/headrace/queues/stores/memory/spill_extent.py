@@ -41,7 +41,7 @@ class Content(NamedTuple):
     """When each expires, monotonic seconds; None: none does."""
 
 
-class Owner(Protocol):
+class ExtentOwner(Protocol):
     """Whose extents they are. `spilled_messages.SpilledMessages`."""
 
     def loaded(self, extent: "Extent") -> None:
@@ -80,7 +80,7 @@ class Extent:
     )  # fmt: skip
 
     def __init__(
-        self, owner: Owner, stretch: Stretch, expiries: "array[float] | None" = None
+        self, owner: ExtentOwner, stretch: Stretch, expiries: "array[float] | None" = None
     ) -> None:
         base, slots, size = stretch
         self.owner = owner

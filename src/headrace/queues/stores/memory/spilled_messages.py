@@ -33,7 +33,7 @@ class Store(Protocol):
 
 
 class SpilledMessages:
-    """All but the newest. `extent.Owner`."""
+    """All but the newest. `spill_extent.ExtentOwner`."""
 
     __slots__ = ("_again", "_ahead", "_extents", "_handed_out", "_spill", "_store", "front")
 

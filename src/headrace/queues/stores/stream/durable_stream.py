@@ -4,9 +4,10 @@ import logging
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import HeadraceError
-from headrace.queues.model.declarations import Queue
-from headrace.queues.queue_settings import ConsumerSettings, Published, StreamStart
-from headrace.queues.stores.log.durable_messages import DurableMessages, OpenLog, QueueLogs
+from headrace.queues.model.declarations import DeclaredQueue
+from headrace.queues.queue_settings import ConsumerSettings, StreamStart
+from headrace.queues.stores.log.durable_messages import DurableMessages, OpenLog
+from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.stream.stream_log import StreamLog
 from headrace.queues.stores.stream.stream_reader import StreamReader
 
@@ -19,9 +20,31 @@ _logger = logging.getLogger(__name__)
 class DurableStream(DurableMessages):
     """The messages of a stream: each reader has a place of its own."""
 
-    def __init__(self, logs: QueueLogs, vhost: str, queue: Queue, priority: int) -> None:
+    def __init__(self, logs: QueueLogs, vhost: str, queue: DeclaredQueue, priority: int) -> None:
         super().__init__(logs, vhost, queue, priority)
         self._readers: dict[StreamReader, None] = {}
+
+    @classmethod
+    def of_topic(
+        cls,
+        logs: QueueLogs,
+        vhost: str,
+        queue: DeclaredQueue,
+        priority: int,
+        partition: "Partition | HeadraceError",
+    ) -> "DurableStream":
+        """Return the messages of a stream that reads a Kafka topic, whose log exists and stays.
+
+        It reads `partition`, or nothing where this says why the broker does not have it.
+        """
+        stream = cls(logs, vhost, queue, priority)
+        stream._asked = True
+        if isinstance(partition, HeadraceError):
+            stream.failed(partition)
+            _logger.error("stream %r gives nothing until a restart: %s", queue.name, partition)
+        else:
+            stream.open(partition, lambda _: None)
+        return stream
 
     def _new_log(self, partition: "Partition") -> OpenLog:
         logs, own = self._logs, self.queue.settings.topic is None
@@ -72,28 +95,3 @@ class DurableStream(DurableMessages):
         """Note that readers had their turn, `complete`: all of them."""
         if self.log is not None:
             self.log.end_turn(complete=complete)
-
-
-class TopicStream(DurableStream):
-    """The messages of a stream that reads a Kafka topic: its log is there, and outlives it."""
-
-    def __init__(
-        self,
-        logs: QueueLogs,
-        vhost: str,
-        queue: Queue,
-        priority: int,
-        partition: "Partition | HeadraceError",
-    ) -> None:
-        """Read `partition`; nothing, where this says why it cannot be had."""
-        super().__init__(logs, vhost, queue, priority)
-        self._asked = True
-        if isinstance(partition, HeadraceError):
-            self.failed(partition)
-            _logger.error("stream %r gives nothing until a restart: %s", queue.name, partition)
-        else:
-            self.open(partition, lambda _: None)
-
-    def append(self, published: Published, expires_at: float | None) -> int:
-        """Raise HeadraceError: what is published goes to the topic itself (`model.routing`)."""
-        raise HeadraceError("a stream that reads a topic keeps no messages")

@@ -72,6 +72,9 @@ class StreamLog(NothingSettled, LogWriting):
         self._again_timer: Timer | None = None
         self._holder = WantsNothing() if own else None
         """Retention may take what it will: readers go on at the log's start."""
+        if not own:
+            # What is published goes to the topic itself (`model.routing`).
+            self._appends_refused = "a stream that reads a topic keeps no messages"
 
     # Beginning and end
 
@@ -100,6 +103,7 @@ class StreamLog(NothingSettled, LogWriting):
     def close(self, done: Callable[[], None]) -> None:
         """Write what was appended, then `done`."""
         self.write()
+        self._appends_refused = "the broker stops"
         self._partition.unwatch(self._advance)
         done()
 
