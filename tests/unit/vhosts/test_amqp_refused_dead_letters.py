@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from headrace.model.invariant import InvariantError
 from headrace.queues.engine.dead_letter_publishing import LETTERS_REFUSED_MAX, RETRY_SECONDS
 from headrace.wire.amqp.model_methods import (
     BasicAck,
@@ -226,6 +227,20 @@ def test_deleted_queue_publishes_no_letter_again() -> None:
     assert taken(client) == []
     reject(client, b"b")
     assert taken(client) == [b"b"]
+
+
+def test_closed_queue_publishes_no_letter_again() -> None:
+    room = QueueRoom()
+    client = room.client()
+    source_of(client, **AT_LEAST_ONCE)
+    target(client, **FULL)
+    reject(client, *SIX)
+    queue = room.queues["q"]
+    queue.broke(InvariantError("a test"))
+    assert taken(client) == SIX[:2]
+    room.clock.advance(10 * RETRY_SECONDS)
+    assert taken(client) == []
+    assert room.queues["q"].refused is not None
 
 
 def test_letter_that_would_go_round_is_dropped_at_least_once() -> None:

@@ -82,24 +82,29 @@ class DeliveryTurns:
                 continue
             queues -= 1
             try:
-                served = queue.deliver(self._now())
+                messages -= self._deliver(queue, host)
             except InvariantError as error:
                 host.broke(queue, error)
                 continue
-            if served:
-                messages -= sum(served.values())
-                self._batches += 1
-                queue.last_batch = self._batches
-                for channel in served:
-                    channel.send()
-            if queue.settings.dead_letters:
-                messages -= host.publish_dead_letters(queue)
-            if queue.timed and not queue.deleted:
-                queue.arm()
             if queue.more:
                 due[queue] = host
         self._tell_of_deletions()
         return bool(due)
+
+    def _deliver(self, queue: AnyQueue, host: "QueueHost") -> int:
+        """Have a queue deliver one batch and publish its dead letters; returns how many."""
+        served = queue.deliver(self._now())
+        count = sum(served.values())
+        if served:
+            self._batches += 1
+            queue.last_batch = self._batches
+            for channel in served:
+                channel.send()
+        if queue.settings.dead_letters:
+            count += host.publish_dead_letters(queue)
+        if queue.timed and not queue.deleted:
+            queue.arm()
+        return count
 
     def _tell_of_deletions(self) -> None:
         gone, self.gone = self.gone, []

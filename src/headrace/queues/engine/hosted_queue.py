@@ -1,7 +1,7 @@
 """A queue of a virtual host at work: as it was declared, with its messages and its timer."""
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.ports.deadlines import Deadlines
+from headrace.queues.engine.dead_letters import DeadLetter
 from headrace.queues.engine.deliveries import Served
 from headrace.queues.engine.message_queue import MessageQueue
 from headrace.queues.message_store import LateStore, MessageStore, StoredDone, keeps_late, when_all
@@ -173,6 +174,13 @@ class HostedQueue(MessageQueue):
         """Settle deliveries. `port.Queue`."""
         try:
             super().settle(disposition, positions, sizes)
+        except InvariantError as error:
+            self._hooks.broke(self, error)
+
+    def dead_letters_stored(self, letters: Iterable[DeadLetter]) -> None:
+        """Settle dead letters that were published or that have no route."""
+        try:
+            super().dead_letters_stored(letters)
         except InvariantError as error:
             self._hooks.broke(self, error)
 

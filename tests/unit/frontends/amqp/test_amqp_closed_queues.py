@@ -102,7 +102,7 @@ def test_closed_queue_is_logged_and_counted(caplog: pytest.LogCaptureFixture) ->
     assert room.broker.virtual_hosts.hosts["/"].broken == 1
 
 
-@pytest.mark.parametrize("call", ["deliver", "publish", "expire"])
+@pytest.mark.parametrize("call", ["deliver", "publish", "expire", "take_one"])
 def test_broken_invariant_is_found_in_every_call(
     call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +115,9 @@ def test_broken_invariant_is_found_in_every_call(
     monkeypatch.setattr(queue, call, contradicts)
     if call == "expire":
         queue._hooks.time_up(queue)
+    elif call == "take_one":
+        (heard,) = room.client().say(BasicGet(queue="q"))
+        assert heard.method.reply_code == ReplyCode.INTERNAL_ERROR
     else:
         third.publish(b"x")
     room.broker.pass_done()
