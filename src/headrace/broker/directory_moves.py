@@ -16,7 +16,8 @@ from headrace.broker.partition import Partition
 from headrace.log import file_names
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import TopicPartition, is_queue_topic
+from headrace.model.nouns import TopicPartition
+from headrace.model.protocols import reserved_topics
 
 _logger = logging.getLogger(__name__)
 COPIED_AT_ONCE = 2
@@ -48,11 +49,12 @@ class DirectoryMoves:
         is made there.
         """
         target = self._directory(path)
-        if is_queue_topic(key.topic):
+        reserved = reserved_topics(key.topic)
+        if reserved is not None:
             # What is settled is a file beside its log, written while the log would be copied.
             raise ApiError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"{key} is an AMQP queue's, which stays in its log directory",
+                f"{key} is {reserved.kept_for}'s, which stays in its log directory",
             )
         if not file_names.future_fits(key):
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic name is too long")

@@ -3,6 +3,7 @@
 import re
 
 from headrace.model.nouns import TopicPartition, topic_name_problem
+from headrace.model.protocols import ROWS
 
 LOG = ".log"
 INDEX = ".index"
@@ -57,17 +58,12 @@ SECURE = "headrace-secure"
 """Ours: the directory of what `headrace serve --secure` makes, in the first log directory. Kafka
 takes it for a partition's, and does not start: it must be moved away before."""
 
-_SPILL = "headrace-amqp-spill-"
-"""Ours: messages of AMQP's queues in memory for which there is no room there, gone with the
-process. Files, which Kafka ignores, and not in a directory, which it would take for a partition's.
-"""
-
 KRAFT_METADATA = "__cluster_metadata-0"
 """A KRaft broker's own log beside the topics: left untouched and hidden."""
 
 _DIRECTORY_CHARS_MAX = 255
 _PARTITION = re.compile(r"(.+)-(\d{1,10})")
-_SPILL_FILE = re.compile(rf"{_SPILL}\d{{8,}}")
+_PROCESS_FILE = re.compile(r"(.*\D)\d{8,}")
 _FUTURE = re.compile(rf"(.+)\.[0-9a-f]{{32}}{FUTURE_SUFFIX}")
 _STRAY = re.compile(rf"(.+)\.[0-9a-f]{{32}}{STRAY_SUFFIX}")
 _BASE = re.compile(r"(\d{20})(\..+)")
@@ -84,14 +80,18 @@ def parse_segment_file(name: str) -> tuple[int, str] | None:
     return (int(match[1]), match[2]) if match else None
 
 
-def spill_file(number: int) -> str:
-    """Return the name of a file of what AMQP's queues have spilled."""
-    return f"{_SPILL}{number:08d}"
+def process_file(prefix: str, number: int) -> str:
+    """Return the name of a file that ends with the process (`ProtocolRow.process_files`).
+
+    A file, which Kafka ignores, and no directory, which it would take for a partition's.
+    """
+    return f"{prefix}{number:08d}"
 
 
-def is_spill_file(name: str) -> bool:
-    """Tell whether that is such a file's name."""
-    return _SPILL_FILE.fullmatch(name) is not None
+def is_process_file(name: str) -> bool:
+    """Tell whether a protocol has made a file of that name for the lifetime of a process."""
+    match = _PROCESS_FILE.fullmatch(name)
+    return match is not None and any(row.process_files == match[1] for row in ROWS)
 
 
 def parse_directory(name: str) -> TopicPartition | None:

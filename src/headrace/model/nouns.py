@@ -6,6 +6,8 @@ Offset, file position, count, size and epoch are all `int`; only types and names
 import re
 from typing import NamedTuple, NewType
 
+from headrace.model.protocols import reserved_topics
+
 Offset = NewType("Offset", int)
 """Place of a record in its partition, from 0. An *end* offset is exclusive."""
 
@@ -23,9 +25,6 @@ NO_PRODUCER_ID = -1
 TOPIC_NAME_CHARS_MAX = 249
 _TOPIC_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{TOPIC_NAME_CHARS_MAX}}}")
 
-QUEUE_TOPIC_PREFIX = "__amqp."
-"""What the names of AMQP's queues begin with as topics; closed to Kafka's CreateTopics."""
-
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 SHARE_STATE_TOPIC = "__share_group_state"
@@ -35,8 +34,6 @@ INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPI
 STRAY_LOGS = "/-stray"
 """In place of a topic in DescribeLogDirs: asks for the directories of logs that were set aside. No
 topic can have that name; Kafka's brokers and clients neither ask for it nor answer it."""
-QUEUE_TOPIC_PREFIX = "__amqp."
-"""The prefix of the names of AMQP queues' topics (`queues.queue_names`)."""
 
 
 class TopicPartition(NamedTuple):
@@ -54,14 +51,9 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def is_queue_topic(topic: str) -> bool:
-    """Tell whether a name is kept for queues: Kafka's clients make and change no such topic."""
-    return topic.startswith(QUEUE_TOPIC_PREFIX)
-
-
 def shown_as_internal(topic: str) -> bool:
     """Tell whether clients are told that a topic is internal: no pattern subscribes to it."""
-    return topic in INTERNAL_TOPICS or is_queue_topic(topic)
+    return topic in INTERNAL_TOPICS or reserved_topics(topic) is not None
 
 
 def topic_name_problem(name: str) -> str | None:

@@ -23,12 +23,18 @@ class Caller(NamedTuple):
 
     identity: "Identity"
     surface: Surface
+    by: str = ""
+    """The request that it is called by, in the audit log; empty: the protocol."""
 
 
 class AdminOperation(Enum):
     """Every operation."""
 
     DESCRIBE_CLUSTER = "describe_cluster"
+    LIST_PROTOCOL = "list_protocol"
+    """Any operation of a protocol that changes nothing (`operations.registry`)."""
+    CHANGE_PROTOCOL = "change_protocol"
+    """Any other operation of a protocol."""
 
 
 class RequiredPermission(NamedTuple):
@@ -45,6 +51,8 @@ PERMISSIONS = {
     AdminOperation.DESCRIBE_CLUSTER: RequiredPermission(
         Operation.DESCRIBE, ResourceType.CLUSTER, frozenset({Surface.KAFKA})
     ),
+    AdminOperation.LIST_PROTOCOL: RequiredPermission(Operation.DESCRIBE, ResourceType.CLUSTER),
+    AdminOperation.CHANGE_PROTOCOL: RequiredPermission(Operation.ALTER, ResourceType.CLUSTER),
 }
 """By operation: the question that comes before anything is done."""
 

@@ -28,6 +28,10 @@ def always() -> bool:
     return True
 
 
+def ask_nobody(partition: object) -> None:
+    """Do nothing: there is no controller to ask for another ISR."""
+
+
 class PartitionRole:
     """A partition's present role, and its high watermark. Listens to its log."""
 

@@ -1,5 +1,6 @@
 """`headrace topic`: create, list, describe, alter, delete; `offsets` and `export` are beside it."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -20,7 +21,8 @@ from headrace.client.sync import run
 from headrace.log.text_files import encode_uuid
 from headrace.model import nouns
 from headrace.model.errors import BEING_DELETED, ApiError, ErrorCode
-from headrace.model.nouns import TopicPartition, is_queue_topic
+from headrace.model.nouns import TopicPartition
+from headrace.model.protocols import reserved_topics
 
 app = App(
     name="topic",
@@ -148,8 +150,9 @@ def list_(
             ]
         )
         return
-    if queues := 0 if internal or names else sum(map(is_queue_topic, topics)):
-        note(f"{counted(queues, 'topic')} of AMQP's queues not listed: --internal lists them")
+    reserved = [] if internal or names else list(filter(None, map(reserved_topics, topics)))
+    for plural, count in Counter(each.plural for each in reserved).items():
+        note(f"{counted(count, 'topic')} of {plural} not listed: --internal lists them")
     if not shown:
         return note("no topics; create one with: headrace topic create NAME")
     print_table(

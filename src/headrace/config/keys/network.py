@@ -3,6 +3,11 @@
 from headrace.config.keys.row import Keys, combined, key
 from headrace.config.listeners import Listener
 from headrace.config.value_types import INT_MAX, Kind, Mode
+from headrace.model.protocols import KAFKA, ROWS
+
+_OTHERS = [row for row in ROWS if row is not KAFKA]
+_OTHER_PROTOCOLS = " ".join(row.listeners_help for row in _OTHERS if row.listeners_help)
+_UNNAMED = " and ".join(spoken.name for row in _OTHERS for spoken in row.listeners)
 
 
 class NetworkKeys(Keys):
@@ -31,9 +36,8 @@ class NetworkKeys(Keys):
         Kind.LIST,
         ("PLAINTEXT://127.0.0.1:9092",),
         "Where to listen: NAME://host:port, several with commas. An empty host or 0.0.0.0 means"
-        " all interfaces, port 0 any free port. AMQP://host and AMQPS://host are for RabbitMQ's"
-        " clients, on ports 5672 and 5671 where none is said. Kafka's default is all interfaces;"
-        " here nothing is open to others unless it is said.",
+        f" all interfaces, port 0 any free port. {_OTHER_PROTOCOLS} Kafka's default is all"
+        " interfaces; here nothing is open to others unless it is said.",
     )
     advertised_listeners: tuple[Listener, ...] = combined(
         Kind.LIST,
@@ -44,8 +48,8 @@ class NetworkKeys(Keys):
     listener_security_protocol_map: tuple[str, ...] = key(
         Kind.LIST,
         ("PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT", "SASL_SSL:SASL_SSL"),
-        "Which security protocol each listener name speaks, as NAME:PROTOCOL. AMQP and AMQPS need"
-        " not be named.",
+        f"Which security protocol each listener name speaks, as NAME:PROTOCOL. {_UNNAMED} need not"
+        " be named.",
     )
     controller_listener_names: tuple[str, ...] = key(
         Kind.LIST,
@@ -191,7 +195,7 @@ class NetworkKeys(Keys):
     metrics_queues_max = key(
         Kind.INT,
         500,
-        "The most AMQP queues with metrics of their own in /metrics: those declared first, and no"
+        "The most queues with metrics of their own in /metrics: those declared first, and no"
         " exclusive ones.",
         at_least=0,
         ours=True,

@@ -93,7 +93,7 @@ class DirectoryLoader:
         deleted = []
         for name in self._disk.list(self._path):
             path = f"{self._path}/{name}"
-            if file_names.is_spill_file(name):
+            if file_names.is_process_file(name):
                 self._remove_left(path)
                 continue
             if name in _NO_PARTITIONS or not self._disk.is_directory(path):

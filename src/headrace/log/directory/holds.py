@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.model.nouns import Offset, TopicPartition, is_queue_topic
+from headrace.model.nouns import Offset, TopicPartition
+from headrace.model.protocols import reserved_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,9 +34,9 @@ class WantsNothing:
 _START = Offset(0)
 
 
-def _is_of_queue(partition: TopicPartition) -> bool:
-    """Tell whether that is an AMQP queue's: nobody else says what of it is still to be read."""
-    return is_queue_topic(partition.topic)
+def _is_reserved(partition: TopicPartition) -> bool:
+    """Return whether only another protocol than Kafka's knows what of it is still to be read."""
+    return reserved_topics(partition.topic) is not None
 
 
 class Holds:
@@ -45,7 +46,7 @@ class Holds:
 
     def __init__(self) -> None:
         self._holders: dict[TopicPartition, list[Holder]] = {}
-        self.holds_all: Callable[[TopicPartition], bool] = _is_of_queue
+        self.holds_all: Callable[[TopicPartition], bool] = _is_reserved
         """Whether all of a partition is held while it has no holder: a queue's, whose cursor is not
         loaded yet, or never is because nobody may ask for it."""
 

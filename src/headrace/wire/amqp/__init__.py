@@ -8,5 +8,7 @@ field_table     tables of many types: headers, arguments, client properties
 header_texts    values of headers as texts and bytes, for readers without field tables
 record_headers  names of a record's headers that keep what AMQP said of a message
 content         a message: its content header as it came, its body
+settings        the broker's settings for clients of AMQP
+first_bytes     how its clients are known at a listener of another protocol
 reply_codes     the codes and exceptions by which a channel or a connection is closed
 """

@@ -15,7 +15,6 @@ from headrace.security.identity import ANONYMOUS
 from headrace.wire.amqp.frames import FRAME_HEADER_BYTES
 
 if TYPE_CHECKING:
-    from headrace.frontends.amqp.administration import Administration
     from headrace.net.pending import Pending
 
 log = logging.getLogger(__name__)
@@ -175,7 +174,6 @@ class AmqpFrontend:
         settings: Settings,
         clock: Clock,
         kept: "Kept | None" = None,
-        administration: "Administration | None" = None,
         stopped: Callable[[], None] = lambda: None,
     ) -> None:
         """`kept`: what writes the pass's messages, and is begun and closed with the broker.
@@ -184,8 +182,6 @@ class AmqpFrontend:
         """
         self.broker = broker
         self._kept = kept
-        self.administration = administration
-        """What administrators ask; None: they do not."""
         self._stopped = stopped
         self.settings = settings
         self.clock = clock

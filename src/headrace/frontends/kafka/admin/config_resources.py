@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 
 from headrace.config.descriptions import Alteration, AlterOperation, Change
-from headrace.frontends.kafka.admin.queue_topics import check_no_queue_topic
+from headrace.frontends.kafka.admin.reserved_topics import check_not_reserved
 from headrace.frontends.kafka.authentication.authorisation import Ask, require
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, error_fields, maker
@@ -90,7 +90,7 @@ async def _alter_one(
     settings = context.controller.settings
     name: str = resource.resource_name
     if resource.resource_type == ResourceType.TOPIC:
-        check_no_queue_topic(name, "its settings are the queue's")
+        check_not_reserved(name, lambda topics: topics.configs)
         await settings.alter_topic(name, change, validate_only=validate_only)
     elif resource.resource_type == ResourceType.BROKER:
         await settings.alter_broker(name, change, validate_only=validate_only)

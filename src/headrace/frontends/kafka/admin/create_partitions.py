@@ -10,7 +10,7 @@ import asyncio
 from headrace.cluster.controller_port import Spend
 from headrace.cluster.topics.creation import duplicates
 from headrace.frontends.kafka.admin.controller_check import not_controller
-from headrace.frontends.kafka.admin.queue_topics import check_no_queue_topic
+from headrace.frontends.kafka.admin.reserved_topics import check_not_reserved
 from headrace.frontends.kafka.authentication.authorisation import ALTER_TOPIC, require
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.mutation_quota import mutations, throttled
@@ -54,7 +54,7 @@ async def _grow(
             if topic.name in twice:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             require(context, ALTER_TOPIC, topic.name)
-            check_no_queue_topic(topic.name, "it has a partition for each priority")
+            check_not_reserved(topic.name, lambda topics: topics.partitions)
             async with asyncio.timeout_at(deadline):
                 await context.controller.create_partitions(
                     topic.name,

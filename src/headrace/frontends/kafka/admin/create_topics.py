@@ -20,7 +20,7 @@ from headrace.cluster.controller_port import Spend
 from headrace.cluster.topics.creation import NewTopic, duplicates
 from headrace.config.descriptions import ConfigEntry
 from headrace.frontends.kafka.admin.controller_check import not_controller
-from headrace.frontends.kafka.admin.queue_topics import check_no_queue_topic
+from headrace.frontends.kafka.admin.reserved_topics import check_not_reserved
 from headrace.frontends.kafka.authentication.authorisation import (
     CREATE_CLUSTER,
     CREATE_TOPIC,
@@ -78,7 +78,7 @@ async def _create(
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             if topic.name in forbidden:
                 raise authorization_failed(ResourceType.TOPIC)
-            check_no_queue_topic(topic.name, "declare the queue, which makes it")
+            check_not_reserved(topic.name, lambda topics: topics.create)
             wanted.append(_wanted(topic))
         except ApiError as error:
             outcome[topic.name] = error

@@ -18,12 +18,12 @@ from headrace.frontends.kafka.authentication.authorisation import (
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker, timeout_seconds
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import is_queue_topic
 from headrace.posix.awaiting import called_back
 from headrace.security.authorizer import ResourceType
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
+    from headrace.broker.topic_keepers import TopicKeeper
 
 Key = tuple[str, int]
 """Topic and number."""
@@ -45,8 +45,8 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
             try:
                 if topic.name in forbidden:
                     raise authorization_failed(ResourceType.TOPIC)
-                if is_queue_topic(topic.name):
-                    outcome[key] = await _purged(context, key, asked.offset, until)
+                if (keeper := context.broker.topic_keepers.of(topic.name)) is not None:
+                    outcome[key] = await _purged(context, keeper, key, asked.offset, until)
                     continue
                 partition = context.broker.partition(*key)
                 await _flushed(context, partition, asked.offset, until)
@@ -99,21 +99,24 @@ async def _flushed(
 def _forbidden(context: RequestContext, names: set[str]) -> frozenset[str]:
     """Return the topics of which who asks may delete nothing.
 
-    A queue may also be purged by AMQP's permission to read it.
+    Another protocol's topic may also be purged by that protocol's own permissions.
     """
-    queues, identity = context.broker.queue_topics, context.identity
-    purged = {name for name in names if is_queue_topic(name) and queues.may_purge(identity, name)}
+    keepers = {name: context.broker.topic_keepers.of(name) for name in names}
+    purged = {
+        name
+        for name, keeper in keepers.items()
+        if keeper is not None and keeper.may_purge(context.identity, name)
+    }
     return refused(context, DELETE_TOPIC, names - purged)
 
 
 async def _purged(
-    context: RequestContext, key: Key, before: int, until: float
+    context: RequestContext, keeper: "TopicKeeper", key: Key, before: int, until: float
 ) -> tuple[int, ErrorCode]:
-    """Purge a queue up to an offset, in pieces; the result."""
-    broker = context.broker
+    """Purge a topic of another protocol up to an offset, in pieces; the result."""
     try:
         start = await asyncio.wait_for(
-            broker.queue_topics.purge(*key, before), until - broker.clock.monotonic()
+            keeper.purge(*key, before), until - context.broker.clock.monotonic()
         )
     except TimeoutError:
         return NO_OFFSET, ErrorCode.REQUEST_TIMED_OUT

@@ -32,7 +32,6 @@ from headrace.frontends.kafka.connection.response_entities import (
     timeout_seconds,
 )
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import is_queue_topic
 from headrace.security.authorizer import ResourceType
 
 BY_ID_SINCE = 6
@@ -112,13 +111,13 @@ async def _delete(context: RequestContext, request: Entity, spend: Spend) -> lis
 async def _deleted(
     context: RequestContext, names: Sequence[str], spend: Spend
 ) -> dict[str, ApiError | None]:
-    """Delete topics; of those that are queues' the queues, which have them deleted."""
-    topics = [name for name in names if not is_queue_topic(name)]
+    """Delete topics; of other protocols' topics their owners, which have them deleted."""
+    keepers = {name: context.broker.topic_keepers.of(name) for name in names}
+    topics = [name for name, keeper in keepers.items() if keeper is None]
     outcome = await context.controller.delete_topics(topics, spend=spend)
-    queue_topics = context.broker.queue_topics
-    for name in names:
-        if name not in outcome:
-            outcome[name] = await queue_topics.delete(name)
+    for name, keeper in keepers.items():
+        if keeper is not None:
+            outcome[name] = await keeper.delete(name)
     return outcome
 
 

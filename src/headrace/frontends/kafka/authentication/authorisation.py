@@ -156,9 +156,9 @@ ASKED_OF_BROKERS: dict[ApiKey, tuple[Ask, ...]] = {
 }
 """The same of what brokers ask each other, beside the listener and the name (`between_brokers`)."""
 
-ASKED_OF_AMQP: dict[ApiKey, tuple[Ask, ...]] = {
-    # What is only listed asks DESCRIBE.
-    ApiKey.AMQP_ADMINISTRATION: (DESCRIBE_CLUSTER, ALTER_CLUSTER),
+ASKED_OF_OPERATIONS: dict[ApiKey, tuple[Ask, ...]] = {
+    # An operation that only lists asks DESCRIBE (`operations.permissions`).
+    ApiKey.ADMINISTRATION: (DESCRIBE_CLUSTER, ALTER_CLUSTER),
 }
 """The same of our own API."""
 

@@ -14,6 +14,8 @@ from headrace.config.definitions import TOPIC, broker_definition
 from headrace.config.keys.entities import CLIENT_METRICS, GROUP
 from headrace.frontends.kafka.authentication.authorisation import CLUSTER_ACTION, permits
 from headrace.model.errors import ErrorCode
+from headrace.operations.audit import SHOWN_CHARACTERS, tell_change
+from headrace.operations.permissions import Caller, Surface
 from headrace.wire.kafka.api import ApiKey
 
 if TYPE_CHECKING:
@@ -34,7 +36,6 @@ class Change(NamedTuple):
 Tell = Callable[[Entity, Entity], Iterable[Change]]
 """Returns the changes of a request and its answer."""
 
-_SHOWN_CHARACTERS = 200
 _KINDS = {2: "TOPIC", 4: "BROKER", 8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
 _OPERATIONS = ("SET", "DELETE", "APPEND", "SUBTRACT")
 _RESOURCES = ("UNKNOWN", "ANY", "TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "TOKEN", "USER")
@@ -46,14 +47,6 @@ _ACL_OPERATIONS = (
 )  # fmt: skip
 _PERMISSIONS = ("UNKNOWN", "ANY", "DENY", "ALLOW")
 _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
-_TOLD_ELSEWHERE = frozenset(
-    {
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ErrorCode.GROUP_AUTHORIZATION_FAILED,
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    }
-)
 
 
 def tell(context: "RequestContext", request: Entity, answer: Entity) -> None:
@@ -75,19 +68,8 @@ def _between_brokers(context: "RequestContext") -> bool:
 
 def tell_one(context: "RequestContext", change: Change) -> None:
     """Have the audit log tell one change, unless it was refused for lack of permission."""
-    if change.result in _TOLD_ELSEWHERE:
-        return
-    context.broker.audit.changed(
-        context.identity,
-        by=context.api_key.name,
-        result=_name_of(change.result),
-        done=change.result == 0,
-        **change.detail,
-    )
-
-
-def _name_of(code: int) -> str:
-    return ErrorCode(code).name if code in ErrorCode.__members__.values() else str(int(code))
+    caller = Caller(context.identity, Surface.KAFKA, context.api_key.name)
+    tell_change(context.broker.audit, caller, change.result, change.detail)
 
 
 def tell_failed(context: "RequestContext", code: ErrorCode | None) -> None:
@@ -329,8 +311,8 @@ def _named(names: tuple[str, ...], number: int) -> str:
 
 def _short(text: str) -> str | None:
     """Return a text that a line has room for; None where there is nothing to say."""
-    if len(text) > _SHOWN_CHARACTERS:
-        return f"{text[:_SHOWN_CHARACTERS]}… ({len(text)} characters)"
+    if len(text) > SHOWN_CHARACTERS:
+        return f"{text[:SHOWN_CHARACTERS]}… ({len(text)} characters)"
     return text or None
 
 

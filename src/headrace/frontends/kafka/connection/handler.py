@@ -91,6 +91,7 @@ def load_handler(api: "Api") -> Handler:
 
     On any thread.
     """
-    module = import_module(f"headrace.frontends.kafka.{api.folder}.{api.key.name.lower()}")
+    name = api.module or api.key.name.lower()
+    module = import_module(f"headrace.frontends.kafka.{api.folder}.{name}")
     handle: Handler = module.handle
     return handle

@@ -1,4 +1,4 @@
-"""AmqpAdministration (key 20000, v0): ours, beside Kafka's; what `headrace amqp` asks.
+"""API 20000, v0: ours, beside Kafka's; operations of other protocols.
 
 request   operation: string, question: bytes (a JSON object)
 response  error_code: int16, error_message: nullable string, answer: bytes (a JSON value)
@@ -14,14 +14,14 @@ from headrace.wire.kafka.writer import Writer
 VERSIONS = (0, 0)
 
 
-class AmqpQuestion(NamedTuple):
+class OperationRequest(NamedTuple):
     """One request."""
 
     operation: str
     question: dict[str, Any]
 
 
-class AmqpAnswer(NamedTuple):
+class OperationResponse(NamedTuple):
     """One response."""
 
     error_code: int
@@ -29,7 +29,7 @@ class AmqpAnswer(NamedTuple):
     answer: Any
 
 
-def encode_request(version: int, request: AmqpQuestion) -> bytes:
+def encode_request(version: int, request: OperationRequest) -> bytes:
     """Encode a request's body."""
     writer = Writer()
     writer.string(request.operation)
@@ -37,7 +37,7 @@ def encode_request(version: int, request: AmqpQuestion) -> bytes:
     return bytes(writer.out)
 
 
-def decode_request(body: memoryview) -> AmqpQuestion:
+def decode_request(body: memoryview) -> OperationRequest:
     """Decode a request's body; Malformed."""
     reader = Reader(body)
     operation = reader.string()
@@ -48,10 +48,10 @@ def decode_request(body: memoryview) -> AmqpQuestion:
         raise Malformed("a question of administration that is no JSON") from None
     if not isinstance(question, dict):
         raise Malformed("a question of administration that is no object")
-    return AmqpQuestion(operation, question)
+    return OperationRequest(operation, question)
 
 
-def encode_response(response: AmqpAnswer) -> bytes:
+def encode_response(response: OperationResponse) -> bytes:
     """Encode a response's body."""
     writer = Writer()
     writer.int16(response.error_code)
@@ -60,11 +60,11 @@ def encode_response(response: AmqpAnswer) -> bytes:
     return bytes(writer.out)
 
 
-def decode_response(version: int, body: memoryview) -> AmqpAnswer:
+def decode_response(version: int, body: memoryview) -> OperationResponse:
     """Decode a response's body; Malformed."""
     reader = Reader(body)
     code, message = reader.int16(), reader.nullable_string()
     try:
-        return AmqpAnswer(code, message, json.loads(bytes(reader.bytes())))
+        return OperationResponse(code, message, json.loads(bytes(reader.bytes())))
     except ValueError:
         raise Malformed("an answer of administration that is no JSON") from None
