@@ -62,6 +62,8 @@ else:
                 (each.flag, Annotated[int | None, Parameter(help=each.help)], field(default=None))
                 for each in LISTENERS
             ],
+            # Classes of the standard library, which it would seem to be one of, have no flags.
+            namespace={"__module__": __name__},
             frozen=True,
         )
     )

@@ -7,7 +7,8 @@ from headrace.model.protocols import KAFKA, ROWS
 
 _OTHERS = [row for row in ROWS if row is not KAFKA]
 _OTHER_PROTOCOLS = " ".join(row.listeners_help for row in _OTHERS if row.listeners_help)
-_UNNAMED = " and ".join(spoken.name for row in _OTHERS for spoken in row.listeners)
+_NAMES = [spoken.name for row in _OTHERS for spoken in row.listeners]
+_UNNAMED = " and ".join(filter(None, (", ".join(_NAMES[:-1]), _NAMES[-1])))
 
 
 class NetworkKeys(Keys):
