@@ -26,7 +26,7 @@ class ListenerProtocol(NamedTuple):
     lacks: str = ""
     """The danger of a listener beyond loopback, and its remedy; empty: it may listen anywhere."""
     certificate_suffices: bool = False
-    """Whether a listener that requires clients' certificates may listen anywhere all the same."""
+    """Whether a listener that requires clients' certificates may listen anywhere."""
     tls_advice: str = ""
     """How to configure TLS in a client that connected without it."""
 

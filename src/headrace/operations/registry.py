@@ -22,7 +22,7 @@ Do = Callable[[Any], Awaitable[Any]]
 
 
 class _Registered(NamedTuple):
-    """One operation."""
+    """An operation and its implementation."""
 
     kind: type[Arguments[Any]]
     do: Do

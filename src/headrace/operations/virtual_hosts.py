@@ -206,7 +206,7 @@ class ConnectionDescription(NamedTuple):
     peer_port: int
     channels: int
     client: Mapping[str, str]
-    """What the client reported of itself: product, version, platform, connection_name."""
+    """The client's own product, version, platform and connection_name."""
 
 
 class ChannelDescription(NamedTuple):

@@ -18,7 +18,7 @@ Facts = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def facts(tmp_path_factory: pytest.TempPathFactory) -> Facts:
-    """What its clients, Kafka's and administrators are told."""
+    """The answers to its clients, to Kafka's and to administrators."""
     played = subprocess.run(
         [sys.executable, "-m", "tests.support.made_up.play", str(tmp_path_factory.mktemp("p"))],
         capture_output=True, text=True, timeout=240, cwd=ROOT, check=False,

@@ -14,7 +14,7 @@ TOPIC = "__echo.lines"
 
 
 class Echo:
-    """One connection. `net.stream.StreamSession`."""
+    """A connection. `net.stream.StreamSession`."""
 
     def __init__(self, frontend: "EchoFrontend", connection: Connection) -> None:
         self._frontend = frontend

@@ -1,4 +1,4 @@
-"""What administrators may ask of the protocol."""
+"""The operations of the protocol."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

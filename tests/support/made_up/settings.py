@@ -5,6 +5,6 @@ from headrace.config.value_types import Kind
 
 
 class EchoKeys(Keys):
-    """What lines are answered by."""
+    """The settings of answers."""
 
     echo_greeting = key(Kind.STRING, "you said", "The first words of each echo.")

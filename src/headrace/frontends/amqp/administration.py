@@ -61,7 +61,7 @@ class Administration:
             **Topology(queues).operations,
             **Listing(queues, amqp.definitions).operations,
         }
-        """What is done, by the arguments that `operations.registry` calls it with."""
+        """By the arguments that `operations.registry` calls them with."""
 
     # vhosts
 
@@ -264,5 +264,5 @@ def _tags(tags: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _limit(value: int) -> int:
-    """Return a limit as it is stored; one below 0 is none."""
+    """Return a limit as it is stored: each below 0 as `UNLIMITED`."""
     return value if value >= 0 else UNLIMITED
