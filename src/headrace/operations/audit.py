@@ -41,6 +41,13 @@ def tell_change(
     )
 
 
+def shortened(text: str) -> str | None:
+    """Return a text that a line has room for; None where there is nothing to say."""
+    if len(text) > SHOWN_CHARACTERS:
+        return f"{text[:SHOWN_CHARACTERS]}… ({len(text)} characters)"
+    return text or None
+
+
 def shown_fields(asked: Mapping[str, object], public: Collection[str]) -> str:
     """Return the fields of a call as a line has them, shortened; values of public ones alone."""
     shown = (f"{name}={value if name in public else '***'}" for name, value in asked.items())

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from headrace.frontends.kafka.connection.hot_state import Shared
     from headrace.frontends.kafka.connection.throttle import Throttle
     from headrace.frontends.kafka.groups.offset_commit_run import OffsetCommitRuns
+    from headrace.operations.context import OperationContext
     from headrace.security.identity import Identity
 
 Answer = Body | Pending
@@ -79,6 +80,15 @@ class RequestContext:
     """How the client authenticates, on listeners where it must."""
     on_close: dict[Hashable, Callable[[], None]] = field(default_factory=dict)
     """What is to be done when the connection ends, by whom it is for; one dict a connection."""
+
+
+def operating(context: RequestContext) -> "OperationContext":
+    """Return the context in which a request's operations are called."""
+    from headrace.operations.context import OperationContext
+    from headrace.operations.permissions import Caller, Surface
+
+    caller = Caller(context.identity, Surface.KAFKA, context.api_key.name)
+    return OperationContext(context.broker, context.controller, caller)
 
 
 HotHandler = Callable[[RequestContext, memoryview], Answer]
