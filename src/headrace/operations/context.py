@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.model.errors import ApiError
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.operations.audit import tell_change
 from headrace.operations.permissions import (
     PERMISSIONS,
@@ -17,6 +17,7 @@ from headrace.security.authorizer import CLUSTER_NAME
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.controller_port import ControllerPort
+    from headrace.coordination.coordinators import Coordinators
 
 
 class OperationContext(NamedTuple):
@@ -24,6 +25,7 @@ class OperationContext(NamedTuple):
 
     broker: "Broker"
     controller: "ControllerPort"
+    coordinators: "Coordinators"
     caller: Caller
 
     def permits(
@@ -43,6 +45,7 @@ class OperationContext(NamedTuple):
             return frozenset()
         return frozenset(name for name in frozenset(names) if not self.permits(operation, name))
 
-    def changed(self, error: ApiError | None, detail: Mapping[str, object]) -> None:
+    def changed(self, error: ApiError | ErrorCode | None, detail: Mapping[str, object]) -> None:
         """Write the audit line of one change, or of its error."""
-        tell_change(self.broker.audit, self.caller, 0 if error is None else error.code, detail)
+        code = error.code if isinstance(error, ApiError) else error or ErrorCode.NONE
+        tell_change(self.broker.audit, self.caller, code, detail)

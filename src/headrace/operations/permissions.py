@@ -50,6 +50,13 @@ class AdminOperation(Enum):
     DESCRIBE_GROUP_CONFIGS = "describe_group_configs"
     DESCRIBE_CLUSTER_CONFIGS = "describe_cluster_configs"
     ALTER_CREDENTIALS = "alter_credentials"
+    ALTER_QUOTAS = "alter_quotas"
+    ELECT_LEADERS = "elect_leaders"
+    REASSIGN_PARTITIONS = "reassign_partitions"
+    MOVE_REPLICAS = "move_replicas"
+    DELETE_GROUP = "delete_group"
+    """With its offsets, or some of its offsets alone."""
+    DELETE_OFFSETS_OF_TOPIC = "delete_offsets_of_topic"
     CREATE_ACLS = "create_acls"
     DELETE_ACLS = "delete_acls"
     DESCRIBE_ACLS = "describe_acls"
@@ -88,6 +95,12 @@ PERMISSIONS = {
         Operation.DESCRIBE_CONFIGS, _CLUSTER
     ),
     AdminOperation.ALTER_CREDENTIALS: RequiredPermission(Operation.ALTER, _CLUSTER),
+    AdminOperation.ALTER_QUOTAS: RequiredPermission(Operation.ALTER_CONFIGS, _CLUSTER),
+    AdminOperation.ELECT_LEADERS: RequiredPermission(Operation.ALTER, _CLUSTER),
+    AdminOperation.REASSIGN_PARTITIONS: RequiredPermission(Operation.ALTER, _CLUSTER),
+    AdminOperation.MOVE_REPLICAS: RequiredPermission(Operation.ALTER, _CLUSTER),
+    AdminOperation.DELETE_GROUP: RequiredPermission(Operation.DELETE, _GROUP),
+    AdminOperation.DELETE_OFFSETS_OF_TOPIC: RequiredPermission(Operation.READ, _TOPIC),
     AdminOperation.CREATE_ACLS: RequiredPermission(Operation.ALTER, _CLUSTER),
     AdminOperation.DELETE_ACLS: RequiredPermission(Operation.ALTER, _CLUSTER),
     AdminOperation.DESCRIBE_ACLS: RequiredPermission(Operation.DESCRIBE, _CLUSTER),

@@ -54,7 +54,7 @@ def audited(
 
     async def story() -> None:
         async with room(tmp_path, SimDisk(), **OURS) as here:
-            await work(OperationContext(here.broker, here.controller, caller))
+            await work(OperationContext(here.broker, here.controller, here.coordinators, caller))
 
     play(story())
     who = f"principal=User:{user} host=10.0.0.1 listener=WEB "

@@ -84,74 +84,6 @@ def _deleted_records(request: Entity, answer: Entity) -> Iterator[Change]:
             yield Change(code, {"topic": topic.name, "below": shortened(below)})
 
 
-def _moved_logs(request: Entity, answer: Entity) -> Iterator[Change]:
-    paths = {
-        (topic.name, partition): directory.path
-        for directory in request.dirs
-        for topic in directory.topics
-        for partition in topic.partitions
-    }
-    for topic in answer.results:
-        for partition in topic.partitions:
-            path = paths.get((topic.topic_name, partition.partition_index))
-            name = f"{topic.topic_name}-{partition.partition_index}"
-            yield Change(partition.error_code, {"partition": name, "to": path})
-
-
-def _deleted_groups(request: Entity, answer: Entity) -> Iterator[Change]:
-    for group in answer.results:
-        yield Change(group.error_code, {"group": group.group_id})
-
-
-def _deleted_offsets(request: Entity, answer: Entity) -> Iterator[Change]:
-    if answer.error_code:
-        yield Change(answer.error_code, {"group": request.group_id})
-        return
-    yield from _of_partitions(answer.topics, group=request.group_id)
-
-
-def _elected(request: Entity, answer: Entity) -> Iterator[Change]:
-    kind = "UNCLEAN" if getattr(request, "election_type", 0) == 1 else "PREFERRED"
-    if getattr(answer, "error_code", 0):
-        yield Change(answer.error_code, {"election": kind})
-        return
-    for topic in answer.replica_election_results:
-        for code, partitions in _by_result(topic.partition_result).items():
-            numbers = ",".join(str(partition.partition_id) for partition in partitions)
-            detail: Detail = {"topic": topic.topic, "partitions": shortened(numbers)}
-            yield Change(code, {**detail, "election": kind})
-
-
-def _reassigned(request: Entity, answer: Entity) -> Iterator[Change]:
-    if answer.error_code:
-        yield Change(answer.error_code, {})
-        return
-    wanted = {
-        (topic.name, partition.partition_index): partition.replicas
-        for topic in request.topics
-        for partition in topic.partitions
-    }
-    for topic in answer.responses:
-        for partition in topic.partitions:
-            replicas = wanted.get((topic.name, partition.partition_index))
-            shown = "CANCELLED" if replicas is None else ",".join(map(str, replicas))
-            name = f"{topic.name}-{partition.partition_index}"
-            yield Change(partition.error_code, {"partition": name, "replicas": shortened(shown)})
-
-
-def _altered_quotas(request: Entity, answer: Entity) -> Iterator[Change]:
-    for entry, outcome in zip(request.entries, answer.entries, strict=False):
-        whose = ",".join(
-            f"{part.entity_type}:{'<default>' if part.entity_name is None else part.entity_name}"
-            for part in entry.entity
-        )
-        quotas = ",".join(
-            f"{quota.key} DELETE" if quota.remove else f"{quota.key}={quota.value:g}"
-            for quota in entry.ops
-        )
-        yield Change(outcome.error_code, {"entity": whose, "quotas": shortened(quotas)})
-
-
 def _altered_share_offsets(request: Entity, answer: Entity) -> Iterator[Change]:
     if answer.error_code:
         yield Change(answer.error_code, {"group": request.group_id})
@@ -197,14 +129,14 @@ CHANGES: dict[ApiKey, Tell] = {
     ApiKey.DELETE_RECORDS: _deleted_records,
     ApiKey.ALTER_CONFIGS: _told_by_operation,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _told_by_operation,
-    ApiKey.ALTER_REPLICA_LOG_DIRS: _moved_logs,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _told_by_operation,
     ApiKey.CREATE_ACLS: _told_by_operation,
     ApiKey.DELETE_ACLS: _told_by_operation,
-    ApiKey.DELETE_GROUPS: _deleted_groups,
-    ApiKey.OFFSET_DELETE: _deleted_offsets,
-    ApiKey.ELECT_LEADERS: _elected,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _reassigned,
-    ApiKey.ALTER_CLIENT_QUOTAS: _altered_quotas,
+    ApiKey.DELETE_GROUPS: _told_by_operation,
+    ApiKey.OFFSET_DELETE: _told_by_operation,
+    ApiKey.ELECT_LEADERS: _told_by_operation,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _told_by_operation,
+    ApiKey.ALTER_CLIENT_QUOTAS: _told_by_operation,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _told_by_operation,
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: _altered_share_offsets,
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: _deleted_share_offsets,

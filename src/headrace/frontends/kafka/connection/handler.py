@@ -88,7 +88,7 @@ def operating(context: RequestContext) -> "OperationContext":
     from headrace.operations.permissions import Caller, Surface
 
     caller = Caller(context.identity, Surface.KAFKA, context.api_key.name)
-    return OperationContext(context.broker, context.controller, caller)
+    return OperationContext(context.broker, context.controller, context.coordinators, caller)
 
 
 HotHandler = Callable[[RequestContext, memoryview], Answer]
