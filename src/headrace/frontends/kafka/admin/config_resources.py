@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: one outcome for each resource."""
+"""The common part of AlterConfigs and IncrementalAlterConfigs: one outcome for each resource."""
 
 from collections.abc import Callable
 
