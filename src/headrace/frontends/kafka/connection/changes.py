@@ -75,15 +75,6 @@ def _told_by_operation(request: Entity, answer: Entity) -> Iterator[Change]:
     yield from ()
 
 
-def _deleted_records(request: Entity, answer: Entity) -> Iterator[Change]:
-    for topic in answer.topics:
-        for code, partitions in _by_result(topic.partitions).items():
-            below = ",".join(
-                f"{partition.partition_index}:{partition.low_watermark}" for partition in partitions
-            )
-            yield Change(code, {"topic": topic.name, "below": shortened(below)})
-
-
 def _altered_share_offsets(request: Entity, answer: Entity) -> Iterator[Change]:
     if answer.error_code:
         yield Change(answer.error_code, {"group": request.group_id})
@@ -126,7 +117,7 @@ CHANGES: dict[ApiKey, Tell] = {
     ApiKey.CREATE_TOPICS: _told_by_operation,
     ApiKey.DELETE_TOPICS: _told_by_operation,
     ApiKey.CREATE_PARTITIONS: _told_by_operation,
-    ApiKey.DELETE_RECORDS: _deleted_records,
+    ApiKey.DELETE_RECORDS: _told_by_operation,
     ApiKey.ALTER_CONFIGS: _told_by_operation,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _told_by_operation,
     ApiKey.ALTER_REPLICA_LOG_DIRS: _told_by_operation,
