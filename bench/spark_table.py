@@ -2,7 +2,8 @@
 
 One table: scans, sinks, micro-batches, tables. Both sides run in the release of Spark that the
 connector's jars are for (jars by Maven at first use); the tables, which have no peer, in the newest
-one. `--alone` leaves the peer out, and needs neither Maven nor Kafka.
+one. `--alone` leaves the peer out, and needs neither Maven nor Kafka. `--peer CHECKOUT` takes
+another checkout of ours in its place: its broker, its Spark side and its environment.
 """
 
 import argparse
@@ -10,19 +11,19 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from bench import spark_peer, spark_scan
-from bench.__main__ import Table
-from bench.checkouts import HERE
+from bench.__main__ import LEAST_RATIO, Table
+from bench.checkouts import HERE, Checkout
 from bench.report import Goal, print_table
 from bench.sections import Found, Section
 from bench.spark_batches import EMPTY
 from bench.spark_process import SparkProcess
 from bench.spark_tables import KINDS, SPARK_PARQUET
-from bench.subjects import OURS, Broker, Kafka, Subject, in_turn
+from bench.subjects import OURS, Broker, Kafka, Subject, another, in_turn
 from headrace.client.admin.topics import create_topic
 from headrace.client.calls.offsets import LATEST, list_offsets
 from headrace.client.sync import connect, run
@@ -33,7 +34,7 @@ ROUNDS_MAX = 9
 SCAN_RECORDS, SINK_RECORDS, TABLE_RECORDS = 10_000_000, 2_000_000, 3_000_000
 BATCHES, BATCHES_MIN = 100, 10
 BATCH_RECORDS = 1_000_000
-TOPIC = "bench"
+TOPIC, HEADRACE = "bench", "headrace"
 OF_PARQUET, OVER_EMPTY = "of Parquet's rows/s", "p50 ms over an empty source's"
 
 
@@ -47,8 +48,9 @@ class Side:
     spark: SparkProcess
 
     @property
-    def ours(self) -> bool:
-        return self.name == OURS.name
+    def headrace(self) -> bool:
+        """Whether it is a checkout of ours, not Spark's connector."""
+        return self.format == HEADRACE
 
     def topic(self, name: str) -> str:
         """Make a topic."""
@@ -60,30 +62,34 @@ class Side:
         return name
 
 
-def _python(subjects: Sequence[Subject]) -> Path:
-    """The Python of all sides: one pyspark."""
-    return spark_peer.CONNECTOR.python() if CONNECTOR in subjects else HERE.python
+def _checkout(subject: Subject, subjects: Sequence[Subject]) -> Checkout:
+    """Return the checkout that a side's session runs; beside the connector with one pyspark."""
+    if CONNECTOR in subjects:
+        return replace(HERE, python=spark_peer.CONNECTOR.python())
+    return subject.checkout or HERE
 
 
 @contextmanager
-def _sides(subjects: Sequence[Subject], python: Path) -> Iterator[list[Side]]:
-    """Both sides up, to the end of the row."""
+def _sides(subjects: Sequence[Subject]) -> Iterator[list[Side]]:
+    """Start the broker and the session of each side; they run until the row ends."""
     with ExitStack() as stack:
         sides = []
         for subject in subjects:
             connector = subject is CONNECTOR
             broker = stack.enter_context(subject.broker(False))
-            spark = stack.enter_context(SparkProcess(python, HERE.root, connector=connector))
-            sides.append(Side(subject.name, "kafka" if connector else "headrace", broker, spark))
+            run_by = _checkout(subject, subjects)
+            spark = stack.enter_context(
+                SparkProcess(run_by.python, run_by.root, connector=connector)
+            )
+            sides.append(Side(subject.name, "kafka" if connector else HEADRACE, broker, spark))
         yield sides
 
 
 def scans(records: int, subjects: Sequence[Subject], rounds: int) -> Found:
     """A scan of one topic, and of the same rows in Parquet."""
-    python = _python(subjects)
     with (
-        _sides(subjects, python) as sides,
-        SparkProcess(python, HERE.root, connector=False) as plain,
+        _sides(subjects) as sides,
+        SparkProcess(_checkout(OURS, subjects).python, HERE.root, connector=False) as plain,
         tempfile.TemporaryDirectory(prefix="bench-parquet-") as place,
     ):
         for side in sides:
@@ -92,7 +98,7 @@ def scans(records: int, subjects: Sequence[Subject], rounds: int) -> Found:
             found = side.spark.call("spark_scan", "count", side.format, bootstrap, TOPIC)
             if found != written:
                 raise RuntimeError(f"{side.name}: {found} rows of {written} records")
-            if side.ours:
+            if side.name == OURS.name:
                 files = f"{place}/rows"
                 side.spark.call("spark_scan", "write_parquet", bootstrap, TOPIC, files)
         for number in range(1 + rounds):
@@ -117,14 +123,14 @@ def scans(records: int, subjects: Sequence[Subject], rounds: int) -> Found:
 
 def sinks(records: int, subjects: Sequence[Subject], rounds: int) -> Found:
     """Rows into a topic, each round into a new one."""
-    with _sides(subjects, _python(subjects)) as sides:
+    with _sides(subjects) as sides:
         for number in range(1 + rounds):
             for side in in_turn(sides, number):
                 rates: dict[str, float] = {}
                 for delivery in ("exactly_once", "at_least_once"):
-                    if side.ours or not rates:  # the connector has but one
+                    if side.headrace or not rates:  # the connector has but one
                         topic = side.topic(f"{TOPIC}-{number}-{delivery}")
-                        given = delivery if side.ours else ""
+                        given = delivery if side.headrace else ""
                         arguments = (side.format, side.broker.bootstrap, topic, given, records)
                         rate = records / side.spark.call("spark_sink", "write", *arguments)
                     rates[f"{delivery.replace('_', ' ')} rows/s"] = rate
@@ -136,19 +142,19 @@ def batches(
     records: int, count: int, async_progress: bool, subjects: Sequence[Subject], rounds: int
 ) -> Found:
     """Micro-batches into noop, and an empty Python source's in turn in one session."""
-    with _sides(subjects, _python(subjects)) as sides:
+    with _sides(subjects) as sides:
         for side in sides:
             spark_scan.fill(side.broker.bootstrap, side.topic(TOPIC), records)
         for number in range(1 + rounds):
             for side in in_turn(sides, number):
-                formats = in_turn([side.format, EMPTY] if side.ours else [side.format], number)
+                formats = in_turn([side.format, EMPTY] if side.headrace else [side.format], number)
                 arguments = (side.broker.bootstrap, TOPIC, count, async_progress)
                 measured = {
                     name: side.spark.call("spark_batches", "measure", name, *arguments)
                     for name in formats
                 }
                 found = measured[side.format]
-                if side.ours:
+                if side.headrace:
                     empty = measured[EMPTY]["p50 ms"]
                     found |= {"empty source's p50 ms": empty, OVER_EMPTY: found["p50 ms"] - empty}
                 if number:  # the JVM compiles in the first
@@ -157,28 +163,27 @@ def batches(
 
 def sink_batches(count: int, subjects: Sequence[Subject], rounds: int) -> Found:
     """Micro-batches of a sink: ours exactly once, the connector's at least once."""
-    with _sides(subjects, _python(subjects)) as sides:
+    with _sides(subjects) as sides:
         for number in range(rounds):
             for side in in_turn(sides, number):
                 topic = side.topic(f"{TOPIC}-{number}")
-                delivery = "exactly_once" if side.ours else ""
+                delivery = "exactly_once" if side.headrace else ""
                 arguments = (side.format, side.broker.bootstrap, topic, delivery, count)
                 yield side.name, side.spark.call("spark_sink", "micro_batches", *arguments)
 
 
 def tables(records: int, subjects: Sequence[Subject], rounds: int) -> Found:
-    """A topic into tables, as one batch each."""
-    del subjects
-    with _sides([OURS], HERE.python) as (side,):
-        bootstrap = side.broker.bootstrap
-        written = spark_scan.fill(bootstrap, side.topic(TOPIC), records)
+    """A topic into tables, as one batch each. The connector has none of its own."""
+    with _sides([subject for subject in subjects if subject is not CONNECTOR]) as sides:
+        for side in sides:
+            written = spark_scan.fill(side.broker.bootstrap, side.topic(TOPIC), records)
         for number in range(1 + rounds):
-            for kind in (*KINDS, SPARK_PARQUET):
-                seconds = side.spark.call(
-                    "spark_tables", "write", side.format, bootstrap, TOPIC, kind
-                )
-                if number:
-                    yield side.name, {f"{kind} rows/s": written / seconds}
+            for side in in_turn(sides, number):
+                for kind in (*KINDS, SPARK_PARQUET):
+                    arguments = (side.format, side.broker.bootstrap, TOPIC, kind)
+                    seconds = side.spark.call("spark_tables", "write", *arguments)
+                    if number:
+                        yield side.name, {f"{kind} rows/s": written / seconds}
 
 
 def all_sections(scale: float = 1.0) -> list[Section]:
@@ -227,6 +232,13 @@ def all_sections(scale: float = 1.0) -> list[Section]:
     ]
 
 
+def subjects_of(alone: bool, peer: Path | None) -> list[Subject]:
+    """Return the table's columns: ours, then the connector or the checkout `peer`. ValueError."""
+    if alone:
+        return [OURS]
+    return [OURS, CONNECTOR if peer is None else another(peer)]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="bench-spark",
@@ -241,7 +253,17 @@ def main() -> int:
         "--scale", type=float, default=1.0, metavar="SHARE",
         help="for a try: this share of the records and batches",
     )  # fmt: skip
-    parser.add_argument("--alone", action="store_true", help="without the connector and Kafka")
+    peer = parser.add_mutually_exclusive_group()
+    peer.add_argument("--alone", action="store_true", help="without the connector and Kafka")
+    peer.add_argument(
+        "--peer", type=Path, metavar="CHECKOUT",
+        help="beside the checkout of ours in that directory, in place of the connector",
+    )  # fmt: skip
+    parser.add_argument(
+        "--least-ratio", type=float, default=LEAST_RATIO, metavar="RATIO",
+        help="beside another checkout: a rate below this share of the other's is missed, and so is"
+        f" a time above its inverse (default {LEAST_RATIO})",
+    )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="name the rows, and end")
     given = parser.parse_args()
     wanted = given.rows.split(";")
@@ -253,13 +275,16 @@ def main() -> int:
         for section in sections:
             print(f"{section.title} (at most {section.seconds_max:g} s)")
         return 0
-    subjects = [OURS] if given.alone else [OURS, CONNECTOR]
-    table = Table()
+    try:
+        subjects = subjects_of(given.alone, given.peer)
+    except ValueError as error:
+        sys.exit(f"bench-spark: --peer: {error}")
+    table = Table(given.least_ratio if given.peer else None)
     for section in sections:
         table.run_section(section, subjects, given.rounds)
     print_table(
         list(table.figures.values()), table.seconds,
-        rounds=given.rounds, peer=None if given.alone else CONNECTOR.name,
+        rounds=given.rounds, peer=None if given.alone else subjects[1].name, absent=table.absent,
     )  # fmt: skip
     return int(table.failed)
 

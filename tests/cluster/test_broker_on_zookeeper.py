@@ -233,5 +233,5 @@ def test_records_are_taken_and_read_while_zookeeper_stands_still(tmp_path: Path)
         finally:
             server.resume()
         assert read.split() == ["first", "second"]
-        until(lambda: re.search("goes on\n|takes part again", here.output))
+        until(lambda: re.search("continues\n|registers again", here.output))
         ask(here, "topic", "create", "again", "-p", "1")

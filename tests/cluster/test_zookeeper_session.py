@@ -370,4 +370,4 @@ def test_where_kazoos_thread_has_died_it_is_begun_anew(
         await store.close()
 
     play(story())
-    assert "trying again every" in caplog.text
+    assert "retrying every" in caplog.text

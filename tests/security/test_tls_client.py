@@ -132,7 +132,7 @@ def test_the_host_name_goes_unverified_only_with_a_warning(
         context = client_context({**settings, "ssl.endpoint.identification.algorithm": ""})
     assert context is not None
     assert not context.check_hostname
-    assert "can pass for a broker" in caplog.text
+    assert "can pose as a broker" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_the_host_name_goes_unverified_only_with_a_warning(
     [
         ({"security.protocol": "KERBEROS"}, "must be one of PLAINTEXT"),
         ({**SSL, "enable.ssl.certificate.verification": "false"}, "always verified"),
-        ({**SSL, "ssl.engine.factory.class": "x"}, "no such setting"),
+        ({**SSL, "ssl.engine.factory.class": "x"}, "unknown setting"),
         ({**SSL, "ssl.enabled.protocols": "TLSv1.1"}, "TLSv1.1 is none of"),
         ({**SSL, "ssl.endpoint.identification.algorithm": "ldaps"}, "must be https"),
         ({**SSL, "ssl.certificate.pem": "x"}, "ssl.key.location"),

@@ -225,7 +225,7 @@ def test_what_retention_took_is_loss_but_not_before_an_earliest_start(
         assert offsets(replace(range_, from_earliest=True)) == []
     assert not caplog.records
     assert offsets(replace(range_, fail_on_data_loss=False)) == []
-    assert "going on without" in caplog.text
+    assert "continuing without" in caplog.text
 
 
 def test_an_offset_refused_although_it_is_there_is_given_up_in_time(

@@ -1,28 +1,24 @@
-"""Record batches to Arrow: one decoder for segments on disk and for what Fetch brings.
+"""Record batches to Arrow and back: one decoder for segments on disk and for Fetch responses.
 
-    decode               PartitionDecoder: bytes of whole batches in, pyarrow.RecordBatch out
-    plain_batches        its quick way: many plain batches in one call of a kernel
-    aborted_transactions what read_committed leaves out
-    decompress           the codecs, with objects kept between batches
-    columns              output buffers (reused once nobody refers to them) and the schema
-    amqp_column          what AMQP said of messages, made of key and headers: amqp_properties reads
-                         content headers, amqp_tables field tables, byte_ranges does the arithmetic
-    assemble, c_data     buffers become a RecordBatch by Arrow's C data interface, uncopied
-    open_topic           `open`: a topic's segments on disk as a RecordBatchReader, without a broker
-    partition_files      finding segments and positions beside whoever writes them
-    segment_stream       reading one partition
-    parallel             reading several at a time
-    topic_source         a topic of a directory or of brokers, up to a bound
-    sql, sql_columns,    SQL on topics by DuckDB: the session, columns of JSON values,
-    sql_answer           what comes back
-    topic_dataset        a topic as DuckDB scans it
-    topic_files          a topic as Parquet, CSV or lines of JSON (json_lines)
-    warm                 compiling the kernels beforehand
+    read/decode             PartitionDecoder: whole batches in, RecordBatches out
+    read/plain_batches      its fast path: many plain batches in one call of a kernel
+    read/aborted_transactions  batches that read_committed readers skip
+    read/decompress         the codecs, with objects reused between batches
+    read/columns            output buffers, reused once unreferenced, and the schema
+    read/assemble, c_data   buffers to RecordBatches by Arrow's C data interface, uncopied
+    read/open_topic         `open`: a topic's segments on disk, without a broker
+    read/partition_files    finding segments and positions while a broker writes
+    read/segment_stream     reading one partition
+    read/parallel           reading several partitions at once
+    amqp/                   the column `amqp`: AMQP properties and headers of records
+    sql/                    SQL on topics by DuckDB: sessions, JSON columns, topic sources
+    write/                  rows to record batches; topics to Parquet, CSV or lines of JSON
+    warm                    compiling the kernels beforehand
 
 The kernels, and their twins in plain Python, are in `headrace.kernels`.
 
-Needs the `arrow` extra. Bytes are never trusted: every length is checked before a byte moves, and a
-batch that breaks the format raises `CorruptBatch`.
+Needs the `arrow` extra. Bytes are never trusted: every length is checked before a byte is copied,
+and a batch that violates the format raises `CorruptBatch`.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Compiling the kernels before they are needed: `headrace arrow warm`."""
+"""Compile the kernels before they are needed: `headrace arrow warm`."""
 
 import time
 
@@ -15,10 +15,10 @@ from headrace.record.record import Record
 
 
 def warm() -> float:
-    """Run each kernel once, so that its compiled form is kept; returns the seconds that took.
+    """Run each kernel once so that its compiled form is cached; return the seconds that took.
 
-    Kept in `NUMBA_CACHE_DIR`, or in a directory of this user's cache: whoever runs as another user
-    compiles once more. Nothing is done where there is no numba.
+    The cache is `NUMBA_CACHE_DIR` or in this user's cache directory; other users compile again.
+    Does nothing without numba.
     """
     began = time.monotonic()
     if numba_unwanted():
@@ -27,7 +27,7 @@ def warm() -> float:
         Record(offset, 1, b"key %d" % offset, b"value", (("h", b"v"),)) for offset in range(3)
     ]
     data = batches.build(records)
-    # Plain batches go to one kernel; where damage is to be stepped over, each batch to another.
+    # Plain batches use one kernel; a decoder that skips corrupt batches uses another.
     for on_corrupt in (None, lambda error: None):
         decoder = PartitionDecoder("t", 0, offset_from=0, on_corrupt=on_corrupt)
         for _ in decoder.feed(data):
@@ -36,7 +36,7 @@ def warm() -> float:
             pass
     encoder = RowEncoder(lambda topic: 1, batch_bytes=4096)
     values = pa.array([b"value"], pa.binary())
-    # Rows that name their partition go to a kernel of their own.
+    # Rows with a partition column use a kernel of their own.
     for columns in ({"value": values}, {"value": values, "partition": pa.array([0], pa.int32())}):
         for _ in encoder.encode(pa.table(columns), "t"):
             pass

@@ -1,15 +1,15 @@
-"""What a broker decides.
+"""A broker's partitions, metadata, quotas and settings.
 
-    broker              the facade: partitions by name and id, log directories, settings, life
-    partition           append, commit and read of one partition; what must hold before an answer
-    partition_role      leads, follows or neither; with leader_term, follower, in_sync_replicas
-    waiters, watchable  who waits for a partition, and is told
-    metadata_image      the picture of the cluster, changed in place by deltas
-    gathered_writes     what one pass over a connection's requests appends, written at once
-    producer_ids        ids for idempotent producers, out of reserved blocks
+    broker              the facade: partitions by name and id, log directories, settings
+    partition           append, commit and read of one partition
+    replica/            partition_role: leader, follower or none; leader_term, follower, ISR
+    waiters, watchable  callbacks for committed offsets, and for new data
+    metadata_image      the cluster's metadata for clients, changed in place by deltas
+    gathered_writes     the appends of one pass over a connection's requests, one write per file
+    producer_ids        ids for idempotent producers, from reserved blocks
     flush_intervals     log.flush.interval.ms and flush.ms
-    quotas, telemetry   what clients may do in a second, and what they tell of themselves
+    quotas, telemetry   rate limits of clients, and metrics that clients push
 
-No asyncio, no threads, no clock of its own: everything is called on one thread, never waits, and
-tells by callback what comes later.
+These files use no asyncio, no threads and no clock of their own: all calls come from one thread,
+never block, and report later results by callback.
 """

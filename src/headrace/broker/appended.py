@@ -1,4 +1,4 @@
-"""What an append answers."""
+"""`Appended`: the result of an append to a partition."""
 
 from typing import NamedTuple
 
@@ -6,13 +6,14 @@ from headrace.model.nouns import Offset
 
 
 class Appended(NamedTuple):
-    """Where a batch lies, and when that is settled."""
+    """The offsets of an appended batch, and the offset at which it counts as committed."""
 
     base_offset: Offset
     last_offset: Offset
     append_time_ms: int
-    """The broker's time where the topic stamps it (LogAppendTime), else -1."""
+    """The broker's time in milliseconds if the topic uses LogAppendTime, else -1."""
     commit_offset: Offset
-    """acks=all is true once the high watermark has reached this."""
+    """Answer acks=all once the high watermark has reached this offset."""
     duplicate: bool
-    """The batch had been appended before: the offsets are the first time's."""
+    """Whether the batch had been appended before; the offsets are then those of the first
+    append."""

@@ -1,6 +1,6 @@
-"""One broker: its partitions, its picture of the cluster, its settings.
+"""`Broker`: one broker's partitions, metadata image and settings, as frontends use them.
 
-What frontends hold. It opens, serves and drops the partitions that `cluster.Controller` decides on.
+The controller's orders open, serve and drop partitions here.
 """
 
 import logging
@@ -46,7 +46,7 @@ PartitionWatcher = Callable[[Partition], None]
 
 
 class Broker:
-    """What this process serves. All calls on the deciding thread."""
+    """The partitions, metadata and settings of this process. For the deciding thread."""
 
     def __init__(
         self,
@@ -61,62 +61,62 @@ class Broker:
         cluster_id: str,
         authorizer: Authorizer | None = None,
     ) -> None:
-        """Hold opened log directories. Without an `authorizer` everybody may do everything."""
+        """Make a broker on opened log directories; without `authorizer` everything is allowed."""
         self.config, self.broker_id = config, broker_id
         self.clock, self.disk = clock, disk
         self.random, self.metrics = random, metrics
         self.directories, self.cluster_id = tuple(directories), cluster_id
         self.authorizer: Authorizer = AllowsAll() if authorizer is None else authorizer
-        """Who may do what: all frontends ask this one, and tell `audit` what it refused."""
+        """Decides permissions for all frontends, which log refusals to `audit`."""
         self.audit = Audit(clock)
         self.failed_attempts = FailedAttempts(clock.monotonic, random)
         self.image = MetadataImage(cluster_id)
-        """The present picture of the cluster; changed by `publish` only."""
+        """The cluster's metadata as clients see it; changed by `publish` only."""
         self.producer_ids = ProducerIds()
         self.partitions: dict[tuple[str, int], Partition] = {}
-        """Led here, by topic and number; those of a failed directory included."""
+        """Partitions led here, by (topic, number), including those of failed directories."""
         self.group_configs = group_configs()
-        """What groups were told by name (`value(group, key, config)`); filled by the controller."""
+        """Settings of groups by name (`value(group, key, config)`); set by the controller."""
         self.metrics_subscriptions = EntityConfigs(CLIENT_METRICS)
-        """Which client metrics are wanted (KIP-714); filled by the controller."""
+        """Subscriptions to client metrics (KIP-714); set by the controller."""
         self.quotas = Quotas.configured(config, clock.monotonic)
-        """Who may do how much in a second; filled by the controller."""
+        """Rate limits of users and clients; set by the controller."""
         self.throttles = ReplicationThrottles(broker_id, config, clock.monotonic, self.image)
-        """How fast replicas that topics name are copied."""
+        """Throttles of replica copying (KIP-73), for replicas that topics name."""
         self.reconfigured: list[Callable[[BrokerConfig], None]] = []
         """Called with the broker's new settings."""
         self._offline: set[tuple[str, int]] = set()
         self.opened: list[PartitionWatcher] = []
-        """Called with every partition that we begin to lead, or lead on under a later epoch."""
+        """Called with each partition that this broker starts to lead, or leads in a new epoch."""
         self.closed: list[PartitionWatcher] = []
-        """Called with every partition that we cease to lead: dropped, or its directory failed."""
+        """Called with each partition that is no longer led: dropped, or its directory failed."""
         self.followed: dict[tuple[str, int], Partition] = {}
-        """Replicas that follow a leader, or wait for one, by topic and number."""
+        """Partitions that follow a leader or wait for one, by (topic, number)."""
         self.follows: list[PartitionWatcher] = []
-        """Called with every partition that is ordered to follow, as often as it is."""
+        """Called with each partition that is ordered to follow, also repeatedly."""
         self.unfollowed: list[PartitionWatcher] = []
-        """Called with every partition that follows no longer."""
+        """Called with each partition that no longer follows."""
         self._placement = LogPlacement(self.directories)
         self.settle_doubles = self._placement.settle_doubles
         self.has_replica = self._placement.holds
         self.prepare_partitions = self._placement.prepare
         self.check_writable = self._placement.check_writable
         self.isr_wanted: PartitionWatcher = ask_nobody
-        """Called with a partition of which the controller is to be asked for another ISR."""
+        """Called with a partition whose ISR the controller should change."""
         self.topic_keepers = TopicKeepers()
-        """Do to other protocols' data what is asked of their topics."""
+        """Create, purge and delete other protocols' data for requests on their topics."""
         self._intervals = FlushIntervals(clock, self.directories, lambda: self.config)
         for directory in self.directories:
             directory.on_failure(partial(self._directory_failed, directory))
 
     @cached_property
     def users(self) -> Users:
-        """Who can authenticate by SCRAM; filled by the controller."""
+        """SCRAM users; set by the controller."""
         return Users()
 
     @cached_property
     def telemetry(self) -> "Telemetry":
-        """What clients push of themselves (KIP-714)."""
+        """Metrics that clients push (KIP-714)."""
         from headrace.broker.telemetry import Telemetry
 
         limits = self.config.telemetry_max_bytes, self.config.telemetry_series_max
@@ -124,7 +124,7 @@ class Broker:
 
     @cached_property
     def moves(self) -> "DirectoryMoves":
-        """Replicas that move between log directories."""
+        """Moves of replicas between log directories."""
         from headrace.broker.directory_moves import DirectoryMoves
 
         return DirectoryMoves(self, self._placement)
@@ -132,7 +132,7 @@ class Broker:
     # --- partitions ----------------------------------------------------------------------------
 
     def partition(self, topic: str, index: int) -> Partition:
-        """Return the partition if this broker leads it.
+        """Return a partition that this broker leads.
 
         ApiError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (another broker leads it),
         KAFKA_STORAGE_ERROR (its log could not be opened).
@@ -143,7 +143,7 @@ class Broker:
         return found
 
     def partition_by_id(self, topic_id: bytes, index: int) -> Partition:
-        """Return the partition by the topic's 16-byte id. ApiError: UNKNOWN_TOPIC_ID, …"""
+        """Return a led partition by 16-byte topic id. ApiError: UNKNOWN_TOPIC_ID, …"""
         topic = self.image.topics_by_id.get(topic_id)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -164,11 +164,11 @@ class Broker:
         replicas: Replicas = ALONE,
         may_commit: Callable[[], bool] = always,
     ) -> Partition:
-        """Lead a partition from now on, its log made where no directory holds it.
+        """Lead a partition from now on; create its log if no directory has it.
 
-        `replicas`: who else holds it. `may_commit`: whether the lease on leading holds.
-        ApiError: KAFKA_STORAGE_ERROR, where its directory failed, its log is damaged, or belongs to
-        another topic that had the same name; FENCED_LEADER_EPOCH.
+        `replicas`: the assigned replicas and the ISR. `may_commit`: whether the leadership lease
+        holds. ApiError: KAFKA_STORAGE_ERROR if its directory failed, its log is damaged or belongs
+        to another topic that had the name; FENCED_LEADER_EPOCH.
         """
         key = new.topic_partition
         at = (key.topic, key.partition)
@@ -196,10 +196,10 @@ class Broker:
     def follow_partition(
         self, new: NewLog, leader: BrokerId, leader_epoch: LeaderEpoch, *, unclean: bool = False
     ) -> Partition:
-        """Follow `leader` (NO_LEADER: whoever comes), the log made where no directory holds it.
+        """Follow `leader` (NO_LEADER: not known yet); create the log if no directory has it.
 
-        A log of another topic that had the same name is set aside. `unclean`: the leader may lack
-        committed records. Who waits is told NOT_LEADER_OR_FOLLOWER. ApiError: as `lead_partition`.
+        A log of another topic that had the name is set aside. `unclean`: the leader may lack
+        committed records. Waiting requests get NOT_LEADER_OR_FOLLOWER. ApiError: as for leading.
         """
         at = (new.topic_partition.topic, new.topic_partition.partition)
         partition = self.partitions.get(at) or self.followed.get(at)
@@ -219,7 +219,7 @@ class Broker:
         return partition
 
     def _open(self, new: NewLog, *, replace: bool = False) -> Partition:
-        """Return the partition of a log that had no role. ApiError: KAFKA_STORAGE_ERROR."""
+        """Return a Partition on its log, without a role. ApiError: KAFKA_STORAGE_ERROR."""
         try:
             if replace:
                 self._placement.set_aside_others(new)
@@ -233,7 +233,7 @@ class Broker:
         return partition
 
     def unfollow(self, partition: Partition) -> None:
-        """Have a partition fetched no more that its role has put out of service."""
+        """Notify watchers that a partition no longer follows."""
         for watcher in self.unfollowed:
             watcher(partition)
 
@@ -244,14 +244,14 @@ class Broker:
         return partition
 
     def refuse_partition(self, topic: str, index: int) -> None:
-        """Answer KAFKA_STORAGE_ERROR for a partition that is to be held here and cannot be."""
+        """Answer KAFKA_STORAGE_ERROR for a partition assigned here whose log is unusable."""
         self._offline.add((topic, index))
 
     def stop_partition(self, topic: str, index: int, *, delete: bool) -> bool:
-        """Serve a partition no longer; `delete` its log too (renamed now, removed later).
+        """Stop serving a partition; `delete`: its log too (renamed now, removed later).
 
-        Durable after `sync_directories`. Whoever waits is told UNKNOWN_TOPIC_OR_PARTITION, or
-        NOT_LEADER_OR_FOLLOWER where the log stays. Returns False where the log was to go and lies
+        Durable after `sync_directories`. Waiting requests get UNKNOWN_TOPIC_OR_PARTITION, or
+        NOT_LEADER_OR_FOLLOWER if the log stays. Returns False if the log should be deleted and is
         in a failed directory.
         """
         key = TopicPartition(topic, index)
@@ -266,7 +266,7 @@ class Broker:
         return self._placement.delete(key) if delete else True
 
     def sync_directories(self, done: Done[BaseException | None]) -> None:
-        """Make renames and new names in the log directories durable, off the deciding thread."""
+        """Fsync all working log directories on a thread, for renames and new names."""
         paths = [directory.path for directory in self.directories if not directory.fenced]
 
         def sync() -> None:
@@ -276,7 +276,7 @@ class Broker:
         self.disk.run(sync, done)
 
     def checkpoint(self, done: Done[None]) -> None:
-        """Write all checkpoints; `done(None)` when durable, never where a directory fails."""
+        """Write all checkpoints; `done(None)` when durable, never if a directory fails."""
         writing = [directory for directory in self.directories if not directory.fenced]
         if not writing:
             return
@@ -295,7 +295,7 @@ class Broker:
             yield from directory.logs.values()
 
     def found(self) -> list[TopicPartition]:
-        """Return every partition that has a directory here, damaged ones included, sorted."""
+        """Return all partitions with a directory here, sorted, including damaged ones."""
         return sorted(
             {
                 key
@@ -312,7 +312,7 @@ class Broker:
             watcher(partition)
 
     def _directory_failed(self, directory: LogDirectory, error: OSError) -> None:
-        """Acknowledge and serve nothing of a failed directory any more (G14)."""
+        """Stop serving the partitions of a failed directory, and mark them offline for clients."""
         hit = [
             partition
             for key, log in directory.logs.items()
@@ -336,7 +336,7 @@ class Broker:
         )  # fmt: skip
 
     def publish(self, delta: ImageDelta) -> None:
-        """Show clients what has changed, with what is offline here told as such."""
+        """Apply a metadata delta; partitions that are offline here are marked in it."""
         if self._offline:
             delta = with_offline(delta, self.image, self._offline, self.broker_id)
         self.image.apply(delta)
@@ -345,7 +345,7 @@ class Broker:
     # --- settings ------------------------------------------------------------------------------
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Take new settings of the broker; topics' defaults come by `reconfigure_topic`."""
+        """Apply new broker settings; topic defaults arrive by `reconfigure_topic`."""
         changed = config.log_flush_on_ack != self.config.log_flush_on_ack
         self.config = config
         self.quotas.reconfigure(config)
@@ -358,7 +358,7 @@ class Broker:
             told(config)
 
     def reconfigure_topic(self, name: str, config: LogConfig) -> None:
-        """Take new settings of a topic at once, for all of its partitions here."""
+        """Apply new settings of a topic to all its partitions here."""
         topic = self.image.topics.get(name)
         for index in range(len(topic.partitions) if topic else 0):
             partition = self.partitions.get((name, index)) or self.followed.get((name, index))
@@ -369,7 +369,7 @@ class Broker:
     # --- life ----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin the periodic duties: checkpoints, retention, producer expiry, flush intervals."""
+        """Start the periodic work: checkpoints, retention, producer expiry, flush intervals."""
         for directory in self.directories:
             directory.start()
         self._intervals.arm()
@@ -377,10 +377,10 @@ class Broker:
             self.moves.resume()
 
     def stop(self) -> None:
-        """End the periodic duties and close all logs cleanly. Blocks: shutdown only.
+        """Stop the periodic work and close all logs cleanly. Blocks: for shutdown only.
 
-        Whoever still waits is told NOT_LEADER_OR_FOLLOWER: clients ask again, elsewhere or later.
-        StorageError where a directory could not be closed cleanly; the others are.
+        Waiting requests get NOT_LEADER_OR_FOLLOWER, so clients retry. StorageError if a directory
+        could not be closed cleanly; the others are.
         """
         self._intervals.stop()
         if "moves" in self.__dict__:

@@ -1,4 +1,4 @@
-"""One replica on its way into another log directory: its log copied, then replaced by the copy."""
+"""`DirectoryMove`: copy a replica's log into another log directory and replace it by the copy."""
 
 import logging
 from collections.abc import Callable
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 PIECE_BYTES = 1 << 20
-"""How much is copied at once: read on a thread, appended in one turn, flushed."""
+"""Bytes copied at once: read on a thread, appended in one turn, then flushed."""
 LOOK_SECONDS = 0.02
-"""How soon a log that takes nothing, as it is cut short, is looked at again."""
+"""Seconds until a log under truncation is tried again."""
 HOLD_SECONDS_MAX = 10.0
-"""How long a log takes nothing for its move at most: a disk that hangs is not to stop another."""
+"""Most seconds that appends wait for a move's end: a hanging target disk must not block the log."""
 _EPOCH = LeaderEpoch(0)
-"""Of the role of a copy: it follows its original all the time."""
+"""Leader epoch of a copy's role: it follows its original all the time."""
 
 
 class Holder(Protocol):
-    """What of a broker its moves need. `broker.Broker`."""
+    """The part of `broker.Broker` that moves use."""
 
     clock: Clock
     disk: Disk
@@ -50,11 +50,11 @@ class Holder(Protocol):
     unfollowed: list[Callable[[Partition], None]]
 
     def partition(self, topic: str, index: int) -> Partition:
-        """Return the partition if this broker leads it. ApiError."""
+        """Return a partition that this broker leads. Raises ApiError."""
 
 
 class DirectoryMove:
-    """A partition's move. On the deciding thread. `log.LogListener` of the copy."""
+    """The move of a partition's log, listening to the copy's flushes. Deciding thread."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class DirectoryMove:
         has_copy: "Callable[[DirectoryMove], None]",
         over: "Callable[[DirectoryMove], None]",
     ) -> None:
-        """`has_copy` is told once `copy` may be called, `over` when all is done or called off."""
+        """Make a move; `has_copy` is called before `copy` may be, `over` at the end."""
         self.key = partition.topic_partition
         self.target = target
         self.ended = False
@@ -79,20 +79,20 @@ class DirectoryMove:
         self._copy: Partition | None = None
         self._truncations = partition.log.truncations
         self._holding = False
-        """Whether the original takes nothing, for the copy to get the rest."""
+        """Whether appends to the original are refused while the copy gets the rest."""
         self._nearly = False
-        """Whether the copy had all of the original when that was read last."""
+        """Whether the copy had all records at the last read of the original."""
         self._promoting = False
-        """Whether the copy is being put in the original's place, on a thread."""
+        """Whether a thread is renaming the copy to the partition's directory."""
         self._busy = False
-        """Whether a piece is being read, or the copy cut: the next step follows that."""
+        """Whether a piece is being read or the copy truncated; the next step follows that."""
         self._timer: Timer | None = None
         self._hold_timer: Timer | None = None
 
     # --- from its begin to its end -------------------------------------------------------------
 
     def begin(self) -> None:
-        """Make the copy, empty."""
+        """Create the empty copy."""
         new = NewLog(self.key, self._original.topic_id, self._original.config)
         self.target.futures.begin(new, self._begun)
 
@@ -110,16 +110,16 @@ class DirectoryMove:
             self._has_copy(self)
 
     def copy(self) -> None:
-        """Begin to copy."""
+        """Start copying."""
         self._step()
 
     def call_off(self, why: str) -> None:
-        """End the move: the copy is removed, and the log stays where it is."""
+        """Cancel the move: remove the copy, the log stays where it is. `why` is logged."""
         if not self.ended:
             _logger.info("%s stays in %s: %s", self.key, self._source.path, why)
             self.stop()
             self._let_go()
-            if not self._promoting:  # else it is rejected as soon as that is over
+            if not self._promoting:  # else rejected when the rename ends
                 self._clear()
 
     def _clear(self) -> None:
@@ -128,7 +128,7 @@ class DirectoryMove:
         self._over(self)
 
     def stop(self) -> None:
-        """Do nothing any more; the copy stays for the next start."""
+        """Stop working on the move; the copy stays for the next start."""
         self.ended = True
         self._cancel_timer()
         if self._hold_timer is not None:
@@ -140,21 +140,21 @@ class DirectoryMove:
             self._timer = None
 
     def look(self) -> None:
-        """Call the move off if its partition is there no more."""
+        """Cancel the move if its partition changed its log or is no longer here."""
         if not self.ended and not self._stands:
-            self.call_off("it is not held there as it was")
+            self.call_off("the partition has changed")
 
     def _give_up(self, why: BaseException) -> None:
         if not isinstance(why, HeadraceError | OSError):
             raise why
         _logger.error(
-            "%s stays in %s, it could not be moved to %s: %s",
+            "%s stays in %s, it cannot be moved to %s: %s",
             self.key, self._source.path, self.target.path, why,
         )  # fmt: skip
-        self.call_off("its copy is removed")
+        self.call_off("removing its copy")
 
     def _let_go(self) -> None:
-        """Have the original take records again."""
+        """Accept appends to the original again."""
         if self._holding and not self._original.closed:
             self._original.cutting = self._holding = False
             self._partition.role.flush()
@@ -163,7 +163,7 @@ class DirectoryMove:
 
     @property
     def _stands(self) -> bool:
-        """Whether the partition is there as it was when the move began."""
+        """Whether the partition, its log and both directories are as at the move's begin."""
         at = (self.key.topic, self.key.partition)
         held = self._broker.partitions.get(at) or self._broker.followed.get(at)
         partition = self._partition
@@ -180,14 +180,14 @@ class DirectoryMove:
         self._timer = self._broker.clock.call_later(seconds, self._step)
 
     def _step(self) -> None:
-        """Do what is next: align, copy a piece, or take the original's place."""
+        """Do the next step: truncate, copy a piece, flush, stop appends, or replace."""
         self._cancel_timer()
         copy = self._copy
         if self.ended or self._busy or self._promoting or copy is None:
             return
         original = self._original
         if not self._stands:
-            self.call_off("it is not held there as it was")
+            self.call_off("the partition has changed")
         elif copy.log.cutting or (original.cutting and not self._holding):
             self._soon(LOOK_SECONDS)
         elif original.truncations != self._truncations:
@@ -197,7 +197,7 @@ class DirectoryMove:
         elif copy.log.end_offset < original.end_offset:
             self._read(copy)
         elif copy.log.flushed_offset < copy.log.end_offset:
-            copy.role.flush()  # and on from there, when it is told
+            copy.role.flush()  # `log_flushed` continues
         elif self._holding:
             self._take_place(copy)
         else:
@@ -221,12 +221,12 @@ class DirectoryMove:
         )
 
     def _came(self, copy: Partition, end: Offset, read: ReadResult | BaseException) -> None:
-        """Append a piece that was read of the original, which ended at `end` then."""
+        """Append a piece read from the original, whose end offset was `end` at that time."""
         self._busy = False
         if self.ended or copy.log.closed or self._original.truncations != self._truncations:
             self._step()
             return
-        if isinstance(read, FileNotFoundError):  # cleaned or deleted meanwhile: once more
+        if isinstance(read, FileNotFoundError):  # compacted or deleted meanwhile: try again
             self._soon(LOOK_SECONDS)
             return
         if isinstance(read, BaseException):
@@ -253,7 +253,7 @@ class DirectoryMove:
             self._step()
 
     def _begins(self, data: memoryview, end: Offset) -> Offset:
-        """Return where a copy begins: inside of a batch no log can."""
+        """Return the copy's start offset: a log cannot begin inside of a batch."""
         start = self._original.start_offset
         return Offset(min(start, parse_header(data).base_offset)) if data else end
 
@@ -263,7 +263,7 @@ class DirectoryMove:
         self._throttle.count(len(data))
 
     def _end_behind_gap(self, log: Log, end: Offset) -> None:
-        """Have the copy end where the original does, which has nothing more before that."""
+        """Move the copy's end over a final gap of the original, behind its last batch."""
         log.context.events.gap_appended(log, end)
         log.end_offset = end
         if log.segments.active.size:
@@ -273,19 +273,19 @@ class DirectoryMove:
         self.target.flush_soon(log)
 
     def log_flushed(self, upto: Offset) -> None:
-        """Do as `LogListener` says: what was copied is flushed."""
+        """Continue with the move once everything copied is flushed."""
         copy = self._copy
         waits = not (self.ended or self._busy or self._timer)
         if copy is not None and waits and upto >= copy.log.end_offset:
             self._soon()
 
     def log_readable(self) -> None:
-        """Do as `LogListener` says."""
+        """Do nothing: only flushes of the copy matter."""
 
     # --- where the original was cut, or begins later ---------------------------------------------
 
     def _align(self, copy: Partition) -> None:
-        """Cut what the original has no more."""
+        """Truncate from the copy what the original no longer has."""
         original, log = self._original, copy.log
         self._truncations = original.truncations
         self._nearly = False
@@ -297,7 +297,7 @@ class DirectoryMove:
         if cut is None or cut >= log.end_offset:
             self._soon()
         else:
-            if epoch < log.epochs.latest:  # the next comparison may cut once more
+            if epoch < log.epochs.latest:  # the next comparison may truncate further
                 self._truncations = -1
             self._busy = True
             self.target.truncate_logs([(log, cut)], self._cut, unclean=True)
@@ -318,13 +318,13 @@ class DirectoryMove:
     # --- taking the original's place -------------------------------------------------------------
 
     def _hold(self) -> None:
-        """Have the original take nothing, and nothing of it be flushed, until the move is over."""
+        """Refuse appends to the original, and flushes of it, until the move is over."""
         self._holding = self._original.cutting = True
         self._hold_timer = self._broker.clock.call_later(HOLD_SECONDS_MAX, self._held_too_long)
         self._source.flusher.after_current(self._step)
 
     def _held_too_long(self) -> None:
-        self.call_off(f"{self.target.path} takes too long: move it again when it is less busy")
+        self.call_off(f"{self.target.path} is too slow: repeat the move when it is less busy")
 
     def _take_place(self, copy: Partition) -> None:
         copy.log.unlisten(self)
@@ -348,7 +348,7 @@ class DirectoryMove:
             return
         if moved.end_offset != original.end_offset:
             self.target.futures.reject(moved)
-            self._give_up(HeadraceError(f"{moved!r} is no copy of {original!r}"))
+            self._give_up(HeadraceError(f"{moved!r} is not a copy of {original!r}"))
             return
         self.stop()
         self._complete(moved)
@@ -363,9 +363,9 @@ class DirectoryMove:
         self._over(self)
 
     def _complete(self, moved: Log) -> None:
-        """Give the copy what has changed while it took its place, and what its files do not hold.
+        """Give the copy state that changed during the rename or that its files do not have.
 
-        Its first flush makes the original's going durable, too.
+        Its first flush also makes the original's deletion durable.
         """
         original = self._original
         moved.config = original.config
@@ -380,7 +380,7 @@ class DirectoryMove:
             self._source.delete_log(self.key)
         except StorageError:
             _logger.warning(
-                "%s: its directory has failed just now, %s has moved all the same",
+                "%s: the directory has failed; %s has moved nevertheless",
                 self._source.path, self.key,
             )  # fmt: skip
 
@@ -392,5 +392,5 @@ def _is_empty(log: Log) -> bool:
 def _follower(copy: Partition) -> "Follower":
     follower = copy.role.follower
     if follower is None:
-        raise InvariantError(f"{copy.log!r} follows its original no more")
+        raise InvariantError(f"{copy.log!r} no longer follows its original")
     return follower

@@ -1,9 +1,9 @@
-"""Replicas that move between this broker's log directories (KIP-113).
+"""`DirectoryMoves`: move replicas between this broker's log directories (KIP-113).
 
-The broker copies a log into a directory of its own (`log.directory.future_logs`), piece by piece
-and as a follower would, while the partition goes on. Once the copy has nearly all, the log takes
-nothing for some milliseconds: the rest is copied, the copy takes its place, and the role goes on in
-it. Where anything goes wrong the copy goes, and the log stays where it is.
+A log is copied into the target directory (`log.directory.future_logs`) in pieces, as a follower
+would, while the partition is in use. When the copy is almost complete, appends are refused for some
+milliseconds: the rest is copied, and the copy replaces the log under the same role. On any error
+the copy is removed, and the log stays where it is.
 """
 
 import logging
@@ -21,11 +21,11 @@ from headrace.model.protocols import reserved_topics
 
 _logger = logging.getLogger(__name__)
 COPIED_AT_ONCE = 2
-"""So many logs are copied at once; those of other moves begin when these are done."""
+"""Number of logs copied at the same time; other moves wait."""
 
 
 class DirectoryMoves:
-    """The moves of one broker. All calls on the deciding thread."""
+    """The moves of one broker's replicas. For the deciding thread."""
 
     def __init__(self, broker: Holder, placement: LogPlacement) -> None:
         self._broker = broker
@@ -40,33 +40,33 @@ class DirectoryMoves:
             directory.on_failure(self._directory_failed)
 
     def ask(self, key: TopicPartition, path: str) -> None:
-        """Have a partition's log move to the log directory of that path, or be made there.
+        """Move a partition's log to the log directory `path`, or create it there later.
 
-        Asked for the directory that holds it, a move under way is called off. ApiError:
-        LOG_DIR_NOT_FOUND, INVALID_TOPIC_EXCEPTION (the name is too long, or a queue's),
-        KAFKA_STORAGE_ERROR (a directory has failed, the log is out of service),
-        UNKNOWN_TOPIC_OR_PARTITION; REPLICA_NOT_AVAILABLE where there is no log yet: one that comes
-        is made there.
+        A request for its present directory cancels a move. ApiError: LOG_DIR_NOT_FOUND;
+        INVALID_TOPIC_EXCEPTION (the name is too long, or a queue's); KAFKA_STORAGE_ERROR (a
+        directory has failed, or the log is out of service); UNKNOWN_TOPIC_OR_PARTITION;
+        REPLICA_NOT_AVAILABLE if there is no log yet: it will be created in `path`.
         """
         target = self._directory(path)
         reserved = reserved_topics(key.topic)
         if reserved is not None:
-            # What is settled is a file beside its log, written while the log would be copied.
+            # A queue writes acknowledgements to a file next to its log, which would change during
+            # the copy.
             raise ApiError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"{key} is {reserved.kept_for}'s, which stays in its log directory",
+                f"{key} belongs to {reserved.kept_for}, which cannot change its log directory",
             )
         if not file_names.future_fits(key):
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic name is too long")
         partition = self._partition(key)
         if partition is None:
             self._placement.ask_for(key, target)
-            raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{key} is not held here")
+            raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{key} is not on this broker")
         move = self._moves.get(key)
         if move is not None and move.target is target:
             return
         if move is not None:
-            move.call_off("another directory is wanted")
+            move.call_off("another directory was requested")
         source = self._placement.directory_of(partition.log)
         if source is None or partition.role.closed:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{key} is out of service")
@@ -74,25 +74,27 @@ class DirectoryMoves:
             self._begin(partition, source, target)
 
     def _directory(self, path: str) -> LogDirectory:
-        """Return a working directory, while all work. ApiError."""
+        """Return the directory at `path`; all directories must be working. Raises ApiError."""
         broker = self._broker
         wanted = path.rstrip("/")
         for directory in broker.directories:
             if wanted in (directory.path, broker.disk.absolute(directory.path)):
                 break
         else:
-            raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is none of this broker's log.dirs")
+            raise ApiError(
+                ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not one of this broker's log.dirs"
+            )
         for each in broker.directories:
-            # One that has failed may hold a log, or a copy of it, that nobody sees.
+            # A failed directory may have a log, or a copy of it, that cannot be seen.
             if each.fenced:
                 raise ApiError(
                     ErrorCode.KAFKA_STORAGE_ERROR,
-                    f"{each.path} has failed: nothing moves before its disk is mended",
+                    f"{each.path} has failed: no log can move before its disk is repaired",
                 )
         return directory
 
     def _partition(self, key: TopicPartition) -> Partition | None:
-        """Return the partition held here; None where there may be one later. ApiError."""
+        """Return the partition on this broker, or None if it may come later. Raises ApiError."""
         broker, at = self._broker, (key.topic, key.partition)
         found = broker.partitions.get(at) or broker.followed.get(at)
         if found is None:
@@ -113,7 +115,7 @@ class DirectoryMoves:
         if size >= free:
             raise ApiError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"{key} has {size} bytes, {target.path} has room for {free}: it stays",
+                f"{key} has {size} bytes, {target.path} has only {free} bytes free",
             )
         move = DirectoryMove(
             self._broker, partition, source, target, self._has_copy, partial(self._ended, key)
@@ -141,7 +143,7 @@ class DirectoryMoves:
         self._go_on()
 
     def _is_gone(self, partition: Partition) -> None:
-        """Look at a move again, once it is known whether its partition took another role."""
+        """Check a move in the next turn, after its partition may have taken another role."""
         move = self._moves.get(partition.topic_partition)
         if move is not None:
             self._broker.clock.call_later(0, move.look)
@@ -153,7 +155,7 @@ class DirectoryMoves:
     # --- beginning and end of the broker -------------------------------------------------------
 
     def resume(self) -> None:
-        """Begin those moves anew that the last stop has interrupted, as their partitions come."""
+        """Restart the moves that the last stop interrupted, when their partitions open."""
         self._broker.opened.append(self._comes)
         self._broker.follows.append(self._comes)
         for partition in (*self._broker.partitions.values(), *self._broker.followed.values()):
@@ -167,19 +169,19 @@ class DirectoryMoves:
                 continue
             if topic_id != partition.topic_id or key in directory.logs:
                 _logger.warning(
-                    "%s/%s: is no copy of a log that is held here; it is left alone",
+                    "%s/%s: not a copy of a log on this broker; it is left alone",
                     directory.path, name,
                 )  # fmt: skip
                 del directory.futures.left[key]
                 continue
-            _logger.info("%s moves to %s from the beginning", key, directory.path)
+            _logger.info("%s: restarting its move to %s", key, directory.path)
             try:
                 self.ask(key, directory.path)
             except ApiError as error:
-                _logger.warning("%s does not move to %s: %s", key, directory.path, error)
+                _logger.warning("%s cannot be moved to %s: %s", key, directory.path, error)
 
     def close(self) -> None:
-        """Go on with no move. Copies stay, for the next start to begin them anew."""
+        """Stop all moves. Copies stay; the next start restarts the moves."""
         self._closed = True
         for move in tuple(self._moves.values()):
             move.stop()

@@ -1,8 +1,7 @@
-"""`log.flush.interval.ms` and `flush.ms`: no record waits for its flush longer than that.
+"""`FlushIntervals`: log.flush.interval.ms and flush.ms, the longest wait of a record for a flush.
 
-Of use with `log.flush.on.ack=false` only: otherwise every append asks for a flush by itself.
-`log.flush.scheduler.interval.ms` bounds how exactly the interval is kept, as in Kafka; unlike in
-Kafka, an interval that is set does not need the scheduler's to be set too.
+Used only with `log.flush.on.ack=false`; otherwise every append requests a flush. As in Kafka,
+`log.flush.scheduler.interval.ms` limits the precision; unlike in Kafka it need not be set as well.
 """
 
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ ROUND_MS_MAX = 86_400_000
 
 
 class FlushIntervals:
-    """One timer for all logs, none where no log has an interval."""
+    """The timer that flushes logs whose flush interval is over; none if no log has an interval."""
 
     def __init__(
         self,
@@ -28,7 +27,7 @@ class FlushIntervals:
         directories: "Sequence[LogDirectory]",
         config: "Callable[[], BrokerConfig]",
     ) -> None:
-        """Nothing happens before `arm`. `config`: the present settings."""
+        """Make it without a timer; `config` returns the current settings."""
         self._clock = clock
         self._directories = directories
         self._config = config
@@ -36,16 +35,16 @@ class FlushIntervals:
         self._armed = False
 
     def arm(self) -> None:
-        """Look again at the settings and begin, or end, the rounds."""
+        """Start, restart or stop the timer after a change of settings."""
         if self._config().log_flush_on_ack and self._timer is None:
             return
         self.stop()
         self._armed = True
-        # At the end of the turn: many topics may be configured anew in this one.
+        # At the end of the turn: many topics may change in this one.
         self._timer = self._clock.call_later(0, self._schedule)
 
     def stop(self) -> None:
-        """End the rounds."""
+        """Stop the timer."""
         self._armed = False
         if self._timer is not None:
             self._timer.cancel()

@@ -1,9 +1,13 @@
-"""Marks of free disk space: producers are refused before a file system is full.
+"""`FreeSpace`: refuse producers before a file system is full.
 
-Below `log.dirs.free.bytes.min` a log directory takes no records from clients: a full disk would
-fence it, and it would take nothing until a restart. Reads, commits and transactions go on.
-Followers go on down to half of it, so that they are not the first to leave the ISR. Retention runs
-at once, removes what it deletes without delay, and is repeated until there is room.
+    free bytes of a log directory's file system, against m = log.dirs.free.bytes.min
+    below 2 m     the reserve file of the next start is written
+    below m       clients' records are refused (KAFKA_STORAGE_ERROR); retention runs at once,
+                  repeatedly, and deletes files without delay
+    below m / 2   followers stop fetching too
+
+A full disk would fence the directory until a restart. Reads, commits and transactions continue.
+Followers have the lower limit, so that they are not the first to leave the ISR.
 """
 
 import logging
@@ -25,16 +29,16 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 LOOK_SECONDS_MAX = 10.0
 LOOK_SECONDS_MIN = 0.1
-"""Bounds of the time between two measurements of a file system's free space."""
+"""Bounds of the seconds between two measurements of a file system's free space."""
 FILL_BYTES_PER_SECOND = 250_000_000
-"""The fastest that a disk may fill, which bounds the time to the next measurement."""
+"""Fastest growth of a log directory, for the time until the next measurement."""
 
 
 class FreeSpaceMark:
     """The free space of a log directory against a threshold. The caller runs the timer."""
 
     def __init__(self, free_bytes: Callable[[], int]) -> None:
-        """`free_bytes` may raise OSError."""
+        """Make a mark; `free_bytes` may raise OSError."""
         self._free_bytes = free_bytes
         self.is_low = False
         self.free = 0
@@ -60,7 +64,7 @@ class FreeSpace:
         disk: Disk,
         config: Callable[[], BrokerConfig],
     ) -> None:
-        """`config`: the present settings."""
+        """Make it; `config` returns the current settings."""
         self._clock = clock
         self._disk = disk
         self._config = config

@@ -1,4 +1,4 @@
-"""What one pass over a connection's requests appends, written by one call for each file."""
+"""`GatheredWrites`: the appends of one pass over a connection's requests, one write per file."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -13,20 +13,21 @@ def _nothing() -> None:
 
 
 class GatheredWrites:
-    """Has the disk hold writes back and then do them. A write that fails fences its directory."""
+    """Delayed writes of a pass; a failed write fences its log directory."""
 
     def __init__(self, disk: "GatheringDisk", directories: "Sequence[LogDirectory]") -> None:
         self.begin: Callable[[], None] = disk.begin_gather
-        """Hold writes back from now on; again and again is fine."""
+        """Delay writes from now on; may be called repeatedly."""
         self._end = disk.end_gather
         self.ended: Callable[[], None] = _nothing
         """Called after the writes of each pass."""
         self._directories = directories
 
     def end(self, later: Callable[[bool], None]) -> bool | None:
-        """Do the writes. True: some failed, and their log directories are fenced now.
+        """Perform the writes. True: some failed, and their log directories are fenced.
 
-        None: they are being done, and `later` is told how it went, in the order of the passes.
+        False: all succeeded. None: a thread performs them, and `later` gets the result, in the
+        order of the passes.
         """
         failed = self._end(lambda failures: later(self._fence(failures)))
         self.ended()

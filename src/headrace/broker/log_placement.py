@@ -1,4 +1,4 @@
-"""Which log directory holds a partition's log, or is to."""
+"""`LogPlacement`: find or choose the log directory of a partition's log."""
 
 import logging
 from collections.abc import Sequence
@@ -13,27 +13,27 @@ from headrace.ports.callbacks import Done, first_error
 
 _logger = logging.getLogger(__name__)
 ASKED_FOR_MAX = 10_000
-"""For so many logs that are not there yet a directory may be named."""
+"""Most partitions without a log for which a directory may be requested."""
 
 
 class LogPlacement:
-    """The logs of all log directories. All calls on the deciding thread."""
+    """The logs of all log directories of a broker. For the deciding thread."""
 
     def __init__(self, directories: Sequence[LogDirectory]) -> None:
         self._directories = directories
         self._asked_for: dict[TopicPartition, LogDirectory] = {}
 
     def holds(self, key: TopicPartition) -> bool:
-        """Tell whether a directory holds the partition, or should: damaged and lost ones count."""
+        """Return whether a directory has the partition, including damaged and lost logs."""
         return any(
             key in directory.logs or key in directory.quarantined or key in directory.missing
             for directory in self._directories
         )
 
     def ask_for(self, key: TopicPartition, directory: LogDirectory) -> None:
-        """Have the partition's log, which is not there yet, be made in this directory.
+        """Choose the directory in which the partition's log will be created.
 
-        Of ASKED_FOR_MAX partitions at most: those asked for first are forgotten.
+        For at most ASKED_FOR_MAX partitions; the oldest choices are dropped.
         """
         self._asked_for.pop(key, None)
         self._asked_for[key] = directory
@@ -41,15 +41,16 @@ class LogPlacement:
             del self._asked_for[next(iter(self._asked_for))]
 
     def directory_of(self, log: Log) -> LogDirectory | None:
-        """Return the directory that holds this log."""
+        """Return the directory of this log, or None."""
         key = log.topic_partition
         return next((held for held in self._directories if held.logs.get(key) is log), None)
 
     def settle_doubles(self) -> None:
-        """Keep one of two logs of a partition that a kill has left while it changed directories.
+        """Keep one of two logs of a partition, left by a kill during a move between directories.
 
-        After the logs are loaded. The one that goes on further stays, the other is set aside with
-        all bytes: they were alike, and only what was the partition's has grown since. StorageError.
+        Call after loading. The log with the later epoch and end stays; the other is set aside as
+        `-stray`. They were equal at the move, and only the partition's own has grown since.
+        StorageError.
         """
         held: dict[TopicPartition, LogDirectory] = {}
         for directory in self._directories:
@@ -65,19 +66,19 @@ class LogPlacement:
                 stays, goes = (other, directory) if ends[0] >= ends[1] else (directory, other)
                 held[key] = stays
                 _logger.warning(
-                    "%s is in two log directories: the one in %s goes on, the one in %s is set"
+                    "%s is in two log directories: using the one in %s; the one in %s is set"
                     " aside as a -stray directory and may be deleted", key, stays.path, goes.path,
                 )  # fmt: skip
                 goes.set_aside(key)
 
     def prepare(self, wanted: Sequence[NewLog], done: Done[BaseException | None]) -> None:
-        """Make the logs that will be needed and nobody has, off the deciding thread."""
+        """Create the logs in `wanted` that no directory has, on threads."""
         working = [directory for directory in self._directories if not directory.fenced]
         held = [len(directory.logs) for directory in working]
         shares: list[list[NewLog]] = [[] for _ in working]
         for new in wanted:
             key = new.topic_partition
-            # A copy that takes the name of a log that is gone may be in the way: `log_for` looks.
+            # A copy may be about to take the name of a deleted log; `log_for` decides then.
             taken = any(key in directory.futures.promoting for directory in working)
             if working and not taken and not self.holds(key):
                 asked_for = self._asked_for.get(key)
@@ -90,9 +91,9 @@ class LogPlacement:
                 directory.prepare_logs(share, made)
 
     def log_for(self, new: NewLog) -> tuple[LogDirectory, Log]:
-        """Return the partition's log and its directory, made where there is none.
+        """Return the partition's log and its directory; create the log if it is missing.
 
-        StorageError: it is another topic's; the directory has failed. CorruptLogError: it is out of
+        StorageError: it is another topic's, or its directory failed. CorruptLogError: it is out of
         service. ApiError: KAFKA_STORAGE_ERROR, no directory is left. OSError.
         """
         key, topic_id, config = new
@@ -123,12 +124,12 @@ class LogPlacement:
             self.check_writable()
             free = self._free_for(key)
             if not free:
-                raise StorageError(f"{key}: a copy of its former log is just being removed")
+                raise StorageError(f"{key}: a copy of its former log is still being removed")
             directory = min(free, key=lambda directory: len(directory.logs))
         return directory, directory.create_log(key, topic_id, config)
 
     def _free_for(self, key: TopicPartition) -> list[LogDirectory]:
-        """Return the working directories in which no copy takes the partition's name."""
+        """Return the working directories in which no copy is taking the partition's name."""
         return [
             directory
             for directory in self._directories
@@ -136,15 +137,13 @@ class LogPlacement:
         ]
 
     def check_writable(self) -> None:
-        """Raise ApiError KAFKA_STORAGE_ERROR where no log directory is left to make a log in."""
+        """Raise ApiError KAFKA_STORAGE_ERROR if no log directory is left to create a log in."""
         if all(directory.fenced for directory in self._directories):
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory is writable")
 
     def set_aside_others(self, new: NewLog) -> None:
-        """Put a log of another topic of that name where nobody takes it for this one's.
-
-        All its bytes stay. StorageError.
-        """
+        """Set aside logs of other topics with the same name, as `-stray` directories.
+        StorageError."""
         key = new.topic_partition
         for directory in self._directories:
             log = directory.logs.get(key)
@@ -152,7 +151,7 @@ class LogPlacement:
                 directory.set_aside(key)
 
     def delete(self, key: TopicPartition) -> bool:
-        """Delete the partition's log; False where it lies in a failed directory."""
+        """Delete the partition's log; return False if it is in a failed directory."""
         self._asked_for.pop(key, None)
         for directory in self._directories:
             directory.futures.forget(key)
@@ -164,11 +163,11 @@ class LogPlacement:
 
 
 def _delete(directory: LogDirectory, key: TopicPartition) -> bool:
-    """Delete a log unless its directory has failed, before or by this."""
+    """Delete a log; return False if its directory has failed."""
     if directory.fenced:
         return False
     try:
         directory.delete_log(key)
     except StorageError:
-        return False  # the directory has said so in the log
+        return False  # the directory has logged it
     return True

@@ -1,11 +1,11 @@
-"""What every broker tells clients of the cluster: one picture, changed in place by deltas (ADR 16).
+"""`MetadataImage`: the cluster's metadata that this broker gives to clients, changed by deltas.
 
-Only `Broker.publish` changes it, on the deciding thread. What it holds (topics, partitions,
-brokers) is never changed, only replaced: who needs a topic as it was keeps the `TopicInfo`. A
-response made without waiting is true as a whole.
+One object for the broker's lifetime (ADR 16). Only `Broker.publish` changes it, on the deciding
+thread. Its topics, partitions and brokers are immutable and get replaced: code that needs a topic's
+former state keeps its `TopicInfo`. A response made without waiting is consistent.
 
-Two versions: `version` grows with every delta, `structure` only where topics, partitions or brokers
-come or go. A new leader or in-sync replica leaves `structure` as it is.
+`version` increases with every delta; `structure` increases only when topics, partitions or brokers
+are added or removed, not with a new leader or ISR.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ NO_LEADER = BrokerId(-1)
 
 
 class Endpoint(NamedTuple):
-    """Where a broker is reached through one listener (the advertised address)."""
+    """The advertised address of a broker for one listener."""
 
     listener: str
     host: str
@@ -31,7 +31,7 @@ class Endpoint(NamedTuple):
 
 
 class BrokerInfo(NamedTuple):
-    """One live broker."""
+    """A live broker with its endpoints."""
 
     broker_id: BrokerId
     endpoints: tuple[Endpoint, ...]
@@ -40,7 +40,7 @@ class BrokerInfo(NamedTuple):
     """Transaction id of its registration in the store (Kafka's broker epoch)."""
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """Return the address for clients of `listener`; None: the broker has no such listener."""
+        """Return the address for clients of `listener`; None if the broker has no such listener."""
         for endpoint in self.endpoints:
             if endpoint.listener == listener:
                 return endpoint
@@ -49,7 +49,7 @@ class BrokerInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """Who leads a partition, and who holds it."""
+    """A partition's leader, leader epoch, replicas and ISR."""
 
     index: int
     leader: BrokerId
@@ -61,7 +61,7 @@ class PartitionInfo:
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """One topic: `partitions` is indexed by partition number, without holes."""
+    """A topic; `partitions` is indexed by partition number without gaps."""
 
     name: str
     topic_id: bytes
@@ -69,31 +69,33 @@ class TopicInfo:
     partitions: tuple[PartitionInfo, ...]
     internal: bool = False
     config: Mapping[str, str] = field(default_factory=dict)
-    """Topic-level settings as given (Kafka's names); never changed in place."""
+    """Topic-level settings by Kafka's names; never changed in place."""
 
 
 class ImageDelta(NamedTuple):
-    """What is to change in the picture, all of it at once."""
+    """A change of the metadata image, applied as a whole."""
 
     topics: Sequence[TopicInfo] = ()
-    """Added, or shown anew as a whole: grown, configured otherwise. Each name once."""
+    """Added topics, and topics with more partitions or other settings, complete. Each name once."""
     removed: Sequence[str] = ()
-    """Topics that go, before `topics` come; unknown names are ignored."""
+    """Names of deleted topics, removed before `topics` are added; unknown names are ignored."""
     partitions: Mapping[str, Sequence[PartitionInfo]] = MappingProxyType({})
-    """Partitions with another leader, epoch, ISR or replicas, by topic; unknown ones are ignored.
-    Applied after `topics`."""
+    """Partitions with a new leader, epoch, ISR or replicas, by topic; unknown ones are ignored.
+
+    Applied after `topics`.
+    """
     brokers: Sequence[BrokerInfo] | None = None
-    """All that are alive; None: as before."""
+    """All live brokers; None: unchanged."""
     controller_id: BrokerId | None = None
-    """None: as before."""
+    """The controller's broker id; None: unchanged."""
 
 
 Observer = Callable[[ImageDelta, bool], None]
-"""Called with what has changed, and whether `structure` grew with it."""
+"""Called with a delta, and whether `structure` increased with it."""
 
 
 class MetadataImage:
-    """The cluster as it is now."""
+    """The current metadata of the cluster."""
 
     __slots__ = (
         "_folded",
@@ -111,31 +113,34 @@ class MetadataImage:
     )
 
     def __init__(self, cluster_id: str) -> None:
-        """Nothing is known of the cluster yet."""
+        """Make an image of a cluster without topics and brokers."""
         self.cluster_id = cluster_id
         self.controller_id = NO_LEADER
         self.local: tuple[BrokerId, Endpoint] | None = None
-        """This broker, and its Unix socket for administration; None: it has none."""
+        """This broker's id and Unix socket for administration; None if it has no socket."""
         self.version = 0
-        """Grows with every change."""
+        """Increases with every change."""
         self.structure = 0
-        """Grows when topics, partitions or brokers come or go, or the controller is another."""
+        """Increases when topics, partitions or brokers are added or removed, or the controller
+        changes."""
         self.brokers: Mapping[BrokerId, BrokerInfo] = {}
         self.topics: dict[str, TopicInfo] = {}
         self.topics_by_id: dict[bytes, TopicInfo] = {}
         self.adding: dict[TopicPartition, frozenset[BrokerId]] = {}
-        """Replicas that running reassignments add, of the partitions held by this broker; clients
-        are not shown them. The controller's orders fill it."""
+        """Replicas that reassignments add, of partitions on this broker; not shown to clients.
+
+        Set by the controller's orders.
+        """
         self.partition_count = 0
-        """Of all topics."""
+        """Number of partitions of all topics."""
         self.observers: list[Observer] = []
-        """Told after each change, in the order of registration."""
+        """Called after each change, in the order of registration."""
         self._folded: dict[str, tuple[str, ...]] = {}
 
     def hash_of(self, names: Iterable[str]) -> int:
-        """Return a number that changes when one of these topics comes, goes, grows or is made anew.
+        """Return a hash that changes when one of these topics is created, deleted or grows.
 
-        64 bits with sign; 0 where there is none of them.
+        A signed 64-bit number; 0 if none of the topics exists.
         """
         digest = blake2b(digest_size=8)
         some = False
@@ -148,9 +153,9 @@ class MetadataImage:
         return int.from_bytes(digest.digest(), "big", signed=True) if some else 0
 
     def endpoint(self, broker: BrokerInfo, listener: str) -> Endpoint | None:
-        """Return where clients of `listener` reach `broker`; None: not by it.
+        """Return the address of `broker` for clients of `listener`; None if it has none.
 
-        By a Unix socket nobody is reached but the broker that has it.
+        A Unix socket reaches only the broker that owns it.
         """
         if listener == LOCAL_LISTENER and self.local is not None:
             broker_id, endpoint = self.local
@@ -158,21 +163,18 @@ class MetadataImage:
         return broker.endpoint(listener)
 
     def collides_with(self, name: str) -> str | None:
-        """Return a topic whose name differs from `name` in '.' and '_' at most, or None."""
+        """Return a topic whose name differs from `name` only in '.' and '_', or None."""
         return next(iter(self._folded.get(folded(name), ())), None)
 
     def leader_of(self, partition: TopicPartition) -> BrokerId:
-        """Return who leads the partition; NO_LEADER where nobody does."""
+        """Return the partition's leader; NO_LEADER if it has none."""
         topic = self.topics.get(partition.topic)
         if topic is None or not 0 <= partition.partition < len(topic.partitions):
             return NO_LEADER
         return topic.partitions[partition.partition].leader
 
     def known_partitions(self, wanted: Iterable[TopicPartition]) -> dict[str, list[PartitionInfo]]:
-        """Return these partitions as clients see them now, by topic.
-
-        Only those that they do see.
-        """
+        """Return the current entries of these partitions by topic; unknown ones are omitted."""
         known: dict[str, list[PartitionInfo]] = {}
         for name, index in wanted:
             topic = self.topics.get(name)
@@ -181,7 +183,7 @@ class MetadataImage:
         return known
 
     def apply(self, delta: ImageDelta) -> None:
-        """Change the picture, then tell the observers."""
+        """Apply a delta, then call the observers."""
         structural = False
         for name in delta.removed:
             structural = self._remove(name) or structural
@@ -215,7 +217,7 @@ class MetadataImage:
         return True
 
     def _put(self, topic: TopicInfo) -> bool:
-        """Add or replace a topic; whether its partitions are others."""
+        """Add or replace a topic; return whether its id or its number of partitions is new."""
         former = self.topics.get(topic.name)
         self.topics[topic.name] = topic
         if former is None:
@@ -233,16 +235,16 @@ class MetadataImage:
 
 
 def folded(name: str) -> str:
-    """Return a topic's name as metrics show it: '.' and '_' are one there."""
+    """Return a topic's name as metrics show it, with '.' replaced by '_'."""
     return name.replace(".", "_")
 
 
 def offline_replicas(
     partition: PartitionInfo, brokers: Container[BrokerId]
 ) -> tuple[BrokerId, ...]:
-    """Return the replicas that serve nothing now: their broker is gone, or their directory failed.
+    """Return the replicas that are unavailable: broker down, or log directory failed.
 
-    `brokers`: those that are alive. In the order of the assignment, as Kafka tells them.
+    `brokers`: the live ones. In the order of the assignment, as Kafka lists them.
     """
     failed = partition.offline
     if not failed and all(replica in brokers for replica in partition.replicas):
@@ -258,9 +260,9 @@ def with_offline(
     offline: Iterable[tuple[str, int]],
     broker_id: BrokerId,
 ) -> ImageDelta:
-    """Mark in `delta` the partitions out of service on `broker_id`: it does not lead them.
+    """Mark the partitions of `offline` in `delta`: out of service on `broker_id`, not led by it.
 
-    Topics that `delta` does not show stay as they are in `image`.
+    Topics that are not in `delta` stay as they are in `image`.
     """
     topics = {topic.name: topic for topic in delta.topics}
     partitions = {

@@ -1,14 +1,14 @@
-"""One partition: its log and its role; who may append, when that holds for good, what is readable.
+"""`Partition`: a replica's log and role; append, commit and read.
 
-* A partition leads or follows, or does neither; nothing of the log goes when that changes.
-* The high watermark is the offset below which every in-sync replica holds the log on disk. With
-  `flush_on_ack` (the default) it never passes `log.flushed_offset`; without, it is the log's end.
-  The log keeps it; the role says how far it may go, where there are other replicas.
-* `append` says what must become true before acks=all may be answered: `Appended.commit_offset`.
-  `when_committed` calls back when it is, in the order of asking.
-* Readers see whole batches below the high watermark, or below the last stable offset.
+* A partition leads, follows, or does neither; its log is not changed by a change of role.
+* The high watermark is the offset below which every in-sync replica has the log on disk. With
+  `flush_on_ack` (the default) it never exceeds `log.flushed_offset`; without, it is the log's end.
+  The log stores it; the role limits it if there are other replicas.
+* `append` returns the offset that the high watermark must reach before acks=all is answered
+  (`Appended.commit_offset`); `when_committed` calls back then, in the order of calls.
+* Consumers read whole batches below the high watermark, or below the last stable offset.
 
-Everything here runs on the one deciding thread and never waits.
+All calls come from the one deciding thread and never block.
 """
 
 from headrace.broker.appended import Appended
@@ -40,7 +40,7 @@ _new = tuple.__new__
 
 
 class Partition(Watched):
-    """A partition that this broker holds a replica of."""
+    """A replica of a partition on this broker: its log and its role."""
 
     __slots__ = (
         "_flush_later",
@@ -57,7 +57,7 @@ class Partition(Watched):
     )
 
     def __init__(self, log: Log, *, flusher: Flusher, flush_on_ack: bool = True) -> None:
-        """Hold `log`, in no role yet: NOT_LEADER_OR_FOLLOWER is answered."""
+        """Make a partition on `log` without a role; it answers NOT_LEADER_OR_FOLLOWER."""
         super().__init__()
         self.log = log
         self.traffic = TopicTraffic()
@@ -69,29 +69,33 @@ class Partition(Watched):
         self._flush_later = flusher.flush_later
         self._internal = self.topic_partition.topic in INTERNAL_TOPICS
         self.keys_needed = False
-        """Whether a client's record without a key is to be refused, which is for him who decodes
-        the request: records are not looked at here. Internal topics take nothing from clients."""
+        """Whether records without a key must be refused (compacted topics).
+
+        The code that decodes a Produce request does it, as records are not decoded here. Internal
+        topics accept no client records.
+        """
         self.inspected = False
-        """Whether that, or a codec of its own, has clients' records looked into."""
+        """Whether clients' records must be decoded: for `keys_needed`, or for the topic's own
+        codec."""
         self._look_into(log.config)
 
     def close(self, because: ErrorCode) -> None:
-        """Serve nothing any more, for good; who waits is told `because`. The log is not touched."""
+        """Stop serving for good; waiting requests get `because`. The log is unchanged."""
         self.role.close(because)
 
     @property
     def refusal(self) -> ErrorCode | None:
-        """Why nothing is served, or None while the partition leads."""
+        """Why nothing is served; None while the partition leads."""
         return self._waiters.refusal
 
     @property
     def leader_epoch(self) -> LeaderEpoch:
-        """The epoch of the role; -1 before the first one."""
+        """The leader epoch of the role; -1 before the first one."""
         return self.role.leader_epoch
 
     @property
     def high_watermark(self) -> Offset:
-        """All in-sync replicas hold what is below it."""
+        """The offset below which all in-sync replicas have every record."""
         return self.log.high_watermark
 
     @property
@@ -101,21 +105,21 @@ class Partition(Watched):
 
     @property
     def log_start_offset(self) -> Offset:
-        """The first offset that is still there."""
+        """The first offset of the log."""
         return self.log.start_offset
 
     @property
     def last_stable_offset(self) -> Offset:
-        """No readable transaction is undecided below it; from the log's start to the high
+        """The offset below which no transaction is undecided, between log start and high
         watermark."""
         return self.log.last_stable_offset(self.log.high_watermark)
 
     def readable_end(self, read_committed: bool) -> Offset:
-        """Return the exclusive end of what a client with this isolation may see."""
+        """Return the end offset for a consumer with this isolation level."""
         return self.last_stable_offset if read_committed else self.high_watermark
 
     def check_end_known(self) -> None:
-        """Refuse to tell the end before all that earlier leaders committed is known (KIP-207).
+        """Refuse to report the end offset until earlier leaders' commits are known (KIP-207).
 
         ApiError: OFFSET_NOT_AVAILABLE until the high watermark has reached the term's start.
         """
@@ -133,15 +137,15 @@ class Partition(Watched):
     ) -> Appended:
         """Append a client's checked batch (`record.batch.check_produced`), stamped in place.
 
-        `batch` is written before this returns and not kept. A batch that the last five of its
-        producer contain is not written again: its first offsets are the answer. `begins`: whether
-        its coordinator knows that its transaction reaches this partition; it need not be asked
-        where the transaction is open here (`log.producers.is_open`).
+        `batch` is written before this returns and not retained. A batch equal to one of its
+        producer's last five is not written; the result has the first append's offsets. `begins`:
+        whether the transaction coordinator knows this partition; it need not be asked if the
+        transaction is open here (`log.producers.is_open`).
 
         ApiError: KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER, INVALID_TOPIC_EXCEPTION (internal
-        topics), NOT_ENOUGH_REPLICAS (acks=all only), INVALID_TXN_STATE (transactional and in no
-        transaction, or the other way round), OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH,
-        and what `Log.append` refuses (MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, …).
+        topics), NOT_ENOUGH_REPLICAS (acks=all only), INVALID_TXN_STATE (transactional without a
+        transaction, or the reverse), OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH,
+        and those of `Log.append` (MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, …).
         """
         log, role = self.log, self.role
         if self._waiters.refusal is not None or self._internal:
@@ -177,10 +181,10 @@ class Partition(Watched):
         now_ms: int,
         required_acks: int = ACKS_ALL,
     ) -> int:
-        """Append several checked batches from `log.end_offset` on, as `append` would; how many.
+        """Append several checked batches at `log.end_offset`, as `append` would; return how many.
 
-        Only those, from the first on, that need nothing else than to be written. The one behind
-        them is as it was, and `append` says what is to be said of it. Refuses nothing.
+        Stops before the first batch that needs more than a write; that one is unchanged and must go
+        through `append`. Raises no refusal.
         """
         if self._waiters.refusal is not None or self._internal or self.inspected:
             return 0
@@ -199,7 +203,7 @@ class Partition(Watched):
         return count
 
     def _settle(self, required_acks: int) -> None:
-        """Have what was just appended hold for good, and readable, as soon as somebody asks."""
+        """Request what makes the appended records committed and readable: a flush, or followers."""
         role = self.role
         if not role.flushes_on_ack:
             role.settle_unflushed()
@@ -211,11 +215,11 @@ class Partition(Watched):
             role.term.log_grew()
 
     def append_internal(self, batch: Buffer, *, now_ms: int | None = None) -> Appended:
-        """Append a coordinator's own batch (`record.batch.build`), to any topic.
+        """Append a coordinator's batch (`record.batch.build`), to any topic.
 
-        `batch` is not changed. Without `now_ms` the batch's own time counts as now.
+        `batch` is not changed. Without `now_ms` the batch's own timestamp is used.
         ApiError: KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and
-        INVALID_PRODUCER_EPOCH for a batch of a transaction whose producer is outdated.
+        INVALID_PRODUCER_EPOCH for a transactional batch of an outdated producer.
         """
         if self._waiters.refusal is not None:
             raise ApiError(self._waiters.refusal)
@@ -240,9 +244,9 @@ class Partition(Watched):
         )
 
     def _write_held(self) -> None:
-        """Have written what the disk holds back: who waits for no flush is answered. StorageError.
+        """Write what the disk has delayed, as answers follow without a flush. Raises StorageError.
 
-        The pass that holds it back is not theirs alone: members on other connections wait, too.
+        The pass that delays it is another connection's; group members on others wait too.
         """
         file = self.log.segments.active.file
         try:
@@ -259,9 +263,9 @@ class Partition(Watched):
         coordinator_epoch: int,
         now_ms: int,
     ) -> Appended:
-        """End the producer's transaction here; without one only its epoch moves on.
+        """End the producer's transaction here; without one only its epoch advances.
 
-        ApiError: as `append_internal`, and TRANSACTION_COORDINATOR_FENCED where a later coordinator
+        ApiError: as `append_internal`, and TRANSACTION_COORDINATOR_FENCED if a later coordinator
         has written before.
         """
         if self._waiters.refusal is None:
@@ -276,9 +280,9 @@ class Partition(Watched):
         return self.append_internal(marker, now_ms=now_ms)
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """Refuse a client whose picture of this partition is not ours; -1: it has none.
+        """Refuse a client whose leader epoch for this partition differs; -1: it sent none.
 
-        ApiError: FENCED_LEADER_EPOCH (its picture is older), UNKNOWN_LEADER_EPOCH (newer).
+        ApiError: FENCED_LEADER_EPOCH (the client's is older), UNKNOWN_LEADER_EPOCH (newer).
         """
         leader_epoch = self.role.leader_epoch
         if current_leader_epoch in (-1, leader_epoch):
@@ -295,10 +299,10 @@ class Partition(Watched):
         read_committed: bool = False,
         at_least_one: bool = True,
     ) -> ReadResult | NeedsDisk:
-        """Read whole batches from the one that holds `offset` on, below what this reader may see.
+        """Return whole batches from the one with `offset` on, below this reader's end offset.
 
-        Empty between the readable end and the log's end. ApiError: OFFSET_OUT_OF_RANGE outside the
-        log, KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER.
+        Empty between that and the log's end. ApiError: OFFSET_OUT_OF_RANGE outside of the log,
+        KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER.
         """
         end = self._readable_end(read_committed)
         return self.log.read(offset, max_bytes, below=end, at_least_one=at_least_one)
@@ -311,7 +315,7 @@ class Partition(Watched):
         read_committed: bool = False,
         at_least_one: bool = True,
     ) -> Served | NeedsDisk:
-        """Read as `read` does, for a client's answer: much data comes as a range of its file."""
+        """Return batches for a client as `read` does; large data as a range of its file."""
         end = self._readable_end(read_committed)
         return self.log.serve(offset, max_bytes, below=end, at_least_one=at_least_one)
 
@@ -321,24 +325,22 @@ class Partition(Watched):
         return self.last_stable_offset if read_committed else self.log.high_watermark
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
-        """Return the largest epoch up to `epoch` and where it ends.
-
-        (-1, -1) where that is not known.
-        """
+        """Return the greatest epoch not above `epoch` and its end offset; (-1, -1) if unknown."""
         log = self.log
         latest = log.epochs.latest
         if not latest < epoch <= self.leader_epoch:
             return log.end_offset_for_epoch(epoch)
-        # Nothing was appended under our epoch yet: it begins, and the one before ends, at the end.
-        # A log without any epoch knows of no other that it could end (Kafka's endOffsetFor).
+        # Nothing was appended under the current epoch yet: it begins at the log's end, where the
+        # one before ends. A log without any epoch knows no other that it could end (Kafka's
+        # endOffsetFor).
         known = latest if latest >= 0 and epoch < self.leader_epoch else epoch
         return known, log.end_offset
 
     def delete_records(self, before: int) -> Offset:
-        """Move the log's start up to `before` (-1: the high watermark); returns the new start.
+        """Move the log's start up to `before` (-1: the high watermark); return the new start.
 
-        Durable with the directory's next checkpoint. ApiError: OFFSET_OUT_OF_RANGE beyond the high
-        watermark, POLICY_VIOLATION where the topic is compacted only, INVALID_TOPIC_EXCEPTION for
+        Durable with the directory's next checkpoint. ApiError: OFFSET_OUT_OF_RANGE above the high
+        watermark, POLICY_VIOLATION if the topic is only compacted, INVALID_TOPIC_EXCEPTION for
         internal topics, KAFKA_STORAGE_ERROR.
         """
         if self._waiters.refusal is not None or self._internal:
@@ -354,14 +356,14 @@ class Partition(Watched):
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
     def move_to(self, log: Log, flusher: Flusher) -> None:
-        """Go on in a copy of the log, in another directory; the role is as it was."""
+        """Replace the log by its copy in another directory, under the same role."""
         self.log = log
         self._flush_soon, self._flush_later = flusher.flush_soon, flusher.flush_later
         self.role.move_to(log, flusher)
         self._look_into(log.config)
 
     def reconfigure(self, config: LogConfig) -> None:
-        """Take new settings of the topic at once."""
+        """Apply new settings of the topic."""
         self.log.config = config
         self.role.reconfigured()
         self._look_into(config)
@@ -372,7 +374,7 @@ class Partition(Watched):
         self.inspected = self.keys_needed or recompressed
 
     def _duplicate(self, first: Duplicate, required_acks: int) -> Appended:
-        # The first attempt may still wait for its flush: so must this answer, and not for long.
+        # The first append may still wait for its flush; this answer must wait for it too.
         unflushed = self.role.flushes_on_ack and first.last_offset >= self.high_watermark
         if unflushed and required_acks == ACKS_ALL:
             self._flush_soon(self.log)
@@ -391,6 +393,6 @@ class Partition(Watched):
         if term is not None:
             told = (
                 f"{len(term.in_sync)} in-sync replicas of {self.topic_partition},"
-                f" min.insync.replicas asks for {term.in_sync_needed}"
+                f" min.insync.replicas is {term.in_sync_needed}"
             )
         return ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, told)

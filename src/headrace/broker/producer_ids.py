@@ -1,6 +1,6 @@
-"""Producer ids, handed out from blocks that the metadata store reserves for this broker.
+"""`ProducerIds`: producer ids from blocks that the metadata store reserves for this broker.
 
-A block is reserved before its first id goes out, so no id is ever given twice, whoever dies when.
+A block is reserved before its first id is used, so no id is assigned twice, even after a crash.
 """
 
 from headrace.model.invariant import invariant
@@ -10,12 +10,12 @@ PRODUCER_ID_MAX = (1 << 63) - 1
 
 
 class ProducerIds:
-    """The rest of the block at hand; empty at the start, so a restart skips what was left."""
+    """The rest of the current block of ids; a restart skips it, as it begins without a block."""
 
     __slots__ = ("_end", "_next")
 
     def __init__(self) -> None:
-        """Start with no block."""
+        """Begin without a block."""
         self._next = 0
         self._end = 0
 
@@ -25,14 +25,14 @@ class ProducerIds:
         return self._next >= self._end
 
     def refill(self, first: int, last: int) -> None:
-        """Go on with the block `first` … `last` (inclusive), reserved in the store for us."""
+        """Continue with the block `first` to `last` (inclusive), which the store has reserved."""
         invariant(self._next >= self._end, "a producer id block was dropped before its end")
         invariant(first >= self._end, f"producer id block at {first} lies before {self._end}")
         self._next = first
         self._end = last + 1
 
     def take(self) -> int | None:
-        """Take an id never given before; None where the block is used up."""
+        """Return an id that was never assigned, or None if the block is used up."""
         if self._next >= self._end:
             return None
         taken = self._next

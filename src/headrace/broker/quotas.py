@@ -1,14 +1,14 @@
-"""Client quotas: what users and clients may do in a second, and how long they wait beyond that.
+"""Client quotas: rate limits of users and clients, and how long clients beyond them must wait.
 
-Rates and waits are Kafka's (ClientQuotaManager, Rate, SampledStat): a rate is what was counted in
-the last `quota.window.num` windows over the time they span, at least all but one of them; a client
-over its quota waits until its rate, with nothing added, would be back at the quota.
+Rates and waits are Kafka's (ClientQuotaManager, Rate, SampledStat): a rate is the amount counted in
+the last `quota.window.num` windows over the time they span, at least all but one of them. A client
+above its quota waits until its rate, with nothing added, is back at the quota.
 
     quota = quotas.of("ANONYMOUS", "client-1")
     seconds = quota.produced(bytes)        # 0.0: go on
 
-While nothing is set, `quotas.active` is False and nobody asks. Changes of topics (KIP-599) and new
-connections (KIP-612) are rare, and ask always. All calls on the deciding thread.
+While no quota is set, `quotas.active` is False and the hot paths skip this. Topic changes (KIP-599)
+and new connections (KIP-612) are rare and always checked. For the deciding thread.
 """
 
 import ipaddress
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from headrace.config.broker import BrokerConfig
 
 BUCKETS_MAX = 10_000
-"""Users and clients whose rates are kept; the longest unseen are forgotten and begin at 0 again."""
+"""Most users and clients with stored rates; the least recently seen are dropped."""
 
 
 class QuotaKey(Enum):
-    """What can be bounded, by Kafka's names."""
+    """The kinds of quotas, by Kafka's names."""
 
     PRODUCE = "producer_byte_rate"
     FETCH = "consumer_byte_rate"
@@ -41,7 +41,7 @@ class QuotaKey(Enum):
 
 
 class Entity(NamedTuple):
-    """Whom a quota is set for. None: this does not matter; "": everybody without one of his own."""
+    """The target of a quota. None: any; "": the default for those without a quota of their own."""
 
     user: str | None = None
     client: str | None = None
@@ -54,18 +54,18 @@ Limits = Mapping[str, float]
 
 
 class Bucket:
-    """One quota of one user, one client, or one client of one user: its bound and its rate."""
+    """A quota of a user, a client, or a client of a user: its limit and its measured rate."""
 
     __slots__ = ("_now", "_rate", "bound")
 
     def __init__(self, bound: float, rate: Rate, now: Callable[[], float]) -> None:
-        """`now`: monotonic seconds."""
+        """Make a bucket with limit `bound`; `now` returns monotonic seconds."""
         self.bound = bound
         self._rate = rate
         self._now = now
 
     def add(self, amount: float) -> float:
-        """Count `amount`; returns how many seconds whoever did it has to wait, 0.0 mostly."""
+        """Count `amount`; return the seconds that the client must wait, usually 0.0."""
         now_ms = self._now() * 1000
         self._rate.add(amount, now_ms)
         per_second, span_ms = self._rate.measure(now_ms)
@@ -81,20 +81,20 @@ class Bucket:
         return self._rate.measure(self._now() * 1000)[0] <= 0
 
     def take_back(self, amount: float) -> None:
-        """Take `amount` back: it did not happen after all."""
+        """Subtract `amount` again, as it was not sent after all."""
         self._rate.add(-amount, self._now() * 1000)
 
 
 class Tokens:
-    """Kafka's TokenBucket: `bound` permits a second, saved up for as long as the span is.
+    """A token bucket as Kafka's TokenBucket: `bound` permits a second, saved up for the span.
 
-    There may be fewer than none: then whoever took them is over his quota.
+    The number of permits may be negative: the client is then above its quota.
     """
 
     __slots__ = ("_at", "_left", "_now", "_span_seconds", "bound")
 
     def __init__(self, span_seconds: float, now: Callable[[], float]) -> None:
-        """`now`: monotonic seconds."""
+        """Make an empty bucket; `now` returns monotonic seconds."""
         self.bound = 0.0
         self._span_seconds = span_seconds
         self._now = now
@@ -102,7 +102,7 @@ class Tokens:
         self._at: float | None = None
 
     def left(self) -> float:
-        """Return how many there are now."""
+        """Return the number of permits now."""
         now, most = self._now(), self.bound * self._span_seconds
         if self._at is None:
             self._left = most
@@ -112,23 +112,23 @@ class Tokens:
         return self._left
 
     def take(self, permits: float) -> None:
-        """Take that many, there or not."""
+        """Remove `permits`, below zero if necessary."""
         self._left = self.left() - permits
 
     def seconds_short(self) -> float:
-        """Return the seconds until there are no fewer than none."""
+        """Return the seconds until the number of permits is not negative."""
         return max(0.0, -self.left() / self.bound)
 
 
 class Mutations:
-    """What one request changes of topics and partitions, within its client's quota (KIP-599).
+    """The topic changes of one request within its client's quota (KIP-599).
 
-    A strict one refuses while permits are short, and lets the request that makes them so go
-    through; one that is not strict refuses nothing, and only has the client wait.
+    Strict (newer API versions): refused while permits are negative; the request that makes them so
+    passes. Not strict: nothing is refused, the client only has to wait.
     """
 
     def __init__(self, tokens: Tokens | None, *, strict: bool) -> None:
-        """None: no quota is set."""
+        """Make it for a client; `tokens` is None if no quota is set."""
         self._tokens = tokens
         self._strict = strict
         self._over = False
@@ -148,12 +148,12 @@ class Mutations:
             self._over = True
 
     def wait_seconds(self) -> float:
-        """Return the seconds the client has to wait, now that all is done; 0.0 mostly."""
+        """Return the seconds that the client must wait after the request; usually 0.0."""
         return self._tokens.seconds_short() if self._over and self._tokens is not None else 0.0
 
 
 class ClientQuota:
-    """What one client of one user may do."""
+    """The produce, fetch and request quotas of one client of one user; None: unlimited."""
 
     __slots__ = ("_burst_seconds", "_request_wait_max", "fetch", "produce", "request")
 
@@ -172,43 +172,43 @@ class ClientQuota:
         self._burst_seconds = window_seconds * max(windows - 1, 1)
 
     def produced(self, size: int) -> float:
-        """Count a Produce request of `size` bytes; returns the seconds to wait."""
+        """Count a Produce request of `size` bytes; return the seconds to wait."""
         return 0.0 if self.produce is None else self.produce.add(size)
 
     def fetched(self, size: int) -> float:
-        """Count `size` bytes about to be sent, or return the seconds to wait instead."""
+        """Count `size` bytes that are about to be sent; or return the seconds to wait instead."""
         if self.fetch is None:
             return 0.0
         first = self.fetch.idle
         wait = self.fetch.add(size)
         if wait and first:
-            # One batch may be more than a whole span allows. Who had nothing gets it, and the next
-            # one waits for it: else he would wait for ever.
+            # A batch may exceed what a whole span allows. A client without traffic gets it, and the
+            # next one waits; otherwise it would wait without end.
             return 0.0
         if wait:
             self.fetch.take_back(size)
         return wait
 
     def not_sent(self, size: int) -> None:
-        """Take back `size` bytes that `fetched` counted and that did not go after all."""
+        """Subtract `size` bytes that `fetched` counted but that were not sent."""
         if self.fetch is not None:
             self.fetch.take_back(size)
 
     def fetch_bytes_max(self, wanted: int) -> int:
-        """Return the most bytes one Fetch is answered with: what the whole span allows."""
+        """Return the most bytes of one Fetch response: the quota over the whole span."""
         if self.fetch is None:
             return wanted
         return min(wanted, int(self.fetch.bound * self._burst_seconds))
 
     def handled(self, seconds: float) -> float:
-        """Count `seconds` of the thread that handles requests; returns the seconds to wait."""
+        """Count `seconds` of request handling time; return the seconds to wait."""
         if self.request is None:
             return 0.0
         return min(self.request.add(seconds * 100), self._request_wait_max)
 
 
 class Quotas:
-    """All quotas that are set, and the rates of those they bound."""
+    """All quotas and the rates that they limit."""
 
     def __init__(
         self,
@@ -217,18 +217,19 @@ class Quotas:
         window_seconds: int,
         mutation_span_seconds: int = 11,
     ) -> None:
-        """`now`: monotonic seconds; `windows` of `window_seconds` make a rate.
+        """Make it without quotas; `windows` windows of `window_seconds` make a rate.
 
-        `mutation_span_seconds`: for how long permits to change topics can be saved up.
+        `now` returns monotonic seconds. `mutation_span_seconds`: how long permits for topic changes
+        can be saved up.
         """
         self.limits: dict[Entity, dict[str, float]] = {}
-        """As set. Changed by `put` only."""
+        """The configured quotas. Changed by `put` only."""
         self.active = False
-        """Whether anything is set that bounds requests."""
+        """Whether a produce, fetch or request quota is set."""
         self.version = 0
-        """Grows with every change: what `of` said before may not hold any more."""
+        """Increases with every change, which makes earlier results of `of` outdated."""
         self.throttled = dict.fromkeys(QuotaKey, 0)
-        """How often somebody had to wait."""
+        """Number of waits imposed, by kind of quota."""
         self._now = now
         self._windows = windows
         self._window_seconds = window_seconds
@@ -236,32 +237,32 @@ class Quotas:
         self._mutating: OrderedDict[Entity, Tokens] = OrderedDict()
         self._mutation_span_seconds = float(mutation_span_seconds)
         self.connections_rate_max = INT_MAX
-        """max.connection.creation.rate, of all addresses together; INT_MAX: without bound."""
+        """max.connection.creation.rate of all addresses together; INT_MAX: no limit."""
         self.listener_rates: Mapping[str, int] = {}
-        """The same of single listeners, by name."""
+        """Connection rate limits of single listeners, by name."""
         self.spared_listeners: frozenset[str] = frozenset()
-        """Those that the rate of all does not bound."""
+        """Listeners that the broker-wide connection rate does not limit."""
         self._connecting: dict[str, Bucket] = {}
-        """By listener; "": of all."""
+        """Connection rates by listener; "": of all listeners."""
         self._addresses: dict[str, float] = {}
-        """What is set for addresses, as the system writes them; "": for all others."""
+        """Connection quotas of IP addresses, in canonical form; "": of all others."""
 
     @classmethod
     def configured(cls, config: "BrokerConfig", now: Callable[[], float]) -> "Quotas":
-        """Return the rates' windows as they are configured, with no quota set."""
+        """Make quotas with the configured windows and without limits."""
         burst = config.controller_quota_window_num * config.controller_quota_window_size_seconds
         quotas = cls(now, config.quota_window_num, config.quota_window_size_seconds, burst)
         quotas.reconfigure(config)
         return quotas
 
     def reconfigure(self, config: "BrokerConfig") -> None:
-        """Take new settings of the broker."""
+        """Apply new broker settings."""
         self.connections_rate_max = config.max_connection_creation_rate
         self.listener_rates = config.connection_limits.rates
         self.spared_listeners = config.connection_limits.for_brokers | {LOCAL_LISTENER}
 
     def put(self, entity: Entity, limits: Limits) -> None:
-        """Set exactly these limits for `entity` from now on."""
+        """Replace the limits of `entity`."""
         if limits:
             self.limits[entity] = dict(limits)
         else:
@@ -277,7 +278,7 @@ class Quotas:
         self._addresses = {ip and _as_written(ip): rate for ip, rate in rates.items()}
 
     def of(self, user: str, client: str) -> ClientQuota:
-        """Return what this client of this user may do, as long as `version` stays the same."""
+        """Return the quotas of a client of a user; valid while `version` is unchanged."""
         return ClientQuota(
             self._bucket(QuotaKey.PRODUCE, user, client),
             self._bucket(QuotaKey.FETCH, user, client),
@@ -287,7 +288,7 @@ class Quotas:
         )
 
     def mutations(self, user: str, client: str, *, strict: bool) -> Mutations:
-        """Return what one request of this client of this user may change of topics."""
+        """Return the topic change quota for one request of a client of a user."""
         found = self._bound(QuotaKey.MUTATION, user, client)
         if found is None:
             return Mutations(None, strict=strict)
@@ -303,9 +304,9 @@ class Quotas:
         return Mutations(tokens, strict=strict)
 
     def connecting(self, listener: str = "") -> float:
-        """Count a connection that comes by `listener`.
+        """Count a new connection on `listener`; return the seconds until it is accepted.
 
-        Returns the seconds until it is let in, a window at most.
+        At most one window.
         """
         seconds = 0.0
         if listener not in self.spared_listeners:
@@ -328,10 +329,9 @@ class Quotas:
         return bucket.add(1)
 
     def connected(self, address: str) -> float:
-        """Count a connection from `address`.
+        """Count a connection from `address`; return 0.0 if it is within its quota.
 
-        Returns the seconds to leave it unread and end it then.
-        0.0: it is welcome. One that is not is not counted.
+        Otherwise return the seconds to leave it unread before it is closed; it is not counted then.
         """
         if not self._addresses:
             return 0.0
@@ -351,7 +351,7 @@ class Quotas:
         return None if found is None else self._rated(key, *found)
 
     def _bound(self, key: QuotaKey, user: str, client: str) -> tuple[Entity, float] | None:
-        """Return whose rate it is, and its bound."""
+        """Return the entity whose rate counts, and its limit; None if no quota applies."""
         for shared, named in _levels(user, client):
             limits = self.limits.get(named)
             if limits is not None and key.value in limits:
@@ -367,12 +367,12 @@ class Quotas:
                 self._buckets.popitem(last=False)
         else:
             self._buckets.move_to_end((key, shared))
-        found.bound = bound  # changed, what was counted before counts on
+        found.bound = bound  # earlier counts stay valid with a new limit
         return found
 
 
 def _as_written(ip: str) -> str:
-    """Return an address as a socket tells it: ::1, whatever way it was set."""
+    """Return an IP address in canonical form, as sockets report it."""
     try:
         return str(ipaddress.ip_address(ip))
     except ValueError:
@@ -380,7 +380,7 @@ def _as_written(ip: str) -> str:
 
 
 def _levels(user: str, client: str) -> tuple[tuple[Entity, Entity], ...]:
-    """Return (whose rate it is, whom it is set for), the most special first: Kafka's order."""
+    """Return (entity whose rate counts, entity of the quota), most specific first, as Kafka."""
     both, whole_user, whole_client = Entity(user, client), Entity(user), Entity(client=client)
     return (
         (both, both),

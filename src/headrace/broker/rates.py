@@ -1,20 +1,20 @@
-"""How much happens in a second: Kafka's Rate and SimpleRate, over what SampledStat keeps."""
+"""`Rate` and `SimpleRate`: amounts per second over sliding windows, as Kafka's SampledStat."""
 
 
 class Rate:
-    """How much happens in a second, over a sliding span of windows."""
+    """An amount per second over a sliding span of windows."""
 
     __slots__ = ("_count", "_samples", "_window_ms")
 
     def __init__(self, count: int, window_ms: int) -> None:
-        """`count` windows of `window_ms`."""
+        """Make a rate over `count` windows of `window_ms` milliseconds."""
         self._count = count
         self._window_ms = window_ms
         self._samples: list[list[float]] = []
-        """[start in ms, amount], the oldest first."""
+        """[window start in ms, amount], oldest first."""
 
     def add(self, amount: float, now_ms: float) -> None:
-        """Count `amount` now."""
+        """Count `amount` at time `now_ms`."""
         samples = self._samples
         if not samples or now_ms - samples[-1][0] >= self._window_ms:
             samples.append([now_ms, 0.0])
@@ -28,7 +28,7 @@ class Rate:
             del samples[0]
 
     def measure(self, now_ms: float) -> tuple[float, float]:
-        """Return (per second, milliseconds that this is the mean of)."""
+        """Return (amount per second, milliseconds over which it is the mean)."""
         self._purge(now_ms)
         if not self._samples:
             return 0.0, float(self._window_ms)
@@ -36,7 +36,7 @@ class Rate:
         return sum(amount for _, amount in self._samples) * 1000 / span, span
 
     def _span_ms(self, elapsed: float) -> float:
-        """Return over how long to take the mean, the oldest window having begun `elapsed` ago."""
+        """Return the milliseconds for the mean; the oldest window began `elapsed` ms ago."""
         missing = self._count - 1 - int(elapsed // self._window_ms)
         if missing > 0:
             elapsed += missing * self._window_ms
@@ -44,7 +44,10 @@ class Rate:
 
 
 class SimpleRate(Rate):
-    """A rate over the time since the oldest window began, a window at least: no burst at first."""
+    """A rate over the time since the oldest window began, at least one window.
+
+    So it allows no burst at the beginning.
+    """
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
-"""Client metrics (KIP-714): who is asked for which, how often he may push them, and where they go.
+"""`Telemetry`: client metrics (KIP-714): subscriptions, push intervals, and the pushed series.
 
-Subscriptions are the settings of client metrics resources. What is pushed becomes series with the
-client's id, a bounded number of them; `/metrics` shows them. All calls on the deciding thread.
+Subscriptions are the settings of client metrics resources. Pushed metrics become series with the
+client's id, limited in number; `/metrics` exports them. For the deciding thread.
 """
 
 import re
@@ -21,22 +21,22 @@ from headrace.wire.otlp import Point
 
 ALL_METRICS = "*"
 ACCEPTED_CODECS = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
-"""In the order clients should try them."""
+"""Accepted codecs, in the order that clients should try them."""
 INSTANCES_MAX = 16_384
-"""Clients remembered; the longest unheard are forgotten, and ask again."""
+"""Most client instances remembered; the least recently heard must subscribe again."""
 SERIES_SECONDS_MAX = 3600.0
-"""A series nobody added to for this long is gone."""
+"""Seconds without a push after which a series is dropped."""
 TEXT_MAX = 200
-"""Longer names and attributes are cut, and longer client ids are not looked at by patterns."""
+"""Longer names and attributes are shortened; longer client ids match no pattern."""
 _DEFAULT_INTERVAL_MS = 300_000
 _RESERVED = frozenset({bytes(16), bytes(15) + b"\x01"})
 
 Series = tuple[str, str, str]
-"""Metric, client id, attributes."""
+"""Key of a series: metric, client id, attributes."""
 
 
 class Client(NamedTuple):
-    """What is known of a client; `match` asks about it."""
+    """The client properties that a subscription's `match` patterns test."""
 
     client_id: str
     software_name: str
@@ -46,7 +46,7 @@ class Client(NamedTuple):
 
 
 class Subscription(NamedTuple):
-    """What one client instance is asked for."""
+    """The metrics that one client instance is asked to push, and how often."""
 
     instance: bytes
     subscription_id: int
@@ -62,7 +62,7 @@ class _Instance:
     last_push: float = float("-inf")
     terminating: bool = False
     ask_again: bool = False
-    """Whether its last push was refused so that it has to ask for its subscription anew."""
+    """Whether its last push was refused in a way that makes it subscribe again."""
 
 
 @dataclass(slots=True)
@@ -72,15 +72,16 @@ class _Value:
 
 
 class Telemetry:
-    """Subscriptions, the clients that push, and what they pushed."""
+    """Subscriptions, the client instances that push, and their series."""
 
     def __init__(
         self, configs: EntityConfigs, clock: Clock, random: Random, bytes_max: int, series_max: int
     ) -> None:
-        """`bytes_max`: of one push, unpacked or not; `series_max`: kept at one time."""
+        """Make it; `bytes_max`: limit of one push, compressed or not; `series_max`: limit of
+        series."""
         self.bytes_max = bytes_max
         self.dropped = 0
-        """Numbers that no series was left for."""
+        """Number of pushed values dropped because of the limit of series."""
         self._configs = configs
         self._now = clock.monotonic
         self._random = random
@@ -97,9 +98,9 @@ class Telemetry:
     # --- subscribing -----------------------------------------------------------------------------
 
     def subscribe(self, instance: bytes | None, client: Client) -> Subscription:
-        """Return what the client instance is asked for; without an id it is given one.
+        """Return the subscription of a client instance; one without an id gets one.
 
-        ApiError THROTTLING_QUOTA_EXCEEDED where it asks again before its interval is over.
+        ApiError THROTTLING_QUOTA_EXCEEDED if it asks again before its interval is over.
         """
         if instance is None or instance == bytes(16):
             instance = self._random.uuid()
@@ -124,7 +125,7 @@ class Telemetry:
         size: int,
         terminating: bool,
     ) -> None:
-        """Refuse a push that must not be taken, with Kafka's codes; ApiError."""
+        """Raise ApiError, with Kafka's codes, for a push that must be refused."""
         if instance is None or instance in _RESERVED:
             raise ApiError(ErrorCode.INVALID_REQUEST, "no client instance id")
         known = self._instance(instance, client)
@@ -164,7 +165,7 @@ class Telemetry:
         if size > self.bytes_max:
             raise ApiError(
                 ErrorCode.TELEMETRY_TOO_LARGE,
-                f"{size} bytes of metrics, telemetry.max.bytes is {self.bytes_max}",
+                f"{size} bytes of metrics exceed telemetry.max.bytes={self.bytes_max}",
             )
 
     @staticmethod
@@ -174,7 +175,7 @@ class Telemetry:
     def _instance(self, instance: bytes, client: Client) -> _Instance:
         found = self._instances.get(instance)
         if found is None or found.version < self._version:
-            # Asked for something else than before: what was last heard of it counts no more.
+            # New subscription: earlier requests no longer count for its interval.
             made = _Instance(self._subscription(instance, client), self._version)
             if found is not None:
                 made.terminating = found.terminating
@@ -197,13 +198,13 @@ class Telemetry:
             metrics = {ALL_METRICS}
         names = tuple(sorted(metrics))
         number = crc32c(f"{names}{interval_ms}".encode()) ^ crc32c(instance)
-        number -= (number & 1 << 31) << 1  # as a signed number of 32 bits
+        number -= (number & 1 << 31) << 1  # to a signed 32-bit number
         return Subscription(instance, number, names, interval_ms)
 
     # --- what is pushed --------------------------------------------------------------------------
 
     def take(self, client: Client, points: Iterable[Point]) -> None:
-        """Keep the numbers that a client pushed."""
+        """Store the values that a client pushed."""
         now = self._now()
         client_id = client.client_id[:TEXT_MAX]
         for point in points:
@@ -219,7 +220,7 @@ class Telemetry:
             known.told = now
 
     def _forget(self, now: float) -> bool:
-        """Let go of series nobody adds to any more; whether there is room now."""
+        """Drop series without recent pushes if the oldest is due; return whether there is room."""
         if self._series:
             oldest = min(series.told for series in self._series.values())
             if now - oldest >= SERIES_SECONDS_MAX:
@@ -232,14 +233,14 @@ class Telemetry:
                 yield key, value
 
     def series(self) -> Mapping[Series, float]:
-        """Return every number pushed in the last hour, sums added up."""
+        """Return all series pushed in the last hour; delta sums are added up."""
         return {key: value.number for key, value in self._fresh(self._now())}
 
 
 def _parsed(texts: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str, re.Pattern[str]], int]:
-    """Return a subscription's metrics, whom it asks and how often.
+    """Return a subscription's metrics, match patterns and interval in ms.
 
-    A subscription that cannot be read asks nobody.
+    A subscription with invalid settings has no metrics.
     """
     try:
         values = {name: CLIENT_METRICS[name].parse(text) for name, text in texts.items()}
@@ -255,7 +256,7 @@ def _parsed(texts: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str, re.
 
 
 def _asked(client: Client, instance: bytes, name: str) -> str:
-    """Return the value that a `match` of this name is compared with."""
+    """Return the client's property that a `match` pattern of this name tests."""
     match name:
         case "client_instance_id":
             return encode_uuid(instance)

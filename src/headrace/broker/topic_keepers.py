@@ -51,7 +51,7 @@ class _NotServed:
 
     async def make(self, topic: str) -> ApiError | None:
         """Refuse it."""
-        text = f"{topic} is kept for {self._reserved.kept_for}"
+        text = f"{topic} is reserved for {self._reserved.kept_for}"
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
 
     async def delete(self, topic: str) -> ApiError | None:
@@ -69,6 +69,6 @@ class _NotServed:
     def _refusal(self, topic: str) -> ApiError:
         return ApiError(
             ErrorCode.POLICY_VIOLATION,
-            f"{topic} is kept for {self._reserved.kept_for}, and this broker has no listener of"
-            f" {self._reserved.protocol}: start it with one",
+            f"{topic} is reserved for {self._reserved.kept_for}, and this broker has no"
+            f" {self._reserved.protocol} listener: start it with one",
         )

@@ -1,4 +1,5 @@
-"""Who waits for what was appended to hold for good, and what is answered where it never will."""
+"""`CommitWaiters`: callbacks for the moment when appended records are committed, or never will
+be."""
 
 from collections import deque
 
@@ -9,19 +10,19 @@ from headrace.ports.callbacks import Done
 
 
 class CommitWaiters:
-    """The callers that wait for a log's high watermark, in the order of asking."""
+    """Callbacks waiting for a log's high watermark, in the order of calls."""
 
     __slots__ = ("_log", "refusal", "waiting")
 
     def __init__(self, log: Log, refusal: ErrorCode) -> None:
         self._log = log
         self.waiting: deque[tuple[Offset, Done[ApiError | None], bool]] | None = None
-        """None until somebody had to wait: an idle partition needs no room for a queue."""
+        """None until a callback had to wait, which saves memory for idle partitions."""
         self.refusal: ErrorCode | None = refusal
-        """Why nothing is served, or None while something is."""
+        """Why nothing is served; None while the partition leads."""
 
     def move_to(self, log: Log) -> None:
-        """Wait for a copy of the log in its place."""
+        """Wait for a copy of the log instead."""
         self._log = log
 
     def when_committed(
@@ -30,12 +31,12 @@ class CommitWaiters:
         callback: Done[ApiError | None],
         while_enough_replicas: bool = False,
     ) -> None:
-        """Call `callback(None)` once the high watermark has reached `commit_offset`: now if it has.
+        """Call `callback(None)` once the high watermark reaches `commit_offset`, now if it has.
 
-        Callbacks go out in the order of asking. If the log fails or goes first, or is led no
-        longer: `callback(ApiError)` with KAFKA_STORAGE_ERROR, UNKNOWN_TOPIC_OR_PARTITION or
-        NOT_LEADER_OR_FOLLOWER; what was appended may or may not be there later. So for
-        NOT_ENOUGH_REPLICAS_AFTER_APPEND, told to those who wait `while_enough_replicas`.
+        Callbacks run in the order of calls. If the log fails, is deleted, or is no longer led:
+        `callback(ApiError)` with KAFKA_STORAGE_ERROR, UNKNOWN_TOPIC_OR_PARTITION or
+        NOT_LEADER_OR_FOLLOWER; the records may or may not survive. With `while_enough_replicas`
+        also NOT_ENOUGH_REPLICAS_AFTER_APPEND.
         """
         if self.refusal is not None:
             callback(ApiError(self.refusal))
@@ -49,13 +50,13 @@ class CommitWaiters:
                 self.release()
 
     def release(self) -> None:
-        """Tell those whose offset the high watermark has reached."""
-        # A callback may append and ask again: the queue is read afresh each time.
+        """Call the callbacks whose offset the high watermark has reached."""
+        # A callback may append and wait again, so the queue is read again in each step.
         while self.waiting and self.waiting[0][0] <= self._log.high_watermark:
             self.waiting.popleft()[1](None)
 
     def too_few_replicas(self) -> None:
-        """Tell those who wait only while enough replicas are in sync that they are not."""
+        """Fail the callbacks that wait `while_enough_replicas`, as the ISR is too small."""
         waiting = self.waiting or ()
         ending = [waiter for waiter in waiting if waiter[2]]
         if ending:
@@ -64,7 +65,7 @@ class CommitWaiters:
                 callback(ApiError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
 
     def refuse(self, because: ErrorCode) -> None:
-        """Tell those who wait, and all who ask from now on, `because`."""
+        """Fail all waiting callbacks and all later ones with `because`."""
         self.refusal = because
         waiting, self.waiting = self.waiting, None
         for _, callback, _ in waiting or ():

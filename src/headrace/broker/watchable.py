@@ -1,26 +1,26 @@
-"""What can be watched: a partition, and a share group's view of one."""
+"""`Watched`: an object with watchers, such as a partition or a share group's view of one."""
 
 from collections.abc import Callable, Iterable
 
 
 class Watched:
-    """Keeps who watches; its subclasses call `_wake` when another look may find more."""
+    """A registry of callbacks; subclasses call `_wake` when there may be more to read."""
 
     __slots__ = ("_watchers",)
 
     def __init__(self) -> None:
         self._watchers: dict[Callable[[], None], None] = {}
-        """In the order of their coming."""
+        """The callbacks, in the order of registration."""
 
     def watch(self, callback: Callable[[], None]) -> None:
-        """Call `callback()` whenever more may be had, other offsets told, or nothing any more.
+        """Call `callback()` when there may be more to read, offsets changed, or serving ended.
 
         Until `unwatch`. The callback must not append.
         """
         self._watchers[callback] = None
 
     def unwatch(self, callback: Callable[[], None]) -> None:
-        """Call `callback` no more; one that does not watch is ignored."""
+        """Stop calling `callback`; an unknown one is ignored."""
         self._watchers.pop(callback, None)
 
     def _wake(self) -> None:
@@ -28,6 +28,6 @@ class Watched:
 
 
 def wake(watchers: Iterable[Callable[[], None]]) -> None:
-    """Call back those who watch; who comes meanwhile is not called."""
+    """Call all watchers registered now; ones that are added meanwhile are not called."""
     for callback in tuple(watchers):
         callback()

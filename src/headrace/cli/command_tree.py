@@ -12,8 +12,9 @@ from headrace.model.protocols import ROWS
 app = App(
     name="headrace",
     version=__version__,
-    help="A message broker for Kafka clients, and the tools to use it.\n\nA first minute: headrace"
-    " serve; then elsewhere: echo hello | headrace produce t; headrace consume t --from-beginning",
+    help="A message broker for Kafka and RabbitMQ clients, with its administration tools."
+    "\n\nTo start: headrace serve; then in another terminal: echo hello | headrace"
+    " produce t; headrace consume t --from-beginning",
     # "default: False" and "default: ()" tell nobody anything; where a default matters it is shown.
     default_parameter=Parameter(show_default=False, negative=()),
     help_format="plaintext",
@@ -21,21 +22,22 @@ app = App(
 )
 app.command(
     "headrace.cli.broker.serve:serve",
-    help="Run a broker until SIGTERM or Ctrl-C.\n\nSettings are Kafka's; flags win over HEADRACE_…"
-    " variables (HEADRACE_LOG_DIRS for log.dirs), those over the file. All of them are in"
-    " docs/configuration.md.\n\nFor example: headrace serve --port 9092 --data ./headrace-data"
-    " --metrics 127.0.0.1:9404; headrace serve server.properties --daemon",
+    help="Run a broker until SIGTERM or Ctrl-C.\n\nSettings have Kafka's names. Flags"
+    " override HEADRACE_… variables (HEADRACE_LOG_DIRS for log.dirs), which override"
+    " the file. All settings are in docs/configuration.md.\n\nFor example: headrace"
+    " serve --port 9092 --data ./headrace-data --metrics 127.0.0.1:9404; headrace serve"
+    " server.properties --daemon",
 )
 app.command(
     "headrace.cli.broker.dev:dev",
-    help="Run a cluster for trying out, all brokers in this process, until Ctrl-C.\n\nOn this"
-    " machine only; without ZooKeeper, unless --processes is given.\n\nFor example: headrace dev"
-    " --brokers 3 --data ./trial; headrace dev --processes 3",
+    help="Run a test cluster, all brokers in this process, until Ctrl-C.\n\nIt listens on"
+    " this machine only, and needs no ZooKeeper unless --processes is given.\n\nFor"
+    " example: headrace dev --brokers 3 --data ./trial; headrace dev --processes 3",
 )
 app.command(
     "headrace.cli.broker.stop:stop",
-    help="Stop a broker of this machine cleanly and wait for its end.\n\nFor example: headrace stop"
-    " --data ./headrace-data",
+    help="Stop a broker of this machine cleanly, and wait until it has stopped.\n\nFor"
+    " example: headrace stop --data ./headrace-data",
 )
 app.command(
     "headrace.cli.topic.topic:app",
@@ -52,9 +54,10 @@ app.command(
 )
 app.command(
     "headrace.cli.records.consume:consume",
-    help="Print records of topics, new ones as they come.\n\nFor example: headrace consume orders"
-    " --from-beginning --until-end; headrace consume orders -o -10 -f '%p@%o %k=%v\\n'; headrace"
-    " consume orders -g billing --json; headrace consume jobs --share workers",
+    help="Print records of topics, and new ones as they arrive.\n\nFor example: headrace"
+    " consume orders --from-beginning --until-end; headrace consume orders -o -10 -f"
+    " '%p@%o %k=%v\\n'; headrace consume orders -g billing --json; headrace consume"
+    " jobs --share workers",
 )
 app.command(
     "headrace.cli.group.group:app",
@@ -65,9 +68,9 @@ app.command(
 app.command(
     "headrace.cli.cluster.cluster:app",
     name="cluster",
-    help="See how a cluster is; elect leaders, move partitions to other brokers; make a cluster of"
-    " a single broker.\n\nFor example: headrace cluster status --watch 2; headrace cluster"
-    " partitions --under-replicated; headrace cluster reassign orders:0=1,2,3",
+    help="Show the state of a cluster; elect leaders, move partitions; migrate a single"
+    " broker to ZooKeeper.\n\nFor example: headrace cluster status --watch 2; headrace"
+    " cluster partitions --under-replicated; headrace cluster reassign orders:0=1,2,3",
 )
 app.command(
     "headrace.cli.config:app",
@@ -86,21 +89,19 @@ app.command(
     "headrace.cli.txn:app",
     name="txn",
     alias="transactions",
-    help="List and describe transactions, abort those that hang.\n\nFor example: headrace txn list"
-    " --state Ongoing",
+    help="List and describe transactions, abort hanging ones.\n\nFor example: headrace txn"
+    " list --state Ongoing",
 )
 app.command(
     "headrace.cli.txn:producers",
-    help="Show who writes to partitions with sequence numbers, and open transactions there.\n\nOnly"
-    " idempotent and transactional producers: others leave nothing behind. For example: headrace"
-    " producers orders:0,1",
+    help="List active idempotent producers and open transactions per partition.\n\nProducers"
+    " without idempotence are not listed. For example: headrace producers orders:0,1",
 )
 app.command(
     "headrace.cli.user:app",
     name="user",
     alias="users",
-    help="Create, list, alter and delete users who authenticate by SCRAM.\n\nFor example: headrace"
-    " user create alice",
+    help="Create, list, alter and delete SCRAM users.\n\nFor example: headrace user create alice",
 )
 app.command(
     "headrace.cli.token:app",
@@ -120,7 +121,7 @@ app.command(
     "headrace.cli.acl:app",
     name="acl",
     alias="acls",
-    help="Create, list and delete ACLs: who may do what.\n\nFor example: headrace acl create"
+    help="Create, list and delete ACLs.\n\nFor example: headrace acl create"
     " --allow-principal User:alice --operation read --topic orders",
 )
 for row in ROWS:
@@ -134,7 +135,7 @@ app.command(
 app.command(
     "headrace.cli.log.log:app",
     name="log",
-    help="Look into a broker's files, check them, mend them, bring them in and out.",
+    help="Dump, verify, repair, import and export a broker's files.",
 )
 app.command(
     "headrace.cli.arrow:app",
@@ -150,30 +151,32 @@ app.command(
 # what reads and measures topics
 app.command(
     "headrace.cli.records.query:query",
-    help="Ask topics by SQL: each is a table, with a column for each field where its values are"
-    " JSON.\n\nColumns of every record: key, value, partition, offset, timestamp, headers; offset"
-    ' is a word of SQL, so it is written "offset". A topic with other characters than letters,'
-    " digits and _ is written in double quotes. DuckDB's functions are there. How far each topic is"
-    " read is said on standard error.\n\nFor example: headrace query 'select country, count(*)"
-    " from orders group by all order by 2 desc'; headrace query --data ./headrace-data --json"
-    " 'select * from orders join customers using (customer_id) limit 10'",
+    help="Query topics with SQL: each topic is a table, with a column for each field if its"
+    " values are JSON.\n\nColumns of every record: key, value, partition, offset,"
+    ' timestamp, headers. offset is a word of SQL, so write "offset". Write a topic'
+    " with characters other than letters, digits and _ in double quotes. DuckDB's"
+    " functions are available. The end offset of each topic is printed on standard"
+    " error.\n\nFor example: headrace query 'select country, count(*) from orders group"
+    " by all order by 2 desc'; headrace query --data ./headrace-data --json 'select *"
+    " from orders join customers using (customer_id) limit 10'",
 )
 app.command(
     "headrace.cli.records.perf:app",
     name="perf",
-    help="Measure how fast a cluster takes and gives records.\n\nFor example: headrace perf produce"
-    " t --records 1000000 --record-size 100; headrace perf consume t",
+    help="Measure the throughput and latency of a cluster.\n\nFor example: headrace perf"
+    " produce t --records 1000000 --record-size 100; headrace perf consume t",
 )
 app.command(
     "headrace.cli.disk:disk",
-    help="Show how much of the brokers' disks each topic and directory takes.\n\nReplicas count"
-    " each. For example: headrace disk; headrace disk --json",
+    help="Show the disk usage of topics and log directories.\n\nEach replica counts. For"
+    " example: headrace disk; headrace disk --json",
 )
 app.command(
     "headrace.cli.profile:app",
     name="profile",
     alias="profiles",
-    help="Keep clusters' addresses and settings under names; one is used where no -b is given.",
+    help="Store addresses and settings of clusters under names; a profile applies if no -b"
+    " is given.",
 )
 app.register_install_completion_command(add_to_startup=True)
 

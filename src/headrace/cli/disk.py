@@ -1,11 +1,18 @@
 """`headrace disk`: what topics and directories take of the brokers' disks."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from headrace.cli.shared.broker_options import BrokerOptions, Json
+from headrace.cli.shared.log_directories import (
+    Directory,
+    LowDirectory,
+    failed_message,
+    low_directories,
+    low_message,
+)
 from headrace.cli.shared.output import note, print_json, print_line, print_table
 from headrace.client.admin.replicas import (
-    LogDir,
     ReplicaLog,
     StrayDirectory,
     directories,
@@ -30,7 +37,7 @@ class Replica(NamedTuple):
 
 def disk(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) -> int:  # noqa: B008 - a frozen value
     """Show how much of the brokers' disks each topic and directory takes."""
-    places: list[tuple[int, LogDir]] = []
+    places: list[Directory] = []
     strays: list[tuple[int, StrayDirectory]] = []
     silent: list[int] = []
     with cluster.client() as client:
@@ -43,19 +50,26 @@ def disk(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) -> int
                 silent.append(broker)
                 note(f"broker {broker} does not say: {error}")
                 continue
-            places += [(broker, directory) for directory in found]
+            places += [Directory(broker, directory) for directory in found]
             strays += [(broker, stray) for stray in set_aside]
-    topics, rows = _topics(_replicas(places)), _directories(places)
+        low = low_directories(client, places)
+    topics, rows = _topics(_replicas(places)), _directories(places, low)
     if json:
         answer = {"topics": topics, "directories": rows, "silent_brokers": silent}
         print_json({**answer, "stray_logs": _strays(strays)})
     else:
         _show(topics, rows, _strays(strays))
-    return 1 if silent or any(row["state"] == FAILED for row in rows) else 0
+    for message in (failed_message(places), low_message(low)):
+        if message:
+            note(message)
+    return 1 if silent or any(row["state"] != OK for row in rows) else 0
 
 
 Row = dict[str, str | int | None]
-FAILED = "failed"
+OK, FAILED, LOW = "ok", "failed", "low"
+"""States of a log directory; `low`: it has too little free space, and refuses records."""
+_STATES = (FAILED, LOW, OK)
+"""In the order in which directories are shown."""
 
 
 def _topics(replicas: list[Replica]) -> list[Row]:
@@ -74,7 +88,7 @@ def _topics(replicas: list[Replica]) -> list[Row]:
     return sorted(rows, key=_size, reverse=True)
 
 
-def _replicas(places: list[tuple[int, LogDir]]) -> list[Replica]:
+def _replicas(places: list[Directory]) -> list[Replica]:
     return [
         Replica(broker, partition, log)
         for broker, directory in places
@@ -82,21 +96,24 @@ def _replicas(places: list[tuple[int, LogDir]]) -> list[Replica]:
     ]
 
 
-def _directories(places: list[tuple[int, LogDir]]) -> list[Row]:
+def _directories(places: list[Directory], low: Sequence[LowDirectory]) -> list[Row]:
     rows: list[Row] = []
+    refusing = {(each.place.broker, each.place.log_dir.path) for each in low}
     for broker, directory in sorted(places, key=lambda place: (place[0], place[1].path)):
         rows.append(
             {
                 "broker": broker,
                 "directory": directory.path,
-                "state": FAILED if directory.failed else "ok",
+                "state": FAILED
+                if directory.failed
+                else (LOW if (broker, directory.path) in refusing else OK),
                 "bytes": sum(log.size for log in directory.logs.values()),
                 "replica_count": len(directory.logs),
                 "free_bytes": directory.free if directory.free >= 0 else None,
             }
         )
-    # Failed ones first: they are what to look at.
-    return sorted(rows, key=lambda row: (row["state"] != FAILED, -_size(row)))
+    # Those that need an operator come first.
+    return sorted(rows, key=lambda row: (_STATES.index(str(row["state"])), -_size(row)))
 
 
 def _strays(strays: list[tuple[int, StrayDirectory]]) -> list[Row]:

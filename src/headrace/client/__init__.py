@@ -1,11 +1,11 @@
-"""Our one small Kafka client: for the command, followers, Spark's wire path and tests' probes.
+"""Kafka client used by the command, by followers, by Spark's tasks and by tests.
 
-* `client` — `Client`: bootstrap, connections, versions, metadata, routing, retries. `admin`,
-  `offsets`, `groups`, `member`, `producer`, `consumer` are what can be asked through it.
-* `transport` — what a client needs of the network; `blocking` does it with plain sockets, `events`
-  on an asyncio loop. All logic is written once, as coroutines; on the blocking transport they
-  never suspend, so `sync.run` drives them without an event loop.
-* `sync` — for callers without a loop: `connect`, `run`, and `FetchConnection`, the fastest way to
-  get record bytes into one's own process.
-* `partitioner` — which partition a record goes to, as Java's client decides it.
+* `client` — `Client`: bootstrap, connections, API versions, metadata, routing, retries. `admin`,
+  `consumer` and `producer` hold the requests that it can send.
+* `transport` — the network interface that a client needs, and its two implementations: plain
+  sockets (`blocking`) and an asyncio loop (`events`). All logic is written once, as coroutines; on
+  plain sockets they never suspend, so `sync.run` drives them without an event loop.
+* `sync` — for callers without an event loop: `connect`, `run`, and `FetchConnection`, the fastest
+  way to read record bytes into a process.
+* `partitioner` — the partition of each record, computed as Java's client does.
 """

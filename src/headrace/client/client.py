@@ -1,7 +1,7 @@
-"""A client of one cluster: who leads what, a connection to each broker, retries.
+"""Kafka client of one cluster: metadata, a connection to each broker, retries.
 
-Written against `Transport`, so it runs on a loop and on plain sockets alike. Not for several
-threads.
+Written against `Transport`, so the same code runs on an event loop and on plain sockets. Not
+thread-safe.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONNECT_SECONDS = 10.0
-"""How long a new connection may take, until the broker knows its versions and user."""
+"""How many seconds a new connection may take, API versions and authentication included."""
 NEXT_ADDRESS_SECONDS = 2.0
-"""How long one of several addresses is waited for before the next is tried."""
+"""How many seconds to wait for one of several bootstrap addresses before the next is tried."""
 BACKOFF_SECONDS_MIN = 0.05
 BACKOFF_SECONDS_MAX = 1.0
 _SESSION_USED = 0.85
-"""How much of a session's time is used; then another connection is made."""
+"""The part of a SASL session's lifetime that is used before the client reconnects (KIP-368)."""
 
 
 class Client:
-    """Talks to a cluster. All methods may raise ClientError and ApiError."""
+    """A client of one Kafka cluster. All its methods may raise ClientError and ApiError."""
 
     def __init__(
         self,
@@ -53,11 +53,11 @@ class Client:
         patient: bool = False,
         credentials: "Credentials | None" = None,
     ) -> None:
-        """`credentials`: who to be on each new connection; None: the brokers do not ask.
+        """Create a client; connections are opened when the first request needs them.
 
-        `patient`: also wait for brokers that cannot be connected to, as long as retries last.
-
-        `outage_seconds` may be set for that, apart from the time for errors that brokers answer.
+        `credentials`: the SASL identity used on each new connection; None: no authentication.
+        `patient`: while retries last, also wait for brokers that refuse connections;
+        `outage_seconds` bounds that wait separately from retries of errors that brokers return.
         """
         self.transport = transport
         self.bootstrap = list(bootstrap)
@@ -67,17 +67,20 @@ class Client:
         self.patient = patient
         self.credentials = credentials
         self.outage_seconds: float | None = None
-        """How long to wait for brokers that are gone; None: `retry_seconds`."""
+        """For how many seconds to wait for unreachable brokers; None: `retry_seconds`."""
         self.on_retry: Callable[[HeadraceError], None] = lambda error: None
-        """Told of each failure that is tried again."""
+        """Called with each error before the failed request is retried."""
         self.known: Metadata | None = None
-        """The metadata fetched last, of the topics asked for then."""
+        """The metadata response fetched last, with the topics requested then; None: fetch it
+        first."""
         self._links: dict[Address, Link] = {}
         self._coordinators: dict[tuple[int, str], Address] = {}
         self._over: dict[Address, float] = {}
-        """When the sessions end that brokers have set an end to (KIP-368)."""
+        """When, by the transport's clock, to replace the connection to each broker whose SASL
+        session expires (KIP-368)."""
         self._silent: set[Address] = set()
-        """Addresses that did not answer in time when a connection was last tried."""
+        """Addresses that did not answer the last connection attempt in time; they are tried
+        last."""
 
     def __enter__(self) -> Self:
         return self
@@ -92,26 +95,29 @@ class Client:
         self._links.clear()
 
     async def link_to(self, address: Address, seconds: float = CONNECT_SECONDS) -> Link:
-        """Return a connection to `address`, made where there is none, its API versions known.
+        """Return the connection to `address`, opening one if needed, with its API versions known.
 
-        `seconds`: how long each step of making it may take.
+        `seconds`: the timeout of each step of connecting.
         """
         if address.local_path is not None and self.bootstrap[0].local_path is not None:
-            address = self.bootstrap[0]  # the same socket, which it may see under another path
+            # The same socket; the broker may report it under another path.
+            address = self.bootstrap[0]
         link = self._links.get(address)
         if link is not None and not link.closed:
             if self.transport.now() < self._over.get(address, float("inf")):
                 return link
-            link.retire()  # the broker would end it: a new connection authenticates anew
+            # The broker would close it when its SASL session expires; a new one authenticates
+            # again.
+            link.retire()
         link = await self.connect(address, seconds)
         self._links[address] = link
         return link
 
     async def connect(self, address: Address, seconds: float = CONNECT_SECONDS) -> Link:
-        """Make a new connection to `address`, its API versions known and this client authenticated.
+        """Open a connection to `address`, fetch its API versions and authenticate.
 
-        A broker that accepts connections and does not answer, a paused one, is given up after
-        `seconds`, not after the time that a request may take. TimedOut.
+        TimedOut after `seconds`, not after the longer request timeout: a paused broker accepts
+        connections and never answers.
         """
         link = await self.transport.connect(address, seconds)
         seconds = min(seconds, self.request_timeout_seconds)
@@ -138,10 +144,11 @@ class Client:
             self._over[link.address] = self.transport.now() + _SESSION_USED * lifetime_ms / 1000
 
     async def any_link(self) -> Link:
-        """Return a connection to any broker: an open one, else the first that answers.
+        """Return a connection to any broker: an open one, else to the first address that answers.
 
-        Each of several addresses is first given NEXT_ADDRESS_SECONDS, those last that did not
-        answer before. Only where none answers, silent ones are tried once more for longer.
+        Each of several addresses is first given NEXT_ADDRESS_SECONDS; addresses that timed out
+        before are tried last. Only when none answers, those that timed out are tried again for
+        CONNECT_SECONDS.
         """
         for link in self._links.values():
             if not link.closed:
@@ -178,11 +185,11 @@ class Client:
         wait_seconds: float = 0.0,
         seconds: float | None = None,
     ) -> T:
-        """Send `call` and wait for its answer; `wait_seconds`: the broker's own waiting time.
+        """Send `call` on a connection and return its decoded response.
 
-        `seconds`: how long to wait in place of `request_timeout_seconds`.
-
-        ApiError UNSUPPORTED_VERSION where the two sides share no version.
+        `wait_seconds`: how long the broker itself may hold the request (fetch, join), added to the
+        timeout. `seconds`: timeout in place of `request_timeout_seconds`. ApiError
+        UNSUPPORTED_VERSION if client and broker share no version.
         """
         version = common_version(link.versions, call)
         frame = call.encode(version, link.next_correlation_id(), self.client_id)
@@ -193,7 +200,7 @@ class Client:
         return call.decode(version, response[body:])
 
     async def ask_any(self, call: Call[T]) -> T:
-        """Ask any broker, again while the failure may pass."""
+        """Send `call` to any broker, with retries, and return the decoded response."""
 
         async def attempt() -> T:
             return await self.ask(await self.any_link(), call)
@@ -201,7 +208,7 @@ class Client:
         return await self.retrying(attempt)
 
     async def ask_controller(self, call: Call[T]) -> T:
-        """Ask the controller, again while the failure may pass."""
+        """Send `call` to the controller, with retries, and return the decoded response."""
 
         async def attempt() -> T:
             known = self.known or await self._fetch_metadata([], create=False)
@@ -218,20 +225,21 @@ class Client:
             raise ApiError(error.code, f"{error.message}; {where}") from error
 
     def _reaches(self, refused: ApiError) -> bool:
-        """Return whether the controller would be reached if there were one."""
+        """Return whether this client can reach the controller: always over TCP; over a Unix socket
+        only if the broker is merely waiting for its metadata store."""
         local = self.bootstrap[0].local_path is not None
         return not local or (refused.message or "").startswith(STORE_UNANSWERED)
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Try `attempt` for its result, again after failures that may pass, for `retry_seconds`.
+        """Await `attempt()` and return its result; retry passing failures for `retry_seconds`.
 
-        Whatever was cached of the cluster is forgotten between tries.
+        Cached metadata and coordinators are dropped between attempts.
         """
         began = outage_began = self.transport.now()
         backoff = BACKOFF_SECONDS_MIN
 
         def over(since: float, seconds: float) -> bool:
-            # Read anew each time: whoever wants to stop sets the seconds to 0.
+            # Read again at each attempt: a caller that wants to stop sets the seconds to 0.
             return self.transport.now() + backoff > since + seconds
 
         def outage_over() -> bool:
@@ -246,7 +254,7 @@ class Client:
                     raise
                 failure: HeadraceError = error
                 outage_began = self.transport.now()
-            except Refused:  # whoever is patient waits for brokers, not for another password
+            except Refused:  # A patient client waits for brokers, not for another password.
                 raise
             except (CannotConnect, ConnectionLost, TimedOut) as error:
                 if isinstance(error, CannotConnect) and not self.patient:
@@ -254,7 +262,8 @@ class Client:
                 if outage_over():
                     raise
                 failure = error
-                if self.outage_seconds is not None:  # what brokers answer has its time afterwards
+                # Retries of errors that brokers return are timed from here.
+                if self.outage_seconds is not None:
                     began = self.transport.now()
             self.on_retry(failure)
             self.known = None
@@ -265,9 +274,10 @@ class Client:
     async def metadata(
         self, topics: Sequence[str] | None = None, *, create: bool = False
     ) -> Metadata:
-        """Fetch the cluster and `topics` (None: all) now. A topic's own error is in its entry.
+        """Fetch metadata of the cluster and of `topics` (None: all topics), with retries.
 
-        `create`: let the broker make the topics that are missing, where it is configured to.
+        An error of one topic is stored in its entry. `create`: auto-create missing topics, if the
+        broker is configured to.
         """
 
         async def attempt() -> Metadata:
@@ -284,9 +294,10 @@ class Client:
     async def leaders(
         self, topics: Sequence[str], *, create: bool = False, retry_seconds: float | None = None
     ) -> Metadata:
-        """Fetch metadata in which each of `topics` exists and each partition has a leader.
+        """Fetch metadata, retrying until each of `topics` exists and each partition has a leader.
 
-        ApiError of the first topic that has none within `retry_seconds`.
+        `retry_seconds`: for how long; None: the client's own. Then ApiError of the first topic that
+        is incomplete.
         """
 
         async def attempt() -> Metadata:
@@ -302,18 +313,17 @@ class Client:
             self.retry_seconds = before
 
     async def broker(self, broker_id: int) -> Link:
-        """Return a connection to a broker by its id.
-
-        ApiError where the cluster has no such broker.
-        """
+        """Return a connection to the broker with this id; ApiError if the cluster has no such
+        broker."""
         known = self.known or await self._fetch_metadata([], create=False)
         address = known.brokers.get(broker_id)
         if address is None:
-            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"broker {broker_id} is not there")
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"broker {broker_id} is not registered")
         return await self.link_to(address)
 
     async def coordinator(self, kind: int, key: str) -> Link:
-        """Connect to the coordinator of group (`kind` 0) or transactional id (1) `key`."""
+        """Return a connection to the coordinator of `key`: a group (`kind` 0) or transactional id
+        (1)."""
         address = self._coordinators.get((kind, key))
         if address is None:
             address = await self.ask(await self.any_link(), find_coordinator_call(kind, key))
@@ -323,8 +333,8 @@ class Client:
     async def ask_coordinator(
         self, name: str, call: Call[T], *, kind: int = 0, wait_seconds: float = 0.0
     ) -> T:
-        """Ask the coordinator of group (`kind` 0) or transactional id (1) `name`, again while the
-        failure may pass."""
+        """Send `call` to the coordinator of group (`kind` 0) or transactional id (1) `name`, with
+        retries."""
 
         async def attempt() -> T:
             link = await self.coordinator(kind, name)
@@ -334,9 +344,10 @@ class Client:
 
 
 def common_version(served: Mapping[int, tuple[int, int]], call: Call[T]) -> int:
-    """Return the newest version of `call` among those `served`; ApiError where there is none.
+    """Return the newest API version of `call` that both client and broker support; else ApiError.
 
-    The newest of all where nothing is known of the broker yet.
+    `served`: the broker's version range by API key; empty: not known yet, so the client's newest is
+    returned.
     """
     lowest_ours, highest_ours = call.versions
     if not served:

@@ -1,4 +1,5 @@
-"""Progress of the replicas that running reassignments add."""
+"""Progress of partition reassignments: how much of the leader's log each added replica has
+copied."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,18 +20,20 @@ Logs = Mapping[int, Mapping[TopicPartition, ReplicaLog]]
 
 
 class Copy(NamedTuple):
-    """The progress of a replica that is being added. None: its broker or the leader is silent."""
+    """Copy progress of one replica that a reassignment adds. None in a field: a broker did not
+    answer."""
 
     broker: int
     lag: int | None
-    """How many offsets it ends before its leader."""
+    """How many offsets the added replica's log end is behind the leader's."""
     bytes: int | None
-    """On its broker's disk."""
+    """Size of the added replica's log on its broker."""
     leader_bytes: int | None
 
     @property
     def percent(self) -> int | None:
-        """How much of the leader's log it has, in bytes; 100 only where it lacks no offset."""
+        """The copied share of the leader's log, by bytes; 100 only when the replica lacks no
+        offset."""
         if self.bytes is None or self.leader_bytes is None:
             return None
         whole = 100 * self.bytes // self.leader_bytes if self.leader_bytes else 100
@@ -40,7 +43,7 @@ class Copy(NamedTuple):
 async def of_moves(
     client: "Client", moving: Sequence[Reassigning]
 ) -> dict[TopicPartition, list[Copy]]:
-    """Return how far each move's added replicas are, in the order of the brokers it adds."""
+    """Return the copy progress of each reassignment's added replicas, in the order of `adding`."""
     if not moving:
         return {}
     topics = sorted({move.partition.topic for move in moving})
@@ -62,7 +65,7 @@ async def of_moves(
 def _leader(known: Metadata, partition: TopicPartition) -> int:
     try:
         return known.leader(*partition)
-    except ApiError:  # it has no leader now, or has been deleted
+    except ApiError:  # The partition has no leader now, or was deleted.
         return -1
 
 

@@ -1,8 +1,8 @@
-"""A producer's batches: records of one partition sent together, split if too large.
+"""A producer's batches: records of one partition that are sent together, split if too large.
 
 A topic whose `max.message.bytes` is below the producer's batch size refuses whole batches of small
-records. Such a batch is cut in two (KIP-126). The halves have the refused batch's sequence numbers:
-the batches behind it keep theirs, and nothing is stored twice.
+records. The producer cuts such a batch in two (KIP-126). The halves reuse the refused batch's
+sequence numbers, so later batches keep theirs and no record is stored twice.
 """
 
 from dataclasses import dataclass, field
@@ -16,14 +16,14 @@ from headrace.record.encoded_records import EncodedRecords
 from headrace.record.record import Record
 
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
-"""Refusals of a batch for its size: by `max.message.bytes`, by `segment.bytes`."""
+"""Error codes for a batch that exceeds `max.message.bytes` or `segment.bytes`."""
 _SEQUENCE_MASK = 0x7FFFFFFF
 _SHOWN_BYTES = 40
 
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """A batch of a producer: records of one partition."""
+    """A producer batch: records of one partition, before and after encoding."""
 
     partition: TopicPartition
     records: list[Record] = field(default_factory=list)
@@ -31,20 +31,21 @@ class Batch:
     keyed: bool = False
     sequence: int = -1
     encoded: EncodedRecords | None = None
-    """In place of `records`: encoded elsewhere."""
+    """Records that another thread or process has encoded; None: `records` holds them."""
     data: bytes = b""
-    """The whole batch as it is sent."""
+    """The encoded batch as it is sent, header included; empty until first sent."""
     first_sent: float = 0.0
     in_flight: bool = False
     done: bool = False
 
     @property
     def count(self) -> int:
-        """The number of records."""
+        """Number of records in the batch."""
         return len(self.records) if self.encoded is None else self.encoded.record_count
 
     def halves(self) -> "tuple[Batch, Batch]":
-        """Return a sent batch of two or more records as two of about half its bytes each."""
+        """Split a sent batch of at least two records into two halves of about equal size in
+        bytes."""
         contents = list(records(self.data))
         ends = list(accumulate(map(_size, contents)))
         middle = sum(end <= ends[-1] // 2 for end in ends)
@@ -70,9 +71,9 @@ class Batch:
         return Batch(self.partition, contents, size, self.keyed, sequence, data=data)
 
     def only_record(self) -> str:
-        """Return in words which record a sent batch of one record has.
+        """Describe the only record of a refused batch for an error text, without its value.
 
-        Its value is not shown: errors end in logs.
+        Error texts end in log files, so the value is left out.
         """
         (record,) = records(self.data)
         key = "no key" if record.key is None else f"key {_shown(record.key)}"

@@ -1,7 +1,8 @@
-"""How each broker of a cluster answers: whether it does, has its metadata store, is the controller.
+"""Health of each broker as it reports itself: reachable, metadata store connected, controller or
+not.
 
-Metadata alone does not show it: a broker that has lost its session with the store goes on to report
-the brokers, leaders and controller that it heard of last.
+Metadata responses alone do not show this: a broker that has lost its session with the metadata
+store still returns the brokers, leaders and controller that it knew last.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,50 +23,54 @@ if TYPE_CHECKING:
     from headrace.client.client import Client
 
 ANSWER_SECONDS_MAX = 5.0
-"""How long each broker has to answer: one that stands still must not hide the others."""
+"""How many seconds each broker has to answer: a hanging broker must not hide the others' state."""
 _MIN_IN_SYNC = "min.insync.replicas"
 
 
 class Standing(NamedTuple):
-    """A broker's answer about its own state."""
+    """A broker's answer about its own state, or why it gave none."""
 
     broker: int
     failure: str = ""
-    """Why it did not answer; empty: it did."""
+    """Why the broker did not answer; empty if it did."""
     refusal: str = ""
-    """Why it is not the controller, in its own words."""
+    """The broker's own reason for not being the controller; empty if it gave none."""
     moves: Sequence[Reassigning] | None = None
-    """The running reassignments: the controller answers with them. None: it is not the controller,
-    or the user is not authorised to see them."""
+    """The running reassignments, which only the controller returns; None: this broker is not the
+    controller, or the user is not authorised to see them."""
 
     @property
     def has_no_store(self) -> bool:
-        """Whether its session with the metadata store is in doubt or over."""
+        """Whether the broker reports that its session with the metadata store is lost or in
+        doubt."""
         return self.refusal.startswith(STORE_UNANSWERED)
 
 
 class Seen(NamedTuple):
-    """A cluster as its brokers together report it."""
+    """The cluster state that results from all brokers' answers together."""
 
     known: Metadata
     standings: Sequence[Standing] = ()
     moves: Mapping[TopicPartition, Reassigning] = {}
     in_sync_needed: Mapping[str, int] = {}
-    """`min.insync.replicas` of topics that have a replica out of sync."""
+    """`min.insync.replicas` by topic, for topics with a replica out of sync."""
 
     @property
     def unanswered(self) -> list[Standing]:
-        """Brokers that are registered and did not answer."""
+        """The registered brokers that did not answer."""
         return [standing for standing in self.standings if standing.failure]
 
     @property
     def without_store(self) -> list[Standing]:
-        """Brokers that the metadata store does not answer."""
+        """The brokers that report no session with the metadata store."""
         return [standing for standing in self.standings if standing.has_no_store]
 
 
 async def look(client: "Client") -> Seen:
-    """Ask all brokers; ClientError where none answers. Slow or refused parts are left out."""
+    """Ask all brokers for their state and return it combined; ClientError if none answers.
+
+    Parts that a broker refuses or answers too slowly are left out.
+    """
     known = await client.metadata()
     standings = [await _standing(client, broker) for broker in _reachable(client, known)]
     controllers = [standing for standing in standings if standing.moves is not None]
@@ -78,7 +83,7 @@ async def look(client: "Client") -> Seen:
 
 
 def _reachable(client: "Client", known: Metadata) -> list[int]:
-    """Return the brokers to ask: through a Unix socket only the one behind it."""
+    """Return the ids of the brokers to ask; through a Unix socket only the broker behind it."""
     local = client.bootstrap[0].local_path is not None
     return [
         broker
@@ -105,7 +110,7 @@ async def _as_controller_sees(
     standings: Sequence[Standing],
     controllers: Sequence[Standing],
 ) -> Metadata:
-    """Return the controller's metadata where brokers may disagree, else `known`."""
+    """Return the controller's metadata if brokers may disagree, else `known`."""
     ids = [standing.broker for standing in controllers]
     agreed = known.controller_id in ids
     if agreed and not any(standing.failure or standing.has_no_store for standing in standings):
@@ -117,15 +122,15 @@ async def _as_controller_sees(
             response = await client.ask(link, metadata_call(None, create=False))
             known = Metadata.of(response)
     except (ClientError, ApiError):
-        pass  # it has gone since: the others' metadata serve
+        pass  # The controller stopped since: the other brokers' metadata is used.
     return known if agreed else known._replace(controller_id=controller)
 
 
 async def _in_sync_needed(client: "Client", known: Metadata) -> dict[str, int]:
-    """Return `min.insync.replicas` by topic, of topics that have too few replicas in sync for it.
+    """Return `min.insync.replicas` by topic, of topics that have a replica out of sync.
 
-    Only where a replica is out of sync can there be too few: a broker never asks for
-    more in-sync replicas than a partition has.
+    Only those can have too few replicas in sync: a broker never requires more in-sync replicas than
+    a partition has.
     """
     topics = [
         name
@@ -143,7 +148,7 @@ async def _in_sync_needed(client: "Client", known: Metadata) -> dict[str, int]:
 
 @contextmanager
 def _patience(client: "Client", seconds: float) -> "Iterator[None]":
-    """Bound the time that each request waits, in seconds."""
+    """Lower the client's request timeout to at most `seconds` while the block runs."""
     before = client.request_timeout_seconds
     client.request_timeout_seconds = min(before, seconds)
     try:
@@ -155,9 +160,11 @@ def _patience(client: "Client", seconds: float) -> "Iterator[None]":
 async def replica_ends(
     client: "Client", known: Metadata, topics: Sequence[str]
 ) -> dict[int, dict[TopicPartition, int]]:
-    """Return where the replicas of topics end, by broker; brokers that do not answer are left out.
+    """Return the log end offset of each replica, by broker; brokers that do not answer are left
+    out.
 
-    Leaders are asked first: a follower that is in sync has their ends by the time it is asked.
+    Leaders are asked first, so that a follower in sync has reached the leader's end by the time it
+    is asked.
     """
     leading: dict[int, list[TopicPartition]] = {}
     following: dict[int, list[TopicPartition]] = {}

@@ -1,10 +1,10 @@
-"""The client for callers without an event loop.
+"""The Kafka client for callers without an event loop.
 
     client = connect("127.0.0.1:9092")
     metadata = run(client.metadata(["access"]))
 
-`run` drives any coroutine of this package that works on the blocking transport. Workers that only
-fetch take a `FetchConnection`: one socket, one reused buffer, no copies.
+`run` drives any coroutine of this package that uses plain sockets. Workers that only fetch use a
+`FetchConnection`: one socket, one reused buffer, no copies.
 """
 
 import select
@@ -54,10 +54,11 @@ def connect(
     tls: "SSLContext | None" = None,
     credentials: "Credentials | None" = None,
 ) -> Client:
-    """Return a client on sockets; nothing is opened before it is needed.
+    """Return a client on plain sockets; connections are opened when the first request needs them.
 
-    `tls`: what connections are encrypted by (`posix.tls_client`); None: plain text. `credentials`:
-    who the client is, where it must say. ValueError where `bootstrap` is no `host:port,…`.
+    `tls`: the context that encrypts connections (`posix.tls_client`); None: plain text.
+    `credentials`: the SASL identity; None: no authentication. ValueError if `bootstrap` is not
+    `host:port,…`.
     """
     addresses = parse_bootstrap(bootstrap) if isinstance(bootstrap, str) else list(bootstrap)
     return Client(
@@ -72,7 +73,7 @@ def connect(
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that works on a blocking transport, for its result or what it raises."""
+    """Run a coroutine that uses the blocking transport; return its result or raise its error."""
     try:
         work.send(None)
     except StopIteration as done:
@@ -83,10 +84,10 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 class FetchConnection:
-    """One socket to one broker that only fetches, answers landing in one reused buffer.
+    """A connection to one broker that only fetches; responses land in one reused buffer.
 
-    Not for several threads. Errors are the client's (`ClientError`) and end the connection; a
-    partition's own error is in `Fetched.error_code`.
+    Not thread-safe. Errors are ClientError and close the connection; a partition's own error is in
+    `Fetched.error_code`.
     """
 
     def __init__(
@@ -98,7 +99,10 @@ class FetchConnection:
         tls: "SSLContext | None" = None,
         credentials: "Credentials | None" = None,
     ) -> None:
-        """Connect, each step within CONNECT_SECONDS; `tls` and `credentials` as in `connect`."""
+        """Connect to the broker and authenticate, each step within CONNECT_SECONDS.
+
+        `tls` and `credentials` as in `connect`.
+        """
         self.address = address
         self.client_id = client_id
         self.timeout_seconds = timeout_seconds
@@ -124,21 +128,21 @@ class FetchConnection:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more can be asked."""
+        """Whether the socket is closed, so no request can be sent."""
         return self._socket.fileno() < 0
 
     @property
     def at_rest(self) -> bool:
-        """Whether it is open and no answer is on its way: it may be kept for another use."""
+        """Whether the connection is open with no response outstanding, so that it can be reused."""
         if self.closed or self._asked:
             return False
-        # What can be read although nothing was asked is the end of the connection.
+        # No request is outstanding, so readable bytes can only mean that the broker closed it.
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         return not poll.poll(0)
 
     def next_correlation_id(self) -> int:
-        """Return the number of the next request."""
+        """Return the correlation id of the next request."""
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         return self._correlation_id
 
@@ -151,7 +155,8 @@ class FetchConnection:
         max_wait_ms: int = 500,
         read_committed: bool = False,
     ) -> list[Fetched]:
-        """Ask for several partitions this broker leads, and wait for the answer."""
+        """Fetch several partitions that this broker leads: send the request, wait for the
+        response."""
         self.send(
             wanted,
             max_bytes=max_bytes,
@@ -170,7 +175,8 @@ class FetchConnection:
         max_wait_ms: int = 500,
         read_committed: bool = False,
     ) -> None:
-        """Ask without waiting: the broker reads while the last answer is still being used."""
+        """Send a fetch request without waiting, so the broker reads while the caller decodes the
+        last response."""
         call = fetch_call(
             wanted,
             max_bytes=max_bytes,
@@ -184,10 +190,10 @@ class FetchConnection:
         self._asked.append((call, version, max_wait_ms / 1000, wanted))
 
     def receive(self) -> list[Fetched]:
-        """Receive the answer to the oldest `send` that has none yet.
+        """Return the response to the oldest unanswered `send`, one entry for each partition.
 
-        Earlier `records` become invalid.
-        ApiError where the broker refused the fetch as a whole.
+        The `records` of earlier responses become invalid, as the buffer is reused. ApiError if the
+        broker refused the whole fetch.
         """
         call, version, wait_seconds, wanted = self._asked.popleft()
         frame = self._receive(self.timeout_seconds + wait_seconds)
@@ -223,7 +229,7 @@ class FetchConnection:
             raise self._lost(error) from None
 
     def _receive(self, seconds: float) -> memoryview:
-        """Receive the next response frame without its length, in the buffer."""
+        """Read the next response frame into the buffer; return it without its length prefix."""
         deadline = time.monotonic() + seconds
         self._fill(memoryview(self._buffer)[:4], deadline)
         (size,) = _LENGTH.unpack_from(self._buffer)
@@ -231,7 +237,7 @@ class FetchConnection:
             self.close()
             raise unreadable_answer(self.address, bytes(self._buffer[:4]))
         if size > len(self._buffer):
-            # Views of the old buffer may still be held: it stays as it is, a larger one follows.
+            # Callers may still hold views of the old buffer, so it is replaced, not resized.
             self._buffer = bytearray(max(size, min(2 * len(self._buffer), RESPONSE_BYTES_MAX)))
         view = memoryview(self._buffer)[:size]
         self._fill(view, deadline)

@@ -33,60 +33,64 @@ class LogConfig:
 
     cleanup_policy: frozenset[str] = topic_key(
         "log.cleanup.policy",
-        "delete: old segments go by time and size. compact: the newest record of each key is kept.",
+        "delete: segments are deleted by time and size. compact: the latest record of each key"
+        " is retained.",
     )
     compression_gzip_level: int = topic_key(
         "compression.gzip.level",
-        "Level of gzip where compression.type has the broker compress: 1 to 9, or -1 for gzip's own"
-        " choice; not 0.",
+        "gzip level if compression.type makes the broker compress: 1 to 9, or -1 for gzip's"
+        " default; 0 is refused.",
     )
     compression_lz4_level: int = topic_key(
         "compression.lz4.level",
-        "Level of lz4 where compression.type has the broker compress; 9 means fast.",
+        "lz4 level if compression.type makes the broker compress; 9 is the fast level.",
     )
     compression_zstd_level: int = topic_key(
-        "compression.zstd.level", "Level of zstd where compression.type has the broker compress."
+        "compression.zstd.level", "zstd level if compression.type makes the broker compress."
     )
     compression_type: str = topic_key(
         "compression.type",
-        "The codec batches are stored in. producer: the one they come in; another one costs a"
-        " thread's time for each batch that comes in a different one.",
+        "The codec in which batches are stored. producer: the codec in which they arrive. With"
+        " another codec, each batch that arrives in a different one is recompressed on a thread.",
     )
     delete_retention_ms: int = topic_key(
         "log.cleaner.delete.retention.ms", "How long tombstones stay after compaction."
     )
     file_delete_delay_ms: int = topic_key(
-        "log.segment.delete.delay.ms", "How long a deleted segment's files stay, renamed."
+        "log.segment.delete.delay.ms",
+        "How long the renamed files of a deleted segment stay on disk.",
     )
     flush_messages: int = topic_key(
-        "log.flush.interval.messages", "Flush when this many records wait for it."
+        "log.flush.interval.messages", "Flush when this many records are unflushed."
     )
-    flush_ms: int = topic_key("log.flush.interval.ms", "Flush at the latest after this long.")
+    flush_ms: int = topic_key(
+        "log.flush.interval.ms", "Flush records at the latest after this long."
+    )
     index_interval_bytes: int = topic_key(
         "log.index.interval.bytes", "Log bytes between two index entries."
     )
     max_compaction_lag_ms: int = topic_key(
         "log.cleaner.max.compaction.lag.ms",
-        "A record older than this is compacted whatever the ratio.",
+        "A record older than this is compacted regardless of the dirty ratio.",
     )
     max_message_bytes: int = topic_key(
-        "message.max.bytes", "The largest record batch, compressed as it comes."
+        "message.max.bytes", "The largest record batch, after the producer's compression."
     )
     message_timestamp_after_max_ms: int = topic_key(
         "log.message.timestamp.after.max.ms",
-        "A record whose time lies further in the future is refused.",
+        "A record whose timestamp is further in the future is refused.",
     )
     message_timestamp_before_max_ms: int = topic_key(
         "log.message.timestamp.before.max.ms",
-        "A record whose time lies further in the past is refused.",
+        "A record whose timestamp is further in the past is refused.",
     )
     message_timestamp_type: str = topic_key(
         "log.message.timestamp.type",
-        "CreateTime: the producer's time. LogAppendTime: the broker's.",
+        "CreateTime: the producer's timestamp. LogAppendTime: the broker's.",
     )
     min_cleanable_dirty_ratio: float = topic_key(
         "log.cleaner.min.cleanable.ratio",
-        "Share of the log that must be uncompacted before it is compacted.",
+        "The least uncompacted share of the log at which it is compacted.",
     )
     min_compaction_lag_ms: int = topic_key(
         "log.cleaner.min.compaction.lag.ms", "A record younger than this is not compacted away."
@@ -96,22 +100,23 @@ class LogConfig:
     )
     retention_bytes: int = topic_key(
         "log.retention.bytes",
-        "Oldest segments go while a partition holds more than this without them; -1: no bound.",
+        "The oldest segments are deleted while the partition would still have at least this"
+        " many bytes without them; -1: no bound.",
     )
     retention_ms: int = topic_key(
-        "log.retention.ms", "Segments whose newest record is older go; -1: never."
+        "log.retention.ms", "Segments whose latest record is older are deleted; -1: never."
     )
-    segment_bytes: int = topic_key("log.segment.bytes", "A segment grows no larger.")
+    segment_bytes: int = topic_key("log.segment.bytes", "The largest size of a segment.")
     segment_index_bytes: int = topic_key("log.index.size.max.bytes", "The largest offset index.")
     segment_jitter_ms: int = topic_key(
-        "log.roll.jitter.ms", "At most this much is taken off segment.ms by chance."
+        "log.roll.jitter.ms", "A random time up to this is subtracted from segment.ms."
     )
     segment_ms: int = topic_key(
-        "log.roll.ms", "A segment whose first record is this old is rolled."
+        "log.roll.ms", "A segment is rolled when its first record is this old."
     )
     unclean_leader_election_enable: bool = topic_key(
         "unclean.leader.election.enable",
-        "Whether a replica that is not in sync may lead when no other is left.",
+        "Whether a replica that is not in sync may become leader if no in-sync replica is left.",
     )
 
     @property

@@ -1,4 +1,4 @@
-"""Several of a client's batches appended to a log by one write."""
+"""`append_run`: append several batches of one client to a log by one write."""
 
 from headrace.log import batch_limits
 from headrace.log.log import Log
@@ -15,11 +15,11 @@ def append_run(
     leader_epoch: LeaderEpoch,
     now_ms: int,
 ) -> int:
-    """Append a client's batches at once, as `Log.append` would one by one; how many of them.
+    """Append a client's batches by one write, as `Log.append` would; return how many were appended.
 
-    From the first one up to the first that may need more than being written: a refusal, a new
-    segment, another time. Whatever is not taken is as it was: `append` it. The batches are of
-    one producer, or of none.
+    Stops before the first batch that needs more than a write: a refusal, a new segment, a stamped
+    time. Batches not appended are unchanged; pass them to `Log.append`. All batches must have the
+    same producer id, or none.
     """
     config = log.config
     active = log.segments.active
@@ -54,7 +54,7 @@ def append_run(
     try:
         active.append_run(batches, size, lasts, newest, config.index_interval_bytes)
     except OSError as error:
-        log.append_failed(active, error)  # fenced: `append` will say so
+        log.append_failed(active, error)  # fenced: the caller's `Log.append` raises
         for batch in batches:
             stamp(batch, 0, leader_epoch)
         return 0

@@ -1,4 +1,4 @@
-"""Which batches a topic takes: by their size, and by the times their clients gave them."""
+"""A topic's limits on batches: size in bytes, and timestamps given by clients."""
 
 from enum import Enum
 
@@ -9,19 +9,19 @@ from headrace.record.batch_layout import ATTRIBUTES, BASE_TIMESTAMP, MAX_TIMESTA
 
 
 class Origin(Enum):
-    """Whose batch it is: decides which of the topic's limits are asked."""
+    """The origin of a batch: limits on timestamps apply to batches of clients only."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
 
 
 def fits(config: LogConfig, size: int) -> bool:
-    """Tell whether a batch of `size` bytes is small enough for the topic."""
+    """Return whether a batch of `size` bytes is within max.message.bytes and segment.bytes."""
     return size <= config.max_message_bytes and size <= config.segment_bytes
 
 
 def takes(config: LogConfig, size: int, header: BatchHeader, now_ms: int) -> bool:
-    """Tell whether the topic takes a client's batch whose timestamps stay as they are."""
+    """Return whether a client's batch is within the topic's limits on size and on timestamps."""
     return (
         size <= config.max_message_bytes
         and size <= config.segment_bytes
@@ -32,19 +32,20 @@ def takes(config: LogConfig, size: int, header: BatchHeader, now_ms: int) -> boo
 
 
 def refuse(config: LogConfig, size: int, header: BatchHeader, now_ms: int) -> None:
-    """Raise why `takes` said no: MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP.
+    """Raise the ApiError for a batch that `takes` refused; return if only `takes` was too strict.
 
-    None where there is nothing to be out of bounds: a batch without timestamps (-1) is taken.
+    MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE or INVALID_TIMESTAMP. A batch without timestamps (-1)
+    is accepted.
     """
     if size > config.max_message_bytes:
         raise ApiError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"a batch of {size} bytes, max.message.bytes is {config.max_message_bytes}",
+            f"batch of {size} bytes exceeds max.message.bytes={config.max_message_bytes}",
         )
     if size > config.segment_bytes:
         raise ApiError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"a batch of {size} bytes, segment.bytes is {config.segment_bytes}",
+            f"batch of {size} bytes exceeds segment.bytes={config.segment_bytes}",
         )
     if header.attributes & LOG_APPEND_TIME:
         raise ApiError(ErrorCode.INVALID_TIMESTAMP, "only the broker sets the LogAppendTime bit")
@@ -53,6 +54,6 @@ def refuse(config: LogConfig, size: int, header: BatchHeader, now_ms: int) -> No
         return
     raise ApiError(
         ErrorCode.INVALID_TIMESTAMP,
-        f"timestamps {header.base_timestamp} to {header.max_timestamp} are out of the "
-        f"topic's bounds at {now_ms}",
+        f"timestamps {header.base_timestamp} to {header.max_timestamp} ms are outside of the "
+        f"topic's limits before and after the broker's time {now_ms} ms",
     )

@@ -1,4 +1,14 @@
-"""What files and directories are called (Kafka's LogFileUtils and LocalLog)."""
+"""Names of the files and directories in a log directory (as Kafka's LogFileUtils and LocalLog).
+
+    00000000000000000042.log     segment file: base offset, 20 digits, and a suffix
+    orders-0                     partition directory: topic-partition
+    orders-0.<32 hex>-delete     deleted log, waiting for its removal
+    orders-0.<32 hex>-stray      log of a topic that the broker does not have
+    orders-0.<32 hex>-future     copy of a log for another log directory, not yet complete
+    *.deleted *.cleaned *.swap   suffixes behind a segment's name: deleted; compaction's two steps
+
+Headrace's own files begin with `headrace-`; Kafka ignores them.
+"""
 
 import re
 
@@ -31,35 +41,37 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 
 BOOT_ID = "headrace-boot-id"
-"""Ours, which Kafka leaves alone: the boot of the machine that wrote last."""
+"""Headrace's file, ignored by Kafka: boot id of the machine during which the directory was used."""
 
 SESSION = "headrace-session"
-"""Ours: the session at the cluster's store under which this directory's broker was registered."""
+"""Headrace's file: the cluster store session under which the directory's broker was registered."""
 
 DIRECTORIES = "headrace-directories"
-"""Ours: which directories this one's broker has, and whether its acks have waited for flushes."""
+"""Headrace's file: the broker's log directories, and whether acks have waited for flushes."""
 
 RESERVE = "headrace-reserve"
-"""Ours: room that a start on a full disk gives up to have some."""
+"""Headrace's file: 1 MiB of reserved space that a start on a full disk frees."""
 
 GIVEN_UP = "headrace-given-up-replicas"
-"""Ours: logs that lack records which were flushed there, until their broker's cluster knows it."""
+"""Headrace's file: replicas that lost flushed records, listed until the cluster is notified."""
 
 METADATA = "headrace-metadata.db"
-"""Ours: a single broker's metadata store, in its first log directory. Kafka ignores files there."""
+"""Headrace's file: a single broker's metadata store (SQLite), in its first log directory."""
 METADATA_LEFT = f"{METADATA}.migrated"
-"""What it is called once its content has been brought into a cluster's store."""
+"""The metadata store's name after its content has been copied to a cluster's ZooKeeper."""
 MIGRATED = "headrace-migrated"
-"""Ours: the directory's broker has its metadata in the ZooKeeper that the file names."""
+"""Headrace's file: names the ZooKeeper that now holds the directory's broker's metadata."""
 
 ADMIN_SOCKET = "admin.sock"
-"""Ours: the Unix socket for administration while the broker runs, in its first log directory."""
+"""Headrace's Unix socket for administration while the broker runs, in the first log directory."""
 SECURE = "headrace-secure"
-"""Ours: the directory of what `headrace serve --secure` makes, in the first log directory. Kafka
-takes it for a partition's, and does not start: it must be moved away before."""
+"""Headrace's directory of `serve --secure` keys, in the first log directory.
+
+Kafka takes it for a partition directory and does not start: move it away before.
+"""
 
 KRAFT_METADATA = "__cluster_metadata-0"
-"""A KRaft broker's own log beside the topics: left untouched and hidden."""
+"""A KRaft broker's metadata log next to the topics: neither changed nor listed."""
 
 _DIRECTORY_CHARS_MAX = 255
 _PARTITION = re.compile(r"(.+)-(\d{1,10})")
@@ -75,7 +87,8 @@ def segment_file(base_offset: int, suffix: str) -> str:
 
 
 def parse_segment_file(name: str) -> tuple[int, str] | None:
-    """Return base offset and suffix (`.log`, `.index.deleted`, …) of a segment's file, or None."""
+    """Return base offset and suffix (`.log`, `.index.deleted`, …) of a segment file name, or
+    None."""
     match = _BASE.fullmatch(name)
     return (int(match[1]), match[2]) if match else None
 
@@ -83,19 +96,19 @@ def parse_segment_file(name: str) -> tuple[int, str] | None:
 def process_file(prefix: str, number: int) -> str:
     """Return the name of a file that ends with the process (`ProtocolRow.process_files`).
 
-    A file, which Kafka ignores, and no directory, which it would take for a partition's.
+    A file, which Kafka ignores; it would take a directory for a partition's.
     """
     return f"{prefix}{number:08d}"
 
 
 def is_process_file(name: str) -> bool:
-    """Tell whether a protocol has made a file of that name for the lifetime of a process."""
+    """Return whether `name` is a file that a protocol made for the lifetime of a process."""
     match = _PROCESS_FILE.fullmatch(name)
     return match is not None and any(row.process_files == match[1] for row in ROWS)
 
 
 def parse_directory(name: str) -> TopicPartition | None:
-    """Return the partition a directory belongs to, None where the name is no partition's."""
+    """Return the partition that a directory name stands for, or None if it is not one."""
     match = _PARTITION.fullmatch(name)
     if match is None or topic_name_problem(match[1]) is not None:
         return None
@@ -105,56 +118,58 @@ def parse_directory(name: str) -> TopicPartition | None:
 
 
 def parse_future(name: str) -> TopicPartition | None:
-    """Return the partition whose copy in the making lies in a directory of that name, or None."""
+    """Return the partition of a `-future` directory (an incomplete copy of its log), or None."""
     match = _FUTURE.fullmatch(name)
     return None if match is None else parse_directory(match[1])
 
 
 def future_directory(partition: TopicPartition, unique: bytes) -> str:
-    """Return a name `topic-0.<32 hex>-future`; `future_fits` says whether a file system takes it.
+    """Return a name `topic-0.<32 hex>-future`; `future_fits` checks its length.
 
-    It is never cut: a start reads the partition from it.
+    The topic is never shortened: a start reads the partition from the name.
     """
     return f"{partition}.{unique.hex()}{FUTURE_SUFFIX}"
 
 
 def future_fits(partition: TopicPartition) -> bool:
-    """Tell whether a copy of the partition's log can be named."""
+    """Return whether the `-future` directory name of `partition` is short enough for a file
+    system."""
     return len(future_directory(partition, bytes(16))) <= _DIRECTORY_CHARS_MAX
 
 
 def deletion_stem(partition: TopicPartition) -> str:
-    """Return what the directory of every deleted log of that partition begins with."""
+    """Return the common prefix of the directory names of all deleted logs of `partition`."""
     return stem_of(delete_directory(partition, bytes(16)))
 
 
 def is_deleted(name: str) -> bool:
-    """Tell whether that is the directory of a deleted log."""
+    """Return whether `name` is the directory of a deleted log."""
     return name.endswith(DELETE_SUFFIX)
 
 
 def stem_of(deleted: str) -> str:
-    """Return the deletion stem in the name of a deleted log's directory."""
+    """Return the prefix that `deletion_stem` gives, from a deleted log's directory name."""
     return deleted.removesuffix(DELETE_SUFFIX).rpartition(".")[0]
 
 
 def delete_directory(partition: TopicPartition, unique: bytes) -> str:
-    """Return a name `topic-0.<32 hex>-delete`; the topic is cut to what a file system takes."""
+    """Return a name `topic-0.<32 hex>-delete`; a topic too long for a file name is shortened."""
     return _left_directory(partition, unique, DELETE_SUFFIX)
 
 
 def stray_directory(partition: TopicPartition, unique: bytes) -> str:
-    """Return a name `topic-0.<32 hex>-stray`, for a log that no topic here has."""
+    """Return a name `topic-0.<32 hex>-stray`, for the log of a topic that the broker does not
+    have."""
     return _left_directory(partition, unique, STRAY_SUFFIX)
 
 
 def is_stray(name: str) -> bool:
-    """Return whether that is the directory of a log that was set aside."""
+    """Return whether `name` is the directory of a log set aside as stray."""
     return name.endswith(STRAY_SUFFIX)
 
 
 def parse_stray(name: str) -> TopicPartition | None:
-    """Return the partition whose log was set aside in a directory of that name, or None."""
+    """Return the partition of a `-stray` directory, or None if `name` is not one."""
     match = _STRAY.fullmatch(name)
     return None if match is None else parse_directory(match[1])
 

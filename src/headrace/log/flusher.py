@@ -1,11 +1,13 @@
-"""Group commit: one flush for all partitions of a log directory that wait.
+"""Group commit: one flush for all partitions of a log directory that have unflushed records.
 
-`flush_soon` may be called any number of times in a turn of the loop; the flush begins when the turn
-is over, takes everything appended until then, and while it runs the next one gathers. A flush that
-fails fences the directory: after a failed fsync the page cache cannot be trusted (G14), so nothing
-is tried again.
+    idle ── flush_soon ──> scheduled ── end of the loop's turn ──> running ── done ──> idle
+      └──── flush_later ─> gathering ── GATHER_SECONDS or flush_soon ──┘  └─ error ──> fenced
 
-How the files reach the disk is a `Strategy`, replaceable and measured (bench).
+A flush includes everything appended until it begins; appends during a flush join the next one. A
+failed flush fences the directory and is not retried: after a failed fsync the page cache may hold
+pages marked clean that never reached the disk.
+
+A `Strategy` decides how files are flushed; `bench` measures the alternatives.
 """
 
 from collections.abc import Callable, Collection
@@ -17,20 +19,23 @@ from headrace.ports.clock import Clock, Timer
 from headrace.ports.disk import Disk, DiskFile
 
 GATHER_SECONDS = 0.001
-"""How long `flush_later` may wait for more: so much later do records with acks 0 and 1 become
-visible. Without it a stream of them keeps the disk flushing without a pause, for nobody."""
+"""Seconds that `flush_later` waits for more appends before it flushes.
+
+Records with acks 0 and 1 become visible that much later. Without the wait, a stream of such records
+would keep the disk flushing without a pause.
+"""
 
 Strategy = Callable[[Disk, Collection[DiskFile], Done[OSError | None]], None]
 Work = list[tuple[Log, FlushWork]]
 
 
 def fdatasync_each(disk: Disk, files: Collection[DiskFile], done: Done[OSError | None]) -> None:
-    """Leave it to the disk: it flushes each file, on threads of its own."""
+    """Flush each file on the disk's own threads: the default `Strategy`."""
     disk.flush(files, done)
 
 
 class Flusher:
-    """The one who says what is durable in a log directory."""
+    """The group commit of one log directory: flushes logs and reports what is durable."""
 
     __slots__ = (
         "_after",
@@ -54,7 +59,7 @@ class Flusher:
         publish: Callable[[Collection[Log]], None],
         strategy: Strategy = fdatasync_each,
     ) -> None:
-        """`publish`: told of the logs of a flush before anybody is answered."""
+        """Make a flusher; `publish` gets the logs of each flush before any client is answered."""
         self._context = context
         self._clock = clock
         self._publish = publish
@@ -67,22 +72,23 @@ class Flusher:
         self._gathering: Timer | None = None
         self.strategy = strategy
         self.flushes = 0
-        """Flushes begun: for metrics and tests."""
+        """Number of flushes begun, for metrics and tests."""
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits or runs."""
+        """Whether no flush runs and no log waits for one."""
         return not (self._running or self._waiting)
 
     def flush_soon(self, log: Log) -> None:
-        """Have all that `log` holds now made durable; its listeners are told when."""
+        """Flush all that `log` holds as soon as possible; its listeners are notified when it is
+        durable."""
         self._waiting[log] = None
         self._urgent = True
         if not (self._scheduled or self._running):
             self._schedule()
 
     def flush_later(self, log: Log) -> None:
-        """Flush what nobody waits to be told of: let more gather before."""
+        """Flush `log` within GATHER_SECONDS, for records whose producers wait for no flush."""
         self._waiting[log] = None
         if not (self._scheduled or self._running or self._gathering):
             self._schedule()
@@ -133,15 +139,16 @@ class Flusher:
 
         if files:
             self.strategy(self._context.disk, files, done)
-        else:  # all that waited has been closed or deleted meanwhile
+        else:  # all logs that waited have been closed or deleted
             done(None)
 
     def _flush_directories(self, work: Work, directories: list[str]) -> None:
-        # A file whose directory entry is lost is lost whatever its own fsync said. After the files:
-        # no name is durable before what it stands for, and the journal has most of it by then.
+        # A file whose directory entry is lost is lost even if its own fsync succeeded. Directories
+        # go after the files, so that no name is durable before its content; the file system's
+        # journal has written most of it by then.
         disk = self._context.disk
 
-        # A partition deleted meanwhile has no directory of that name any more: it is skipped.
+        # A partition deleted during the flush has no such directory any longer; it is skipped.
         paths = list(dict.fromkeys(directories))
 
         def done(result: BaseException | None) -> None:
@@ -163,7 +170,8 @@ class Flusher:
         for log, part in work:
             log.flushed(part, now_ms)
             logs.append(log)
-        # Before anybody is answered: who has an answer finds it in the files. One write for all.
+        # Publish before any answer leaves, so an answered client finds its records in the files.
+        # One write serves all logs.
         self._publish(logs)
         for log in logs:
             for listener in log.listeners:
@@ -172,9 +180,10 @@ class Flusher:
             self._schedule()
 
     def close(self) -> None:
-        """Begin nothing more and let what runs end unheard: its files are closed under it.
+        """Refuse further flushes, and ignore the result of a running one: its files get closed.
 
-        Whoever closes the logs flushes them himself; an error about a closed file fences nothing.
+        The caller that closes the logs flushes them itself; an error about a closed file fences
+        nothing.
         """
         self._closed = True
         self._waiting.clear()
@@ -188,7 +197,7 @@ class Flusher:
         self._context.fail(error, path, flush=True)
 
     def after_current(self, action: Callable[[], None]) -> None:
-        """Do `action` when no flush is running: files under flush must not be closed."""
+        """Call `action` once no flush runs, as files under flush must not be closed."""
         if self._running:
             self._after.append(action)
         else:

@@ -1,7 +1,7 @@
-"""Appending what a leader has sent: its batches as they are, with its offsets and epochs.
+"""Append batches fetched from a leader: bytes unchanged, with the leader's offsets and epochs.
 
-A response is checked once, before any of it is written: it is appended as far as it is whole, or
-not at all (G13). It is written as it came, by one write for each segment it reaches into.
+All whole batches of a response are validated before any is written: either all are appended or
+none. Each segment that they reach into gets one write.
 """
 
 from collections.abc import Sequence
@@ -26,10 +26,10 @@ from headrace.record.crc32c import crc32c
 
 
 class UnexpectedBatch(HeadraceError):
-    """A fetched batch does not follow what the log holds, by its offsets or by its epoch.
+    """A fetched batch that does not follow the follower's log, by its offset or its leader epoch.
 
-    Where the log is empty and the batch holds the log's end, but begins before it, the leader's
-    start lies inside of the batch: reset the log to `base_offset`, then append again.
+    If the log is empty and the batch contains the log's end but begins before it, the leader's log
+    start is inside of the batch: reset the log to `base_offset`, then append again.
     """
 
     def __init__(self, message: str, base_offset: Offset) -> None:
@@ -39,7 +39,7 @@ class UnexpectedBatch(HeadraceError):
 
 class _Batch(NamedTuple):
     begin: int
-    """Where it begins and ends in the response."""
+    """Byte position of the batch in the response; `end` is the position after it."""
     end: int
     header: BatchHeader
     marker: ControlMarker | None
@@ -50,13 +50,13 @@ class _Batch(NamedTuple):
 
 
 def append_as_follower(log: Log, data: memoryview, now_ms: int) -> Offset:
-    """Append the whole batches of a fetched response, unchanged; returns the log's new end.
+    """Append the whole batches of a fetch response unchanged; return the log's new end offset.
 
-    Offsets and epochs are the leader's; compaction there may have left gaps. Epochs, producers,
-    `.txnindex` and the snapshots at rolls become what they are at the leader. A batch cut off at
-    the end of `data` is left out. `data` is not kept. Nothing is flushed: ask for it.
+    Offsets and epochs are the leader's; its compaction may have left gaps. Epochs, producer state,
+    `.txnindex` and the snapshots at rolls become equal to the leader's. A batch cut off at the end
+    of `data` is ignored. `data` is not retained. Nothing is flushed.
 
-    CorruptBatch: `data` is not what a leader has; UnexpectedBatch: it does not belong here. Then
+    CorruptBatch: `data` is damaged. UnexpectedBatch: `data` does not follow the log. In both cases
     nothing was appended. StorageError: the directory has failed, now or before.
     """
     log.check_appendable()
@@ -71,7 +71,8 @@ def append_as_follower(log: Log, data: memoryview, now_ms: int) -> Offset:
 
 
 def _checked(log: Log, data: memoryview) -> list[_Batch]:
-    """Return the whole batches of `data`, all of them sound and fit to follow the log's end."""
+    """Return the whole batches of `data`, each checked by CRC and against the log's end and
+    epoch."""
     found: list[_Batch] = []
     expected, epoch = log.end_offset, log.epochs.latest
     at, end = 0, len(data)
@@ -79,20 +80,20 @@ def _checked(log: Log, data: memoryview) -> list[_Batch]:
         header = parse_header(data, at)
         after = at + size_of(header)
         if header.magic != MAGIC or header.batch_length < LENGTH_MIN:
-            raise CorruptBatch(f"no batch at byte {at} of what was fetched")
+            raise CorruptBatch(f"fetched data: no valid batch header at byte {at}")
         if after > end:
             break
         if crc32c(data[at + CRC_FROM : after]) != header.crc or header.last_offset_delta < 0:
-            raise CorruptBatch(f"the batch at byte {at} of what was fetched is damaged")
+            raise CorruptBatch(f"fetched data: damaged batch at byte {at}")
         if header.base_offset < expected:
             raise UnexpectedBatch(
-                f"{log.topic_partition} goes on at {expected}, not at {header.base_offset}",
+                f"{log.topic_partition} ends at {expected}, the batch is at {header.base_offset}",
                 Offset(header.base_offset),
             )
         if header.leader_epoch < epoch:
             raise UnexpectedBatch(
-                f"{log.topic_partition} is at leader epoch {epoch}, offset {header.base_offset} "
-                f"was written under {header.leader_epoch}",
+                f"{log.topic_partition} has leader epoch {epoch}, the batch at {header.base_offset}"
+                f" has the older epoch {header.leader_epoch}",
                 Offset(header.base_offset),
             )
         found.append(_Batch(at, after, header, _marker(header, data[at:after])))
@@ -100,12 +101,12 @@ def _checked(log: Log, data: memoryview) -> list[_Batch]:
         epoch = LeaderEpoch(header.leader_epoch)
         at = after
     if data and not found:
-        raise CorruptBatch(f"{end} bytes of what was fetched hold no whole batch")
+        raise CorruptBatch(f"fetched data: {end} bytes hold no whole batch")
     return found
 
 
 def _marker(header: BatchHeader, batch: memoryview) -> ControlMarker | None:
-    """Return the marker of a control batch that compaction has not emptied. CorruptBatch."""
+    """Return a control batch's marker; None if it is no marker or compaction emptied the batch."""
     if not header.attributes & CONTROL or header.producer_id < 0:
         return None
     record = next(iter(records(batch)), None)
@@ -113,7 +114,10 @@ def _marker(header: BatchHeader, batch: memoryview) -> ControlMarker | None:
 
 
 def _allow_gaps(log: Log, batches: Sequence[_Batch]) -> None:
-    """Have the next start believe the gaps before these batches: noted before they are written."""
+    """Record the offset gaps before these batches, so that the next start accepts them as valid.
+
+    Called before the batches are written.
+    """
     expected: int = log.end_offset
     below = 0
     for batch in batches:
@@ -125,15 +129,16 @@ def _allow_gaps(log: Log, batches: Sequence[_Batch]) -> None:
 
 
 def _group(log: Log, batches: Sequence[_Batch], first: int) -> list[_Batch]:
-    """Return the batches from number `first` on that go into one segment, a new one if due."""
+    """Return the batches from index `first` on that fit into one segment; roll first if due."""
     config = log.config
     segment = log.segments.active
     segment.load_indexes()
-    _ = segment.max_timestamp  # known before more is added to it
+    _ = segment.max_timestamp  # load it before the group is added to it
     head = batches[first]
     size, last, newest = head.end - head.begin, head.last, head.header.max_timestamp
     if segment.should_roll(size, last, newest, config.segment_bytes, config.segment_ms):
-        # Behind a gap wider than a segment's offsets the next one begins with its first batch.
+        # A gap wider than a segment's 32-bit relative offsets: the next segment begins at the batch
+        # behind it.
         if last - log.end_offset > RELATIVE_OFFSET_MAX:
             log.end_offset = Offset(head.header.base_offset)
         segment = log.roll() if segment.size else log.new_segment(log.end_offset)
@@ -149,7 +154,7 @@ def _group(log: Log, batches: Sequence[_Batch], first: int) -> list[_Batch]:
 
 
 def _append_group(log: Log, data: memoryview, group: Sequence[_Batch], now_ms: int) -> None:
-    """Append what goes into the active segment, by one write. StorageError."""
+    """Append batches to the active segment by one write. Raises StorageError."""
     segment = log.segments.active
     begins = [
         log.epochs.assign(LeaderEpoch(header.leader_epoch), Offset(header.base_offset))

@@ -1,9 +1,9 @@
-"""Index entries of active segments, written to their files while the broker runs.
+"""Write index entries of active segments to their files while the broker runs.
 
-An append keeps its index entries in memory. Here they reach `.index` and `.timeindex` within a
-second, so that Kafka's tools and readers of the files find them. Nothing is flushed: after a kill
-the entries are rebuilt from the log. The files are closed again, or each partition with records
-would hold three descriptors.
+An append keeps its index entries in memory. `IndexWriter` appends them to `.index` and
+`.timeindex` within a second, for Kafka's tools and for readers of the files. The files are not
+flushed: after a crash the entries are rebuilt from the log. They are closed after each write, or
+each partition with records would hold three file descriptors.
 """
 
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from headrace.log.log import Log
 from headrace.ports.clock import Clock, Timer
 
 DELAY_SECONDS = 1.0
-"""How long entries wait in memory: many appends to a partition share one write."""
+"""Seconds that entries stay in memory, so that many appends to a partition share one write."""
 _SLICE_LOGS = 64
-"""Logs written in one turn of the loop: 10,000 at once would hold it up for half a second."""
+"""Logs written in one turn of the event loop; 10,000 in one turn would block it for 0.5 s."""
 
 
 class IndexWriter:
-    """The logs of one directory whose active segments have index entries in memory only."""
+    """The writer of one directory's index entries: logs whose newest entries are in memory only."""
 
     __slots__ = ("_after_flush", "_clock", "_context", "_stopped", "_timer", "_waiting")
 
@@ -30,7 +30,8 @@ class IndexWriter:
         clock: Clock,
         after_flush: Callable[[Callable[[], None]], None],
     ) -> None:
-        """`after_flush` runs an action while no flush does: files under flush stay open."""
+        """Make a writer; `after_flush` runs an action while no flush runs (flushes need open
+        files)."""
         self._context = context
         self._clock = clock
         self._after_flush = after_flush
@@ -39,13 +40,13 @@ class IndexWriter:
         self._stopped = False
 
     def write_soon(self, log: Log) -> None:
-        """Write the entries of the active segment of `log` within a second."""
+        """Write the index entries of the active segment of `log` within a second."""
         self._waiting[log] = None
         if self._timer is None and not self._stopped:
             self._timer = self._clock.call_later(DELAY_SECONDS, self._due)
 
     def stop(self) -> None:
-        """Write nothing more: closing a log writes its entries."""
+        """Stop the timer; closing a log writes its remaining entries."""
         self._stopped = True
         self._waiting.clear()
         if self._timer is not None:
@@ -64,7 +65,7 @@ class IndexWriter:
         for log in list(islice(waiting, _SLICE_LOGS)):
             del waiting[log]
             if log.cutting:
-                cutting.append(log)  # another thread has its indexes
+                cutting.append(log)  # another thread uses its indexes
             elif not (log.closed or self._written(log)):
                 return
         if waiting:
@@ -73,7 +74,7 @@ class IndexWriter:
             self.write_soon(log)
 
     def _written(self, log: Log) -> bool:
-        """Write the entries of `log`; False: that has failed, and the directory is fenced."""
+        """Write the entries of `log`; return False if that failed and the directory is fenced."""
         active = log.segments.active
         try:
             active.write_out_indexes()

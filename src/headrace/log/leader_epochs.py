@@ -1,4 +1,7 @@
-"""Which leader epoch began at which offset (KIP-101), kept in `leader-epoch-checkpoint`."""
+"""The leader epochs of a partition with their start offsets (KIP-101).
+
+Stored in `leader-epoch-checkpoint`; `text_files` has the format.
+"""
 
 from bisect import bisect_right
 
@@ -8,28 +11,29 @@ NO_OFFSET = Offset(-1)
 
 
 class LeaderEpochs:
-    """Epochs and their first offsets, both growing. Changes are the owner's to save."""
+    """Leader epochs and their start offsets, both ascending. The owner saves changes to the
+    file."""
 
     __slots__ = ("_entries", "latest")
 
     def __init__(self, entries: list[tuple[LeaderEpoch, Offset]] | None = None) -> None:
         self._entries = list(entries or ())
         self.latest = self._newest()
-        """The newest epoch, -1 where there is none."""
+        """The newest leader epoch; -1 if the log has none."""
 
     def _newest(self) -> LeaderEpoch:
         return self._entries[-1][0] if self._entries else NO_EPOCH
 
     @property
     def entries(self) -> list[tuple[LeaderEpoch, Offset]]:
-        """(epoch, start offset), oldest first."""
+        """All (epoch, start offset) pairs, oldest first."""
         return list(self._entries)
 
     def assign(self, epoch: LeaderEpoch, start: Offset) -> bool:
-        """Say that `epoch` begins at `start`; returns whether that is news.
+        """Add an epoch that begins at offset `start`; return whether the entries changed.
 
-        Entries that this contradicts (a later start or a higher epoch, left by a tail that was cut)
-        go, as in Kafka's LeaderEpochFileCache.
+        Entries with a later start or a higher epoch, left by a truncated tail, are removed, as in
+        Kafka's LeaderEpochFileCache.
         """
         if epoch < 0 or (self._entries and self._entries[-1][0] == epoch):
             return False
@@ -40,10 +44,11 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end: Offset) -> tuple[LeaderEpoch, Offset]:
-        """Return the greatest epoch not above `epoch` and where it ended; (-1, -1) where not known.
+        """Return the greatest epoch not above `epoch` and its end offset; (-1, -1) if unknown.
 
-        Kafka's LeaderEpochFileCache.endOffsetFor: the newest epoch ends at the log's end; an epoch
-        above the newest, or none at all, is not known; one below the oldest ends where that began.
+        As Kafka's LeaderEpochFileCache.endOffsetFor: the newest epoch ends at the log's end; an
+        epoch above the newest is unknown, as is every epoch if there are no entries; an epoch below
+        the oldest ends where the oldest begins.
         """
         if epoch < 0 or not self._entries:
             return NO_EPOCH, NO_OFFSET
@@ -57,12 +62,13 @@ class LeaderEpochs:
         return self._entries[at - 1][0], self._entries[at][1]
 
     def epoch_of(self, offset: Offset) -> LeaderEpoch:
-        """Return the epoch in which `offset` was, or would be, written; -1 below the oldest."""
+        """Return the epoch under which the record at `offset` was or would be written; -1 if
+        unknown."""
         at = bisect_right([start for _, start in self._entries], offset)
         return self._entries[at - 1][0] if at else NO_EPOCH
 
     def truncate_from_end(self, end: Offset) -> bool:
-        """Forget epochs that begin at or beyond `end`; returns whether there were any."""
+        """Remove epochs that begin at or above offset `end`; return whether any were removed."""
         before = len(self._entries)
         while self._entries and self._entries[-1][1] >= end:
             self._entries.pop()
@@ -70,7 +76,10 @@ class LeaderEpochs:
         return len(self._entries) != before
 
     def truncate_from_start(self, start: Offset) -> bool:
-        """Forget epochs that ended below `start`; the one it lies in now begins there."""
+        """Remove epochs that ended below offset `start`; the epoch of `start` now begins there.
+
+        Returns whether the entries changed.
+        """
         before = list(self._entries)
         kept = [entry for entry in self._entries if entry[1] > start]
         older = [entry for entry in self._entries if entry[1] <= start]

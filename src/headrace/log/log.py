@@ -1,11 +1,10 @@
-"""One partition's log: its offsets, segments, epochs and producers; append, roll, flush.
+"""`Log`: one partition's offsets, segments, leader epochs and producers; append, roll, flush.
 
-Life cycle: made by `recover.open_log` (which reads a directory) or `recover.create_log` (which
-makes one); used on the deciding thread; `close`d once. Reading is in `log_reader`; what shortens a
-log is in `retention` and `truncation`.
+`recover.open_log` opens a directory, `recover.create_log` makes one. A log is used on the
+deciding thread and closed once. `log_reader` reads it; `retention` and `truncation` shorten it.
 
-Offsets: `start_offset` <= `high_watermark` <= `end_offset`; everything below `flushed_offset` is on
-the disk. Nothing here waits for that: `Flusher` does, and says so to the `LogListener`s.
+    start_offset <= high_watermark <= end_offset      flushed_offset <= end_offset
+    everything below flushed_offset is on the disk; `Flusher` moves it and tells the `LogListener`s
 """
 
 import logging
@@ -50,26 +49,26 @@ _new = tuple.__new__
 
 
 class Appended(NamedTuple):
-    """Where a batch lies now."""
+    """The offsets and the timestamp that the log assigned to an appended batch."""
 
     base_offset: Offset
     last_offset: Offset
     append_time_ms: int
-    """The broker's time where the topic stamps it (LogAppendTime), else -1."""
+    """The broker's time in milliseconds if the topic uses LogAppendTime, else -1."""
 
 
 class LogListener(Protocol):
-    """Who is told of a log's flushes: its partition, and who replicates it."""
+    """An observer of a log's flushes: its partition, or the replication of that partition."""
 
     def log_flushed(self, upto: Offset) -> None:
-        """Note that all below `upto` is flushed; told after every flush. Moves offsets, no more."""
+        """Note that all records below `upto` are flushed. Called after each flush; no I/O here."""
 
     def log_readable(self) -> None:
-        """Note that what may be read has changed: flushed and told to readers, or begun anew."""
+        """Note that the readable range changed: a flush was published, or the log was reset."""
 
 
 class Log:
-    """A partition's log. See the module for who may call what, and when."""
+    """A partition's log on disk. The module's docstring says which thread may call it."""
 
     def __init__(
         self,
@@ -79,38 +78,38 @@ class Log:
         topic_id: bytes,
         config: LogConfig,
     ) -> None:
-        """An empty shell, filled by `recover`."""
+        """Make an empty log object; `recover` fills it from the directory."""
         self.context = context
         self.directory = directory
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.config = config
-        """May be set at any time; takes effect with the next append or retention."""
+        """The topic's settings; may be replaced. The next append or retention uses them."""
         self.start_offset = Offset(0)
         self.end_offset = Offset(0)
         self.flushed_offset = Offset(0)
         self.high_watermark = Offset(0)
-        """The partition's to move; kept here for its checkpoint, and retention stays below it."""
+        """Moved by the partition; stored here for checkpoints, and as the limit of retention."""
         self.listeners: tuple[LogListener, ...] = ()
-        """Told of flushes, in this order. See `listen`."""
+        """Observers of flushes, called in this order. Changed by `listen` and `unlisten`."""
         self.segments = Segments(context.disk, context.random, directory)
         self.epochs = LeaderEpochs()
-        """Which epoch began where. Changed through `assign_epoch` only."""
+        """Leader epochs with their start offsets. Changed through `assign_epoch` only."""
         self.producers = ProducerStates(context.producers_max)
         self.unflushed = Unflushed()
-        """What waits for the next flush besides the active segment."""
+        """Sealed segments, small files and directories that the next flush must include."""
         self.small_files = SmallFiles(context.disk, directory, self.unflushed)
         self.damage = ReportedDamage(context, topic_partition)
         self.closed = False
         self.snapshot_offset = Offset(-1)
-        """Offset of the newest `.snapshot` there is."""
+        """Offset of the newest `.snapshot` file; -1 if the directory has none."""
         self.last_flush_ms = 0
         self.cutting = False
-        """Whether another thread has it, to cut it short or to move it: it takes nothing then."""
+        """Whether another thread truncates or moves the log. Appends are refused meanwhile."""
         self.truncations = 0
-        """How often the log was cut short."""
+        """Number of truncations; flush work from before a truncation is stale."""
         self.bound: Slot | None = None
-        """Where readers of the files are told how far they may go; `ReadBounds` has it."""
+        """This log's slot in the file `durable-read-bounds`; None until it is assigned."""
 
     def __repr__(self) -> str:
         return f"Log({self.topic_partition}, {self.start_offset}..{self.end_offset})"
@@ -128,25 +127,25 @@ class Log:
     # --- listeners ---------------------------------------------------------------------------
 
     def listen(self, listener: LogListener) -> None:
-        """Tell `listener` of every flush from now on, after those that listen already."""
+        """Call `listener` after every flush from now on, after the listeners added before it."""
         self.listeners = (*self.listeners, listener)
 
     def unlisten(self, listener: object) -> None:
-        """Tell `listener` no more."""
+        """Stop calling `listener` after flushes."""
         self.listeners = tuple(other for other in self.listeners if other is not listener)
 
     # --- offsets -----------------------------------------------------------------------------
 
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
-        """Return where committed data ends: at the log's start where a transaction began below."""
+        """Return the last stable offset; `start_offset` if a transaction began below that."""
         return max(self.start_offset, self.producers.last_stable_offset(high_watermark))
 
     def first_unstable_offset(self) -> Offset | None:
-        """Return the first offset of the oldest open transaction."""
+        """Return the first offset of the oldest open transaction, or None."""
         return self.producers.first_unstable_offset()
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
-        """Return the greatest epoch not above `epoch` and its end; (-1, -1) where not known."""
+        """Return the greatest epoch not above `epoch` and its end offset; (-1, -1) if unknown."""
         return self.epochs.end_offset_for(epoch, self.end_offset)
 
     # --- append ------------------------------------------------------------------------------
@@ -159,14 +158,14 @@ class Log:
         now_ms: int,
         origin: Origin = Origin.CLIENT,
     ) -> Appended:
-        """Append one checked batch: stamped in place, written at once, flushed later.
+        """Append one validated batch: stamp offset and epoch in place, write now, flush later.
 
-        `batch` must be writable and is not kept. Updates the producer's state; whether the batch is
-        a duplicate or out of order, `producers.check` says, before.
+        `batch` must be writable and is not retained. Producer state is updated; the caller has
+        asked `producers.check` for duplicates and sequence gaps before.
 
-        ApiError: MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP: nothing was written.
-        StorageError: the directory has failed, now or before; whether the batch is in the log is
-        not known, it was not acknowledged and will not be read.
+        ApiError MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP: nothing was written.
+        StorageError: the directory has failed, now or before. The batch may be in the file; it is
+        neither acknowledged nor served to consumers.
         """
         if self.context.failure is not None or self.cutting:
             self.check_appendable()
@@ -210,14 +209,14 @@ class Log:
         return appended
 
     def check_appendable(self) -> None:
-        """Raise StorageError if the directory has failed, ApiError while the log is cut short."""
+        """Raise StorageError if the log directory has failed, ApiError during a truncation."""
         if self.context.failure is not None:
             raise self.context.failure
         if self.cutting:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self!r} takes nothing just now")
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self!r} is truncated or moved now")
 
     def ends_at(self, following: int) -> None:
-        """Move the log's end to `following`: what was appended is in the log."""
+        """Set the end offset after an append; request a flush or an index write if due."""
         self.end_offset = Offset(following)
         if following - self.flushed_offset >= self.config.flush_messages:
             self.context.events.flush_soon(self)
@@ -225,27 +224,27 @@ class Log:
             self.context.events.write_indexes_soon(self)
 
     def append_failed(self, segment: Segment, error: OSError) -> StorageError:
-        """Take back what a failed write left, as far as the disk lets us, and fence."""
+        """Remove a failed write's bytes from the file if possible, and fence the directory."""
         path = segment.path(file_names.LOG)
         try:
             segment.file.truncate(segment.size)
         except OSError:
-            _logger.error("%s: the next start cuts it back to %d bytes", path, segment.size)
+            _logger.error("%s: the next start truncates it to %d bytes", path, segment.size)
         return self.context.fail(error, path)
 
     def index_abort(
         self, marker: ControlMarker, header: BatchHeader, base: Offset, segment: Segment
     ) -> None:
-        """Write the `.txnindex` entry of a marker that aborts, ahead of the marker. StorageError.
+        """Write the `.txnindex` entry of an abort marker, before the marker. Raises StorageError.
 
-        So that no marker is in the log of which nobody was told. An entry whose marker could not be
-        written is harmless: its transaction is open, and the next start builds the file again.
+        So no abort marker is in the log without its entry. An entry whose marker could not be
+        written is harmless: the transaction is still open, and the next start rebuilds the file.
         """
         aborted = self.producers.aborted_by(header, marker, base)
         if aborted is None:
             return
         if not segment.txn_index.entries:
-            self.unflushed.add_directory(self.directory)  # its file is made now
+            self.unflushed.add_directory(self.directory)  # the first entry creates the file
         try:
             segment.txn_index.append(aborted)
         except OSError as error:
@@ -254,12 +253,12 @@ class Log:
     # --- epochs ------------------------------------------------------------------------------
 
     def assign_epoch(self, epoch: LeaderEpoch, start: Offset) -> None:
-        """Note that `epoch` begins at `start`; durable before a batch of it counts as flushed."""
+        """Store that `epoch` starts at `start`, durably before a batch of it is flushed."""
         if self.epochs.assign(epoch, start):
             self.save_epochs()
 
     def save_epochs(self) -> None:
-        """Replace `leader-epoch-checkpoint`; durable with the next flush. StorageError."""
+        """Replace `leader-epoch-checkpoint`; durable with the next flush. Raises StorageError."""
         try:
             self.small_files.write(
                 file_names.LEADER_EPOCHS, text_files.write_epochs(self.epochs.entries)
@@ -268,7 +267,7 @@ class Log:
             raise self.context.fail(error, self.directory) from error
 
     def adopt_topic_id(self, topic_id: bytes) -> None:
-        """Write `partition.metadata` where a directory came without (older than Kafka 2.8)."""
+        """Write a missing `partition.metadata`, for a directory written by Kafka older than 2.8."""
         self.small_files.write(
             file_names.PARTITION_METADATA, text_files.write_partition_metadata(topic_id)
         )
@@ -277,7 +276,7 @@ class Log:
     # --- roll and flush ----------------------------------------------------------------------
 
     def roll(self) -> Segment:
-        """Close the active segment for good and begin a new one at the log's end. StorageError."""
+        """Seal the active segment and begin a new one at the log's end. Raises StorageError."""
         active = self.segments.active
         invariant(active.size > 0, f"{active!r}: an empty segment is not rolled")
         try:
@@ -287,7 +286,7 @@ class Log:
             raise self.context.fail(error, self.directory) from error
 
     def new_segment(self, base: Offset, *, fresh: bool = False) -> Segment:
-        """Begin an empty segment behind all others; `fresh`: in a new directory. OSError."""
+        """Add an empty segment at the log's end; `fresh`: the directory is new. Raises OSError."""
         segment = self.segments.make(base, self.config)
         segment.create(fresh=fresh)
         self.segments.add(segment)
@@ -295,7 +294,7 @@ class Log:
         return segment
 
     def write_snapshot(self) -> DiskFile:
-        """Write the `.snapshot` of the log's end; returns it open, to be flushed. OSError."""
+        """Write the producer `.snapshot` at the log's end; return its open, unflushed file."""
         name = file_names.segment_file(self.end_offset, file_names.SNAPSHOT)
         file = self.context.disk.open(f"{self.directory}/{name}", create=True)
         content = self.producers.kept.snapshot()
@@ -305,13 +304,13 @@ class Log:
         return file
 
     def flush_work(self) -> FlushWork:
-        """Return what to flush now; hand it back to `flushed` when that is done."""
+        """Return the files that a flush must write now; pass the result to `flushed` afterwards."""
         return self.unflushed.work(
             self.segments.active.written_files, self.end_offset, self.truncations
         )
 
     def flushed(self, work: FlushWork, now_ms: int = 0) -> None:
-        """Take in that `work` is on the disk: move `flushed_offset`, and say so."""
+        """Advance `flushed_offset` after the flush of `work` and notify the listeners."""
         for file in work.loose:
             file.close()
         if self.closed:
@@ -327,23 +326,23 @@ class Log:
     # --- shorten -----------------------------------------------------------------------------
 
     def delete_records(self, before: Offset) -> Offset:
-        """Move the log's start to `before` (at most the high watermark); returns the new start.
+        """Move the log's start to `before`, at most the high watermark; return the new start.
 
-        Whole segments below go with the next retention. The offset is durable with the next
-        checkpoint, which the directory makes at once.
-        ApiError: OFFSET_OUT_OF_RANGE; POLICY_VIOLATION where somebody still wants what would go.
+        Retention later deletes the segments wholly below. The offset is durable with the next
+        checkpoint, which the directory writes at once. ApiError: OFFSET_OUT_OF_RANGE, or
+        POLICY_VIOLATION if a hold still needs records below `before`.
         """
         self.check_appendable()
         if before > self.high_watermark or before < 0:
             raise ApiError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"records up to {before} cannot go, the high watermark is {self.high_watermark}",
+                f"cannot delete records below {before}, high watermark {self.high_watermark}",
             )
         held = self.context.holds.first(self.topic_partition)
         if held is not None and before > max(held, self.start_offset):
             raise ApiError(
                 ErrorCode.POLICY_VIOLATION,
-                f"records up to {before} cannot go, those from {held} on are still to be delivered",
+                f"cannot delete records below {before}: {held} and later are undelivered",
             )
         if before > self.start_offset:
             self.begin_at(before)
@@ -352,7 +351,7 @@ class Log:
         return self.start_offset
 
     def begin_at(self, start: Offset) -> None:
-        """Hide what lies below `start`, and tell the listeners."""
+        """Set the start offset to `start`, trim the leader epochs, notify the listeners."""
         self.start_offset = start
         for listener in self.listeners:
             listener.log_readable()
@@ -360,7 +359,7 @@ class Log:
             self.save_epochs()
 
     def close(self, clean: bool = True) -> None:
-        """Close every file. If `clean`: complete the indexes, snapshot and flush first. OSError."""
+        """Close all files; if `clean`, write indexes and a snapshot and flush before. OSError."""
         if self.closed:
             return
         try:
@@ -378,7 +377,7 @@ class Log:
             active.seal()
         work = self.flush_work()
         if self.flushed_offset < self.end_offset or work.sealed or work.directories:
-            # Indexes and snapshots that a power cut tears are told by their content, and rebuilt.
+            # Torn indexes and snapshots are detected by content at a start, and rebuilt.
             for path in work.directories:
                 self.context.disk.sync_directory(path)
             for file in work.files:
@@ -388,12 +387,12 @@ class Log:
         self.flushed_offset = self.end_offset
 
     def retire(self) -> None:
-        """Flush and tell nothing more: the partition is being deleted. Files stay open."""
+        """Stop flushes and notifications, as the partition is being deleted. Files stay open."""
         self.closed = True
         self.listeners = ()
 
     def release(self) -> None:
-        """Close the files of a closed or retired log."""
+        """Close the files of a log that is closed or retired."""
         self.unflushed.close()
         for segment in self.segments:
             segment.close()

@@ -1,10 +1,8 @@
-"""Reading a log: its batches, by offset or by time, and its aborted transactions.
+"""Reading a log: batches by offset, offsets by timestamp, and aborted transactions.
 
-Functions over a log's parts, which `Log` has as methods.
-
-Only `read_from_disk`, `serve_from_disk`, `offset_for_time`, `max_timestamp_offset` and
-`aborted_transactions` may be called off the deciding thread (`Disk.run`): they change nothing but
-what they load.
+`Log` has these functions as methods. `read_from_disk`, `serve_from_disk`, `offset_for_time`,
+`max_timestamp_offset` and `aborted_transactions` may block and may be called on any thread
+(`Disk.run`); all others run on the deciding thread and read the page cache only.
 """
 
 from typing import Any, Protocol
@@ -28,7 +26,7 @@ from headrace.model.nouns import LeaderEpoch, Offset
 
 
 class ReadLog(Cut, Protocol):
-    """What of a log reading takes."""
+    """The part of `Log` that the read functions use."""
 
     context: LogDirContext[Any]
     start_offset: Offset
@@ -43,13 +41,13 @@ class ReadLog(Cut, Protocol):
 def read(
     log: ReadLog, offset: Offset, max_bytes: int, *, below: Offset, at_least_one: bool = True
 ) -> ReadResult | NeedsDisk:
-    """Read whole batches from the one that holds `offset` on, all of them below `below`.
+    """Return whole batches from the one that contains `offset` on, all below offset `below`.
 
-    At most `max_bytes` of them, yet the first one whatever its size if `at_least_one`. Empty
-    where there is nothing below `below` yet. From the page cache only.
+    At most `max_bytes`, except that the first batch has any size if `at_least_one`. Empty if no
+    batch below `below` follows. Reads the page cache only: NeedsDisk if the bytes are not in it.
 
-    ApiError: OFFSET_OUT_OF_RANGE outside start..end, KAFKA_STORAGE_ERROR for bytes that are not
-    what was written (said once in the log, with file and position).
+    ApiError: OFFSET_OUT_OF_RANGE outside of the log; KAFKA_STORAGE_ERROR for damaged bytes, which
+    are logged once with file and position.
     """
     if offset < log.start_offset or offset > log.end_offset:
         raise _out_of_range(log, offset)
@@ -64,7 +62,7 @@ def read(
 def read_from_disk(
     log: ReadLog, offset: Offset, max_bytes: int, *, below: Offset, at_least_one: bool = True
 ) -> ReadResult:
-    """Read as `read` does, waiting for the disk. For `Disk.run`."""
+    """Read batches as `read` does, but block for the disk. Call through `Disk.run`."""
     if offset < log.start_offset or offset > log.end_offset:
         raise _out_of_range(log, offset)
     if offset >= below:
@@ -72,14 +70,14 @@ def read_from_disk(
     try:
         return _read(log, offset, max_bytes, below, at_least_one, False)
     except FileNotFoundError:
-        # A segment was renamed away between its name being asked and its file being opened.
+        # The segment was renamed between the lookup of its name and the opening of its file.
         return _read(log, offset, max_bytes, below, at_least_one, False)
 
 
 def serve(
     log: ReadLog, offset: Offset, max_bytes: int, *, below: Offset, at_least_one: bool = True
 ) -> Served | NeedsDisk:
-    """Read as `read` does, for a client's answer: much data comes as a range of the file."""
+    """Return batches for a client as `read` does; large data as a range of the segment's file."""
     try:
         found = _range(log, offset, max_bytes, below, at_least_one, False)
     except NotCached:
@@ -93,7 +91,8 @@ def serve(
 def serve_from_disk(
     log: ReadLog, offset: Offset, max_bytes: int, *, below: Offset, at_least_one: bool = True
 ) -> Served:
-    """Serve as `serve` does, waiting for the disk: for `Disk.run`; the range is the caller's."""
+    """Return batches as `serve` does, but block for the disk (`Disk.run`); close the range
+    after."""
     found = _range(log, offset, max_bytes, below, at_least_one, True)
     if found is not None:
         return found
@@ -101,7 +100,7 @@ def serve_from_disk(
 
 
 def _needs_disk(log: ReadLog, offset: Offset, max_bytes: int) -> NeedsDisk:
-    """Return the outcome that asks for the disk; bytes read in now were seen by nobody yet."""
+    """Return NeedsDisk, and mark the bytes as unverified: they left the page cache."""
     segment = log.segments[log.segments.number_of(offset)]
     start = segment.index.lookup(offset) if segment.index.loaded else 0
     segment.sound.evicted(start, max_bytes)
@@ -111,7 +110,10 @@ def _needs_disk(log: ReadLog, offset: Offset, max_bytes: int) -> NeedsDisk:
 def _range(
     log: ReadLog, offset: Offset, max_bytes: int, below: Offset, at_least_one: bool, wait: bool
 ) -> Served | None:
-    """Return the range that answers; None where that is for `read`: little data, none, damage."""
+    """Return the file range that answers a fetch; None if `read` must answer.
+
+    That is for little data, no data, or damage.
+    """
     if max_bytes < RANGE_BYTES_MIN or not log.start_offset <= offset < below:
         return None
     segments = log.segments
@@ -126,7 +128,8 @@ def _range(
         return None
     limit = segments.limit_of(segment, log.end_offset)
     if wait and segment is segments.active:
-        limit = Offset(below + 1)  # it may be growing now: to be ended by its index
+        # The active segment may be growing on the other thread; its index limits the range instead.
+        limit = Offset(below + 1)
     file = segment.file
     fetch: Fetch = file.read if wait else file.read_cached
     stretch = stretch_from(segment, position, max_bytes, below, limit, at_least_one, fetch)
@@ -141,7 +144,7 @@ def _range(
 def _out_of_range(log: ReadLog, offset: Offset) -> ApiError:
     return ApiError(
         ErrorCode.OFFSET_OUT_OF_RANGE,
-        f"{log.topic_partition} holds {log.start_offset} to {log.end_offset}, not {offset}",
+        f"{log.topic_partition} has offsets {log.start_offset} to {log.end_offset}, not {offset}",
     )
 
 
@@ -168,7 +171,7 @@ def _read(
         )
     except BadBatch as error:
         raise log.damage.unreadable(error) from error
-    if data and cached:  # a worker thread leaves no notes: the log may have rolled meanwhile
+    if data and cached:  # not on a worker thread: the log may have rolled since
         segments.remember_end(following, segment, position + len(data))
     return ReadResult(data, following)
 
@@ -177,9 +180,9 @@ def _read(
 
 
 def offset_for_time(log: ReadLog, timestamp: int) -> tuple[int, Offset, LeaderEpoch] | None:
-    """Return (timestamp, offset, epoch) of the first record not older than `timestamp`; blocking.
+    """Return (timestamp, offset, epoch) of the first record at or after `timestamp`, or None.
 
-    Record by record inside the batch that holds it, which is decompressed for it.
+    Blocking. The batch that holds the record is decompressed.
     """
     try:
         return lookup.offset_for_time(log.segments, log.start_offset, timestamp)
@@ -188,7 +191,10 @@ def offset_for_time(log: ReadLog, timestamp: int) -> tuple[int, Offset, LeaderEp
 
 
 def max_timestamp_offset(log: ReadLog) -> tuple[int, Offset, LeaderEpoch] | None:
-    """Return (timestamp, offset, epoch) of the newest record (KIP-734), or None; blocking."""
+    """Return (timestamp, offset, epoch) of the record with the greatest timestamp, or None.
+
+    KIP-734. Blocking.
+    """
     try:
         return lookup.max_timestamp_offset(log.segments, log.start_offset)
     except BadBatch as error:
@@ -196,5 +202,5 @@ def max_timestamp_offset(log: ReadLog) -> tuple[int, Offset, LeaderEpoch] | None
 
 
 def aborted_transactions(log: ReadLog, start: Offset, end: Offset) -> list[AbortedTransaction]:
-    """Return aborted transactions with records in [start, end), for readers of committed data."""
+    """Return aborted transactions with records in [start, end), for read_committed consumers."""
     return lookup.aborted_transactions(log.segments, start, end)

@@ -1,6 +1,7 @@
-"""Searching a log: by time, for the newest record, for aborted transactions.
+"""Searches in a log: first record at a time, newest record, aborted transactions.
 
-Blocking: indexes are loaded, a batch may be decompressed. For `Disk.run` where a client asks.
+Blocking: indexes are loaded and batches may be decompressed. Clients' requests call these through
+`Disk.run`.
 """
 
 from bisect import bisect_right
@@ -16,14 +17,14 @@ from headrace.model.nouns import LeaderEpoch, Offset
 from headrace.record.batch import BatchHeader, records, size_of
 
 Found = tuple[int, Offset, LeaderEpoch]
-"""(timestamp, offset, leader epoch)."""
+"""A search result: (timestamp in ms, offset, leader epoch)."""
 
 
 def offset_for_time(segments: Sequence[Segment], start: Offset, timestamp: int) -> Found | None:
-    """Return the first record, in offset order, not older than `timestamp`; None: there is none.
+    """Return the first record, by offset, whose timestamp is at least `timestamp`, or None.
 
-    Kafka's way (LogSegment.findOffsetByTimestamp): the greatest `.timeindex` entry not newer, then
-    a scan from there. Control records count, as they do in Kafka. BadBatch.
+    As Kafka's LogSegment.findOffsetByTimestamp: take the greatest `.timeindex` entry not newer,
+    then scan from there. Control records count, as in Kafka. Raises BadBatch.
     """
     for segment in list(segments):
         if not segment.size or segment.max_timestamp[0] < timestamp:
@@ -51,16 +52,17 @@ def _first_from(segment: Segment, timestamp: int, start: Offset) -> Found | None
 
 
 def _near(segment: Segment, timestamp: int) -> Offset:
-    """Return an offset from which on the first record not older than `timestamp` is to be found.
+    """Return the offset at which to begin the scan for the first record at or after `timestamp`.
 
-    The batch that an entry names has the entry's time as its greatest, else the index is another
-    segment's.
+    The batch that a time index entry names must have the entry's timestamp as its greatest;
+    otherwise the index belongs to another segment and is rebuilt.
     """
     entry, near = segment.time_index.lookup(timestamp)
     if entry >= 0:
         found = segment.find(near, segment.file.read)
         if found is None or found[1].max_timestamp != entry:
-            problem = CorruptLogError(f"{segment.time_index.path}: {entry} is not at offset {near}")
+            path = segment.time_index.path
+            problem = CorruptLogError(f"{path}: no batch with timestamp {entry} at offset {near}")
             if segment.doubt_indexes(problem):
                 _, near = segment.time_index.lookup(timestamp)
     return near
@@ -77,7 +79,7 @@ def _first_in(
 def first_in(
     fetch: Fetch, path: str, position: int, header: BatchHeader, timestamp: int, start: int
 ) -> Found | None:
-    """Return the batch's first record from `start` on not older than `timestamp`. BadBatch."""
+    """Return a batch's first record at or after `timestamp` with offset >= `start`. BadBatch."""
     end = position + size_of(header)
     for batch in batches(fetch, position, end, path):
         for record in records(batch.view):
@@ -88,7 +90,7 @@ def first_in(
 
 
 def max_timestamp_offset(segments: Sequence[Segment], start: Offset) -> Found | None:
-    """Return the newest record, the first of several equally new (KIP-734). BadBatch."""
+    """Return the record with the greatest timestamp, the first of several (KIP-734). BadBatch."""
     best: Found | None = None
     for segment in list(segments):
         if not segment.size or segment.max_timestamp[0] <= (best[0] if best else NO_TIMESTAMP):
@@ -104,7 +106,7 @@ def _newest_in(segment: Segment, start: Offset) -> Found | None:
     if segment.base_offset >= start:
         place = segment.find(near, segment.file.read)
         return None if place is None else _first_in(segment, *place, timestamp, start)
-    # The log begins inside: what is known of the whole segment may lie before.
+    # The log starts inside of this segment: its greatest timestamp may be of a deleted record.
     best: Found | None = None
     where = segment.path(file_names.LOG)
     position = segment.index.lookup(start)
@@ -123,10 +125,10 @@ def _newest_in(segment: Segment, start: Offset) -> Found | None:
 def aborted_transactions(
     segments: Sequence[Segment], start: Offset, end: Offset
 ) -> list[AbortedTransaction]:
-    """Return the aborted transactions that overlap [start, end), in the order of their markers.
+    """Return the aborted transactions that overlap [start, end), ordered by their markers.
 
-    An entry whose last stable offset has reached `end` ends the search: whatever is decided later
-    lies wholly behind (Kafka's TransactionIndex.collectAbortedTxns).
+    The search ends at an entry whose last stable offset is at least `end`: transactions aborted
+    later lie wholly behind it (Kafka's TransactionIndex.collectAbortedTxns).
     """
     found: list[AbortedTransaction] = []
     at = max(bisect_right([segment.base_offset for segment in segments], start) - 1, 0)

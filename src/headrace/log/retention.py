@@ -1,12 +1,12 @@
-"""What shortens a log from its front: age, size, its start moved up; and what goes behind that.
+"""Retention: delete a log's segments by age, by size, or below the log's start offset.
 
-Segments go from the oldest on, renamed to `.deleted` at once and removed after
-`file.delete.delay.ms`, so that readers that hold them finish. Nothing goes that lies at or beyond
-the high watermark or what somebody still wants (`Holds`). Without "delete" in `cleanup.policy`
-neither age nor size deletes anything: what a compacted topic holds is the newest word on each key.
+Segments are deleted oldest first: renamed to `.deleted` at once and removed after
+`file.delete.delay.ms`, so that readers that have them open finish. A segment at or above the high
+watermark, or with records that a hold still needs (`Holds`), is not deleted. Without "delete" in
+`cleanup.policy` neither age nor size deletes anything.
 
-Behind a segment that somebody wants those may go that nobody does, which leaves gaps, as compaction
-does: `directory.thinning` has what must be durable before.
+A segment behind a held segment may be deleted if no hold needs it. That leaves an offset gap, as
+compaction does; `directory.thinning` has what must be durable before.
 """
 
 import logging
@@ -21,7 +21,8 @@ _logger = logging.getLogger(__name__)
 
 
 def apply_retention(log: Log, now_ms: int) -> int:
-    """Delete what may go by time and size; returns how many segments did. StorageError."""
+    """Delete segments past retention.ms, retention.bytes or below the start; return their
+    number."""
     gone = delete_below_start(log)
     if "delete" in log.config.cleanup_policy:
         bound = _bound(log)
@@ -31,7 +32,7 @@ def apply_retention(log: Log, now_ms: int) -> int:
 
 
 def delete_below_start(log: Log) -> int:
-    """Delete what lies below the log's start; returns how many segments did. StorageError."""
+    """Delete the segments below the log's start offset; return their number. StorageError."""
     return _delete(log, _below_start(log, _bound(log)), "below the log's start")
 
 
@@ -72,11 +73,11 @@ def _expired(log: Log, now_ms: int, bound: Offset) -> int:
 
 
 def _say_future(log: Log, segment: Segment, newest: int) -> None:
-    """Log once for each: as in Kafka, such a segment and all behind it stay until that time."""
+    """Log once for each segment: as in Kafka, it and those behind it stay until that time."""
     if log.damage.say_once(f"future {segment.base_offset}"):
         _logger.warning(
-            "%s: segment %d holds a record of the future (timestamp %d): neither it nor what is "
-            "behind it goes by retention.ms before that",
+            "%s: segment %d holds a record with the future timestamp %d ms: retention.ms deletes "
+            "neither this segment nor those behind it before that time",
             log.topic_partition, segment.base_offset, newest,
         )  # fmt: skip
 
@@ -98,7 +99,7 @@ def _oversized(log: Log, bound: Offset) -> int:
 
 
 def unwanted(log: Log, below: Offset) -> list[Segment]:
-    """Return the segments between others, all of them below `below`, that nobody wants."""
+    """Return middle segments (neither first nor active) below offset `below` that no hold needs."""
     return [
         segment
         for segment, end in _between(log)
@@ -107,10 +108,10 @@ def unwanted(log: Log, below: Offset) -> list[Segment]:
 
 
 def past_retention(log: Log, now_ms: int) -> list[Segment]:
-    """Return those between others that nobody wants, and that age or size lets go.
+    """Return middle segments that retention may delete by age or size and that no hold needs.
 
-    As from the front on: by age none goes behind one that is young enough. What is wanted counts
-    towards the size, and stays.
+    As from the front: age deletes none behind a segment that is not old enough. Held segments
+    count towards the size and stay.
     """
     config = log.config
     if "delete" not in config.cleanup_policy:
@@ -132,7 +133,7 @@ def past_retention(log: Log, now_ms: int) -> list[Segment]:
 
 
 def _between(log: Log) -> Iterator[tuple[Segment, Offset]]:
-    """Yield segments and their ends that are neither the first nor the active one."""
+    """Yield (segment, end offset) of the segments between the first and the active one."""
     for at in range(1, len(log.segments) - 1):
         end = _end_of(log, at)
         if end > log.high_watermark:
@@ -149,9 +150,9 @@ def _is_old(segment: Segment, now_ms: int, retention_ms: int) -> bool:
 
 
 def delete_between(log: Log, gone: Sequence[Segment]) -> None:
-    """Delete segments between others, oldest first. StorageError.
+    """Delete middle segments, oldest first. Raises StorageError.
 
-    What must be durable before is: see `directory.thinning`.
+    `directory.thinning` has made durable before what a start needs to accept the gap.
     """
     log.context.events.about_to_cut(log, log.end_offset)
     try:
@@ -162,7 +163,7 @@ def delete_between(log: Log, gone: Sequence[Segment]) -> None:
     except OSError as error:
         raise log.context.fail(error, log.directory) from error
     _logger.info(
-        "%s: %d segments go from between others, the first at %d: nobody wants what is in them",
+        "%s: deleting %d segments from the middle of the log, the first at %d: no queue needs them",
         log.topic_partition, len(gone), gone[0].base_offset,
     )  # fmt: skip
     _remove_later(log, gone)
@@ -172,7 +173,7 @@ def delete_between(log: Log, gone: Sequence[Segment]) -> None:
 
 
 def _is_empty_active(log: Log, at: int) -> bool:
-    """Tell whether the segment is empty and active; compaction leaves empty ones before it."""
+    """Return whether segment `at` is active and empty; compaction may leave empty ones before."""
     return at == len(log.segments) - 1 and not log.segments[at].size
 
 
@@ -214,9 +215,10 @@ def _remove_later(log: Log, gone: Sequence[Segment]) -> None:
 
 
 def _keep_producers(log: Log, gone: Collection[Segment], start: Offset) -> None:
-    """See to it that a snapshot at `start` or later tells of the producers of what goes. OSError.
+    """Ensure that a snapshot at offset `start` or above has the deleted segments' producers.
 
-    Seldom is there none: one that a power cut took was not missed while the batches were there.
+    Raises OSError. A snapshot is rarely missing: a power cut may have taken it, which recovery
+    could ignore while the batches existed.
     """
     waits = log.unflushed.forget(gone, oldest=True)
     if log.snapshot_offset < start:
@@ -228,10 +230,10 @@ def _keep_producers(log: Log, gone: Collection[Segment], start: Offset) -> None:
 
 
 def remove_files(log: Log, segments: Iterable[Segment]) -> None:
-    """Unlink the files of segments renamed away.
+    """Remove the files of segments that were renamed to `.deleted`.
 
-    Those of a log that was deleted, or has moved, go with its directory, which has another name:
-    in its place there may be another log.
+    A log that was deleted or moved is skipped: its files go with its directory, which has a new
+    name, and its old name may belong to another log.
     """
     disk = log.context.disk
     for segment in segments:
@@ -243,14 +245,14 @@ def remove_files(log: Log, segments: Iterable[Segment]) -> None:
             try:
                 disk.remove(path)
             except FileNotFoundError:
-                continue  # not every segment has every file, and the directory may be gone
+                continue  # not every segment has every file, and the directory may be deleted
             except OSError as error:
                 log.context.fail(error, path)
                 return
 
 
 def remove_snapshots(log: Log, bases: Iterable[Offset]) -> None:
-    """Remove the producers' snapshots that belong to segments which are gone. OSError."""
+    """Remove the producer snapshots at the base offsets of deleted segments. Raises OSError."""
     for base in bases:
         path = f"{log.directory}/{file_names.segment_file(base, file_names.SNAPSHOT)}"
         if log.context.disk.exists(path):

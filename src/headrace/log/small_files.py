@@ -1,11 +1,12 @@
-"""The small files of a partition's directory, written without waiting."""
+"""`SmallFiles`: atomic replacement of small files in a partition's directory, flushed later."""
 
 from headrace.log.unflushed import Unflushed
 from headrace.ports.disk import Disk
 
 
 class SmallFiles:
-    """Writes the small files beside one log; `unflushed` has them made durable."""
+    """The writer of the small files in one partition's directory; `unflushed` gets their
+    flushes."""
 
     __slots__ = ("_directory", "_disk", "_unflushed")
 
@@ -15,10 +16,10 @@ class SmallFiles:
         self._unflushed = unflushed
 
     def write(self, name: str, content: bytes) -> None:
-        """Replace a small file of the directory without waiting; durable with the next flush.
+        """Replace a small file by rename without a flush; durable with the next flush. OSError.
 
-        A power cut before that may leave it torn: what is written so can be told from the log or
-        from the metadata store, and a kill of the process does it no harm. OSError.
+        A power cut before may leave it torn. So only content that can be rebuilt from the log or
+        from the metadata store is written this way.
         """
         path = f"{self._directory}/{name}"
         file = self._disk.open(f"{path}.tmp", create=True)

@@ -1,9 +1,12 @@
-"""Cutting a log's tail off, in four steps; the tail is what its leader does not have.
+"""Truncation: remove the tail of a log that its leader does not have, in four steps.
 
-`plan` looks where the cut is, on any thread; `take` makes the log in memory end there, on the
-deciding one; `cut_files` shortens the files, on any; `settle` lets the log go on, on the deciding
-one. Between `take` and `cut_files` whoever runs them makes durable that checkpoints and read bounds
-say no more than what stays: a start would take the rest for lost. See `directory.truncate_logs`.
+    plan       any thread         find the batch boundary at which to cut
+    take       deciding thread    make the log in memory end there
+    cut_files  any thread         shorten the files, durably
+    settle     deciding thread    accept appends again (`abandon` if the disk failed)
+
+Between `take` and `cut_files` the caller makes durable that checkpoints and read bounds do not
+exceed what stays; a start would report the rest as lost. See `directory.truncate_logs`.
 """
 
 import logging
@@ -28,23 +31,23 @@ _ALL_PRODUCERS = Known(clean=True, producer_expiration_ms=1 << 62)
 
 @dataclass(slots=True, eq=False)
 class Cut:
-    """A log that is being cut short."""
+    """A truncation in progress: the log, the cut, and what remains."""
 
     log: Log
     offset: Offset
-    """Everything from the batch on that holds it goes."""
+    """The batch that contains this offset, and everything behind it, is removed."""
     anew: bool = False
-    """Nothing stays, and the log begins anew at `offset`: its leader begins there."""
+    """Whether the whole log is removed and begins empty at `offset`, as its leader's log does."""
     end: Offset = _START
-    """Where the log will end."""
+    """The log's end offset after the truncation."""
     last: Offset = _START
-    """Where the last batch that stays ends: before `end` where there is a gap."""
+    """End offset of the last remaining batch; below `end` if a gap lies between."""
     position: int = 0
-    """Where the last segment that stays is cut."""
+    """Byte size of the last remaining segment after the cut."""
     kept: list[Segment] = field(default_factory=list)
     gone: list[Segment] = field(default_factory=list)
     epochs: bytes = b""
-    """What the epochs' file is to hold."""
+    """The new content of `leader-epoch-checkpoint`."""
     producers: ProducerStates = field(default_factory=ProducerStates)
     snapshot_offset: Offset = _NO_SNAPSHOT
 
@@ -53,7 +56,10 @@ class Cut:
 
 
 def plan(cut: Cut) -> None:
-    """Find where the log will end. Blocking; on any thread, nobody appending. OSError, BadBatch."""
+    """Find the batch boundary for a truncation. Blocking, on any thread; appends must be stopped.
+
+    Raises OSError, BadBatch.
+    """
     log, offset = cut.log, cut.offset
     kept = list(log.segments)
     if cut.anew:
@@ -69,14 +75,14 @@ def plan(cut: Cut) -> None:
     cut.position = active.size
     if found is not None:
         cut.position, header = found
-        # Behind a gap the batch begins later: the log ends where it was asked to.
+        # If `offset` lies in a gap, the batch found begins behind it: the log ends at `offset`.
         end = Offset(max(min(header.base_offset, end), active.base_offset))
     cut.kept, cut.gone, cut.end = kept, gone[::-1], end
     cut.last = _last_end(log, offset)
 
 
 def _last_end(log: Log, offset: Offset) -> Offset:
-    """Return where the last batch ends that does not reach `offset`."""
+    """Return the end offset of the last batch that lies wholly below `offset`."""
     for segment in reversed(log.segments):
         if segment.base_offset < offset and segment.size:
             end = segment.base_offset
@@ -96,22 +102,23 @@ def _last_end(log: Log, offset: Offset) -> Offset:
 
 
 def take(cut: Cut, *, unclean: bool) -> None:
-    """Make the log end where `plan` found, in memory, and nothing be said of what goes.
+    """Truncate the log in memory to the end found by `plan`, and withdraw published offsets.
 
-    `unclean`: records below the high watermark may go, for an election has lost them.
+    `unclean`: records below the high watermark may be removed, as an unclean election lost them.
     """
     log = cut.log
     invariant(
         unclean or cut.anew or cut.end >= log.high_watermark,
-        f"{log!r}: committed up to {log.high_watermark}, not to be cut at {cut.end}",
+        f"{log!r}: cannot truncate to {cut.end}, below high watermark {log.high_watermark}",
     )
     log.context.events.about_to_cut(log, None if cut.anew else cut.offset)
     log.truncations += 1
     log.unflushed.forget([*cut.kept[-1:], *cut.gone])
     if cut.anew:
-        _logger.info("%s: begun anew at %d", log.topic_partition, cut.offset)
+        _logger.info("%s: emptied, to begin at %d", log.topic_partition, cut.offset)
         log.start_offset = log.end_offset = log.high_watermark = cut.offset
-        # What is written of it meanwhile is true of the files before they are cut and after it.
+        # Checkpoints written between `take` and `cut_files` must be valid for the files before and
+        # after the cut.
         log.flushed_offset = _START
         cut.kept = [log.segments.make(cut.offset, log.config)]
     else:
@@ -125,13 +132,13 @@ def take(cut: Cut, *, unclean: bool) -> None:
 def _take_end(cut: Cut) -> None:
     log, active = cut.log, cut.kept[-1]
     if cut.offset < log.flushed_offset:
-        # A recovery point above the log's end would be taken for damage after a crash. In a
-        # gap that compaction left, the last batch ends before `offset`.
+        # A start would report a recovery point above the log's end as damage. In a gap left by
+        # compaction the last batch ends before `offset`.
         log.flushed_offset = cut.last
         log.high_watermark = Offset(min(log.high_watermark, cut.last))
     log.end_offset = cut.end
     log.high_watermark = Offset(min(log.high_watermark, cut.end))
-    # The batch that held the log's start may be the one that goes (Kafka's truncateTo).
+    # The batch that contains the log's start may be removed (Kafka's truncateTo).
     log.start_offset = Offset(min(log.start_offset, cut.last))
     if cut.position < active.size:
         active.size = cut.position
@@ -147,12 +154,13 @@ def _take_end(cut: Cut) -> None:
 
 
 def cut_files(cuts: Sequence[Cut]) -> None:
-    """Shorten the files of these logs, durably. Blocking; on any thread. OSError."""
+    """Shorten the files of the truncated logs, durably. Blocking, on any thread. Raises OSError."""
     disk = cuts[0].log.context.disk
     for cut in cuts:
         for segment in reversed(cut.gone):
             interrupted_operations.remove_segment(disk, segment)
-    # Else a power cut may bring them back behind what is cut now: a gap, and perhaps believed.
+    # Otherwise a power cut could restore removed segments behind the cut, separated by a gap that a
+    # start may accept.
     disk.sync_directories([cut.log.directory for cut in cuts if cut.gone])
     for cut in cuts:
         _cut_active(cut)
@@ -180,7 +188,8 @@ def _cut_active(cut: Cut) -> None:
     active.index.store()
     active.time_index.store()
     active.write_out_indexes()
-    _ = active.max_timestamp  # looked for here rather than on the deciding thread
+    # computed here because it may read the file; the deciding thread must not block
+    _ = active.max_timestamp
     active.txn_index.reset(keep_below=cut.end)
 
 
@@ -200,15 +209,18 @@ def _write_epochs(cut: Cut) -> None:
 
 
 def settle(cut: Cut) -> bool:
-    """Let the log go on from where it was cut; whether a flush is due. StorageError, OSError."""
+    """Accept appends again at the truncated end; return whether a flush is due.
+
+    Raises StorageError, OSError.
+    """
     log = cut.log
     log.producers, log.snapshot_offset = cut.producers, cut.snapshot_offset
     log.cutting = False
     if cut.anew:
         log.flushed_offset = log.end_offset
     elif cut.last < cut.end and log.segments.active.base_offset < cut.end:
-        # Behind a gap a segment begins, so that a restart ends there too, which Kafka's does not:
-        # no offset is given twice.
+        # Begin a segment behind the gap, so that a restart also ends there, which Kafka's does not:
+        # no offset is assigned twice.
         if log.segments.active.size:
             log.roll()
         else:
@@ -218,8 +230,9 @@ def settle(cut: Cut) -> bool:
 
 
 def abandon(cut: Cut) -> None:
-    """Let a log be that is not cut, or not to the end, for its disk has failed."""
+    """End a truncation that did not complete because the disk failed; the files stay as they
+    are."""
     log = cut.log
     log.cutting = False
     if cut.anew and cut.kept:
-        log.flushed_offset = log.end_offset  # it holds nothing
+        log.flushed_offset = log.end_offset  # the log is empty

@@ -1,4 +1,4 @@
-"""What of a log waits for its next flush, besides its active segment."""
+"""`Unflushed` and `FlushWork`: files and directories of a log that its next flush must include."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -11,21 +11,21 @@ _new = tuple.__new__
 
 
 class FlushWork(NamedTuple):
-    """What must reach the disk so that everything below `upto` is there."""
+    """The files and directories to flush so that all records below `upto` are durable."""
 
     files: Sequence[DiskFile]
     directories: Sequence[str]
-    """Directories whose entries must be durable too, before the files count."""
+    """Directories to fsync as well, for the entries of new files."""
     upto: Offset
     sealed: Collection[Segment]
     loose: Collection[DiskFile]
-    """Small files, closed once they are flushed."""
+    """Small files that are closed once they are flushed."""
     truncations: int
-    """How often the log had been cut short: offsets may hold something else since."""
+    """`Log.truncations` when the work was collected; if it changed since, offsets are stale."""
 
 
 class Unflushed:
-    """Closed segments, small files and directory entries whose flush is still to come."""
+    """Sealed segments, small files and directory entries of a log that are not flushed yet."""
 
     __slots__ = ("_directories", "_loose", "_sealed")
 
@@ -35,25 +35,28 @@ class Unflushed:
         self._directories: list[str] = []
 
     def add_segment(self, segment: Segment, files: list[DiskFile]) -> None:
-        """Add a segment closed for good; the last of `files`, its snapshot, nobody else closes."""
+        """Add a sealed segment with its open files; the last of `files` is its snapshot.
+
+        The snapshot's file is closed here, after its flush.
+        """
         self._sealed.append((segment, files))
 
     def add_file(self, file: DiskFile) -> None:
-        """Add a small file that is closed once it is flushed."""
+        """Add a small file, to be flushed and then closed."""
         self._loose.append(file)
 
     def add_directory(self, directory: str) -> None:
-        """Note that the entries of `directory` have changed."""
+        """Add a directory whose entries have changed, to be flushed."""
         if directory not in self._directories:
             self._directories.append(directory)
 
     @property
     def segments(self) -> bool:
-        """Whether closed segments wait."""
+        """Whether sealed segments wait for a flush."""
         return bool(self._sealed)
 
     def work(self, active: Sequence[DiskFile], upto: Offset, truncations: int) -> FlushWork:
-        """Return all that is to be flushed now; hand it back to `settled` when that is done."""
+        """Return everything to flush now; pass the result to `settled` after the flush."""
         if not (self._sealed or self._loose or self._directories):
             usual: FlushWork = _new(FlushWork, (active, (), upto, (), (), truncations))
             return usual
@@ -64,7 +67,7 @@ class Unflushed:
         return FlushWork([*files, *loose, *active], directories, upto, sealed, loose, truncations)
 
     def settled(self, work: FlushWork) -> None:
-        """Take in that `work` is on the disk: its segments wait no more."""
+        """Drop the sealed segments of `work` after their flush, and close their files."""
         for segment, opened in self._sealed:
             if segment in work.sealed:
                 opened[-1].close()
@@ -72,10 +75,10 @@ class Unflushed:
         self._sealed = [pair for pair in self._sealed if pair[0] not in work.sealed]
 
     def forget(self, gone: Collection[Segment], *, oldest: bool = False) -> bool:
-        """Forget segments that are about to go; tells whether what they leave needs a flush.
+        """Drop segments that are being deleted; return whether a snapshot still needs a flush.
 
-        Where they are the `oldest`, the last one's snapshot is where the next segment begins, and
-        alone tells of producers whose batches go: it waits for its flush still.
+        If they are the `oldest` of the log, the last one's snapshot is the only record of their
+        producers: it stays and waits for its flush.
         """
         files = [opened[-1] for segment, opened in self._sealed if segment in gone]
         self._sealed = [pair for pair in self._sealed if pair[0] not in gone]
@@ -86,7 +89,7 @@ class Unflushed:
         return bool(left)
 
     def close(self) -> None:
-        """Let nothing wait any more; files that nobody else closes are closed."""
+        """Drop everything that waits for a flush, and close the files owned here."""
         for _, opened in self._sealed:
             opened[-1].close()
         self._sealed.clear()

@@ -1,1 +1,1 @@
-"""Nouns and errors: what every other room speaks in. Imports nothing of ours."""
+"""Basic types and errors that all other rooms use. Imports no other room."""

@@ -1,13 +1,13 @@
-"""Errors as the Kafka protocol numbers them, and the exceptions that carry them.
+"""Kafka's error codes, and the exceptions that carry them.
 
-Outcomes a client is told of travel as `ApiError`; everything else is a bug or the disk.
+An error that a client is told is an `ApiError`; other exceptions are bugs or disk failures.
 """
 
 from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """Kafka's error codes (protocol guide, Kafka 4.3)."""
+    """Error codes of the Kafka protocol (protocol guide, Kafka 4.3)."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -147,22 +147,24 @@ class ErrorCode(IntEnum):
 
 
 STORE_UNANSWERED = "ZooKeeper has not answered broker"
-"""How a broker's refusal begins while its session with the metadata store is in doubt: in
-NOT_CONTROLLER, which has no code of its own for that."""
+"""Start of a broker's message while its metadata store session is in doubt.
+
+The error is NOT_CONTROLLER, as Kafka has no code for this case.
+"""
 
 
 BEING_DELETED = "a topic of that name is still being deleted"
-"""The message of TOPIC_ALREADY_EXISTS while the former topic is deleted and cannot be used."""
+"""Message of TOPIC_ALREADY_EXISTS while the former topic of the name is being deleted."""
 
 
 class HeadraceError(Exception):
-    """Base of all that Headrace raises on purpose."""
+    """Base class of all exceptions that Headrace raises on purpose."""
 
 
 class ApiError(HeadraceError):
-    """A definite answer to one request, or one part of it, in the protocol's own terms.
+    """A protocol error as the answer to a request or a part of one.
 
-    `message` is for people and may be None: then clients show the code's own text.
+    `message` is for people; None: clients show the code's own text.
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
@@ -172,16 +174,16 @@ class ApiError(HeadraceError):
 
 
 class ConfigError(HeadraceError):
-    """A configuration value that cannot be used: one line with name, value and reason."""
+    """An unusable configuration value; one line with name, value and reason."""
 
 
 class StorageError(HeadraceError):
-    """The log directory failed (ENOSPC, EIO, a failed fsync). It is fenced from then on."""
+    """A failed log directory (ENOSPC, EIO, a failed fsync), which is fenced until a restart."""
 
 
 class CorruptLogError(HeadraceError):
-    """Bytes on disk that are not what was written: names the file and the position."""
+    """Bytes on disk that differ from what was written; names file and position."""
 
 
 class Malformed(HeadraceError):
-    """Bytes from the wire that are no message of the protocol. Ends that connection, no other."""
+    """Bytes from a connection that are not a valid message; only that connection is closed."""

@@ -1,11 +1,11 @@
-"""Invariants that stay on: `assert` vanishes under `python -O`, these do not."""
+"""Invariants that are checked in production: `assert` is removed by `python -O`."""
 
 
 class InvariantError(Exception):
-    """The program's own reasoning is broken. Never caught below main(): better stop than doubt."""
+    """A broken invariant of the program. Caught in main() only: the process stops."""
 
 
 def invariant(holds: bool, because: str) -> None:
-    """Stop the process rather than go on from a state that cannot be."""
+    """Raise InvariantError with `because` unless `holds`."""
     if not holds:
         raise InvariantError(because)

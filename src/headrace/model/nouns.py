@@ -1,6 +1,7 @@
-"""The integers and names everything else is written in.
+"""Basic integer and name types.
 
-Offset, file position, count, size and epoch are all `int`; only types and names keep them apart.
+Offset, file position, count, size and epoch are all `int` at run time; type checkers and names tell
+them apart.
 """
 
 import re
@@ -9,13 +10,13 @@ from typing import NamedTuple, NewType
 from headrace.model.protocols import reserved_topics
 
 Offset = NewType("Offset", int)
-"""Place of a record in its partition, from 0. An *end* offset is exclusive."""
+"""Position of a record in its partition, from 0. An *end* offset is exclusive."""
 
 Position = NewType("Position", int)
 """Byte position in a file."""
 
 LeaderEpoch = NewType("LeaderEpoch", int)
-"""Counts the leaderships of a partition, from 0; -1 where none is known."""
+"""Number of leader changes of a partition, from 0; -1 if unknown."""
 
 BrokerId = NewType("BrokerId", int)
 
@@ -30,14 +31,16 @@ TRANSACTIONS_TOPIC = "__transaction_state"
 SHARE_STATE_TOPIC = "__share_group_state"
 METADATA_TOPIC = "__cluster_metadata"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC})
-"""Topics clients may read and never write: the coordinators keep their state there."""
+"""Topics that clients may read but not write: coordinators store their state in them."""
 STRAY_LOGS = "/-stray"
-"""In place of a topic in DescribeLogDirs: asks for the directories of logs that were set aside. No
-topic can have that name; Kafka's brokers and clients neither ask for it nor answer it."""
+"""Requested instead of a topic name in DescribeLogDirs to list `-stray` directories.
+
+An invalid topic name, so Kafka's brokers and clients never use it.
+"""
 
 
 class TopicPartition(NamedTuple):
-    """A partition by name."""
+    """A partition, identified by topic name and number."""
 
     topic: str
     partition: int
@@ -52,12 +55,13 @@ def counted(number: int, noun: str) -> str:
 
 
 def shown_as_internal(topic: str) -> bool:
-    """Tell whether clients are told that a topic is internal: no pattern subscribes to it."""
+    """Return whether clients see the topic as internal, so that no pattern subscribes to it."""
     return topic in INTERNAL_TOPICS or reserved_topics(topic) is not None
 
 
 def topic_name_problem(name: str) -> str | None:
-    """Say why `name` cannot be a topic's name, or None where it can (Kafka's Topic.validate)."""
+    """Return why `name` is an invalid topic name, or None if it is valid (Kafka's
+    Topic.validate)."""
     if not name:
         return "the empty string is not allowed"
     if name in {".", ".."}:

@@ -166,8 +166,8 @@ AMQP = ProtocolRow(
     frontend="headrace.frontends.amqp.frontend",
     first_bytes="headrace.wire.amqp.first_bytes:AMQP",
     settings="headrace.wire.amqp.settings:AmqpKeys",
-    listeners_help="AMQP://host and AMQPS://host are for RabbitMQ's clients, on ports 5672 and 5671"
-    " where none is said.",
+    listeners_help="AMQP://host and AMQPS://host are for RabbitMQ clients, with 5672 and 5671 as"
+    " default ports.",
     stored="headrace.cluster.settings.vhost_settings:stored_settings",
     stored_kinds=("amqp-vhosts", "amqp-users"),
     topics=AMQP_TOPICS,
@@ -177,16 +177,16 @@ AMQP = ProtocolRow(
     command=Command(
         "amqp",
         "headrace.cli.amqp.amqp:app",
-        "See and change what there is for RabbitMQ's clients: vhosts, users, permissions, queues,"
-        " connections.\n\nFor example: headrace amqp vhost create shop; headrace amqp permission"
-        " set alice '.*' '.*' '.*' --vhost shop; headrace amqp queue list",
+        "Manage vhosts, users, permissions, queues, exchanges and connections of RabbitMQ"
+        " clients.\n\nFor example: headrace amqp vhost create shop; headrace amqp"
+        " permission set alice '.*' '.*' '.*' --vhost shop; headrace amqp queue list",
     ),
     dev=DevListener(
         "AMQP",
         "amqp_port",
-        "Where the first broker takes RabbitMQ's clients, with their user guest; 0: a free port."
-        " Default: 5672 where that is free, with --port 0 a free one.",
-        "RabbitMQ's clients",
+        "The first broker's port for RabbitMQ clients, with the user guest; 0: a free port."
+        " Default: 5672 if that is free; a free port with --port 0.",
+        "RabbitMQ clients",
         {"amqp.guest": "true"},
     ),
 )

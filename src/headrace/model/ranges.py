@@ -1,4 +1,4 @@
-"""Numbers split into runs: what the range assignor is about, for brokers and clients alike."""
+"""`split_into_ranges`: consecutive numbers for each member, as the range assignor needs."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
@@ -7,9 +7,9 @@ T = TypeVar("T")
 
 
 def split_into_ranges(count: int, among: Sequence[T]) -> Iterator[tuple[T, range]]:
-    """Split 0 to `count` - 1: neighbours together, the first of `among` one more than the rest.
+    """Split 0 to `count` - 1 into consecutive ranges, the first of `among` one longer if uneven.
 
-    Those for whom nothing is left are not named.
+    Members without a number are not yielded.
     """
     each, more = divmod(count, len(among))
     start = 0

@@ -1,8 +1,8 @@
-"""Names by a regular expression a client sent: RE2's syntax, matched against whole names.
+"""Match names by a client's regular expression: RE2 syntax, whole names.
 
-RE2 matches in time linear to the name, whatever the expression, and bounds the memory an expression
-may take; Python's own engine can be made to run for ever. Kafka uses the same language (RE2/J). The
-library is imported by the first expression that comes.
+RE2 matches in time linear in the name's length and limits an expression's memory; an expression can
+make Python's own engine run practically without end. Kafka uses the same language (RE2/J). The
+library is imported with the first expression.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,11 +14,11 @@ from headrace.model.errors import ApiError, ErrorCode
 
 EXPRESSION_CHARS_MAX = 4_096
 COMPILED_BYTES_MAX = 1 << 20
-"""What RE2 may spend on one expression."""
+"""Bytes that RE2 may use for one compiled expression."""
 _COMPILED_MAX = 256
 
 _Engine = Any
-"""The module `re2`: it has no types of its own."""
+"""The module `re2`, which has no type hints."""
 
 
 class _Pattern(Protocol):
@@ -42,7 +42,7 @@ def _compiled(expression: str) -> _Pattern:
 
 
 def check(expression: str, field: str = "SubscribedTopicRegex") -> None:
-    """Raise ApiError INVALID_REGULAR_EXPRESSION where it cannot be compiled, or is too long."""
+    """Raise ApiError INVALID_REGULAR_EXPRESSION if the expression is invalid or too long."""
     problem = None
     if len(expression) > EXPRESSION_CHARS_MAX:
         problem = f"longer than {EXPRESSION_CHARS_MAX} characters"
@@ -62,7 +62,7 @@ def check(expression: str, field: str = "SubscribedTopicRegex") -> None:
 
 
 def matching(expression: str, topics: Iterable[str]) -> frozenset[str]:
-    """Return the topics whose whole name matches; none where the expression is not valid."""
+    """Return the topics whose whole name matches; none if the expression is invalid."""
     try:
         check(expression)
     except ApiError:
@@ -72,20 +72,22 @@ def matching(expression: str, topics: Iterable[str]) -> frozenset[str]:
 
 
 def matcher(expression: str, field: str) -> Callable[[str], bool]:
-    """Return a function that tells whether a whole name matches. ApiError as `check`."""
+    """Return a function that tests whether a whole name matches. Raises ApiError as `check`
+    does."""
     check(expression, field)
     pattern = _compiled(expression)
     return lambda name: pattern.fullmatch(name) is not None
 
 
 def searcher(expression: str, field: str) -> Callable[[str], bool]:
-    """Return a function that tells whether a part of a name matches. ApiError as `check`."""
+    """Return a function that tests whether part of a name matches. Raises ApiError as `check`
+    does."""
     check(expression, field)
     pattern = _compiled(expression)
     return lambda name: pattern.search(name) is not None
 
 
 def escaped(name: str) -> str:
-    """Return an expression that matches the name as it stands."""
+    """Return an expression that matches exactly `name`."""
     literal: str = _engine().escape(name)
     return literal

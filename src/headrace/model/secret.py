@@ -1,13 +1,13 @@
-"""A value that must be shown to nobody: passwords on their way."""
+"""`Secret`: a password that logs and errors do not show."""
 
 from typing import final
 
 
 @final
 class Secret:
-    """A text whose repr and str are `***`, so that no log, error or dump shows it by accident.
+    """A text whose repr and str are `***`, so no log, error or dump shows it by accident.
 
-    Compared by nobody: `hmac.compare_digest` on what `reveal` returns.
+    Compare with `hmac.compare_digest` on the result of `reveal`.
     """
 
     __slots__ = ("_text",)
@@ -16,7 +16,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """Return the text, for whoever proves or checks it."""
+        """Return the secret text, for authentication code."""
         return self._text
 
     def __repr__(self) -> str:
@@ -25,5 +25,5 @@ class Secret:
     __str__ = __repr__
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Refuse to be pickled or copied into what is kept elsewhere. TypeError."""
-        raise TypeError("a secret is not written down")
+        """Raise TypeError instead of being pickled or copied."""
+        raise TypeError("a Secret cannot be pickled or copied")

@@ -1,4 +1,4 @@
-"""What a connection asks of who keeps them all."""
+"""`Admission`: the interface of the connection table to a new connection."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -17,29 +17,30 @@ C = TypeVar("C", contravariant=True)
 
 
 class Admission(Turns, Protocol[C]):
-    """What a connection asks of who keeps them all. `table.ConnectionTable`."""
+    """Admits connections and owns what they share. Implemented by `table.ConnectionTable`."""
 
     scratch: memoryview
     pool: BufferPool
     foreign: ForeignClients
-    """Recognises clients that came to a listener of another protocol."""
+    """Recognises clients of another protocol than their listener's."""
     blocked: int
-    """How often a connection's requests were held back."""
+    """How often requests of a connection were held back."""
 
     def call_later(self, seconds: float, callback: Callable[[], None], /) -> Timer:
-        """Call `callback` in so many seconds."""
+        """Call `callback` in `seconds` seconds."""
 
     def queues(self, connection: C, /) -> bool:
-        """Say whether a new connection must wait for its turn: `let_in` is called then."""
+        """Return whether a new connection must queue for a rate limit; `let_in` is called later."""
 
     def holds_off(self, connection: C, /) -> bool:
-        """Say whether a new connection comes too soon after others: it is ended in a while."""
+        """Return whether a new connection exceeds its address's rate; it is closed after a
+        delay."""
 
     def admit(self, connection: C, /) -> "Session | StreamSession | None":
-        """Return a session for a new connection, or None where a limit refuses it."""
+        """Return a session for a new connection, or None if a limit refuses it."""
 
     def leave(self, connection: C, /) -> None:
-        """Forget a connection that is gone."""
+        """Remove a closed connection."""
 
     def wait_for_memory(self, connection: C, /) -> None:
-        """Call the connection's `memory_freed` when large frames may be received again."""
+        """Call the connection's `memory_freed` once a large frame may be received again."""

@@ -1,4 +1,9 @@
-"""A connection's answers: out in the requests' order and bounded, and how a connection ends."""
+"""`Answers`: a connection's answers, sent in the order of requests and within limits; its closing.
+
+queue -> waiting (from the first pending answer on) -> out -> transport, or Outlet for files
+blocked: requests are held back, as too many wait, too many bytes are unsent or unread
+ending (close once all is sent) -> closing (transport told) -> lost (transport is None)
+"""
 
 import logging
 from asyncio import Transport
@@ -22,24 +27,24 @@ log = logging.getLogger(__name__)
 
 
 class Turns(Protocol):
-    """What connections share to send by. `table.ConnectionTable`."""
+    """The send resources that connections share. Implemented by `table.ConnectionTable`."""
 
     limits: Limits
     piece: memoryview
-    """Where what is sent of files is read to, by whoever's turn it is."""
+    """Shared buffer for pieces of files; used by one connection at a time."""
 
     def now(self) -> float:
-        """Return the seconds of a clock that only goes forward."""
+        """Return monotonic seconds."""
 
     def fatal(self, problem: Exception, /) -> None:
-        """Stop the process: an invariant is broken."""
+        """Stop the process, as an invariant is broken."""
 
     def send_soon(self, answers: "Answers", /) -> None:
-        """Have `answers.send_ready` called when this turn of the loop is over."""
+        """Call `answers.send_ready` at the end of this turn of the loop."""
 
 
 class Answers:
-    """What one connection sends. `pending.Waiter` and `outlet.Owner`."""
+    """The sending half of one connection. Implements `pending.Waiter` and `outlet.Owner`."""
 
     __slots__ = (
         "_dirty", "_handle_more", "_outlet", "_ranged", "_turns", "address", "awaits_room",
@@ -48,44 +53,44 @@ class Answers:
     )  # fmt: skip
 
     def __init__(self, turns: Turns, listener: str, handle_more: "Callable[[], None]") -> None:
-        """`handle_more`: called where requests may be handled that are held back."""
+        """Make it; `handle_more` is called when held-back requests may be handled."""
         self.listener = listener
         self.address = ""
         """The peer's address as text, without port."""
         self.last_moved = self.last_sent = turns.now()
-        """When something was last received or sent; and when it was last sent."""
+        """Times of the last receive or send, and of the last send, in monotonic seconds."""
         self.write_blocked_since: float | None = None
-        """Since when the client has left too many answers unread."""
+        """Since when the client leaves too many bytes unread; None if it reads."""
         self.transport: Transport | None = None
         """None before the connection is made and after it is lost."""
         self.waiting: deque[Body | Pending] = deque()
-        """The first answer that is not there yet, and all behind it."""
+        """The first answer that is not resolved yet, and all answers behind it."""
         self.out: list[Part] = []
-        """What is sent next."""
+        """Parts to be sent next."""
         self.held = 0
-        """Bytes of answers given since nothing was left to send."""
+        """Bytes of answers queued since the last time that nothing was left to send."""
         self.unwritten: Pending | None = None
-        """What the last pass's answers wait for."""
+        """The result of the last pass's writes, which its answers wait for; else None."""
         self.in_pass = False
-        """Whether requests are being handled: what they lead to is sent at the end."""
+        """Whether requests are being handled; answers are sent at the end of the pass."""
         self.blocked = False
-        """Whether requests are held back: too many wait, or too much is unsent."""
+        """Whether requests are held back: too many wait, or too many bytes are unsent."""
         self.closing = False
         self.ending = False
-        """Whether the connection ends once all that is ready is handed over."""
+        """Whether the connection is closed once everything ready is sent."""
         self.awaits_room = False
-        """Whether `on_room` is called once there is room."""
+        """Whether to call `on_room` once there is room to send."""
         self.on_room = _nothing
-        """Has a session that pushes go on with that."""
+        """Lets a stream session continue to push."""
         self._turns = turns
         self._handle_more = handle_more
         self._ranged = False
-        """Whether `out` holds a range of a file."""
+        """Whether `out` contains a range of a file."""
         self._outlet: Outlet | None = None
         self._dirty = False
 
     def queue(self, answer: bytes | list[Part] | Pending) -> None:
-        """Take the answer to the next request."""
+        """Queue the answer to the next request."""
         if isinstance(answer, Pending):
             if not answer.done:
                 answer.wait_in(self)
@@ -106,12 +111,12 @@ class Answers:
                 self._ranged = True
 
     def answered(self) -> None:
-        """Send what may go now that a pending answer is there, with others of this turn."""
+        """Send ready answers at the end of this turn, as a pending one was resolved."""
         if not self.in_pass:
             self.make_dirty()
 
     def failed(self, problem: Exception) -> None:
-        """End the connection: a pending answer cannot be given."""
+        """Close the connection, as a pending answer failed."""
         if self.unwritten is not None and self.unwritten.done:
             self.out.clear()
         if isinstance(problem, InvariantError):
@@ -120,13 +125,13 @@ class Answers:
             self.refuse(problem)
 
     def make_dirty(self) -> None:
-        """Have `send_ready` called when the others had their turn."""
+        """Call `send_ready` at the end of this turn of the loop."""
         if not self._dirty and self.transport is not None:
             self._dirty = True
             self._turns.send_soon(self)
 
     def send_ready(self) -> None:
-        """Send the answers that are there and next in order; go on with requests held back."""
+        """Send the answers that are ready and next in order; then handle held-back requests."""
         self._dirty = False
         if self.transport is None:
             return
@@ -145,7 +150,7 @@ class Answers:
             self.on_room()
 
     def collect_answered(self) -> None:
-        """Take out of the queue what is there and next in order."""
+        """Move the ready answers at the queue's head to `out`."""
         waiting, out = self.waiting, self.out
         while waiting:
             answer = waiting[0]
@@ -160,7 +165,7 @@ class Answers:
                 out.append(answer)
 
     def send(self) -> None:
-        """Hand over what is to be sent now."""
+        """Write `out` to the transport, unless the pass's writes are unfinished."""
         out = self.out
         if self.unwritten is not None:
             return
@@ -190,19 +195,19 @@ class Answers:
             self._outlet = Outlet(self, transport, self._turns.piece, high)
         self._outlet.send(out)
 
-    # as the client takes them: the transport's word, and the outlet's
+    # flow control: calls of the transport and of the outlet
 
     def pause_writing(self) -> None:
-        """Handle no more requests until the client reads its answers."""
+        """Hold back requests until the client reads its answers."""
         if self._outlet is None or not self._outlet.busy:
             self.write_blocked_since = self._turns.now()
 
     def resume_writing(self) -> None:
-        """Go on with what the client asked meanwhile: it has read its answers."""
+        """Handle held-back requests, as the client has read its answers."""
         self.last_moved = self._turns.now()
         if self._outlet is not None and self._outlet.busy:
             self._outlet.drained()
-            # Not from here: asyncio forgets that a transport may be ended while it tells this.
+            # Not in this call: asyncio assumes that it does not close the transport.
             self.make_dirty()
         else:
             self._reads_again()
@@ -214,7 +219,7 @@ class Answers:
 
     @property
     def has_room(self) -> bool:
-        """Whether the client reads, and what is not handed over yet is within the bound."""
+        """Whether the client reads, and the unsent bytes are within the limit."""
         return (
             self.write_blocked_since is None
             and self.unwritten is None
@@ -222,13 +227,13 @@ class Answers:
         )
 
     def go_on(self) -> None:
-        """Give the others their turn, then send on."""
+        """Continue to send in the next turn of the loop."""
         self.make_dirty()
 
     def moved(self) -> None:
-        """Handle more of the client's requests, or none, by how many bytes are unsent.
+        """Hold back or handle requests by the number of unsent bytes.
 
-        By the same marks as the transport's buffer is judged by.
+        With the same marks as for the transport's buffer.
         """
         outlet, transport = self._outlet, self.transport
         if outlet is None or transport is None:
@@ -247,7 +252,7 @@ class Answers:
             self._reads_again()
 
     def lost(self, problem: Exception) -> None:
-        """End the connection at once: an answer that was begun cannot be ended."""
+        """Close the connection at once, as an answer was sent in part and cannot be completed."""
         if isinstance(problem, InvariantError):
             self._turns.fatal(problem)
         elif isinstance(problem, HeadraceError):
@@ -257,14 +262,14 @@ class Answers:
                 "%s on %s: an answer met a bug of Headrace: please report it with this trace",
                 self.address, self.listener, exc_info=problem,
             )  # fmt: skip
-            self.abort("its answer met a bug of Headrace")
+            self.abort("an answer met a bug of Headrace")
 
     # ends
 
     def lose(self) -> None:
-        """Drop all answers: the connection is gone."""
+        """Drop all answers of a closed connection."""
         self.transport = None
-        # the connection is freed without the garbage collector
+        # so that the connection is freed without the garbage collector
         self._handle_more = self.on_room = _nothing
         waiting, self.waiting = self.waiting, deque()
         for answer in waiting:
@@ -275,36 +280,36 @@ class Answers:
             self._outlet.drop()
 
     def refuse(self, problem: Exception) -> None:
-        """Log why the connection ends, and close it."""
+        """Log why the connection is closed, and close it."""
         where = f"{self.address} on {self.listener}"
         if isinstance(problem, Malformed | CloseConnection):
-            log.warning("%s: the connection is closed: %s", where, problem)
+            log.warning("%s: closing the connection: %s", where, problem)
         else:
             log.error(
-                "%s: the connection is closed: a request of it met a bug of Headrace: please report"
+                "%s: closing the connection: a request met a bug of Headrace: please report"
                 " it with this trace", where, exc_info=problem,
             )  # fmt: skip
         self.close()
 
     def close(self) -> None:
-        """Send what is ready, then end the connection."""
+        """Send everything ready, then close the connection."""
         if self.transport is not None and not self.closing:
             self.closing = True
             if self.write_blocked_since is None:
-                self.write_blocked_since = self._turns.now()  # the deadline of what is unsent
+                self.write_blocked_since = self._turns.now()  # the deadline of unsent answers
             if self._outlet is None or not self._outlet.busy:
                 self.transport.close()
             else:
-                self.transport.pause_reading()  # `moved` closes when all has been handed over
+                self.transport.pause_reading()  # `moved` closes it when everything is sent
 
     def abort(self, because: str) -> None:
-        """End the connection now; what is unsent is lost."""
+        """Close the connection at once, dropping unsent bytes, and log `because`."""
         if self.transport is not None:
             log.warning(
-                "%s on %s: the connection is dropped: %s", self.address, self.listener, because
+                "%s on %s: dropping the connection: %s", self.address, self.listener, because
             )
             self.transport.abort()
 
 
 def _nothing() -> None:
-    """Do nothing: no request is left."""
+    """Do nothing: the callbacks of a closed connection."""

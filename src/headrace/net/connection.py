@@ -1,7 +1,9 @@
-"""One client's connection: frames in, answers out, in order and bounded.
+"""`Connection`: one client's connection, its receiving half and its life cycle.
 
-What receives is here: frames, whether they may be handled now, the connection's beginning. What
-is sent is in `answering`.
+    connection_made -> queued (connection rate) -> let_in -> open -> quiet or closing -> lost
+    open: receiving <-> blocked (answers wait, unread bytes, muted, or no memory for a large frame)
+
+It decides whether received frames may be handled now. `answering` has the sending half.
 """
 
 from asyncio import BaseTransport, BufferedProtocol, Transport
@@ -25,42 +27,44 @@ if TYPE_CHECKING:
 
 
 class Connection(BufferedProtocol):
-    """Receives frames, hands them to its session, has the answers sent in the requests' order."""
+    """A client connection: receives frames, calls its session, sends answers in request order."""
 
     def __init__(self, table: "Admission[Connection]", listener: str) -> None:
         self._table = table
         self.listener = listener
         self.answers = Answers(table, listener, self._unblock)
-        """What it sends."""
+        """The sending half of the connection."""
         self.address = ""
         """The peer's address as text, without port."""
         self.port = -1
-        """The peer's port."""
+        """The peer's port; -1 for a Unix socket."""
         self.principal: Principal = ANONYMOUS
-        """Who the peer's certificate says it is."""
+        """The identity in the peer's certificate, or anonymous."""
         self.place: Place | None = None
-        """Its place among all; TLS brings the one that its handshake had."""
+        """The connection's place in the limits; after TLS the one of its handshake."""
         self.frames = 0
-        """Whole frames handled so far."""
+        """Number of whole frames handled."""
         self.opened = self.last_received = self.answers.last_moved
         self.idle_seconds_max: float | None = None
-        """How long nothing may happen on it; None: as connections.max.idle.ms says. Infinite where
-        its session has other ways to know that its client is gone."""
+        """Idle timeout in seconds; None: connections.max.idle.ms.
+
+        Infinite if the session detects dead clients itself.
+        """
         self.frame_since: float | None = None
-        """When the frame being received began, for its deadline."""
+        """When the frame being received began, for its deadline; None between frames."""
         self.authenticated = True
-        """False from its session's making until it is known who is at the other end, where that
-        must be known: narrower limits hold until then."""
+        """False until the client has authenticated, where that is required: tighter limits
+        apply."""
         self._inbox = Inbox(table.scratch, table.pool)
         self._session: Session | StreamSession | None = None
         self._stream: Stream | None = None
-        """None where its session answers requests, in their order."""
+        """None if the session answers requests in order."""
         self.in_turn = False
-        """Whether the next frame is taken once nothing waits any more."""
+        """Whether the next frame waits until all earlier requests are answered."""
         self._queued = False
-        """Whether it waits to be let in."""
+        """Whether it waits for `let_in`."""
         self._begun = False
-        """Whether its first bytes were looked at."""
+        """Whether its first bytes were checked for another protocol."""
         self.muted = False
         self._muted_until = 0.0
         self._needs_memory = False
@@ -70,7 +74,7 @@ class Connection(BufferedProtocol):
     # asyncio's side
 
     def connection_made(self, transport: BaseTransport) -> None:
-        """Enter the table, or wait for that where connections come too fast."""
+        """Register with the table, or queue if connections come too fast."""
         peer = transport.get_extra_info("peername")
         self.address = self.answers.address = str(peer[0]) if isinstance(peer, tuple) else "local"
         self.port = int(peer[1]) if isinstance(peer, tuple) else -1
@@ -84,7 +88,7 @@ class Connection(BufferedProtocol):
             self._enter(made)
 
     def let_in(self) -> None:
-        """Enter the table and handle what came meanwhile: the connection's turn has come."""
+        """Register with the table and handle bytes received meanwhile, as its turn has come."""
         self._queued = False
         transport = self.answers.transport
         if transport is not None:
@@ -96,7 +100,7 @@ class Connection(BufferedProtocol):
 
     def _leave_unread(self) -> None:
         self._pause_reading()
-        # uvloop begins to read when `connection_made` has returned, told to pause or not.
+        # uvloop starts to read after `connection_made` returns, even if paused in it.
         self._table.call_later(0, self._pause_unless_let_in)
 
     def _pause_unless_let_in(self) -> None:
@@ -104,7 +108,7 @@ class Connection(BufferedProtocol):
             self._pause_reading()
 
     def _enter(self, transport: Transport) -> None:
-        """Take a place in the table, or be closed at once where a limit says so."""
+        """Register with the table, or close at once if a limit refuses the connection."""
         if self.place is None and self._table.holds_off(self):
             return self._leave_unread()
         self.opened = self.answers.last_moved = self._table.now()
@@ -114,7 +118,7 @@ class Connection(BufferedProtocol):
         transport.set_write_buffer_limits(high=self._table.limits.write_buffer_bytes_high)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Free everything held for this client, and tell its session."""
+        """Free the connection's resources and notify its session."""
         session, self._session, self._stream = self._session, None, None
         self.answers.lose()
         if not self.answers.in_pass:
@@ -124,52 +128,52 @@ class Connection(BufferedProtocol):
             session.closed()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return the memory that the next bytes are received into."""
+        """Return the memory for the next received bytes."""
         return self._inbox.space()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Handle all whole frames that have come, `nbytes` more with this read."""
+        """Handle all whole frames after `nbytes` more were received."""
         self.answers.last_moved = self.last_received = self._table.now()
         if self._inbox.received(nbytes):
             self._pass()
 
     def pause_writing(self) -> None:
-        """Handle no more requests: the client does not read its answers."""
+        """Hold back requests, as the client does not read its answers."""
         self.answers.pause_writing()
 
     def resume_writing(self) -> None:
-        """Handle requests again: the client has read its answers."""
+        """Handle requests again, as the client has read its answers."""
         self.answers.resume_writing()
 
     def eof_received(self) -> bool:
-        """Close the connection: who asks nothing more gets nothing more, as with Kafka."""
+        """Close the connection: as in Kafka, a client that half-closes gets no further answers."""
         return False
 
     @property
     def frame_bytes_max(self) -> int:
-        """The longest frame that is taken now."""
+        """The longest frame accepted now, in bytes."""
         frame_max = self._table.limits.frame_bytes_max
         return frame_max if self.authenticated else min(frame_max, AUTHENTICATION_FRAME_BYTES_MAX)
 
     @property
     def waits(self) -> bool:
-        """Whether an answer is still waited for, of those to the requests handed over."""
+        """Whether an answer to an earlier request is still pending."""
         return bool(self.answers.waiting)
 
     @property
     def last_moved(self) -> float:
-        """When anything was last received or sent."""
+        """When anything was last received or sent, in monotonic seconds."""
         return self.answers.last_moved
 
     @property
     def last_sent(self) -> float:
-        """When anything was last handed over to be sent."""
+        """When anything was last sent, in monotonic seconds."""
         return self.answers.last_sent
 
     def stream(self, session: StreamSession) -> Stream:
-        """Return the way out for what `session` pushes; it is handed all frames of a read.
+        """Return the sender for what `session` pushes; the session then parses all frames.
 
-        Called while the session is made, by itself.
+        Called by the session while it is constructed.
         """
         self._inbox.reads_ahead = True
         self._stream = Stream(session, self.answers, self._table.limits, self.block)
@@ -177,36 +181,36 @@ class Connection(BufferedProtocol):
         return self._stream
 
     def known(self) -> None:
-        """Lift the limits of who has not authenticated."""
+        """Lift the limits on unauthenticated connections, as the client has authenticated."""
         self.authenticated = True
         if self.place is not None:
             self.place.known()
 
     def failed(self, seconds: float) -> None:
-        """Read no more of who failed to authenticate; its place is kept for so many seconds."""
+        """Stop reading after a failed authentication; its place stays taken for `seconds`."""
         if self.place is not None:
             self.place.failed(seconds)
         self.quiesce()
 
     def close(self) -> None:
-        """Send what is ready, then end the connection."""
+        """Send everything ready, then close the connection."""
         self.answers.close()
 
     def abort(self, because: str) -> None:
-        """End the connection now; what is unsent is lost."""
+        """Close the connection at once, dropping unsent bytes."""
         self.answers.abort(because)
 
     # requests
 
     def _pass(self, *, of_frames: bool = True) -> None:
-        """Handle the whole frames, send their answers, keep the bytes of the unfinished frame.
+        """Handle the whole frames, send their answers, keep the bytes of an unfinished frame.
 
-        Not `of_frames`: the session of a stream is told that there is room for what it pushes.
+        `of_frames` False: only tell a stream session that there is room for its pushes.
         """
         session, answers, stream = self._session, self.answers, self._stream
         if session is None or answers.closing or self.quiet:
             if self._queued:
-                self._inbox.keep(0, 0)  # for when it is let in; no more is read until then
+                self._inbox.keep(0, 0)  # for `let_in`; nothing more is read until then
                 self._pause_reading()
             return
         problem: Exception | None = None
@@ -251,12 +255,12 @@ class Connection(BufferedProtocol):
         if problem is not None:
             answers.refuse(problem)
         elif answers.blocked and not self._must_wait():
-            answers.make_dirty()  # it took all: the others have their turn, then this one goes on
+            answers.make_dirty()  # let other connections have their turn, then continue
         elif stream is not None and stream.has_more:
             answers.make_dirty()
 
     def _hand_over(self, stream: Stream) -> int:
-        """Hand over all that has come; return where the first byte that was not taken lies."""
+        """Pass received bytes to a stream session; return the position of the first one left."""
         if self.muted or stream.must_wait:
             self.block()
             return 0
@@ -287,7 +291,7 @@ class Connection(BufferedProtocol):
         self._large_idle = False
 
     def memory_freed(self) -> bool:
-        """Go on receiving a large frame. False: there is still no room for it."""
+        """Continue to receive a large frame; return False if there is still no memory for it."""
         if self.answers.transport is None or not self._needs_memory:
             return True
         if not self._inbox.grow():
@@ -299,18 +303,18 @@ class Connection(BufferedProtocol):
     # whether requests are handled
 
     def note_taken(self, now: float) -> None:
-        """Look what a client that leaves much unread has taken since the last look."""
+        """Check for a stream whether a slow client has read something since the last check."""
         if self._stream is not None:
             self._stream.note_taken(now)
 
     def mute(self, seconds: float) -> None:
-        """Handle no more requests for `seconds`; answers go out all the same (KIP-219)."""
+        """Hold back requests for `seconds` (KIP-219); answers are still sent."""
         until = self._table.now() + seconds
         if until <= self._muted_until:
             return
         self._muted_until = until
         self.block()
-        self.frame_since = None  # it is us who do not read
+        self.frame_since = None  # the broker, not the client, is the reason
         if not self.muted:
             self.muted = True
             self._table.call_later(seconds, self._unmute)
@@ -326,19 +330,19 @@ class Connection(BufferedProtocol):
             self._unblock()
 
     def block(self) -> None:
-        """Hold back the requests that are left: too many wait, or too much is unsent."""
+        """Hold back the remaining requests and stop reading."""
         if not self.answers.blocked:
             self.answers.blocked = True
             self._table.blocked += 1
             self._pause_reading()
 
     def one_alone(self) -> bool:
-        """Tell whether nothing is handled behind the last request, whose answer waits."""
+        """Return whether the last request must be answered before the next one is handled."""
         last = self.answers.waiting[-1]
         return isinstance(last, Pending) and last.alone
 
     def _must_wait(self) -> bool:
-        """Tell whether the requests held back stay where they are."""
+        """Return whether held-back requests must still wait."""
         limits, waiting = self._table.limits, self.answers.waiting
         if self.muted or self.answers.unwritten is not None:
             return True
@@ -373,17 +377,17 @@ class Connection(BufferedProtocol):
             self.answers.transport.resume_reading()
 
     def quiesce(self) -> None:
-        """Read no more requests, for good; those taken are still answered."""
+        """Stop reading requests for good; earlier ones are still answered."""
         self._pause_reading()
         self.quiet = True
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is being received, worked on or sent."""
+        """Whether nothing is being received, handled or sent."""
         return not self.answers.waiting and not self.answers.out and self._inbox.filled == 0
 
     def sweep_buffer(self) -> None:
-        """Give a large buffer back that was not used since the last sweep but one."""
+        """Release a large receive buffer that two sweeps found unused."""
         inbox = self._inbox
         if inbox.holds_large and inbox.filled == 0 and not self.answers.in_pass:
             if self._large_idle:

@@ -1,17 +1,17 @@
-"""Places of connections: how many there are in all, by listener, by address, and of strangers.
+"""`Places`: limits on connections: in total, by listener, by address, and unauthenticated.
 
-Every connection takes one when it is accepted, TLS handshakes under way included. A *stranger* is
-one whose client has yet to show who it is: of a SASL listener until it has authenticated, of a TLS
-one until its handshake is done. Strangers have bounds of their own, narrower ones, which hold for
-nobody else: behind one address there may be hundreds of clients that have authenticated. Where
-there are too many strangers the oldest one makes room, for the honest are done in milliseconds. So
-a crowd of the silent keeps nobody out but itself.
+Each connection takes a place when it is accepted, before its TLS handshake. A *stranger* is a
+connection whose client has not authenticated yet: before the end of SASL authentication, or of the
+TLS handshake. Strangers have tighter limits of their own, which do not apply to others: hundreds of
+authenticated clients may share one address. If there are too many strangers, the oldest is closed,
+as legitimate clients authenticate within milliseconds. So a flood of silent connections locks out
+only itself.
 
-A listener *apart* has places of its own (`Limits.listeners_apart`): metrics are scraped when all
-others are taken. There a connection that waits for its next request makes room for another.
+A listener *apart* has its own places (`Limits.listeners_apart`): metrics can be scraped when all
+other places are taken. There a connection idle between requests is closed to admit a new one.
 
-Who failed to authenticate keeps his place among the strangers of his address until his delay is
-over, whether he waits for that or not: else he would try again at once by another connection.
+A client that failed to authenticate keeps its place among its address's strangers until its delay
+is over, even if it disconnects; otherwise it could retry at once on another connection.
 """
 
 from collections import Counter
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 
 class Holder(Protocol):
-    """What has a place: a connection, or a handshake under way."""
+    """The owner of a place: a connection, or a TLS handshake in progress."""
 
     @property
     def last_moved(self) -> float:
-        """When anything was last received from it or sent to it."""
+        """When anything was last received or sent, in monotonic seconds."""
 
     def abort(self, because: str, /) -> None:
-        """End, now: its place is another's."""
+        """Close the connection now, as its place is needed for another."""
 
 
 class Place:
-    """One connection's place. `holder` changes when TLS hands its connection on."""
+    """A connection's place in the limits. `holder` changes when TLS passes its connection on."""
 
     __slots__ = (
         "_places", "address", "apart", "failed_until", "holder", "listener", "stranger", "yields",
@@ -60,51 +60,51 @@ class Place:
         self.listener = listener
         self.stranger = stranger
         self.apart = apart
-        """Whether it is one of its listener's own."""
+        """Whether it is one of its listener's own places."""
         self.yields = False
-        """Of one apart: whether its connection is idle between requests, and makes room."""
+        """For a listener apart: whether the connection is idle and may be closed for another."""
         self.failed_until = 0.0
-        """When the delay after its failure is over; 0.0: it has not failed."""
+        """When the delay after a failed authentication is over; 0.0: it has not failed."""
 
     def known(self) -> None:
-        """Take note that it is known who has it: strangers' bounds hold no longer."""
+        """Mark the client as authenticated: limits on strangers no longer apply."""
         self._places.known(self)
 
     def failed(self, seconds: float) -> None:
-        """Stay taken for `seconds`, whether the connection lasts that long or not."""
+        """Keep the place taken for `seconds`, even if the connection is closed before."""
         self._places.failed(self, seconds)
 
     def leave(self) -> None:
-        """Be free: the connection is gone. A second time does nothing."""
+        """Release the place of a closed connection; repeated calls do nothing."""
         self._places.leave(self)
 
 
 class Places:
-    """All places of one broker. Used from the event loop."""
+    """The places of all connections of one broker. For the event loop."""
 
     def __init__(self, clock: "Clock", limits: Callable[[], Limits]) -> None:
-        """`limits`: as they are now; what is there stays there when they become narrower."""
+        """Make it; `limits` returns the current limits. Lower limits do not close connections."""
         self.strangers = 0
-        """Connections that have not shown yet who they are."""
+        """Number of connections that have not authenticated yet."""
         self._now = clock.monotonic
         self._call_later = clock.call_later
         self._limits = limits
         self._taken: dict[Place, None] = {}
         self._apart = 0
-        """How many of them are their listeners' own."""
+        """Number of places that belong to listeners apart."""
         self._of_listener: Counter[str] = Counter()
         self._of_address: Counter[str] = Counter()
         self._strangers: dict[str, dict[Place, None]] = {}
-        """By address, in the order they came."""
+        """Places of strangers by address, in order of arrival."""
         self._kept: Counter[str] = Counter()
-        """Places kept of connections that failed and are gone, by address."""
+        """Number of places kept after failed authentication of closed connections, by address."""
         self._kept_in_all = 0
 
     def __len__(self) -> int:
         return len(self._taken) - self._apart
 
     def take(self, holder: Holder, address: str, listener: str) -> Place | str:
-        """Return a place, or why there is none."""
+        """Return a place for a new connection, or the reason for its refusal."""
         if listener in self._limits().listeners_apart:
             return self._take_apart(holder, address, listener)
         because = self._refusal(address, listener)
@@ -130,8 +130,8 @@ class Places:
             idle = (place for place in self._taken if place.yields and place.listener == listener)
             silent = min(idle, key=lambda place: place.holder.last_moved, default=None)
             if silent is None:
-                return f"{places_max} are open, as many as {listener} has"
-            self._end(silent, "it was idle longest, and another client needs its place")
+                return f"{places_max} connections are open, the limit of {listener}"
+            self._end(silent, "it was idle longest and its place is needed")
         place = Place(self, holder, address, listener, stranger=False, apart=True)
         self._taken[place] = None
         self._of_listener[listener] += 1
@@ -139,17 +139,17 @@ class Places:
         return place
 
     def known(self, place: Place) -> None:
-        """Take note that it is known who has the place: strangers' bounds hold no longer."""
+        """Mark the place's client as authenticated: limits on strangers no longer apply."""
         if place.stranger and place in self._taken:
             place.stranger = False
             self._drop(place)
 
     def failed(self, place: Place, seconds: float) -> None:
-        """Keep the place for `seconds`, whether its connection lasts that long or not."""
+        """Keep the place taken for `seconds`, even if its connection is closed before."""
         place.failed_until = max(place.failed_until, self._now() + seconds)
 
     def leave(self, place: Place) -> None:
-        """Free the place of a connection that is gone; a second time does nothing."""
+        """Release the place of a closed connection; repeated calls do nothing."""
         if place not in self._taken:
             return
         del self._taken[place]
@@ -177,27 +177,27 @@ class Places:
         if not from_there:
             del self._strangers[place.address]
 
-    # who is one too many
+    # which connection exceeds a limit
 
     def _refusal(self, address: str, listener: str) -> str | None:
         limits = self._limits()
         listener_max = limits.listener_connections_max.get(listener)
         if listener_max is not None and self._of_listener[listener] >= listener_max:
             key = f"listener.name.{listener.lower()}.max.connections"
-            return f"{listener_max} are open, as many as {key} allows"
+            return f"{listener_max} connections are open, the limit of {key}"
         address_max = limits.address_connections_max.get(
             address, limits.connections_per_address_max
         )
         if self._of_address[address] >= address_max:
             own = ".overrides" if address in limits.address_connections_max else ""
             key = f"max.connections.per.ip{own}"
-            return f"{address_max} from there are open, as many as {key} allows"
+            return f"{address_max} connections from this address are open, the limit of {key}"
         if len(self) >= limits.connections_max and not self._make_room_for_spared(listener):
-            return f"{limits.connections_max} are open, as many as max.connections allows"
+            return f"{limits.connections_max} connections are open, the limit of max.connections"
         return None
 
     def _make_room_for_spared(self, listener: str) -> bool:
-        """End who was silent longest elsewhere, for another broker or a local administrator."""
+        """Close the connection that was silent longest, for a broker or local administrator."""
         spared = self._limits().spared_listeners
         if listener not in spared:
             return False
@@ -207,23 +207,26 @@ class Places:
         silent = min(others, key=lambda place: place.holder.last_moved, default=None)
         if silent is not None:
             who = "an administrator" if listener == LOCAL_LISTENER else "a broker"
-            self._end(silent, f"as many are open as max.connections allows, and {who} comes")
-        return True  # without others too: these are not kept out
+            self._end(silent, f"max.connections is reached, and {who} connects")
+        return True  # admitted even if there is no other connection to close
 
     def _make_room_for_stranger(self, address: str) -> str | None:
-        """End strangers where there are too many; returns why there is no room all the same."""
+        """Close a stranger if there are too many; return why there is no room nevertheless, or
+        None."""
         limits = self._limits()
         from_there = self._strangers.get(address, {})
         many = len(from_there) + self._kept[address]
         if many >= limits.strangers_per_address_max:
             oldest = next((place for place in from_there if not place.failed_until), None)
             if oldest is None:
-                return f"{many} from there failed to authenticate, and their delays are not over"
-            self._end(oldest, f"{many} from there have not authenticated, and it was the oldest")
+                return (
+                    f"{many} connections from this address failed to authenticate; delay not over"
+                )
+            self._end(oldest, f"the oldest of {many} unauthenticated from its address")
         share = limits.connections_max * limits.strangers_percent_max // 100
         if self.strangers >= max(share, STRANGERS_MIN):
             most = max(self._strangers.values(), key=len)
-            because = f"{self.strangers} have not authenticated, and it was the oldest from there"
+            because = f"oldest of its address, {self.strangers} connections are unauthenticated"
             self._end(next(iter(most)), because)
         return None
 
@@ -233,7 +236,7 @@ class Places:
 
 
 def _less(counter: Counter[str], key: str) -> None:
-    """Count one less; what has come to nothing is forgotten."""
+    """Decrement a counter; remove it at 0."""
     counter[key] -= 1
     if not counter[key]:
         del counter[key]

@@ -1,4 +1,4 @@
-"""Clients that connect to a listener of another protocol: the refusals they receive."""
+"""`ForeignClients`: refuse clients that connect to a listener of another protocol."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -16,36 +16,36 @@ from headrace.wire.first_bytes import (
 
 
 class Spoken(NamedTuple):
-    """The protocol of a listener, its name and its address."""
+    """The protocol of a listener, with its name and address."""
 
     protocol: FirstBytes
     name: str
-    """As in `listeners`: PLAINTEXT, SASL_SSL, AMQPS."""
+    """The name in `listeners`: PLAINTEXT, SASL_SSL, AMQPS."""
     address: str
     tls: bool = False
     advice: str = ""
-    """How to configure TLS in a client of the protocol that connected without it."""
+    """How to configure TLS in a client that connected without it."""
 
 
 class ForeignClient(Malformed):
-    """A client speaks another protocol than its listener; the connection ends."""
+    """A client speaks another protocol than its listener; its connection is closed."""
 
     def __init__(self, text: str, answer: bytes) -> None:
         super().__init__(text)
         self.answer = answer
-        """The bytes sent to the client, in its own protocol."""
+        """Bytes to send to the client, in its own protocol."""
 
 
 class ForeignClients:
-    """The protocols of all listeners of a broker, by the listener's name."""
+    """The protocols of all listeners of a broker, by listener name."""
 
     def __init__(self, listeners: Mapping[str, Spoken]) -> None:
         self._listeners = listeners
 
     def check(self, listener: str, first: bytes) -> None:
-        """Raise ForeignClient where a client begins with another protocol's bytes.
+        """Raise ForeignClient if a client's first bytes are of another protocol.
 
-        `first`: FIRST_BYTES, behind TLS where the listener has it.
+        `first`: FIRST_BYTES, decrypted if the listener uses TLS.
         """
         here = self._listeners.get(listener)
         if here is None or here.protocol.begins.match(first):
@@ -67,7 +67,7 @@ class ForeignClients:
         raise ForeignClient(text, row.refusal(text) or here.protocol.greeting)
 
     def without_tls(self, listener: str, received: Buffer) -> ForeignClient:
-        """Return why a client that begins without TLS is refused by a listener that speaks it."""
+        """Return the refusal of a client that begins without TLS at a TLS listener."""
         here = self._listeners.get(listener)
         row = client_protocol(bytes(received[:FIRST_BYTES]))
         if here is None or row is None or row is TLS:
@@ -76,7 +76,7 @@ class ForeignClients:
         if row is here.protocol:
             text = f"this is {row.client} client without TLS at a listener that speaks {here.name}"
             text = f"{text}: {here.advice}"
-            # Other servers answer plain HTTP at an HTTPS port; those of AMQP and Kafka do not.
+            # Web servers answer plain HTTP on an HTTPS port; AMQP and Kafka servers do not.
             return ForeignClient(text, row.refusal(text) if row is HTTP else TLS_ALERT)
         others = [spoken for spoken in self._listeners.values() if spoken.protocol is row]
         text = f"this is {row.client} client at {here.protocol.client} listener with TLS"

@@ -1,4 +1,4 @@
-"""Where a connection's bytes land before they are whole frames."""
+"""`Inbox`: the receive buffer of a connection, until its bytes are whole frames."""
 
 from headrace.model.errors import Malformed
 from headrace.net.buffers import BufferPool
@@ -6,21 +6,23 @@ from headrace.net.buffers import BufferPool
 LENGTH_BYTES = 4
 
 FIRST_ROOM_BYTES = (64 << 10) - LENGTH_BYTES
-"""What an announcement alone gets. The frame has its whole room when that much of it has come: else
-three announcements of 100 MB, with nothing behind them, would hold the budget of everybody. Of a
-batch of 1 MB one read usually brings as much."""
+"""First buffer of a large frame: the full size follows when this many bytes have arrived.
+
+Otherwise three length fields of 100 MB without data would use up the memory limit of all
+connections. For a batch of 1 MB one read usually brings as much.
+"""
 
 
 class Inbox:
-    """Receives into the buffer all connections share, or its own while a frame is unfinished.
+    """Receives into a buffer shared by all connections, or its own during an unfinished frame.
 
-    Safe because one read is received and handled before the loop turns to another connection. What
-    is left of an unfinished frame is carried over into an own buffer that comes to hold all of
-    it; a buffer larger than the shared one is kept for the next frames, so that a stream of large
-    frames is received in place: the bytes are copied once, by the kernel.
+    Safe, as a read is received and handled before the loop turns to another connection. The rest of
+    an unfinished frame moves to an own buffer that grows to the frame's size. A buffer larger than
+    the shared one stays for the next frames, so that large frames are received in place: the kernel
+    makes the only copy.
 
-    One that `reads_ahead` is for small frames: what is left of one is put before the next bytes in
-    the shared buffer, so that each read brings as many whole frames as there are.
+    With `reads_ahead`, for small frames, the rest of a frame is put before the next bytes in the
+    shared buffer, so that each read brings all whole frames that have arrived.
     """
 
     __slots__ = (
@@ -31,22 +33,23 @@ class Inbox:
         self._scratch = scratch
         self._pool = pool
         self._own: bytearray | None = None
-        self._need = 0  # bytes that make the unfinished frame whole, 0 while that is unknown
-        self._reach = 0  # how far the own buffer is filled by one read: the last large frame's end
-        self._carried = False  # whether what is in the own buffer is put before the next bytes
+        self._need = 0  # bytes of the whole unfinished frame, 0 if unknown
+        self._reach = 0  # end of one read into the own buffer: the last large frame's end
+        # whether the own buffer's bytes go before the next ones in the shared buffer
+        self._carried = False
         self.reads_ahead = False
-        """Whether more than the rest of an unfinished frame is received at once."""
+        """Whether to receive more than the rest of an unfinished frame at once."""
         self.view: memoryview = scratch
-        """The bytes received and not yet handled: `view[:filled]`."""
+        """The received, unhandled bytes: `view[:filled]`."""
         self.filled = 0
 
     @property
     def holds_large(self) -> bool:
-        """Whether it has a buffer that counts against the budget of large frames."""
+        """Whether its own buffer counts against the memory limit of large frames."""
         return self._own is not None and len(self._own) > len(self._scratch)
 
     def space(self) -> memoryview:
-        """Return the memory for the next bytes: never empty, up to the frame's end if known."""
+        """Return the memory for the next bytes: never empty; up to the frame's end if known."""
         if self._own is None:
             return self._scratch
         filled = self.filled
@@ -56,9 +59,9 @@ class Inbox:
         return self.view[filled : max(self._reach, filled + LENGTH_BYTES)]
 
     def received(self, nbytes: int) -> bool:
-        """Count `nbytes` that have come into `space`; tell whether a look is worth it.
+        """Count `nbytes` received into `space`; return whether there may be a whole frame.
 
-        A frame of known size may be unfinished and have room.
+        An unfinished frame of known size with room left needs no check.
         """
         if self._carried:
             return self._received_ahead(nbytes)
@@ -72,14 +75,14 @@ class Inbox:
             self.release()
             self.filled = filled + nbytes
             return True
-        self._carry(0, filled + nbytes, need)  # the shared buffer is others' next
+        self._carry(0, filled + nbytes, need)  # another connection uses the shared buffer next
         return False
 
     def keep(self, at: int, need: int) -> bool:
-        """Keep what lies at and after `at`, where a frame of `need` bytes in all begins.
+        """Keep the bytes from `at` on, where an unfinished frame of `need` bytes begins.
 
-        `need` is 0 while too little is there to know. False: the budget of large frames is spent
-        now; what is there is kept, and `grow` must succeed before more is received.
+        `need` is 0 if it is unknown. False: no memory for it now; the bytes are kept, and `grow`
+        must succeed before more is received.
         """
         rest = self.filled - at
         self._need = need
@@ -104,7 +107,7 @@ class Inbox:
         return fits
 
     def grow(self) -> bool:
-        """Make the room that `keep` could not have; False if the budget is still spent."""
+        """Get the memory that `keep` could not; return False if the limit is still reached."""
         size = _room(self._need, self.filled)
         if not self._fits(size):
             return False
@@ -112,7 +115,7 @@ class Inbox:
         return True
 
     def release(self) -> None:
-        """Give the connection's own buffer back, and with it what it held."""
+        """Return the connection's own buffer to the pool and drop its content."""
         own, self._own = self._own, None
         self.view = self._scratch
         self.filled = self._need = self._reach = 0
@@ -121,7 +124,7 @@ class Inbox:
             self._pool.give(own)
 
     def _carry(self, at: int, rest: int, need: int) -> None:
-        """Keep `rest` bytes of `view` from `at` on, to be put before the next."""
+        """Keep `rest` bytes of `view` from `at` on, to put before the next ones."""
         self._move(at, rest, need, rest)
         self._carried = True
 
@@ -139,11 +142,11 @@ class Inbox:
 
 
 def _room(need: int, rest: int) -> int:
-    """Return the bytes an unfinished frame of `need` bytes gets when `rest` of it have come."""
-    # Frames that wait behind it may make `rest` the greater.
+    """Return the buffer size for a frame of `need` bytes of which `rest` have arrived."""
+    # With further frames behind it, `rest` may be the greater.
     return max(rest, need if rest >= FIRST_ROOM_BYTES else min(need, FIRST_ROOM_BYTES))
 
 
 def no_frame(size: int, frame_max: int) -> Malformed:
-    """Tell why a frame of that size is not taken."""
-    return Malformed(f"frame of {size} bytes announced, at most {frame_max} are taken")
+    """Return the error for a frame of invalid size."""
+    return Malformed(f"frame length {size} is invalid, the limit is {frame_max} bytes")

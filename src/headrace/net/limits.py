@@ -1,4 +1,4 @@
-"""Every bound on what clients can make the broker hold or wait for."""
+"""`Limits`: all limits on clients: connections, frame sizes, memory, queues, times."""
 
 from headrace.config.connection_limits import ConnectionLimits
 from headrace.config.keys.network import NetworkKeys
@@ -9,10 +9,10 @@ _NOTHING_ALTERED = ConnectionLimits()
 
 
 class Limits:
-    """Bounds of all connections together and of each, as the configuration sets them."""
+    """The limits of all connections together and of each, from the configuration."""
 
     def __init__(self, config: NetworkKeys, single: ConnectionLimits = _NOTHING_ALTERED) -> None:
-        """`single`: those of single addresses and listeners."""
+        """Take the limits from `config`; `single`: those of single addresses and listeners."""
         self.frame_bytes_max = config.socket_request_max_bytes
         queued_bytes = config.queued_max_request_bytes
         self.request_bytes_max = queued_bytes if queued_bytes >= 0 else 1 << 62
@@ -21,12 +21,14 @@ class Limits:
         self.address_connections_max = single.of_addresses
         self.listener_connections_max = single.of_listeners
         self.spared_listeners = single.for_brokers | {LOCAL_LISTENER}
-        """Brokers and local administrators come by them: `connections_max` keeps none out."""
+        """Listeners of brokers and local administrators, which `connections_max` does not limit."""
         self.listeners_apart = {METRICS_LISTENER: HTTP_CONNECTIONS_MAX}
-        """Listeners with places of their own, so many: no other bound or rate of connections holds
-        there, and none of theirs counts elsewhere."""
+        """Number of places of listeners apart, by name.
+
+        No other limit or rate applies to them, and they do not count towards others.
+        """
         self.begin_unknown = single.begin_unknown
-        """The listeners whose connections are strangers until they have shown who they are."""
+        """Listeners whose connections begin as strangers, that is unauthenticated."""
         self.strangers_percent_max = config.max_connections_unauthenticated_percent
         self.strangers_per_address_max = config.max_connections_unauthenticated_per_ip
         self.handshake_seconds_max = config.connection_handshake_ms / 1000
@@ -41,45 +43,43 @@ class Limits:
 
 
 HTTP_CONNECTIONS_MAX = 16
-"""Of `metrics.listener`, at one time: it is scraped however many clients there are."""
+"""Most connections to `metrics.listener`, which can be scraped however many clients there are."""
 
 AUTHENTICATION_FRAME_BYTES_MAX = 512 << 10
-"""The longest frame of whoever has not authenticated yet, where he must; Kafka's
-sasl.server.max.receive.size."""
+"""Longest frame of an unauthenticated client in bytes; Kafka's sasl.server.max.receive.size."""
 
 UNREAD_FACTOR_MAX = 4
-"""How many times the bytes that a client may leave unread may be pushed to it all the same."""
+"""Multiple of the unread bytes limit that a session may push nevertheless."""
 
 STRANGERS_MIN = 16
-"""So many may authenticate at a time, however few connections there may be."""
+"""Strangers that are always allowed, however low the limit of connections is."""
 
 SCRATCH_BYTES = 256 << 10
-"""The receive buffer shared by all connections, and what one read brings at most through it."""
+"""Size of the shared receive buffer, and most bytes of one read into it."""
 
 SWEEP_SECONDS = 1.0
-"""How often deadlines are looked at."""
+"""Seconds between two checks of deadlines."""
 
 JOIN_BYTES_MAX = 64 << 10
-"""Answers of one pass below this are joined before they are written: one short copy, one buffer."""
+"""Answers of one pass up to this size in total are joined into one buffer."""
 
 PIECE_BYTES = 256 << 10
-"""What is read of a file at a time to be sent, into one buffer for all connections."""
+"""Bytes of a file read at a time, into a buffer shared by all connections."""
 
 SEND_BYTES = 1 << 20
-"""What the system is told to send of a file at a time."""
+"""Bytes of a file sent by one sendfile call."""
 
 WAIT_BYTES = 64 << 10
-"""What is given to the transport where the socket takes no more, for its word when it does."""
+"""Bytes given to the transport when the socket is full, to be notified when it drains."""
 
 TURN_BYTES_MAX = 2 << 20
-"""What one connection is sent of files before the others have their turn."""
+"""Bytes of files sent to one connection before others have their turn."""
 
 HANDSHAKE_BYTES_MAX = 128 << 10
-"""What a client may send in one handshake: a chain of certificates, and not much more."""
+"""Most bytes that a client may send in a handshake: a certificate chain and a little more."""
 
 HANDSHAKES_LOGGED_PER_SECOND = 5
-"""Failed handshakes that are logged one by one."""
+"""Failed handshakes logged individually per second."""
 
 ENCRYPT_BYTES = RECEIVE_BYTES = 64 << 10
-"""What is encrypted, or received to be decrypted, at a time: so much the memory that OpenSSL keeps
-for it on each connection grows to."""
+"""Bytes encrypted or decrypted at a time; OpenSSL's memory per connection grows to this size."""

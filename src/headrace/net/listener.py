@@ -1,4 +1,4 @@
-"""Accepting connections."""
+"""`Listener`: accepts the connections of one address."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,11 +10,11 @@ from headrace.ports.network import Listening, ListenOptions, Network
 
 _DEFAULT = ListenOptions()
 Under = Callable[[str, Callable[[], Any]], Callable[[], Any]]
-"""Returns what makes a listener's connections, by its name and what makes them without TLS."""
+"""Wraps a listener's connection factory, by name, with TLS if the listener uses it."""
 
 
 class Address(NamedTuple):
-    """Where to listen: a listener's name, host and port (0: any free one; host "": everywhere)."""
+    """An address to listen on: listener name, host ("": all) and port (0: any free one)."""
 
     name: str
     host: str
@@ -22,12 +22,12 @@ class Address(NamedTuple):
 
 
 class Listener:
-    """One open listening address, whose connections enter a table."""
+    """A bound address whose connections enter a table."""
 
     def __init__(self, name: str, listening: Listening, table: ConnectionTable) -> None:
         self.name = name
         self.port = listening.port
-        """The port listened on, chosen by the system where 0 was asked for."""
+        """The bound port, chosen by the system if 0 was requested."""
         self._listening = listening
         self._table = table
 
@@ -39,18 +39,18 @@ class Listener:
         network: Network,
         options: ListenOptions = _DEFAULT,
     ) -> "Listener":
-        """Take the address; OSError where that is impossible. Nothing is accepted yet.
+        """Bind the address; OSError if that fails. Nothing is accepted yet.
 
-        Bound before the broker is ready, so that a taken port is said at once; and listened on, so
-        that clients that come early wait instead of being refused, as with Kafka.
+        Bound before the broker is ready: a port in use is reported at once, and early clients wait
+        instead of being refused, as with Kafka.
         """
         return cls(address.name, network.listen(address.host, address.port, options), table)
 
     async def accept(self, under: Under | None = None) -> None:
-        """Begin to accept; `under` puts TLS under the connections where the listener speaks it."""
+        """Start accepting; `under` adds TLS to the connections if the listener uses it."""
         made: Callable[[], Any] = partial(Connection, self._table, self.name)
         await self._listening.accept(made if under is None else under(self.name, made))
 
     def close(self) -> None:
-        """Accept no more. Connections there are stay."""
+        """Stop accepting; open connections stay."""
         self._listening.close()

@@ -1,4 +1,4 @@
-"""Connections by the Unix socket for administration: let in is who runs the client, by his uid."""
+"""Connections to the Unix socket for administration, permitted by the client's user id."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 class Peer(NamedTuple):
-    """A process at the other end of a Unix socket, as the kernel knows it."""
+    """The process at the other end of a Unix socket, as the kernel reports it."""
 
     pid: int
     uid: int
@@ -26,26 +26,26 @@ class Peer(NamedTuple):
 
 
 def peer_of(connection: socket.socket) -> Peer:
-    """Return who has made the connection (SO_PEERCRED): as he was then. OSError."""
+    """Return the process that made the connection (SO_PEERCRED), as of that time. OSError."""
     data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return Peer(*_CREDENTIALS.unpack(data))
 
 
 class LocalConnection(Connection):
-    """A connection that its client's user must be the broker's own for, or root."""
+    """A Unix socket connection; its client must run as the broker's user or as root."""
 
     def __init__(self, table: ConnectionTable) -> None:
         super().__init__(table, LOCAL_LISTENER)
         self._local_table = table
 
     def connection_made(self, transport: BaseTransport) -> None:
-        """Enter the table, or end where it is another user's."""
+        """Register the connection, or refuse it if it is another user's."""
         peer = peer_of(transport.get_extra_info("socket"))
         own = os.geteuid()
         if peer.uid not in {ROOT, own}:
             self.address = f"process {peer.pid} of user id {peer.uid}"
             self._local_table.refuse(
-                self, f"admin.socket is for the broker's own user ({own}) and root alone"
+                self, f"admin.socket is only for the broker's own user ({own}) and root"
             )
             cast("Transport", transport).abort()
             return

@@ -1,14 +1,13 @@
-"""How answers with ranges of files leave a connection: piece by piece, as the client takes them.
+"""`Outlet`: send answers that contain ranges of files, piece by piece, as the client reads.
 
-A range whose bytes need no look has them sent by the system, straight from the page cache, until
-the socket takes no more. Other pieces are read into one buffer that all connections share and
-written to the socket at once. What the socket does not take of a piece is copied and left to the
-transport, whose word that it has gone (`resume_writing`) is what the next one waits for; where the
-system was told to send, a little is read and given to the transport for that word. So a client that
-does not read costs the broker one piece, whatever it has asked for, and the transport's own way out
-is used wherever there is no socket to write to: TLS.
+Verified, cached bytes of a range are sent by sendfile until the socket is full. Other pieces are
+read into one buffer shared by all connections and written to the socket at once. What the socket
+does not accept of a piece is copied and left to the transport; its `resume_writing` lets the next
+piece follow. After a sendfile that filled the socket, a small piece goes to the transport for that
+notification. So a client that does not read costs one piece of memory, whatever it requested. With
+TLS, without a plain socket, everything goes through the transport.
 
-What comes behind a range waits here, in order.
+Parts behind a range wait here, in order.
 """
 
 import os
@@ -24,24 +23,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _PARTS_MAX = 500
-"""Buffers of one call. Below IOV_MAX (1024 on Linux)."""
+"""Most buffers of one writev call. Below IOV_MAX (1024 on Linux)."""
 
 
 class Owner(Protocol):
-    """The connection."""
+    """The connection that owns an outlet."""
 
     def go_on(self) -> None:
-        """Call `pump` again when others have had their turn."""
+        """Call `pump` again in the next turn of the loop."""
 
     def moved(self) -> None:
-        """Look again how many bytes are unsent: they may be fewer."""
+        """Check the number of unsent bytes, which may have decreased."""
 
     def lost(self, problem: Exception) -> None:
-        """End the connection at once: what was promised cannot be sent."""
+        """Close the connection at once, as the rest of an answer cannot be sent."""
 
 
 class Outlet:
-    """The way out of one connection while there are ranges to be sent."""
+    """The sender of one connection while ranges of files are unsent."""
 
     __slots__ = (
         "_descriptor", "_high", "_little", "_owner", "_parts", "_piece", "_transport",
@@ -51,7 +50,7 @@ class Outlet:
     def __init__(
         self, owner: Owner, transport: "Transport", piece: memoryview, write_buffer_high: int
     ) -> None:
-        """`piece`: shared by all; its content is nobody's after a call."""
+        """Make an outlet; `piece` is the buffer shared by all, invalid after each call."""
         self._owner = owner
         self._transport: Transport | None = transport
         self._piece = piece
@@ -59,7 +58,7 @@ class Outlet:
         self._high = write_buffer_high
         self._parts: deque[Part] = deque()
         self.unsent = 0
-        """Bytes waiting here. What the transport holds is not among them."""
+        """Bytes waiting here, without those in the transport's buffer."""
         self._waits_for_disk = False
         self._waits_for_transport = False
         plain = transport.get_extra_info("sslcontext") is None
@@ -68,30 +67,30 @@ class Outlet:
 
     @property
     def busy(self) -> bool:
-        """Whether answers must queue here, and the transport's pauses are this one's affair."""
+        """Whether answers must queue here and the transport's flow control concerns this outlet."""
         return bool(self._parts)
 
     def send(self, parts: "Sequence[Part]") -> None:
-        """Send `parts` behind what is there."""
+        """Send `parts` behind everything queued here."""
         self._parts.extend(parts)
         self.unsent += sum(map(len, parts))
         self.pump()
 
     def drop(self) -> None:
-        """Drop what is unsent: the connection is gone."""
+        """Drop everything unsent, as the connection is closed."""
         self._transport = None
         self._parts.clear()
         self.unsent = 0
 
     def drained(self) -> None:
-        """Let `pump` go on, outside of this call: the transport has sent all it was given."""
+        """Let the next `pump` continue, as the transport has sent everything."""
         if self._waits_for_transport:
             self._waits_for_transport = False
             if self._transport is not None:
                 self._transport.set_write_buffer_limits(high=self._high)
 
     def pump(self) -> None:
-        """Send until the client has enough, or others should have their turn."""
+        """Send until the client's socket is full or its turn is over."""
         self._pump()
         if self._transport is not None:
             self._owner.moved()
@@ -123,7 +122,10 @@ class Outlet:
                 self._write(transport, batch)
 
     def _send(self) -> bool | None:
-        """Have the next range send itself; whether the socket takes no more. None: it cannot."""
+        """Send part of the next range by sendfile; return whether the socket is full.
+
+        None if sendfile is not possible.
+        """
         part = self._parts[0]
         if not isinstance(part, FileRange) or not part.sendable or self._descriptor < 0:
             return None
@@ -137,7 +139,7 @@ class Outlet:
         return sent < wanted
 
     def _next(self, piece: memoryview) -> list[Buffer]:
-        """Return the buffers before the next range, and its next piece; none: it needs the disk."""
+        """Return the buffers before the next range and its next piece; [] if the disk is needed."""
         parts = self._parts
         batch: list[Buffer] = []
         while parts and len(batch) < _PARTS_MAX:
@@ -165,7 +167,7 @@ class Outlet:
         self.pump()
 
     def _write(self, transport: "Transport", batch: list[Buffer]) -> None:
-        """Hand `batch` over: to the socket what it takes, the rest to the transport."""
+        """Write `batch` to the socket; leave what it does not accept to the transport."""
         try:
             sent = self._to_socket(batch)
         except OSError:
@@ -175,7 +177,7 @@ class Outlet:
             size = len(buffer)
             if sent < size:
                 rest = memoryview(buffer)[sent:]
-                # The piece is everybody's; other buffers are this answer's own.
+                # The piece buffer is shared; other buffers belong to this answer.
                 transport.write(bytes(rest) if isinstance(buffer, memoryview) else rest)
             sent = max(sent - size, 0)
 
@@ -188,6 +190,6 @@ class Outlet:
             return 0
 
     def _wait_for(self, transport: "Transport") -> None:
-        """Have `drained` called when the transport has nothing left."""
+        """Let `drained` be called once the transport's buffer is empty."""
         self._waits_for_transport = True
         transport.set_write_buffer_limits(high=0)

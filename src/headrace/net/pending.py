@@ -1,8 +1,11 @@
-"""An answer that is not there yet.
+"""`Pending`: an answer that will be given later.
 
-A handler that must wait (for a flush, for records to arrive, for a group to assemble) returns a
-`Pending` and resolves it later, from the event loop. Answers leave a connection in the order of its
-requests whatever the order in which they are resolved.
+A handler that waits (for a flush, for records, for a group) returns a `Pending` and resolves it
+later, on the event loop. Answers leave a connection in the order of its requests, whatever the
+order in which they are resolved.
+
+    waiting ── resolve ──> done (sent in order)     waiting ── fail ──> connection closed
+    waiting ── abandon ──> done (client gone)       waiting ── on_expire, deadline
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -13,42 +16,49 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Body = bytes | list[Part] | None
-"""An answer: one buffer, several to be sent one after the other, or none at all. Ranges of files
-are read when they are sent."""
+"""An answer: one buffer, several parts in order, or None for no answer.
+
+Ranges of files are read when they are sent.
+"""
 
 
 class Waiter(Protocol):
-    """Who sends a pending answer once it is there."""
+    """The sender of pending answers."""
 
     def answered(self) -> None:
-        """Send what may go: a pending answer of this connection has been resolved."""
+        """Send ready answers, as a pending one of this connection was resolved."""
 
     def failed(self, problem: Exception) -> None:
-        """End the connection: a pending answer of it cannot be given."""
+        """Close the connection, as a pending answer failed."""
 
 
 class Pending:
-    """A place kept in a connection's queue of answers."""
+    """A place in a connection's queue of answers."""
 
     __slots__ = ("_waiter", "alone", "body", "done", "head", "on_abandon", "on_expire")
 
     def __init__(self, *, alone: bool = False) -> None:
         self.done = False
         self.alone = alone
-        """Whether what stands behind it on its connection is handled only when it has left: a large
-        answer, of which one at a time is enough, or one that what follows may depend on."""
+        """Whether later requests on the connection are handled only after this answer has left.
+
+        For large answers, one at a time, and answers that later requests may depend on.
+        """
         self.body: Body = None
         self.head: Callable[[Body], Body] | None = None
-        """Puts the response header before the body; set by who knows the request's header."""
+        """Adds the response header to the body; set by the code that knows the request's header."""
         self.on_abandon: Callable[[], None] | None = None
-        """Called once if the client goes before the answer is there: stop waiting, free watches."""
+        """Called once if the client disconnects before the answer is resolved."""
         self.on_expire: Callable[[], None] | None = None
-        """Called if the deadline passes before the answer is there; set by who keeps deadlines and
-        may know of this answer long after it was given."""
+        """Called if the deadline passes before the answer is resolved.
+
+        Set by the owner of deadlines, which may hold this object long after the answer.
+        """
         self._waiter: Waiter | None = None
 
     def resolve(self, body: Body) -> None:
-        """Give the answer. Only the first call counts; none after the client has gone does."""
+        """Resolve the answer; only the first call counts, and none after the client
+        disconnected."""
         if self.done:
             return
         self.done = True
@@ -58,7 +68,7 @@ class Pending:
             self._waiter.answered()
 
     def fail(self, problem: Exception) -> None:
-        """End the connection: there is no answer and never will be."""
+        """Close the connection, as the answer cannot be given."""
         if self.done:
             return
         waiter = self._waiter
@@ -67,11 +77,11 @@ class Pending:
             waiter.failed(problem)
 
     def wait_in(self, waiter: Waiter) -> None:
-        """Take a place in the queue of `waiter`, which is told when the answer is there."""
+        """Enter the queue of `waiter`, which is notified when the answer is resolved."""
         self._waiter = waiter
 
     def abandon(self) -> None:
-        """Tell whoever works on the answer that the client has gone."""
+        """Cancel the work on the answer, as the client has disconnected."""
         self.body = None
         if self.done:
             return
@@ -82,9 +92,9 @@ class Pending:
             abandoned()
 
     def parts(self) -> Body:
-        """Return the answer with its header, once resolved: for whoever sends it.
+        """Return the answer with its header, once resolved, for sending.
 
-        It is not kept here.
+        The answer is released here.
         """
         body, self.body = self.body, None
         return body if self.head is None else self.head(body)

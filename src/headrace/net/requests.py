@@ -1,6 +1,6 @@
-"""How frames with their length before them are handed to a session that answers requests.
+"""`handle_requests`: pass length-prefixed frames to a session that answers requests.
 
-The hot path of Kafka's protocol: one pass over the whole frames of a read.
+The hot path of Kafka's protocol: one pass over all whole frames of a read.
 """
 
 import struct
@@ -20,29 +20,29 @@ class Asked(Protocol):
     answers: Answers
     authenticated: bool
     frames: int
-    """Whole frames handled so far."""
+    """Number of whole frames handled."""
     in_turn: bool
-    """Whether the next frame is taken once nothing waits any more."""
+    """Whether the next frame waits until all earlier requests are answered."""
     muted: bool
-    """Whether nothing is handled for a while."""
+    """Whether requests are held back for a while (KIP-219)."""
 
     @property
     def frame_bytes_max(self) -> int:
-        """The longest frame that is taken now."""
+        """The longest frame accepted now, in bytes."""
 
     def block(self) -> None:
-        """Hold back the requests that are left."""
+        """Hold back the remaining requests."""
 
     def one_alone(self) -> bool:
-        """Tell whether nothing is handled behind the last request, whose answer waits."""
+        """Return whether the last request must be answered before the next one is handled."""
 
 
 def handle_requests(
     connection: Asked, session: Session, view: memoryview, filled: int, limits: Limits
 ) -> int:
-    """Hand over the whole frames in `view[:filled]`; return where the first unhandled one begins.
+    """Handle the whole frames in `view[:filled]`; return where the first unhandled one begins.
 
-    Malformed where a length is none, and what the session raises.
+    Raises Malformed for an invalid length, and what the session raises.
     """
     at = 0
     answers = connection.answers
@@ -88,7 +88,7 @@ def handle_requests(
 
 
 def need_of_request(view: memoryview, at: int, filled: int) -> int:
-    """Return how many bytes make the frame at `at` whole, its length included; 0: unknown."""
+    """Return the size of the frame at `at` with its length field; 0 if unknown."""
     if filled - at < LENGTH_BYTES:
         return 0
     size: int = _unpack_length(view, at)[0]

@@ -1,4 +1,4 @@
-"""What a connection's frames mean is for a session to say: the two sides' agreement."""
+"""`Session`: the interface between a connection and a protocol that answers requests."""
 
 from typing import NamedTuple, Protocol
 
@@ -7,47 +7,47 @@ from headrace.net.pending import Body, Pending
 
 
 class CloseConnection(HeadraceError):
-    """Raised by a session to end its connection by intent, after the answers already given."""
+    """Raised by a session to close its connection on purpose, after earlier answers."""
 
 
 class InTurn(Exception):
-    """Raised by a session for a frame that it takes once everything before it is answered."""
+    """Raised by a session to get a frame again once everything before it is answered."""
 
 
 class Run(NamedTuple):
-    """Consecutive frames answered together."""
+    """Consecutive frames that were answered together."""
 
     end: int
-    """Where the first byte behind them lies."""
+    """Position of the first byte behind the frames."""
     frames: int
     answer: Body | Pending
-    """The answers of all, in order."""
+    """The answers of all frames, in order."""
 
 
 class Session(Protocol):
-    """What a connection's frames mean. One per connection."""
+    """A protocol's handler of one connection's frames."""
 
     def frame(self, frame: memoryview) -> Body | Pending:
-        """Answer one request, complete with its length prefix. `frame` excludes the length.
+        """Return the answer to one request, with its length prefix. `frame` has no length prefix.
 
         The view is writable and valid until `pass_done` returns. Raises Malformed or
-        CloseConnection to end the connection; InTurn, while `Connection.waits`, to be handed the
-        same frame again when it no longer does.
+        CloseConnection to close the connection; InTurn, while `Connection.waits`, to get the frame
+        again later.
         """
 
     def run(self, view: memoryview, at: int, filled: int) -> "Run | None":
-        """Answer several of the frames in `view[at:filled]` at once, from the first on, or none.
+        """Answer several of the frames in `view[at:filled]` at once, from the first on; None: none.
 
-        `at` is where the first one's length begins. Asked where one whole frame and more are there;
-        the same as `frame` for each of them, and as bound to the view.
+        `at` is the position of the first one's length. Called if more than one whole frame has
+        arrived. Same result and view rules as `frame`.
         """
 
     def pass_done(self) -> "Pending | None":
-        """End the pass: all whole frames of one read were handed over, their answers leave next.
+        """End the pass: all whole frames of one read were handled, their answers leave next.
 
-        Or once what is returned is done: nothing leaves, and nothing more is handled, before that.
-        CloseConnection: the answers given in this pass must not leave; the connection ends.
+        If a Pending is returned, nothing leaves and nothing more is handled before it is resolved.
+        CloseConnection: the pass's answers must not leave; the connection is closed.
         """
 
     def closed(self) -> None:
-        """Forget what is kept for the connection: it is gone."""
+        """Free the resources of the closed connection."""

@@ -1,15 +1,14 @@
-"""A session that cuts its frames itself and sends when it likes: what protocols with pushes need.
+"""`Stream`: the interface for protocols that parse their own frames and send at any time (AMQP).
 
-A session chooses it while it is made (`Connection.stream`). It is handed all bytes of a read at
-once, says how far it has taken them, and pushes. Pushes leave in the order of the calls: those of a
-pass with it, once its writes are done where `pass_done` says so; others together when this turn of
-the loop is over.
+A session chooses it when constructed (`Connection.stream`). It gets all bytes of a read at once,
+reports how many it consumed, and pushes. Pushes leave in the order of calls: those of a pass at its
+end, after its writes if `pass_done` says so; others at the end of this turn of the loop.
 
-Bounds. `takes_more` says when the client leaves too much unread (connection.answer.bytes.max): the
-session delivers nothing then, until `room` is called. What it owes all the same, as answers, may be
-pushed: once that much again has been pushed so, no more frames are handed over, and beyond
-`UNREAD_FACTOR_MAX` times that much the connection is dropped. Frames are handed over until then,
-for a client may send before it reads.
+Limits: `takes_more` returns False while the client leaves too much unread
+(connection.answer.bytes.max); the session then delivers nothing until `room` is called. Replies
+that it owes may still be pushed. When these exceed the same limit, no frames are handled;
+beyond `UNREAD_FACTOR_MAX` times the limit the connection is dropped. Until then frames are handled,
+as a client may send before it reads.
 """
 
 from collections.abc import Callable
@@ -26,38 +25,38 @@ if TYPE_CHECKING:
 
 
 class StreamSession(Protocol):
-    """What a connection's bytes mean, to who tells frames apart himself. One per connection."""
+    """A protocol's handler of one connection's bytes, which parses the frames itself."""
 
     def frames(self, view: memoryview, at: int, filled: int) -> int:
-        """Take the whole frames in `view[at:filled]`; return where the first byte left over lies.
+        """Handle the whole frames in `view[at:filled]`; return the position of the first byte left.
 
         The view is writable and valid until `pass_done` returns. Whole frames that are left come
-        again: when `Stream.go_on` is called after `hold`; when there is room again, where
-        `takes_more` has said that there is none; else in the next turn of the loop. Raises
-        Malformed or CloseConnection to end the connection.
+        again: after `Stream.go_on` if `hold` was called; once there is room, if `takes_more`
+        returned False; otherwise in the next turn of the loop. Raises Malformed or CloseConnection
+        to close the connection.
         """
 
     def need(self, view: memoryview, at: int, filled: int) -> int:
-        """Return how many bytes make the frame at `at` whole; at least, while that is unknown.
+        """Return the size of the frame at `at` in bytes, or a lower bound while it is unknown.
 
-        Asked where not all was taken. Malformed where no such frame is taken.
+        Called if bytes were left. Raises Malformed for an invalid frame.
         """
 
     def room(self) -> None:
-        """Go on with what was not pushed: `Stream.takes_more` has said no, and would not now.
+        """Continue to push, as there is room again after `takes_more` returned False.
 
-        A pass of its own: `pass_done` follows.
+        Runs in a pass of its own: `pass_done` follows.
         """
 
     def pass_done(self) -> Pending | None:
-        """End the pass: what was pushed leaves next, as with `session.Session.pass_done`."""
+        """End the pass: its pushes leave next, as with `session.Session.pass_done`."""
 
     def closed(self) -> None:
-        """Forget what is kept for the connection: it is gone."""
+        """Free the resources of the closed connection."""
 
 
 class Stream:
-    """One connection's way out for pushes, and what its session's frames wait for."""
+    """The sender of one connection's pushes, and the flow control of its frames."""
 
     __slots__ = (
         "_answers", "_blind", "_block", "_high", "_left_for_room", "_session", "_unread", "held",
@@ -67,28 +66,28 @@ class Stream:
     def __init__(
         self, session: StreamSession, answers: Answers, limits: Limits, block: Callable[[], None]
     ) -> None:
-        """`block`: called when the session wants no more frames, outside of a pass too."""
+        """Make it; `block` is called when the session wants no frames, also outside of a pass."""
         self._session = session
         self._answers = answers
         self._block = block
         self._high = limits.write_buffer_bytes_high
         self.held = False
-        """Whether the session wants no more frames now."""
+        """Whether the session has paused its frames (`hold`)."""
         self.need = 0
-        """Bytes that make the first frame left over whole; 0: none is."""
+        """Size of the first unfinished frame in bytes; 0 if no frame is unfinished."""
         self._left_for_room = False
-        """Whether whole frames are left over because there was no room for answers."""
+        """Whether whole frames are left because there was no room for replies."""
         self._blind = 0
         """Bytes pushed since there was no room."""
         self._unread = 0
-        """What the client had left unread, without those, when that was last looked at."""
+        """Bytes unread by the client at the last check, without those."""
 
     # the session's side
 
     def push(self, data: "Buffer | list[Buffer]") -> None:
-        """Send `data` behind all that was pushed; nothing where the connection ends.
+        """Send `data` after all earlier pushes; do nothing if the connection is closing.
 
-        It stays as it is: it may be sent later.
+        `data` must not change, as it may be sent later.
         """
         answers = self._answers
         if answers.ending or answers.closing or answers.transport is None:
@@ -113,30 +112,30 @@ class Stream:
         answers = self._answers
         if answers.transport is not None and not answers.transport.is_closing():
             answers.abort(
-                "its client reads too slowly for what it asks"
-                f" ({UNREAD_FACTOR_MAX} times connection.answer.bytes.max are unread)"
+                "the client reads too slowly for the replies it requests"
+                f" (unread: more than {UNREAD_FACTOR_MAX} times connection.answer.bytes.max)"
             )
 
     def takes_more(self) -> bool:
-        """Tell whether there is room for deliveries. False: `room` is called once there is."""
+        """Return whether there is room for deliveries; if not, `room` is called later."""
         if self._answers.has_room:
             return True
         self._answers.awaits_room = True
         return False
 
     def hold(self) -> None:
-        """Take no more frames, and receive nothing, until `go_on`; what comes then is late."""
+        """Handle no frames and receive nothing until `go_on`."""
         self.held = True
         self._block()
 
     def go_on(self) -> None:
-        """Take frames again, those left over first, when this turn of the loop is over."""
+        """Handle frames again at the end of this turn of the loop, the left ones first."""
         if self.held:
             self.held = False
             self._answers.make_dirty()
 
     def end(self) -> None:
-        """End the connection once what was pushed is sent."""
+        """Close the connection once everything pushed is sent."""
         self._answers.ending = True
         if not self._answers.in_pass:
             self._answers.make_dirty()
@@ -145,7 +144,7 @@ class Stream:
 
     @property
     def must_wait(self) -> bool:
-        """Whether no frame is handed over now."""
+        """Whether no frame may be handled now."""
         if self.held:
             return True
         if self._left_for_room or self._blind > self._high:
@@ -154,12 +153,13 @@ class Stream:
 
     @property
     def has_more(self) -> bool:
-        """Whether the connection's end, or word of room, is to follow what was sent."""
+        """Whether closing, or a call of `room`, must follow what was sent."""
         answers = self._answers
         return answers.ending or (answers.awaits_room and answers.has_room)
 
     def hand_over(self, view: memoryview, filled: int, frame_bytes_max: int) -> int:
-        """Hand over what has come; return where the first byte left over lies. Malformed."""
+        """Pass the received bytes to the session; return the position of the first left.
+        Malformed."""
         self._left_for_room, self.need = False, 0
         at = self._session.frames(view, 0, filled)
         invariant(0 <= at <= filled, "a session takes what has come, and no more")
@@ -167,7 +167,7 @@ class Stream:
             need = self.need = self._session.need(view, at, filled)
             if need > frame_bytes_max:
                 raise Malformed(
-                    f"frame of {need} bytes announced, at most {frame_bytes_max} are taken"
+                    f"frame length {need} is invalid, the limit is {frame_bytes_max} bytes"
                 )
             if need <= filled - at:
                 self._left_for_room = self._answers.awaits_room
@@ -175,12 +175,12 @@ class Stream:
         return at
 
     def tell_of_room(self) -> None:
-        """Have the session go on."""
+        """Let the session continue to push."""
         self._blind = 0
         self._session.room()
 
     def note_taken(self, now: float) -> None:
-        """Give a client that has taken something since the last look its time anew."""
+        """Restart the slow reader's deadline if it has read something since the last check."""
         answers = self._answers
         if answers.transport is None or answers.closing:
             return

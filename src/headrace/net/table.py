@@ -1,4 +1,4 @@
-"""All connections: admission, shared buffers, and the one sweep that enforces deadlines."""
+"""`ConnectionTable`: all connections: admission, shared buffers, and the check of deadlines."""
 
 import logging
 from collections import deque
@@ -24,40 +24,40 @@ from headrace.ports.clock import Clock, Timer
 log = logging.getLogger(__name__)
 
 SessionFactory = Callable[[Connection], Session | StreamSession]
-"""Called once per admitted connection; its `address` and `listener` are known by then."""
+"""Makes the session of an admitted connection, whose `address` and `listener` are set."""
 
 _TRIM_EVERY_SWEEPS = 30
 _REFUSALS_LOGGED_PER_SWEEP = 5
 
 
 def _never_too_many(address: str) -> float:
-    """Return no delay: connections may come as fast as they like."""
+    """Return 0.0: no limit on the connection rate of an address."""
     return 0.0
 
 
 def _at_once(listener: str) -> float:
-    """Return no delay: nobody waits to be let in."""
+    """Return 0.0: no limit on the connection rate of a listener."""
     return 0.0
 
 
 class Arriving(Holder, Protocol):
-    """A connection that has just come: one of ours, or a TLS handshake that is to begin."""
+    """A new connection: a Connection, or a TLS handshake before its begin."""
 
     address: str
 
     @property
     def listener(self) -> str:
-        """The name of the listener it came by."""
+        """The name of the listener that accepted it."""
 
     def let_in(self) -> None:
-        """Go on: its turn has come."""
+        """Continue, as its turn has come."""
 
     def close(self) -> None:
-        """End it."""
+        """Close it."""
 
 
 class ConnectionTable:
-    """Every connection of one broker and what they share. Used from the event loop only."""
+    """All connections of one broker and their shared resources. For the event loop only."""
 
     def __init__(
         self,
@@ -68,20 +68,21 @@ class ConnectionTable:
         too_many: Callable[[str], float] = _never_too_many,
         delay: Callable[[str], float] = _at_once,
     ) -> None:
-        """`delay`: asked for each new connection of a listener, one after the other: the seconds
-        until it is let in, and the next one is asked for. `too_many`: told the address of each one
-        let in; the seconds for which one from there is left unread and then ended, 0.0 where it is
-        welcome (KIP-612).
+        """Make an empty table.
+
+        `delay(listener)` counts a new connection and returns the seconds until it is let in, before
+        the next one is counted. `too_many(address)` counts a connection that was let in and returns
+        the seconds to leave it unread before closing it, 0.0 if it is welcome (KIP-612).
         """
         self.limits = limits
-        """May be replaced; what is open stays open."""
+        """The current limits; may be replaced. Open connections stay."""
         self.now = clock.monotonic
         self.call_later = clock.call_later
         self.fatal = fatal
-        """Called with a broken invariant: the process must stop."""
+        """Called with a broken invariant to stop the process."""
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.piece = memoryview(bytearray(PIECE_BYTES))
-        """Where what is sent of files is read to, by whoever's turn it is."""
+        """Shared buffer for pieces of files; used by one connection at a time."""
         self.pool = BufferPool(limits.request_bytes_max)
         self.foreign = NO_LISTENERS
         """Recognises clients of other protocols; replaced once the listeners are known."""
@@ -89,17 +90,17 @@ class ConnectionTable:
         self.refused = 0
         self.dropped = 0
         self.blocked = 0
-        """How often a connection's requests were held back for its unanswered or unread ones."""
+        """How often requests of a connection were held back."""
         self._clock = clock
         self._open_session = open_session
         self._too_many = too_many
         self._delay = delay
         self.places = Places(clock, lambda: self.limits)
         self._queues: dict[str, deque[Arriving]] = {}
-        """Who waits to be let in, by listener; for the first one of each a timer runs."""
+        """Connections waiting for `let_in`, by listener; one timer per listener."""
         self._held_off: dict[Arriving, None] = {}
         self._connections: dict[Connection, None] = {}
-        """In the order they came: sets of objects have another one in each process."""
+        """Open connections in order of arrival; a set's order would differ between processes."""
         self._dirty: list[Answers] = []
         self._wanting_memory: list[Connection] = []
         self._sweeps = 0
@@ -111,13 +112,13 @@ class ConnectionTable:
         return len(self._connections)
 
     def listeners(self) -> Iterator[str]:
-        """Yield the name of the listener that each open connection came by."""
+        """Yield the listener name of each open connection."""
         return (connection.listener for connection in self._connections)
 
     def queues(self, arriving: Arriving) -> bool:
-        """Tell whether a new connection must wait for its turn: its `let_in` is called then.
+        """Return whether a new connection must queue for a rate limit; `let_in` is called later.
 
-        One that would wait where the places are taken by those before it is ended at once.
+        If those before it take all remaining places, it is closed at once.
         """
         if arriving.listener in self.limits.listeners_apart:
             return False
@@ -130,14 +131,14 @@ class ConnectionTable:
             self.call_later(seconds, partial(self._let_in, arriving.listener))
         waiting = sum(map(len, self._queues.values()))
         if waiting and len(self.places) + waiting >= self.limits.connections_max:
-            self._log_refusal(arriving, "as many wait already as max.connections allows")
+            self._log_refusal(arriving, "max.connections connections are open or waiting")
             self.call_later(0, arriving.close)
             return True
         queue.append(arriving)
         return True
 
     def _let_in(self, listener: str) -> None:
-        """Let in the connection that has waited longest, and those that need not wait longer."""
+        """Let in the connection that waited longest, and further ones that are due."""
         seconds, queue = 0.0, self._queues[listener]
         while queue and seconds <= 0:
             queue.popleft().let_in()
@@ -148,9 +149,9 @@ class ConnectionTable:
             del self._queues[listener]
 
     def holds_off(self, arriving: Arriving) -> bool:
-        """Tell whether a new connection comes too soon after others: it is ended in a while.
+        """Return whether a new connection exceeds its address's rate; it is closed after a delay.
 
-        At once where so many are held off already that they might take the others' places.
+        Without a delay if so many are held that they could use up the connection limit.
         """
         if arriving.listener in self.limits.listeners_apart:
             return False
@@ -170,7 +171,7 @@ class ConnectionTable:
             arriving.close()
 
     def place_for(self, arriving: Arriving) -> Place | None:
-        """Return a place for a new connection, or None where a limit refuses it."""
+        """Return a place for a new connection, or None if a limit refuses it."""
         taken: Place | str = "the broker is stopping"
         if not self._closed:
             taken = self.places.take(arriving, arriving.address, arriving.listener)
@@ -180,9 +181,9 @@ class ConnectionTable:
         return taken
 
     def admit(self, connection: Connection) -> Session | StreamSession | None:
-        """Return a session for a new connection, or None where a limit refuses it.
+        """Return a session for a new connection, or None if a limit refuses it.
 
-        One that comes out of a TLS handshake has its place already.
+        A connection after a TLS handshake already has its place.
         """
         place = connection.place
         if place is None:
@@ -201,24 +202,24 @@ class ConnectionTable:
         return session
 
     def refuse(self, arriving: Arriving, reason: str) -> None:
-        """Count a connection that is not let in, and say why: of many in a second a few."""
+        """Count a refused connection and log the reason, at most a few per second."""
         self._log_refusal(arriving, reason)
 
     def _log_refusal(self, arriving: Arriving, reason: str) -> None:
         self.refused += 1
         if self.refused - self._refused_at_sweep <= _REFUSALS_LOGGED_PER_SWEEP:
-            log.warning("a connection from %s is refused: %s", arriving.address, reason)
+            log.warning("refusing a connection from %s: %s", arriving.address, reason)
 
     def leave(self, connection: Connection) -> None:
-        """Forget a connection that is gone."""
+        """Remove a closed connection."""
         self._connections.pop(connection, None)
-        place, connection.place = connection.place, None  # each holds the other
+        place, connection.place = connection.place, None  # cut the cycle between the two
         if place is not None:
             place.leave()
         self._offer_memory()
 
     def send_soon(self, answers: Answers) -> None:
-        """Have a connection's ready answers sent when this turn of the loop is over."""
+        """Send a connection's ready answers at the end of this turn of the loop."""
         if not self._dirty:
             self._clock.call_later(0, self._send_all)
         self._dirty.append(answers)
@@ -232,7 +233,7 @@ class ConnectionTable:
                 answers.lost(problem)
 
     def wait_for_memory(self, connection: Connection) -> None:
-        """Call the connection's `memory_freed` when large frames may be received again."""
+        """Call the connection's `memory_freed` once a large frame may be received again."""
         self._wanting_memory.append(connection)
 
     def _offer_memory(self) -> None:
@@ -260,19 +261,19 @@ class ConnectionTable:
     def _overdue(self, connection: Connection, now: float) -> str | None:
         limits = self.limits
         if connection.frames == 0 and now - connection.opened > limits.first_frame_seconds_max:
-            return f"no whole request came within {limits.first_frame_seconds_max:g} s"
+            return f"no complete request within {limits.first_frame_seconds_max:g} s"
         seconds_max = limits.authentication_seconds_max
         if not connection.authenticated and now - connection.opened > seconds_max:
-            # Who has failed waits for that as long as his session says.
+            # After a failed authentication the session sets the delay.
             return None if connection.quiet else f"not authenticated within {seconds_max:g} s"
         since = connection.frame_since
         if since is not None and now - since > limits.frame_seconds_max:
-            return f"a request did not come whole within {limits.frame_seconds_max:g} s"
+            return f"a request was not complete within {limits.frame_seconds_max:g} s"
         if connection.answers.write_blocked_since is not None:
             connection.note_taken(now)
         since = connection.answers.write_blocked_since
         if since is not None and now - since > limits.slow_reader_seconds_max:
-            return f"its client left answers unread for {limits.slow_reader_seconds_max:g} s"
+            return f"the client left answers unread for {limits.slow_reader_seconds_max:g} s"
         idle_max = connection.idle_seconds_max
         if idle_max is None:
             idle_max = limits.idle_seconds_max
@@ -281,7 +282,7 @@ class ConnectionTable:
         return None
 
     def quiesce(self) -> None:
-        """Take no new requests; those taken are still answered."""
+        """Accept no new requests; earlier ones are still answered."""
         self._closed = True
         self._timer.cancel()
         for connection in self._connections:
@@ -301,6 +302,6 @@ class ConnectionTable:
                 queue.popleft().close()
 
     def abort(self) -> None:
-        """Abort the connections that `close` has not ended: their clients read nothing."""
+        """Drop the connections that `close` has not ended, as their clients do not read."""
         for connection in list(self._connections):
             connection.abort("the broker is stopping")

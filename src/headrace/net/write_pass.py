@@ -1,13 +1,13 @@
-"""What one pass appends, written together before what counts on it leaves: for every protocol.
+"""`WritePass`: the appends of one pass, written together before the answers that depend on them.
 
-A session that appends says `begin` first: from then on the disk holds the pass's writes back. What
-it sends in the pass is one of two kinds:
+A session calls `begin` before it appends; from then on the disk delays the pass's writes. Its
+answers in the pass are of two kinds:
 
-* true as soon as the writes have gone through: it says `promise`, and if a write fails, nothing of
+* valid once the writes have succeeded: the session calls `promise`; if a write fails, no answer of
   the pass leaves;
-* true later, once the high watermark has come far enough: it is sent then.
+* valid later, once the high watermark has advanced: sent at that time.
 
-`end` has the writes done; a session returns from `pass_done` what `end` returns.
+`end` performs the writes; the session's `pass_done` returns its result.
 """
 
 from collections import deque
@@ -21,37 +21,38 @@ if TYPE_CHECKING:
 
 
 class Writes(Protocol):
-    """Holds writes back and does them. `broker.gathered_writes.GatheredWrites`."""
+    """Delays writes and performs them: `broker.gathered_writes.GatheredWrites`."""
 
     begin: "Callable[[], None]"
-    """Hold writes back from now on; again and again is fine."""
+    """Delay writes from now on; may be called repeatedly."""
 
     def end(self, later: "Callable[[bool], None]", /) -> bool | None:
-        """Do the writes; whether some failed. None: `later` is told, in the order of the passes."""
+        """Perform the writes; return whether some failed. None: `later` gets that, in pass
+        order."""
 
 
 class WritePass:
-    """The present pass of a frontend; the same object serves one pass after the other."""
+    """The current pass of a frontend; one object serves all passes in turn."""
 
     __slots__ = ("_promised", "_unwritten", "_writes", "begin")
 
     def __init__(self, writes: Writes | None) -> None:
-        """Without `writes` each append is written when it is made, and none fails unnoticed."""
+        """Make it; without `writes` each append is written at once, and errors raise there."""
         self.begin: Callable[[], None] = _write_at_once if writes is None else writes.begin
-        """A session is about to append."""
+        """To be called before a session appends."""
         self._writes = writes
         self._promised = False
         self._unwritten: deque[tuple[Pending, bool]] = deque()
-        """Passes whose writes are being done, and whether what they send counts on them."""
+        """Passes whose writes a thread performs, and whether their answers depend on them."""
 
     def promise(self) -> None:
-        """Promise what is true only once the pass's writes have gone through."""
+        """Mark the pass: its answers are valid only if its writes succeed."""
         self._promised = True
 
     def end(self) -> Pending | None:
-        """Do the writes; CloseConnection where one failed and something was promised.
+        """Perform the writes; CloseConnection if one failed and something was promised.
 
-        What the pass sends must wait for what is returned, if anything is.
+        The pass's answers must wait for the returned Pending, if any.
         """
         failed = False if self._writes is None else self._writes.end(self._written)
         promised, self._promised = self._promised, False
@@ -64,7 +65,7 @@ class WritePass:
         return pending
 
     def _written(self, failed: bool) -> None:
-        """Note that the writes of the longest waiting pass are done, or some have failed."""
+        """Resolve the oldest waiting pass, as its writes have succeeded or failed."""
         pending, promised = self._unwritten.popleft()
         if failed and promised:
             pending.fail(_not_written())
@@ -73,11 +74,11 @@ class WritePass:
 
 
 def _write_at_once() -> None:
-    """Do nothing: no write is held back."""
+    """Do nothing: writes are not delayed."""
 
 
 def _not_written() -> CloseConnection:
     return CloseConnection(
-        "its records could not be written, so none of them is acknowledged: the log directory has"
-        " failed, and the log says why"
+        "its records could not be written, so none is acknowledged: the log directory has"
+        " failed, as logged above"
     )

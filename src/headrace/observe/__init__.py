@@ -1,8 +1,8 @@
-"""What the broker tells about itself: numbers and lines.
+"""Metrics and log lines of a broker.
 
 * `metrics` — counters and histograms of plain integers, cheap enough for every request; one
-  `Metrics` per broker. Who shows them (Prometheus) is `frontends.http`'s affair.
-* `logs` — how a log line looks, and how the process sets that up.
+  `Metrics` per broker. `frontends.http` exports them (Prometheus).
+* `logs` — the format of log lines, and logging's set-up.
 
-Time is never read here: callers measure and hand in seconds.
+No clock is read here: callers measure and pass seconds.
 """

@@ -1,7 +1,7 @@
 """Former names of loggers, accepted for one version after their modules moved.
 
-Only modules that define a logger, and packages that no longer exist, are listed, in order.
-Loggers whose former name is now a parent of the new one follow it and need no entry.
+The list has modules that define a logger, and packages that no longer exist, in order. A logger
+whose former name is now its parent needs no entry: it inherits the level.
 """
 
 # ruff: noqa: E501

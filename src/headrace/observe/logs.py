@@ -1,9 +1,9 @@
-"""How a log line looks: time, level, room, message, all on one line.
+"""Log lines: time, level, room, message, all on one line.
 
     2026-11-20T19:04:11.283Z INFO  net.server listening address=127.0.0.1:9092 name=PLAINTEXT
 
-Fields follow the message as `name=value` (`fields`). What came from outside cannot start a line of
-its own: control characters are written as escapes. A bug's traceback follows, indented.
+Fields follow the message as `name=value` (`fields`). Control characters are escaped, so that data
+from outside cannot begin a line. The traceback of a bug follows, indented.
 """
 
 import logging
@@ -21,7 +21,7 @@ LEVELS = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
-"""What the key `log.level` may say."""
+"""Values of the setting `log.level`."""
 
 LOGGER_LEVELS = {
     "OFF": logging.CRITICAL + 10,
@@ -32,7 +32,7 @@ LOGGER_LEVELS = {
     "DEBUG": logging.DEBUG,
     "TRACE": logging.DEBUG - 5,
 }
-"""A logger's levels by the names Kafka's tools know them by (KIP-412)."""
+"""Log levels by their names in Kafka's tools (KIP-412)."""
 ROOT_LOGGER = "root"
 
 _ESCAPES = {number: f"\\x{number:02x}" for number in [*range(32), *range(127, 160)]} | {
@@ -50,7 +50,7 @@ def one_line(text: str) -> str:
 
 
 def fields(**values: object) -> str:
-    """Return `name=value` pairs, values with blanks quoted, Nones left out."""
+    """Return `name=value` pairs; values with spaces are quoted, Nones omitted."""
     return " ".join(
         f"{name}={_value(value)}" for name, value in values.items() if value is not None
     )
@@ -65,10 +65,10 @@ def _value(value: object) -> str:
 
 
 class LineFormatter(logging.Formatter):
-    """Formats a record as one line, a traceback below it."""
+    """A formatter of log records as one line each, with an indented traceback below."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, without its end."""
+        """Return the log line without its newline."""
         name = record.name.removeprefix("headrace.")
         line = f"{_time_of(record)} {record.levelname:<7} {name} {one_line(record.getMessage())}"
         if record.exc_info and record.exc_info[0] is not None:
@@ -78,16 +78,16 @@ class LineFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one JSON object: time, level, logger, message, and a trace."""
+    """A formatter of log records as JSON objects: time, level, logger, message, trace."""
 
     def __init__(self) -> None:
         super().__init__()
-        import json  # a start that writes lines does without
+        import json  # imported here to spare starts that log text
 
         self._dumps = json.dumps
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the object, without the line's end."""
+        """Return the JSON object without its newline."""
         said = {
             "time": _time_of(record),
             "level": record.levelname.lower(),
@@ -105,9 +105,9 @@ def _time_of(record: logging.LogRecord) -> str:
 
 
 def levels() -> dict[str, str]:
-    """Return the level each of our loggers follows, by name; `root` is the one above all.
+    """Return the effective level of each Headrace logger by name; `root` is the root logger.
 
-    A former name of a logger is listed with the level of the present one.
+    A former name of a logger is listed with the present one's level.
     """
     ours = [name for name in logging.root.manager.loggerDict if name.startswith("headrace")]
     found = {name: logging.getLogger(name).getEffectiveLevel() for name in sorted(ours)}
@@ -122,7 +122,7 @@ def _level_name(level: int) -> str:
 
 
 def set_level(name: str, level: str | None) -> None:
-    """Give a logger a level of LOGGER_LEVELS; None: it follows the one above it again.
+    """Set a logger's level by its name in LOGGER_LEVELS; None: inherit it again.
 
     A former name stands for the present logger.
     """
@@ -132,7 +132,7 @@ def set_level(name: str, level: str | None) -> None:
 
 @contextmanager
 def silenced(*names: str, below: int = logging.CRITICAL) -> Iterator[None]:
-    """Have these loggers say nothing below a level; afterwards what they said before."""
+    """Set these loggers to level `below` within the `with` block, and restore them after it."""
     loggers = [logging.getLogger(name) for name in names]
     before = [logger.level for logger in loggers]
     for logger in loggers:
@@ -145,9 +145,9 @@ def silenced(*names: str, below: int = logging.CRITICAL) -> Iterator[None]:
 
 
 def set_up(level: str = "info", stream: TextIO | None = None, *, form: str = "text") -> None:
-    """Send all lines from `level` up to `stream`, standard error by default. For main() only.
+    """Log all lines from `level` up to `stream`, by default standard error. For main() only.
 
-    `form`: what the key `log.format` says.
+    `form`: the setting `log.format`, "text" or "json".
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else LineFormatter())
@@ -156,5 +156,5 @@ def set_up(level: str = "info", stream: TextIO | None = None, *, form: str = "te
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(LEVELS[level])
-    # A closed standard error must not turn each line into a traceback of its own.
+    # With standard error closed, do not print a traceback for each log line.
     logging.raiseExceptions = False

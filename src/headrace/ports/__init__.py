@@ -1,6 +1,6 @@
-"""All that a decision may ask of the world, as protocols.
+"""Interfaces to the outside world, as protocols: clock, disk, network, metadata store.
 
-`clock`, `disk`, `network`, `store`, and `world`: all of them, as one broker is handed them. `posix`
-holds the real ones (RealClock, RealDisk, …), `testing` the simulated ones. Nothing below `net` and
-`client` calls `time`, `os`, `random` or a socket: it is handed one of these.
+`World` bundles them for one broker. `posix` has the real implementations (RealClock, RealDisk, …),
+`testing` the simulated ones. Rooms below `net` and `client` never call `time`, `os`, `random` or
+sockets: they get one of these instead.
 """

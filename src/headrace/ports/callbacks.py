@@ -1,7 +1,7 @@
-"""Callbacks: how whoever asked is told, once, what came of it.
+"""Callbacks that report a result once, for code that cannot `await`.
 
-Rooms that decide cannot await: they are handed a `Done` and call it, now or later. Where several
-answers make one, the callbacks below count them. `posix.awaiting` leads from here to `await`.
+Rooms below `net` get a `Done` and call it, now or later. The functions below combine several
+results. `posix.awaiting` turns a callback into an awaitable.
 """
 
 from collections.abc import Callable, Hashable
@@ -11,11 +11,11 @@ T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
 Done = Callable[[T], None]
-"""Called once, with the answer. `Done[E | None]`: None where all went well, or what went wrong."""
+"""A callback with the result, called once. `Done[E | None]`: None for success, or the error."""
 
 
 class Once(Generic[T]):
-    """Hands on the first answer of several that may come."""
+    """A callback that passes on its first result and ignores later ones."""
 
     __slots__ = ("_done",)
 
@@ -23,7 +23,7 @@ class Once(Generic[T]):
         self._done: Done[T] | None = done
 
     def __call__(self, answer: T) -> None:
-        """Answer, unless that was done before."""
+        """Pass `answer` on, unless a result was passed before."""
         done, self._done = self._done, None
         if done is not None:
             done(answer)
@@ -32,7 +32,7 @@ class Once(Generic[T]):
 def when_all(count: int, done: Callable[[], None]) -> Callable[..., None]:
     """Call `done` when the returned callback has been called `count` times; at once for 0.
 
-    What the callback is called with is ignored.
+    The callback's arguments are ignored.
     """
     left = count
 
@@ -48,7 +48,7 @@ def when_all(count: int, done: Callable[[], None]) -> Callable[..., None]:
 
 
 def first_error(count: int, done: Done[T | None]) -> Done[T | None]:
-    """Call `done` with the first error, or None, after `count` answers; at once for 0."""
+    """Call `done` with the first error, or None, after `count` results; at once for 0."""
     errors: list[T] = []
     count_down = when_all(count, lambda: done(errors[0] if errors else None))
 
@@ -61,7 +61,7 @@ def first_error(count: int, done: Done[T | None]) -> Done[T | None]:
 
 
 def gather(count: int, done: Done[dict[K, T]]) -> Callable[[K, T], None]:
-    """Call `done` with every answer by its key after `count` answers; at once for 0."""
+    """Call `done` with all results by key after `count` results; at once for 0."""
     answers: dict[K, T] = {}
     count_down = when_all(count, lambda: done(answers))
 

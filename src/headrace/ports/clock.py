@@ -1,37 +1,37 @@
-"""Time, and being called later."""
+"""`Clock`, `Timer` and `Random`: time, delayed calls and random numbers."""
 
 from collections.abc import Callable
 from typing import Protocol
 
 
 class Timer(Protocol):
-    """Something that will happen once."""
+    """A scheduled call that can be cancelled."""
 
     def cancel(self) -> None:
-        """Make sure it does not happen; no effect once it has."""
+        """Cancel the call; no effect after it has run."""
 
 
 class Clock(Protocol):
-    """Reads the time and calls back later, on the one thread that decides."""
+    """A source of time and of delayed calls on the deciding thread."""
 
     def wall_ms(self) -> int:
         """Return milliseconds since 1970, for timestamps in records and files.
 
-        May jump either way.
+        May jump forwards and backwards.
         """
 
     def monotonic(self) -> float:
-        """Return seconds since some start, never going back.
+        """Return seconds since an arbitrary start, never decreasing.
 
-        All leases and deadlines use this one.
+        All leases and deadlines use this time.
         """
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Call `callback` on the deciding thread after `seconds`; 0: when this turn is over."""
+        """Call `callback` on the deciding thread after `seconds`; 0: at the end of this turn."""
 
 
 class Random(Protocol):
-    """Chance: ids and jitter."""
+    """A source of random ids and numbers."""
 
     def uuid(self) -> bytes:
         """Return 16 random bytes in the form of a version 4 UUID."""

@@ -1,11 +1,11 @@
-"""Many deadlines, one timer.
+"""`Deadlines`: many deadlines on one timer.
 
-Deadlines are set far more often than they are reached, so setting one costs next to nothing:
+Most deadlines are moved or done before they are reached, so setting one is cheap:
 
-* One that is moved further away (`Deadline.set`, a heartbeat) is an assignment: the heap keeps the
-  earlier time, and when that comes the deadline is put back at its present one.
-* One that most often is done within milliseconds (`Deadlines.add`, an answer that waits for a
-  flush) is noted in a list; only what is not done at the next tick goes to the heap.
+* Moving a deadline further away (`Deadline.set`, such as a heartbeat) is an assignment. The heap
+  keeps the earlier time; when that comes, the deadline is queued again at its current time.
+* A wait that is usually done within milliseconds (`Deadlines.add`, such as an answer that waits for
+  a flush) goes to a list; only what is not done at the next tick goes to the heap.
 """
 
 from collections.abc import Callable
@@ -15,26 +15,26 @@ from typing import Protocol
 from headrace.ports.clock import Clock, Timer
 
 TICK_SECONDS = 0.1
-"""How long one that was added, and needs no earlier look, may stay unlooked at."""
+"""Seconds that an added wait may stay in the list, unless it is due earlier."""
 _SOONEST_SECONDS = 0.001
-"""The shortest wait there is, but for what is due already."""
+"""Shortest timer in seconds, except for waits that are already due."""
 _PRUNED_FROM = 64
-"""So many of the heap were added before those of them that are done are looked for."""
+"""Number of added waits in the heap from which on done ones are removed."""
 _NEVER = float("inf")
 
 
 class Waiting(Protocol):
-    """What may expire, once, unless it is done before."""
+    """An operation that may expire once, unless it is done before."""
 
     @property
     def done(self) -> bool: ...
 
     on_expire: Callable[[], None] | None
-    """None once it is done; set by `Deadlines.add`."""
+    """The callback for expiry, set by `Deadlines.add`; None once the operation is done."""
 
 
 class Deadline:
-    """Something that happens once the clock passes `at`, unless moved or cancelled before."""
+    """A callback that runs once the clock passes `at`, unless moved or cancelled before."""
 
     __slots__ = ("_owner", "_queued", "at", "callback")
 
@@ -42,11 +42,11 @@ class Deadline:
         self._owner = owner
         self._queued: float | None = None
         self.at: float | None = None
-        """Monotonic seconds, None while it is not armed."""
+        """Due time in monotonic seconds; None while not armed."""
         self.callback = callback
 
     def set(self, seconds: float) -> None:
-        """Happen `seconds` from now, whatever was set before."""
+        """Run the callback `seconds` from now, replacing any earlier time."""
         at = self.at = self._owner.clock.monotonic() + seconds
         queued = self._queued
         if queued is None or at < queued:
@@ -54,18 +54,18 @@ class Deadline:
             self._owner.queue(at, self)
 
     def cancel(self) -> None:
-        """Do not happen."""
+        """Disarm the deadline; `set` may arm it again."""
         self.at = None
 
     def end(self) -> None:
-        """Never happen any more: what would have been called is let go now, not when it was due."""
+        """Disarm the deadline for good, and release its callback now."""
         self.at = None
         self.callback = _nothing
 
     def reached(self, queued_at: float) -> Callable[[], None] | None:
-        """Answer what is to be called, now that the time it was queued for has come."""
+        """Return the callback to run at its queued time; None if moved, cancelled or superseded."""
         if queued_at != self._queued:
-            return None  # an earlier place in the heap took over from this one
+            return None  # an earlier entry in the heap replaced this one
         self._queued = None
         at = self.at
         if at is None:
@@ -79,11 +79,11 @@ class Deadline:
 
 
 def _nothing() -> None:
-    """Do nothing."""
+    """Do nothing: the callback of an ended deadline."""
 
 
 class Deadlines:
-    """All deadlines of one shard, or of one broker's connections."""
+    """All deadlines of one shard, or of one broker's connections, on one timer."""
 
     __slots__ = (
         "_added", "_closed", "_heap", "_sequence", "_timer", "_wakes_at", "_young", "clock",
@@ -94,7 +94,7 @@ class Deadlines:
         self._young: list[tuple[float, Waiting]] = []
         self._heap: list[tuple[float, int, Deadline | Waiting]] = []
         self._added = 0
-        """How many of the heap were added, and may be done."""
+        """Number of heap entries that came from `add` and may be done."""
         self._sequence = 0
         self._timer: Timer | None = None
         self._wakes_at = _NEVER
@@ -104,11 +104,12 @@ class Deadlines:
         return len(self._young) + len(self._heap)
 
     def deadline(self, callback: Callable[[], None]) -> Deadline:
-        """Make a deadline that is not armed yet."""
+        """Make a deadline that is not armed."""
         return Deadline(self, callback)
 
     def add(self, waiting: Waiting, seconds: float, expire: Callable[[], None]) -> None:
-        """Call `expire` after `seconds` unless `waiting` is done by then; one each."""
+        """Call `expire` after `seconds` unless `waiting` is done by then. One call per
+        `waiting`."""
         now = self.clock.monotonic()
         at = now + seconds
         waiting.on_expire = expire
@@ -117,7 +118,7 @@ class Deadlines:
             self._wake_at(now, min(at, now + TICK_SECONDS))
 
     def queue(self, at: float, deadline: Deadline) -> None:
-        """Look at `deadline` again at `at` (monotonic seconds)."""
+        """Check `deadline` again at `at` (monotonic seconds)."""
         if self._closed:
             return
         self._push(at, deadline)
@@ -125,7 +126,7 @@ class Deadlines:
             self._wake_at(self.clock.monotonic(), at)
 
     def close(self) -> None:
-        """Let nothing happen any more."""
+        """Drop all deadlines and stop the timer."""
         self._closed = True
         self._wakes_at = _NEVER
         self._young.clear()
@@ -145,7 +146,7 @@ class Deadlines:
         if self._timer is not None:
             self._timer.cancel()
         self._wakes_at = when
-        # A timer that fires a moment early must not be set again and again for that moment.
+        # A timer that fires slightly early must not be set repeatedly for the same moment.
         wait = max(when - now, _SOONEST_SECONDS) if when > now else 0.0
         self._timer = self.clock.call_later(wait, self._tick)
 
@@ -161,7 +162,7 @@ class Deadlines:
             due.append((at, entry))
             self._added -= not isinstance(entry, Deadline)
         for at, entry in due:
-            # Asked only now: one called before may have settled or moved it.
+            # Looked up only now: a callback before may have finished or moved it.
             callback = entry.reached(at) if isinstance(entry, Deadline) else entry.on_expire
             if callback is not None:
                 callback()
@@ -181,7 +182,7 @@ class Deadlines:
                 self._push(at, waiting)
 
     def _prune(self) -> None:
-        """Forget those added that are done in time, where they are more than half of these."""
+        """Remove done waits from the heap if they are more than half of the added ones."""
         if self._added <= _PRUNED_FROM:
             return
         kept = [entry for entry in self._heap if not _is_done(entry[2])]

@@ -1,8 +1,8 @@
-"""Files, as the log sees them.
+"""`Disk` and `DiskFile`: the file system as the log uses it.
 
-Paths are POSIX strings. Every method may raise OSError: it means what the operating system means by
-it. Methods without a `done` argument may block, as little as the page cache allows; what must wait
-for the disk, or scans a directory, goes through `flush` and `run`.
+Paths are POSIX strings. Every method may raise OSError with the operating system's meaning. Methods
+without a `done` argument may block briefly (page cache). Waiting for the disk and scanning a
+directory go through `flush` and `run`.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -13,98 +13,101 @@ T = TypeVar("T")
 Buffer = bytes | bytearray | memoryview
 
 Failures = list[tuple[str, OSError]]
-"""Writes that failed, by path."""
+"""Failed writes as (path, error)."""
 
 
 class Stat(NamedTuple):
-    """What is known of a file or directory without opening it."""
+    """Size and change time of a file or directory, read without opening it."""
 
     size: int
     changed: int
-    """When it was changed last, in nanoseconds, as exactly as the file system keeps that: the
-    content of a file, the names in a directory."""
+    """Last change of a file's content or a directory's names, in nanoseconds.
+
+    As precise as the file system stores it.
+    """
 
 
 class DiskFile(Protocol):
-    """One open file. Not safe for use by two threads, except `read`, which is."""
+    """An open file. Only `read` may be used by two threads at once."""
 
     @property
     def path(self) -> str: ...
 
     def fileno(self) -> int:
-        """Return the descriptor, for zero-copy sends; -1 where there is none (simulated files)."""
+        """Return the file descriptor for zero-copy sends; -1 for simulated files."""
 
     def size(self) -> int:
-        """Return the bytes the file holds now."""
+        """Return the file's size in bytes."""
 
     def mtime_ms(self) -> int:
-        """Return the last modification, in milliseconds since 1970."""
+        """Return the modification time in milliseconds since 1970."""
 
     def set_mtime_ms(self, mtime_ms: int) -> None:
-        """Make that the time of the last modification."""
+        """Set the modification time, in milliseconds since 1970."""
 
     def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
-        """Write all of `parts` one after the other from `position`; return their size in bytes.
+        """Write all of `parts` in order from byte `position`; return their size in bytes.
 
-        Short writes are carried on until all is written or the disk says no (OSError): then what
-        lies at and beyond `position` is undefined and the caller truncates or fences.
+        Short writes are continued until all is written. OSError: the bytes from `position` on are
+        undefined; the caller truncates or fences.
         """
 
     def write_held(self) -> None:
-        """Write now what the disk holds back of it. OSError: nothing of that counts."""
+        """Perform the writes to this file that a gathering disk has delayed. OSError: none of them
+        counts."""
 
     def read_cached(self, position: int, size: int) -> Buffer | None:
-        """Return up to `size` bytes from `position` if the page cache holds them all, else None.
+        """Return up to `size` bytes from `position` if the page cache has them all, else None.
 
-        Shorter than `size` only at the end of the file.
+        Fewer than `size` only at the end of the file.
         """
 
     def read_cached_into(self, position: int, into: memoryview) -> int:
-        """Fill `into` from `position` on with what the page cache holds; returns how much that was.
+        """Fill `into` from byte `position` with cached bytes; return how many.
 
-        Less, or nothing, where the rest is not cached or the file ends.
+        Fewer, or 0, if the rest is not cached or the file ends.
         """
 
     def cached(self, position: int, size: int) -> bool | None:
-        """Tell whether the page cache holds all of these bytes; None: that cannot be told.
+        """Return whether the page cache has all of these bytes; None if that is unknown.
 
-        True says nothing of how long they stay.
+        They may be evicted at any time.
         """
 
     def send(self, position: int, size: int, socket: int) -> int:
-        """Have the system send these bytes to the descriptor `socket`, at most; how many it took.
+        """Send up to `size` bytes to the descriptor `socket` by sendfile; return how many.
 
-        Fewer, or none, where the socket takes no more now. OSError, the file's or the socket's.
-        Only for bytes that are `cached`: others are waited for.
+        Fewer, or 0, if the socket's buffer is full. OSError of the file or the socket. Only for
+        bytes that are `cached`, as it blocks for others.
         """
 
     def read(self, position: int, size: int) -> bytes:
-        """Return up to `size` bytes from `position`, waiting for the disk.
+        """Return up to `size` bytes from `position`, blocking for the disk.
 
-        Shorter at the file's end.
+        Fewer at the end of the file.
         """
 
     def forget(self, position: int, size: int) -> None:
-        """Drop these bytes from the page cache, if one likes: nobody will need them soon."""
+        """Advise the system to drop these bytes from the page cache."""
 
     def truncate(self, size: int) -> None: ...
 
     def sync(self) -> None:
-        """Flush by fdatasync, now, blocking: for threads, start-up and shutdown."""
+        """Flush the file by fdatasync; blocking: for threads, start and shutdown."""
 
     def close(self) -> None: ...
 
 
 class Disk(Protocol):
-    """The file system below the log directories."""
+    """The file system of the log directories."""
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> DiskFile:
-        """Open for reading, and for writing where `writable`; FileNotFoundError unless `create`."""
+        """Open a file for reading, and writing if `writable`; FileNotFoundError unless `create`."""
 
     def exists(self, path: str) -> bool: ...
 
     def stat(self, path: str) -> Stat | None:
-        """Return the size and time of the last change; None where there is nothing at `path`."""
+        """Return size and change time of `path`, or None if it does not exist."""
 
     def list(self, path: str) -> "list[str]":
         """Return the names in a directory, sorted."""
@@ -112,10 +115,10 @@ class Disk(Protocol):
     def is_directory(self, path: str) -> bool: ...
 
     def make_directory(self, path: str) -> None:
-        """Create it and its parents; no error where it exists."""
+        """Create a directory and its parents; no error if it exists."""
 
     def rename(self, source: str, target: str) -> None:
-        """Replace `target` by `source`, atomically.
+        """Rename `source` to `target`, replacing it atomically.
 
         Durable only after `sync_directory` of both parents.
         """
@@ -127,22 +130,22 @@ class Disk(Protocol):
     def sync_directory(self, path: str) -> None: ...
 
     def sync_directories(self, paths: Collection[str]) -> None:
-        """Flush many directories, all of them at once where that is cheaper.
+        """Fsync many directories, all at once if that is cheaper.
 
-        Those gone are skipped.
+        Missing ones are skipped.
         """
 
     def sync_all(self, path: str) -> None:
-        """Make everything written so far to the file system that holds `path` durable; blocking."""
+        """Make all writes to the file system of `path` durable; blocking."""
 
     def absolute(self, path: str) -> str:
-        """Return the path from the root on."""
+        """Return the absolute path."""
 
     def boot_id(self) -> str:
-        """Return a text, another whenever the page cache was lost (a new boot); "": not known."""
+        """Return an id that changes with each boot, when the page cache is lost; "" if unknown."""
 
     def replace(self, path: str, content: bytes) -> None:
-        """Replace the content, atomic and durable.
+        """Replace a file's content atomically and durably.
 
         Temporary file, fsync, rename, fsync of the directory.
         """
@@ -150,43 +153,44 @@ class Disk(Protocol):
     def free_bytes(self, path: str) -> int: ...
 
     def total_bytes(self, path: str) -> int:
-        """Return the size of the file system that holds `path`."""
+        """Return the size in bytes of the file system of `path`."""
 
     def lock(self, path: str) -> Callable[[], None]:
-        """Take an exclusive lock on the file `path` (created), return its release.
+        """Lock the file `path` (created) exclusively; return the function that releases it.
 
-        BlockingIOError where another process holds it.
+        BlockingIOError if another process holds the lock.
         """
 
     def flush(self, files: Collection[DiskFile], done: Callable[[OSError | None], None]) -> None:
-        """Make all that was written to `files` before this call durable, off the deciding thread.
+        """Make all earlier writes to `files` durable, on another thread.
 
-        `done` is called on the deciding thread, with the first error or None.
+        `done` is called on the deciding thread with the first error or None.
         """
 
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """Do blocking `work` off the deciding thread, then `done` on it with result or error."""
+        """Run blocking `work` on another thread, then `done` on the deciding thread with its
+        result."""
 
 
 class GatheringDisk(Protocol):
-    """A disk that can hold writes back and do them together."""
+    """A disk that can delay writes and perform them together."""
 
     def begin_gather(self) -> None:
-        """Hold writes back from now on: the buffers written must stay as they are until the end."""
+        """Delay writes from now on; written buffers must not change until `end_gather`."""
 
     def end_gather(self, later: Callable[[Failures], None]) -> Failures | None:
-        """Do the writes held back; what failed, and nothing else was lost.
+        """Perform the delayed writes; return those that failed.
 
-        None: they are being done away from the deciding thread, and `later` is told on it.
+        None: another thread performs them; `later` gets the failures on the deciding thread.
         """
 
 
 class BrokerDisk(Disk, GatheringDisk, Protocol):
-    """A disk with what only a running broker asks for: the writes of one pass done as one."""
+    """A disk with the functions that only a running broker needs: gathered writes."""
 
     def real_path(self, path: str) -> str:
-        """Return the one absolute path that all ways to the same file or directory lead to."""
+        """Return the canonical absolute path, with symbolic links resolved."""
 
     @property
     def passes_handed_over(self) -> int:
-        """How often `end_gather` has returned None."""
+        """Number of `end_gather` calls that returned None."""

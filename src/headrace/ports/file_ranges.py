@@ -1,4 +1,4 @@
-"""Bytes that stay in their file until there is room for them on the way out."""
+"""`FileRange`: part of a file that is read only when it can be sent."""
 
 from collections.abc import Callable
 
@@ -7,50 +7,50 @@ from headrace.ports.disk import Buffer
 
 
 class RangeLost(HeadraceError):
-    """The rest of a range cannot be had: its file was cut, removed, or does not answer."""
+    """The rest of a range is unavailable: its file was truncated, removed or unreadable."""
 
 
 class FileRange:
-    """A stretch of a file that was promised to somebody, read piece by piece when it can be sent.
+    """A byte range of a file that is part of a response, read piece by piece as it is sent.
 
-    Nothing of it is in memory meanwhile, however slowly it goes. Whoever sends it asks `take` again
-    and again until `left` is 0. An error ends it: what it was to be part of must not be completed.
+    No bytes are in memory while it waits, however slow the client. The sender calls `take` until
+    `left` is 0. After an error the response must not be completed.
     """
 
     __slots__ = ()
 
     left: int
-    """Bytes not taken yet."""
+    """Bytes not taken or sent yet."""
     sendable: bool
-    """Whether `send` is worth asking."""
+    """Whether `send` may succeed."""
 
     def __len__(self) -> int:
-        """Return the bytes in all, those taken included."""
+        """Return the size of the whole range in bytes, including bytes already taken."""
         raise NotImplementedError
 
     def send(self, socket: int, size: int) -> int | None:
-        """Have the system send the next bytes, at most `size`, to the descriptor `socket`.
+        """Send up to `size` of the next bytes to the descriptor `socket` by sendfile.
 
-        Returns how many it took, 0: no more now. None: not these, `take` them. HeadraceError as
-        with `take`; OSError is the socket's.
+        Returns how many were sent (0: the socket's buffer is full), or None if the next bytes need
+        `take`. HeadraceError as in `take`; an OSError is the socket's.
         """
         raise NotImplementedError
 
     def take(self, into: memoryview) -> int:
-        """Put the next bytes at the head of `into`; returns how many.
+        """Copy the next bytes to the head of `into`; return how many.
 
-        0: they are not in the page cache, `fetch` first. Never waits for the disk. HeadraceError:
-        RangeLost, or what is there is not what was written.
+        0: they are not in the page cache, call `fetch` first. Never blocks for the disk.
+        HeadraceError: RangeLost, or damaged bytes.
         """
         raise NotImplementedError
 
     def fetch(self, done: Callable[[], None]) -> None:
-        """Read on from the disk on a thread; `done` on the deciding thread when `take` has more.
+        """Read the next bytes from the disk on a thread; `done` when `take` can continue.
 
-        Also where it failed: `take` tells.
+        `done` is called after an error too: `take` raises it.
         """
         raise NotImplementedError
 
 
 Part = Buffer | FileRange
-"""What an answer is made of."""
+"""A part of a response: bytes in memory, or a range of a file."""

@@ -1,6 +1,6 @@
-"""Connections, as those who take and make them see them.
+"""`Network` and `Listening`: connect and listen, with asyncio protocols on both ends.
 
-Both ends are asyncio's: a factory makes a protocol, whose `connection_made` is handed a transport.
+A factory makes a protocol; its `connection_made` gets a transport.
 """
 
 from collections.abc import Callable
@@ -12,57 +12,57 @@ if TYPE_CHECKING:
 P = TypeVar("P")
 
 BACKLOG_MAX = (1 << 31) - 1
-"""The system takes its own limit for it."""
+"""Larger than any system's own limit, which then applies."""
 
 
 class ListenOptions(NamedTuple):
-    """How an address is listened on."""
+    """Socket options of a listening address."""
 
     backlog: int = BACKLOG_MAX
-    """How many clients may wait that come before they are accepted."""
+    """Connections that may wait to be accepted."""
     send_buffer_bytes: int = -1
-    """Of each connection; the system's own choice where it is not positive."""
+    """Send buffer of each connection in bytes; the system's default if not positive."""
     receive_buffer_bytes: int = -1
-    """The same for the other direction."""
+    """Receive buffer of each connection in bytes; the system's default if not positive."""
 
 
 class Listening(Protocol):
-    """An address that is listened on."""
+    """A bound address that clients connect to."""
 
     @property
     def port(self) -> int:
-        """The port, chosen by the system where 0 was asked for."""
+        """The bound port; the system's choice if 0 was requested."""
 
     async def accept(self, made: Callable[[], Any]) -> None:
-        """Begin to accept; `made` makes the asyncio protocol of each connection."""
+        """Start accepting; `made` makes the asyncio protocol of each connection."""
 
     def close(self) -> None:
-        """Accept no more. Connections there are stay."""
+        """Stop accepting; open connections stay."""
 
 
 class Network(Protocol):
-    """What one machine sees of the network."""
+    """The network as one machine sees it."""
 
     def host_name(self) -> str:
-        """Return the machine's own name."""
+        """Return the machine's host name."""
 
     def listen(self, host: str, port: int, options: ListenOptions) -> Listening:
-        """Take an address: "" is every one of the machine's, port 0 any free one. OSError.
+        """Bind an address: "" is every local address, port 0 any free port. Raises OSError.
 
-        Nothing is accepted yet; up to `options.backlog` clients that come early wait.
+        Nothing is accepted yet; up to `options.backlog` early clients wait.
         """
 
     def listen_local(self, path: str, backlog: int = BACKLOG_MAX) -> Listening | None:
-        """Take the Unix socket `path`, for this machine's own user; None: this world has none.
+        """Bind the Unix socket `path` for this machine's user; None if the world has none.
 
-        A file left by a broker that is gone is replaced. OSError: one that listens is there, or
-        something else, or others may write to the directory. `close` removes the file.
+        A file left by a stopped broker is replaced. OSError: another process listens, the path is
+        another file, or other users may write to the directory. `close` removes the file.
         """
 
     async def connect(
         self, made: Callable[[], P], host: str, port: int, tls: "SSLContext | None" = None
     ) -> P:
-        """Connect the asyncio protocol that `made` makes, and return it connected. OSError.
+        """Connect the protocol made by `made` to a host, and return it when connected. OSError.
 
-        `tls`: what the connection is encrypted and the other end verified by; None: plain text.
+        `tls`: context for encryption and server verification; None: plain text.
         """

@@ -1,7 +1,7 @@
-"""The metadata store, with ZooKeeper's model: paths, versions, ephemeral nodes, watches, multi.
+"""The metadata store with ZooKeeper's model: paths, versions, ephemeral nodes, watches, multi.
 
-One node's store is embedded (`posix/store`), a cluster's is a ZooKeeper ensemble
-(`posix/zookeeper`, kazoo). Paths are Kafka's znodes: `/brokers/topics/NAME` and so on.
+A single broker's store is embedded (`posix/store`, SQLite); a cluster's is a ZooKeeper ensemble
+(`posix/zookeeper`, kazoo). Paths are Kafka's znodes, such as `/brokers/topics/NAME`.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,15 +14,15 @@ ANY_VERSION = -1
 
 
 class StoreError(HeadraceError):
-    """Base of what a store refuses."""
+    """Base class of the store's errors."""
 
 
 class NoNode(StoreError):
-    """The path does not exist, or its parent does not."""
+    """The path or its parent does not exist."""
 
 
 class NodeExists(StoreError):
-    """The path exists already."""
+    """The path already exists."""
 
 
 class NotEmpty(StoreError):
@@ -30,23 +30,23 @@ class NotEmpty(StoreError):
 
 
 class BadVersion(StoreError):
-    """Somebody changed the node since the version given."""
+    """The node was changed since the given version."""
 
 
 class SessionLost(StoreError):
-    """The store cannot be reached, or has ended our session: ephemeral nodes are gone."""
+    """The store is unreachable or has ended the session with its ephemeral nodes."""
 
 
 class Node(NamedTuple):
-    """A node's content and its versions."""
+    """A node's content and versions."""
 
     value: bytes
     version: int
-    """Counts the writes to this node, from 0."""
+    """Number of writes to this node since its creation."""
     created: int
-    """Transaction id of the creation (czxid): grows through the whole store. A broker's epoch."""
+    """Transaction id of the creation (czxid), ascending in the whole store; a broker's epoch."""
     owner: int
-    """Session of an ephemeral node, 0 for a persistent one."""
+    """Session id of an ephemeral node; 0 for a persistent one."""
 
 
 class Create(NamedTuple):
@@ -64,7 +64,10 @@ class Set(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """A dataclass: a named tuple would equal a `Check` of the same."""
+    """The deletion of a node in a `multi`.
+
+    A dataclass, as a named tuple would equal a `Check` with the same fields.
+    """
 
     path: str
     version: int = ANY_VERSION
@@ -79,60 +82,57 @@ Operation = Create | Set | Delete | Check
 
 
 class SessionEvents:
-    """Who hears of the session's fate. Handed to a store when it is opened."""
+    """Callbacks for events of a store session, passed to the store when it is opened."""
 
     def __init__(self) -> None:
-        """Nobody does yet. Set each slot once; called on the deciding thread."""
+        """Make callbacks that do nothing. Set each at most once; called on the deciding thread."""
         self.lost: Callable[[], None] = _nothing
-        """The store is not heard of: the session may have ended, or will."""
+        """The store is unreachable: the session may have expired or may expire."""
         self.expired: Callable[[], None] = _nothing
-        """The session is over, its ephemeral nodes are gone; the store has begun another."""
+        """The session has expired with its ephemeral nodes; the store has begun a new one."""
         self.reconnected: Callable[[], None] = _nothing
-        """The store is heard of again, the session lives on. Watches may have missed changes."""
+        """The store is reachable again in the same session. Watches may have missed changes."""
         self.answered: Callable[[float], None] = _not_counted
-        """Something that was asked is answered, or was given up; told how many seconds it took."""
+        """A request was answered or abandoned, after this many seconds."""
 
 
 def _nothing() -> None:
-    """Do nothing: nobody listens."""
+    """Do nothing: the default of session callbacks."""
 
 
 def _not_counted(seconds: float) -> None:
-    """Do nothing: nobody counts."""
+    """Do nothing: the default of `answered`."""
 
 
 class Store(Protocol):
-    """What controller and brokers agree through. All calls come from the deciding thread."""
+    """The store that controller and brokers share their state in. For the deciding thread."""
 
     shared: bool
-    """Whether other brokers use the store too; if not, all that is in it is ours."""
+    """Whether other brokers use the store too."""
 
     @property
     def session(self) -> int:
-        """The owner that our ephemeral nodes carry."""
+        """The session id, the owner of this broker's ephemeral nodes."""
 
     @property
     def session_seconds(self) -> float:
-        """How long the session lives when it is not heard of, as agreed; infinity: for ever."""
+        """The agreed session timeout in seconds; infinity for an embedded store."""
 
     def last_heard(self) -> float:
-        """Return when the last thing was sent that the store answered, not one server of it alone.
+        """Return the sending time of the newest request that the ensemble has answered.
 
-        In seconds of the boot-time clock. The session lives until `session_seconds` after it, or
-        longer. Infinity where there is nobody who could end the session.
+        In seconds of the boot-time clock; an answer of one server alone does not count. The session
+        lasts at least `session_seconds` longer. Infinity for an embedded store.
         """
 
     async def get(self, path: str) -> Node:
-        """Return the node, or NoNode."""
+        """Return the node at `path`; NoNode if it does not exist."""
 
     async def get_all(self, paths: Sequence[str]) -> list[Node | None]:
-        """Return the nodes at `paths`, None where there is none.
-
-        They are read in as few round trips as can be.
-        """
+        """Return the nodes at `paths`, None for missing ones, in few round trips."""
 
     async def children(self, path: str) -> list[str]:
-        """Return the names of the children, sorted; NoNode."""
+        """Return the sorted names of a node's children; NoNode if it does not exist."""
 
     async def create(
         self,
@@ -143,25 +143,26 @@ class Store(Protocol):
         sequential: bool = False,
         parents: bool = False,
     ) -> str:
-        """Create and return the path (a sequential one ends in ten digits); NodeExists, NoNode."""
+        """Create a node; return its path (a sequential one ends in ten digits). NodeExists,
+        NoNode."""
 
     async def set(self, path: str, value: bytes, version: int = ANY_VERSION) -> Node:
-        """Write if the version is still `version`; NoNode, BadVersion."""
+        """Write a node's content if its version is `version`. Raises NoNode, BadVersion."""
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        """Delete a node without children; NoNode, BadVersion, NotEmpty."""
+        """Delete a node without children. Raises NoNode, BadVersion, NotEmpty."""
 
     async def multi(self, operations: Sequence[Operation]) -> list[Node | str | None]:
-        """Do all operations or none; raises the error of the first that cannot be done.
+        """Perform all operations or none; raise the error of the first that fails.
 
         Results: Set → Node, Create → path, Delete and Check → None.
         """
 
     def watch(self, path: str, changed: Callable[[str], None]) -> Callable[[], None]:
-        """Call `changed(path)` after each change of the node or of its children, until cancelled.
+        """Call `changed(path)` after each change of the node or its children.
 
-        Returns the cancelling function. Changes close together may be told once.
+        Returns a function that cancels it. Close changes may be reported once.
         """
 
     async def close(self) -> None:
-        """End the session: its ephemeral nodes go."""
+        """End the session, which deletes its ephemeral nodes."""

@@ -1,4 +1,4 @@
-"""All that one broker stands on, handed to it as one thing."""
+"""`World`: clock, random numbers, disk, network and store of one broker, as one object."""
 
 from typing import Protocol
 
@@ -9,33 +9,34 @@ from headrace.ports.store import SessionEvents, Store
 
 
 class World(Protocol):
-    """One broker's world. `server.real_world` is the real one, `testing.sim.world` a simulated."""
+    """The outside world of a broker: `server.real_world`, or the simulated `testing.sim.world`."""
 
     clock: Clock
     random: Random
     disk: BrokerDisk
-    """Blocking work (`disk.run`) and flushes are done where that world has its threads."""
+    """The disk, which also runs blocking work (`run`) and flushes on its threads."""
     network: Network
     has_processes: bool
-    """Whether long work may be given to a process of its own; else `disk.run` does it."""
+    """Whether long work may run in a separate process; otherwise `disk.run` runs it."""
 
     def boot_seconds(self) -> float:
-        """Return seconds since some start, counted on while the machine sleeps: for leases.
+        """Return seconds since an arbitrary start, including the machine's sleep: for leases.
 
-        A machine that wakes up must not take its lease for a fresh one.
+        A lease must not look fresh after the machine wakes up.
         """
 
     def store_exists(self) -> bool:
-        """Tell whether the metadata store has been made: then it can say whose our directories are.
+        """Return whether the metadata store exists, so that it can identify the log directories.
 
-        One that other brokers use too lies in none of our directories, and always is.
+        A cluster's store is outside of the log directories and always exists.
         """
 
     def shares_store(self) -> bool:
-        """Return whether the metadata store is that of a cluster, used by other brokers too."""
+        """Return whether the metadata store is a cluster's, used by other brokers too."""
 
     def open_store(self, events: SessionEvents) -> Store:
-        """Open a new session of the metadata store; blocks once, for the start. ConfigError."""
+        """Open a new session of the metadata store; blocks once, at the start. Raises
+        ConfigError."""
 
     def close(self) -> None:
-        """Finish the blocking work that was handed over, and end its threads. Blocks."""
+        """Finish submitted blocking work and end its threads. Blocking."""

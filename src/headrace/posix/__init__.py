@@ -1,1 +1,1 @@
-"""The real disk, clock, network and threads: what `ports` asks for, on a POSIX system."""
+"""Implementations of `ports` on a POSIX system: disk, clock, network, metadata store, threads."""

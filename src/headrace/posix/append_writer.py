@@ -1,12 +1,14 @@
-"""Appends by a thread, while the kernel makes those wait who write.
+"""`Writer`: move appends to a thread while the kernel blocks writers.
 
-A write to the page cache is a copy, until too many pages are dirty or the journal is busy: then the
-kernel puts the writer to sleep, for a fifth of a second and longer. ext4 has no way to ask first
-(RWF_NOWAIT is for reads there), so it is told by the last ones: after a pass whose writes were
-slow, passes hand theirs over to a thread until they have been quick for a while.
+A write to the page cache is a copy, unless too many pages are dirty or the journal is busy: then
+the kernel blocks the writer for a fifth of a second or longer. ext4 cannot report that in advance
+(RWF_NOWAIT works only for reads there), so past writes decide:
 
-What is handed over is copied. Flushes and reads of these files wait for it, and a write that failed
-fails the flush: nothing is said to be durable that was not written.
+    loop writes ── a pass takes longer than its size explains ──> thread writes
+                <── SLOW_FOR_SECONDS without a slow pass ─────────
+
+Data for the thread is copied. Flushes and reads of the files wait for it. A failed write fails the
+flush, so nothing that was not written is reported as durable.
 """
 
 import contextlib
@@ -25,19 +27,20 @@ if TYPE_CHECKING:
     from headrace.posix.threads import Workers
 
 SLOW_SECONDS = 0.010
-"""A pass's writes that take longer than this, and than what their size explains, were held up."""
+"""Seconds beyond the time that its size explains after which a pass counts as blocked."""
 SECONDS_PER_FILE = 100e-6
 BYTES_PER_SECOND = 200e6
-"""What the page cache takes at least, while nobody is held up."""
+"""Assumed least speed of writes to the page cache while writers are not blocked."""
 SLOW_FOR_SECONDS = 5.0
-"""How long writes must have been quick until the loop does them again."""
+"""Seconds that writes must be fast before the loop does them again."""
 
 Job = tuple["OpenFile", int, int, Sequence[Buffer]]
-"""File, descriptor, position, parts."""
+"""A write for the thread: file, descriptor, position, parts."""
 
 
 class Writer:
-    """Decides who writes, and hands over what the thread is to write. Used on the loop."""
+    """Decides whether the loop or a thread writes, and passes writes to the thread. For the
+    loop."""
 
     def __init__(self, workers: "Workers | None", open_files: "OpenFiles") -> None:
         self._workers = workers
@@ -45,18 +48,19 @@ class Writer:
         self._slow_until = 0.0
         self._under_way = 0
         self.last: Event | None = None
-        """Set once all that was handed over has been tried; None where nothing is under way."""
+        """Set once all writes passed to the thread have been tried; None if none are in
+        progress."""
         self.passes = 0
-        """Passes handed over so far."""
+        """Number of passes written by the thread."""
 
     @property
     def busy(self) -> bool:
-        """Whether some of what was handed over is not written yet."""
+        """Whether the thread still has writes to do."""
         return self._under_way > 0
 
     @property
     def wanted(self) -> bool:
-        """Whether the thread is to write: it has not done with others, or they were slow lately."""
+        """Whether the thread should write: it is still writing, or writes were slow recently."""
         return self._under_way > 0 or (self._slow_until > 0 and self._still_slow())
 
     def _still_slow(self) -> bool:
@@ -66,7 +70,7 @@ class Writer:
         return False
 
     def took(self, seconds: float, size: int, count: int) -> None:
-        """Learn from a pass: how long its writes of `size` bytes to `count` files took."""
+        """Record that a pass took `seconds` to write `size` bytes to `count` files."""
         explained = size / BYTES_PER_SECOND + count * SECONDS_PER_FILE
         if seconds > SLOW_SECONDS + explained and self._workers is not None:
             self._slow_until = monotonic() + SLOW_FOR_SECONDS
@@ -74,9 +78,9 @@ class Writer:
     def hand_over(
         self, holding: "Sequence[OpenFile]", done: Callable[[Failures], None]
     ) -> Failures | None:
-        """Have the thread write what files hold back; `done` on the loop, with what failed.
+        """Let the thread write the files' delayed writes; `done` gets the failures on the loop.
 
-        None, unless it fails at once: then nothing was handed over.
+        Returns None; or the failures if the files could not be opened: nothing was passed on then.
         """
         workers = self._workers
         if workers is None:
@@ -121,7 +125,7 @@ def _write(jobs: Sequence[Job]) -> Failures:
     for file, fd, position, parts in jobs:
         try:
             if file.failure is not None:
-                raise file.failure  # behind what is missing nothing is written
+                raise file.failure  # nothing is written behind missing data
             files.write_all(fd, position, parts)
         except OSError as error:
             if file.failure is None:

@@ -1,4 +1,4 @@
-"""From callbacks, which the deciding rooms speak in, to `await`."""
+"""`called_back` and `carried_on`: use callbacks and background work with `await`."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 async def called_back(ask: Callable[[Done[T | BaseException]], None]) -> T:
-    """Return the first answer that `ask`'s callback is told; raise it where it is an error."""
+    """Return the first answer passed to `ask`'s callback, or raise it if it is an exception."""
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def done(answer: T | BaseException) -> None:
@@ -27,10 +27,10 @@ async def called_back(ask: Callable[[Done[T | BaseException]], None]) -> T:
 
 
 async def carried_on(work: Coroutine[Any, Any, T]) -> T:
-    """Await work that goes on even if its caller is cancelled.
+    """Await work that continues if its caller is cancelled.
 
-    `asyncio.shield` alone leaves the error of such work unread, and the loop reports an unread
-    error as a bug. A refusal (HeadraceError) then concerns no caller; any other error is reported.
+    `asyncio.shield` alone never retrieves the work's error, which the loop reports as a bug. A
+    HeadraceError then concerns no caller and is dropped; any other error is reported.
     """
     task = asyncio.get_running_loop().create_task(work)
     try:

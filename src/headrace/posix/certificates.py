@@ -1,7 +1,7 @@
-"""A private certificate authority and what it signs, as PEM. Needs `cryptography` (headrace[tls]).
+"""A private certificate authority and certificates signed by it, as PEM. Needs `cryptography`.
 
-Keys are of P-256. An authority that is renewed keeps its key and its name: whoever trusts the
-former certificate believes what is signed under the later one.
+Keys use the curve P-256. A renewed authority keeps its key and name, so clients that trust its
+former certificate accept what is signed under the later one.
 """
 
 import datetime
@@ -18,22 +18,22 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 AUTHORITY_DAYS = 3650
 SERVER_DAYS = 825
-"""The longest that clients of every maker believe."""
+"""Longest lifetime in days that clients of all vendors accept."""
 RENEWED_DAYS_BEFORE = 30
 _EARLIER = datetime.timedelta(hours=1)
-"""Clients' clocks may be behind."""
+"""Tolerance for clients whose clocks are behind."""
 _COMMON_NAME_CHARS_MAX = 64
 
 
 class Authority(NamedTuple):
-    """Who signs. Secret: its key."""
+    """A private certificate authority: key (secret) and certificate."""
 
     key: ec.EllipticCurvePrivateKey
     certificate: x509.Certificate
 
     @property
     def pem(self) -> bytes:
-        """The certificate."""
+        """The certificate as PEM."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     def __repr__(self) -> str:
@@ -41,23 +41,23 @@ class Authority(NamedTuple):
 
 
 def new_key() -> bytes:
-    """Return a new private key."""
+    """Return a new private key as PEM."""
     return _pem_of(ec.generate_private_key(ec.SECP256R1()))
 
 
 def authority_of(key: bytes, certificate: bytes) -> Authority:
-    """Return the authority of a key and its certificate; ValueError where they are not that."""
+    """Return the authority of a key and certificate in PEM; ValueError if they are invalid."""
     private = _key_of(key)
     found = _certificate_of(certificate)
     if found.public_key() != private.public_key():
-        raise ValueError("the certificate is another key's")
+        raise ValueError("the certificate belongs to another key")
     return Authority(private, found)
 
 
 def new_authority(key: bytes, now: datetime.datetime, former: Authority | None = None) -> Authority:
-    """Return an authority with a certificate that begins now; `former`: the one it goes on for.
+    """Return an authority whose certificate begins now; it takes its name from `former`, if any.
 
-    ValueError where `key` is none.
+    ValueError if `key` is not a private key.
     """
     private = _key_of(key)
     if former is None:
@@ -83,14 +83,14 @@ def new_authority(key: bytes, now: datetime.datetime, former: Authority | None =
 
 
 def server_certificate(authority: Authority, names: Iterable[str], now: datetime.datetime) -> bytes:
-    """Return a new key and its certificate for a server that is reached by these names."""
+    """Return a new key and certificate, as PEM, for a server with these names."""
     wanted = list(dict.fromkeys(names))
     alternatives = x509.SubjectAlternativeName(map(_general_name, wanted))
     return _signed(authority, wanted[0], ExtendedKeyUsageOID.SERVER_AUTH, now, alternatives)
 
 
 def client_certificate(authority: Authority, common_name: str, now: datetime.datetime) -> bytes:
-    """Return a new key and its certificate for a client of this name."""
+    """Return a new key and certificate, as PEM, for a client with this common name."""
     return _signed(authority, common_name, ExtendedKeyUsageOID.CLIENT_AUTH, now)
 
 
@@ -128,32 +128,32 @@ def _signed(
 
 
 def until(certificate: bytes) -> datetime.datetime:
-    """Return when a certificate ends; ValueError where it is none."""
+    """Return when a certificate expires; ValueError if it is invalid."""
     return _certificate_of(certificate).not_valid_after_utc
 
 
 def runs_out(certificate: x509.Certificate, now: datetime.datetime) -> bool:
-    """Tell whether a certificate ends so soon that it must be renewed."""
+    """Return whether a certificate expires so soon that it must be renewed."""
     return certificate.not_valid_after_utc - now < datetime.timedelta(days=RENEWED_DAYS_BEFORE)
 
 
 def why_renewed(
     server: bytes, authority: Authority, names: Iterable[str], now: datetime.datetime
 ) -> str | None:
-    """Tell why a server's key and certificate must be made anew; None: they need not be."""
+    """Return why a server's key and certificate must be replaced, or None if they need not be."""
     try:
         private, certificate = _key_of(server), _certificate_of(server)
         certificate.verify_directly_issued_by(authority.certificate)
         alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
-        return "it is damaged, or another authority's"
+        return "it is damaged or from another authority"
     if certificate.public_key() != private.public_key():
-        return "its certificate is another key's"
+        return "its certificate belongs to another key"
     if runs_out(certificate, now):
-        return f"it ends on {certificate.not_valid_after_utc:%Y-%m-%d}"
+        return f"it expires on {certificate.not_valid_after_utc:%Y-%m-%d}"
     there = {str(name.value) for name in alternatives.value}
     missing = sorted({str(_general_name(name).value) for name in names} - there)
-    return f"it has not the names {', '.join(missing)}" if missing else None
+    return f"it lacks the names {', '.join(missing)}" if missing else None
 
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
@@ -191,9 +191,9 @@ def _key_of(pem: bytes) -> ec.EllipticCurvePrivateKey:
     except TypeError:
         raise ValueError("the key is encrypted") from None
     except ValueError:
-        raise ValueError("it is no private key in PEM") from None
+        raise ValueError("not a private key in PEM") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError("it is no key of an elliptic curve")
+        raise ValueError("not an elliptic curve key")
     return key
 
 
@@ -201,4 +201,4 @@ def _certificate_of(pem: bytes) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(pem)
     except ValueError:
-        raise ValueError("it is no certificate in PEM") from None
+        raise ValueError("not a certificate in PEM") from None

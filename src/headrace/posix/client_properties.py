@@ -1,4 +1,4 @@
-"""A client's properties file, as Kafka's tools take it by `--command-config`. Blocks."""
+"""Read a client's properties file, as for `--command-config` of Kafka's tools. Blocking."""
 
 import os
 
@@ -9,9 +9,9 @@ _FILE_BYTES_MAX = 1 << 20
 
 
 def read_client_properties(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the settings in a file by their names; ConfigError, without the file's name.
+    """Return the settings in a file by name; ConfigError, without the file's name.
 
-    Never quotes a line: any may hold a secret.
+    Errors never quote a line, as any may contain a secret.
     """
     try:
         with open(path, "rb") as file:
@@ -19,10 +19,10 @@ def read_client_properties(path: str | os.PathLike[str]) -> dict[str, str]:
     except OSError as error:
         raise ConfigError((error.strerror or str(error)).lower()) from None
     if len(content) > _FILE_BYTES_MAX:
-        raise ConfigError(f"is larger than the {_FILE_BYTES_MAX} bytes that settings may have")
+        raise ConfigError(f"is larger than {_FILE_BYTES_MAX} bytes")
     try:
         return parse(content.decode())
     except UnicodeDecodeError:
         raise ConfigError("is not utf-8") from None
     except ConfigError:
-        raise ConfigError("has a \\u that four hexadecimal digits do not follow") from None
+        raise ConfigError("has a \\u without four hexadecimal digits") from None

@@ -1,12 +1,12 @@
-"""The real file system. `ports.disk`.
+"""`RealDisk`: the file system of the operating system. Implements `ports.disk`.
 
-* Within one pass of a connection (`begin_gather` … `end_gather`) writes to the end of a file are
-  gathered and handed over in one call: a system call that gives up the interpreter's lock costs
-  more than the small batch it writes.
-* Reads that must not wait ask the page cache only (`preadv2` with RWF_NOWAIT).
-* A bounded number of files is open at a time (`open_files`).
-* Flushes run on one thread per kind of work, never on the loop: at most a handful are under way.
-* Results come back on the loop.
+* Within a pass over a connection's requests (`begin_gather` … `end_gather`) appends to a file are
+  gathered into one call: a system call that releases the interpreter's lock costs more than the
+  small batch it writes.
+* Non-blocking reads read the page cache only (`preadv2` with RWF_NOWAIT).
+* The number of open files is limited (`open_files`).
+* Flushes run on one thread per kind of work, never on the loop; a handful at most at one time.
+* Results are delivered on the loop.
 """
 
 import fcntl
@@ -30,22 +30,22 @@ T = TypeVar("T")
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _DIRECTORIES_FEW = 8
-"""More than so many directories are made durable by what flushes the whole file system."""
+"""Above this number of directories, one syncfs replaces single fsyncs."""
 
 
 _RECORD_LOCK = struct.Struct("hhqqi4x")
-"""`struct flock` of 64-bit Linux: kind, from where, start, length, process."""
+"""`struct flock` of 64-bit Linux: type, whence, start, length, pid."""
 
 
 def _holder(fd: int) -> int | None:
-    """Return the process that keeps us from locking the file; None where the kernel knows none."""
+    """Return the process that holds a lock on the file, or None if the kernel knows none."""
     asked = _RECORD_LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     found = _RECORD_LOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))
     return None if found[0] == fcntl.F_UNLCK or found[4] <= 0 else int(found[4])
 
 
 def lock_holder(path: str) -> int | None:
-    """Return the process that holds the lock file, ours or a Kafka; None where none is known."""
+    """Return the process that holds the lock file, a Headrace or Kafka; None if unknown."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -57,7 +57,7 @@ def lock_holder(path: str) -> int | None:
 
 
 def in_use(path: str) -> bool:
-    """Tell whether a process, ours or a Kafka, holds the lock file. Writes nothing. OSError."""
+    """Return whether a Headrace or Kafka process holds the lock file. Writes nothing. OSError."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -73,16 +73,16 @@ def in_use(path: str) -> bool:
 
 
 class RealDisk(LookUps):
-    """The file system below the log directories. `ports.disk.BrokerDisk`."""
+    """The file system of the log directories. Implements `ports.disk.BrokerDisk`."""
 
     def __init__(
         self, workers: Workers | None, strategy: str = "auto", open_max: int = OPEN_MAX
     ) -> None:
-        """`strategy` (log.flush.strategy): fdatasync, syncfs, or auto by the number of files.
+        """Make a disk; `strategy` (log.flush.strategy): fdatasync, syncfs, aio or auto.
 
-        `open_max` (log.open.files.max): beyond it, files not used lately have no descriptor.
-
-        Without `workers` (tools, which have no loop) `run` works at once; there is no `flush`.
+        `open_max` (log.open.files.max): above it, files not used recently have no descriptor.
+        Without `workers` (tools without a loop) `run` works synchronously, and `flush` is
+        unavailable.
         """
         self._workers = workers
         self.files = OpenFiles(workers, open_max)
@@ -91,24 +91,26 @@ class RealDisk(LookUps):
         self._all = Syncfs()
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> DiskFile:
-        """Open, and create where `create`."""
+        """Open a file; create it if `create`."""
         flags = os.O_CLOEXEC | (os.O_RDWR if writable else os.O_RDONLY)
         fd = os.open(path, flags | os.O_CREAT if create else flags, 0o644)
         return RealFile(path, fd, self.files, flags)
 
     def begin_gather(self) -> None:
-        """Hold writes back from now on: the buffers written must stay as they are until the end."""
+        """Delay writes from now on; written buffers must not change until `end_gather`."""
         self.files.active = True
 
     def end_gather(self, later: Callable[[Failures], None]) -> Failures | None:
-        """Write all that was held back; what failed, by path, and nothing else was lost.
+        """Perform the delayed writes; return the failures by path.
 
-        None while the disk holds writers up: a thread does it, and `later` is told on the loop.
+        None while the kernel blocks writers: a thread writes, and `later` gets the failures on the
+        loop.
         """
         gather = self.files
         active, gather.active = gather.active, False
         if not gather.files and not (active and self.writer.busy):
-            return []  # else an answer may count on what another pass wrote, a retry's does
+            # else an answer may depend on another pass's writes, such as the answer to a retry
+            return []
         files, gather.files = gather.files, []
         failed, gather.lost = gather.lost, []
         if self.writer.wanted and not failed:
@@ -126,15 +128,15 @@ class RealDisk(LookUps):
 
     @property
     def passes_handed_over(self) -> int:
-        """How many passes a thread has written."""
+        """Number of passes that a thread has written."""
         return self.writer.passes
 
     def real_path(self, path: str) -> str:
-        """Return the path without symbolic links."""
+        """Return the path with symbolic links resolved."""
         return os.path.realpath(path)
 
     def make_directory(self, path: str) -> None:
-        """Create it and its parents."""
+        """Create a directory and its parents."""
         try:
             os.mkdir(path)
         except FileNotFoundError:
@@ -144,17 +146,17 @@ class RealDisk(LookUps):
                 raise
 
     def rename(self, source: str, target: str) -> None:
-        """Replace `target` by `source`, atomically."""
+        """Replace `target` by `source` atomically."""
         os.replace(source, target)
         self.files.renamed(source, target)
 
     def remove(self, path: str) -> None:
-        """Unlink a file."""
+        """Delete a file."""
         os.unlink(path)
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory and all that is in it."""
-        import shutil  # rarely needed, and slow to import: start-up counts
+        """Delete a directory with its content."""
+        import shutil  # rarely needed and slow to import
 
         shutil.rmtree(path)
 
@@ -167,7 +169,7 @@ class RealDisk(LookUps):
             os.close(fd)
 
     def sync_directories(self, paths: Collection[str]) -> None:
-        """Flush directories: by the whole file system, unless the strategy is each by itself."""
+        """Fsync directories, by one syncfs if there are many and the strategy permits it."""
         fds = []
         try:
             for path in paths:
@@ -183,7 +185,7 @@ class RealDisk(LookUps):
                 os.close(fd)
 
     def sync_all(self, path: str) -> None:
-        """Flush the whole file system by syncfs, blocking."""
+        """Flush the whole file system of `path` by syncfs; blocking."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             self._all.flush([fd], 0, [fd])
@@ -191,11 +193,11 @@ class RealDisk(LookUps):
             os.close(fd)
 
     def absolute(self, path: str) -> str:
-        """Return the path from the root on."""
+        """Return the absolute path."""
         return os.path.abspath(path)
 
     def boot_id(self) -> str:
-        """Return the kernel's id of this boot; "" where it has none."""
+        """Return the kernel's id of this boot; "" if it has none."""
         try:
             with open(_BOOT_ID, encoding="ascii") as file:
                 return file.read().strip()
@@ -203,7 +205,7 @@ class RealDisk(LookUps):
             return ""
 
     def replace(self, path: str, content: bytes, mode: int = 0o644) -> None:
-        """Replace a file's content, atomically and durably; `mode` as the process's mask leaves."""
+        """Replace a file's content atomically and durably; `mode` is limited by the umask."""
         temporary = path + ".tmp"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
         try:
@@ -219,7 +221,7 @@ class RealDisk(LookUps):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Java locks with fcntl records: taking both keeps a Kafka out as well.
+            # Java locks with fcntl records: both kinds together exclude Kafka as well.
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as held:
             holder = _holder(fd)
@@ -232,14 +234,15 @@ class RealDisk(LookUps):
         return lambda: os.close(fd)
 
     def flush(self, files: Collection[DiskFile], done: Callable[[OSError | None], None]) -> None:
-        """Make what was written to `files` durable on the flush thread, then `done` on the loop."""
+        """Make written data of `files` durable on the flush thread, then call `done` on the
+        loop."""
         workers = self._workers
         if workers is None:
             raise InvariantError("a disk without workers was asked to flush")
         ours = [file for file in files if isinstance(file, RealFile)]
         failure: OSError | None = None
         size = 0
-        if self.files.files:  # within a pass
+        if self.files.files:  # during a pass
             for file in ours:
                 file.write_held()
         for file in ours:
@@ -270,13 +273,13 @@ class RealDisk(LookUps):
         workers.flush(work, flushed)
 
     def _one_each(self, files: list[RealFile], fds: list[int]) -> list[int]:
-        """Return one of the descriptors for each file system that the files lie on."""
+        """Return one descriptor for each file system that the files are on."""
         if len(self.files.devices) == 1:
             return fds[:1]
         return [*{file.device: fd for file, fd in zip(files, fds, strict=True)}.values()]
 
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """Do blocking `work` on a thread, then `done` on the loop with result or error."""
+        """Run blocking `work` on a thread, then `done` on the loop with its result or error."""
         if self._workers is None:
             done(work())
         else:

@@ -1,8 +1,8 @@
-"""One file of the real file system. `ports.disk.DiskFile`.
+"""`RealFile`: a file of the operating system. Implements `ports.disk.DiskFile`.
 
-Its descriptor may be given up while nobody uses it (`open_files`). Writes of one pass are held back
-and done at the pass's end (`disk`), by the loop or by a thread (`writer`); whatever else is done
-with the file waits for them.
+Its descriptor may be closed while the file is unused (`open_files`). Writes of a pass are delayed
+and performed at its end (`disk`), by the loop or by a thread (`append_writer`); any other operation
+on the file waits for them.
 """
 
 import contextlib
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from headrace.posix.open_files import OpenFiles
 
 _PARTS_MAX = 1000
-"""Below IOV_MAX (1024 on Linux)."""
+"""Most buffers of one pwritev call; below IOV_MAX (1024 on Linux)."""
 _RWF_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _NOT_CACHED = {errno.EAGAIN, errno.EWOULDBLOCK}
 _NOWAIT_UNKNOWN = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 
 
 class RealFile:
-    """One file in use. `ports.disk.DiskFile`."""
+    """An open file. Implements `ports.disk.DiskFile`."""
 
     __slots__ = (
         "_cached_flags", "_closed", "_fd", "_files", "_flags", "_held", "_held_at", "_held_end",
@@ -33,7 +33,7 @@ class RealFile:
     )  # fmt: skip
 
     def __init__(self, path: str, fd: int, files: "OpenFiles", flags: int = os.O_RDWR) -> None:
-        """Open as `fd`; `flags` open it again."""
+        """Take over descriptor `fd`; `flags` are for reopening the file."""
         self.path = path
         self._fd = fd
         self._flags = flags
@@ -44,19 +44,19 @@ class RealFile:
         self._held: list[Buffer] = []
         self._held_at = self._held_end = 0
         self.pins = 0
-        """How many threads and flushes use the descriptor now."""
+        """Number of threads and flushes that use the descriptor."""
         self.used = False
-        """Used since it was last looked at."""
+        """Whether the file was used since `give_up` last looked at it."""
         self.failure: OSError | None = None
-        """What a flush by itself met, to be told to whoever asks for one."""
+        """The error of a flush by `OpenFiles`, for the next caller of a flush."""
         self.unflushed = 0
         """Bytes written since the last flush began."""
         self.writing: Event | None = None
-        """Set once a thread has written what was handed over to it; None: nothing was."""
+        """Set once a thread has written the data passed to it; None if no data was passed."""
         files.opened(self)
 
     def descriptor(self) -> int:
-        """Return the descriptor, opened again where it was given up. OSError."""
+        """Return the descriptor, reopening the file if necessary. OSError."""
         if self._fd >= 0:
             return self._fd
         if self._closed:
@@ -71,16 +71,16 @@ class RealFile:
 
     @property
     def device(self) -> int:
-        """The file system it lies on."""
+        """Device number of the file's file system."""
         return self._identity[0]
 
     @property
     def writable(self) -> bool:
-        """Whether it was opened for writing too."""
+        """Whether the file is open for writing."""
         return bool(self._flags & os.O_RDWR)
 
     def give_up(self) -> int:
-        """Give up the descriptor and return it, for its closing; -1 while it is needed."""
+        """Return the descriptor, for the caller to close; -1 if it is still needed."""
         used, self.used = self.used, False
         if used or self.pins or self.unflushed or self._held or self.failure is not None:
             return -1
@@ -88,7 +88,7 @@ class RealFile:
         return fd
 
     def _call(self, function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
-        """Call `function` with the descriptor, which stays open meanwhile whoever calls."""
+        """Call `function` with the descriptor, which stays open during the call on any thread."""
         files = self._files
         if get_ident() == files.owner:
             self.used = True
@@ -101,16 +101,16 @@ class RealFile:
 
     @property
     def held_bytes(self) -> int:
-        """How many bytes were held back last, written or not."""
+        """Size in bytes of the last delayed writes, performed or not."""
         return self._held_end - self._held_at
 
     def take_held(self) -> tuple[int, list[bytes]]:
-        """Take what was held back, for somebody else to write: where, and copies of the parts."""
+        """Return position and copies of the delayed writes, for a thread to perform."""
         held, self._held = self._held, []
         return self._held_at, [bytes(part) for part in held]
 
     def settle(self) -> None:
-        """Wait until all that was written is in the page cache. OSError, as `write_held`."""
+        """Wait until all writes are in the page cache. OSError, as `write_held`."""
         writing = self.writing
         if writing is not None:
             writing.wait()
@@ -120,7 +120,7 @@ class RealFile:
             self.write_held()
 
     def write_held(self) -> None:
-        """Write what was held back. OSError: then nothing of it counts, and the file is cut."""
+        """Perform the delayed writes. OSError: none of them counts, and the file is truncated."""
         if not self._held or get_ident() != self._files.owner:
             return
         held, self._held = self._held, []
@@ -128,33 +128,33 @@ class RealFile:
         try:
             write_all(fd, self._held_at, held)
         except OSError as error:
-            if self._files.active:  # answers of the pass may count on it
+            if self._files.active:  # answers of the pass may depend on it
                 self._files.lost.append((self.path, error))
             with contextlib.suppress(OSError):
                 os.ftruncate(fd, self._held_at)
             raise
 
     def fileno(self) -> int:
-        """Return the descriptor; good until the loop's next turn unless it is pinned."""
+        """Return the descriptor, valid until the loop's next turn unless pinned."""
         self.used = True
         return self.descriptor()
 
     def size(self) -> int:
-        """Return the bytes that the file holds now."""
+        """Return the file's size in bytes."""
         self.settle()
         return int(self._call(os.fstat).st_size)
 
     def mtime_ms(self) -> int:
-        """Return the time of the last modification in milliseconds since 1970."""
+        """Return the modification time in milliseconds since 1970."""
         return int(self._call(os.fstat).st_mtime_ns) // 1_000_000
 
     def set_mtime_ms(self, mtime_ms: int) -> None:
-        """Change that time."""
+        """Set the modification time, in milliseconds since 1970."""
         times = (mtime_ms * 1_000_000, mtime_ms * 1_000_000)
         self._call(lambda fd: os.utime(fd, ns=times))
 
     def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
-        """Write all of `parts` from `position`; return their size."""
+        """Write all of `parts` from byte `position`; return their size."""
         size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
         self.unflushed += size
         files = self._files
@@ -176,7 +176,7 @@ class RealFile:
         return written
 
     def read_cached(self, position: int, size: int) -> Buffer | None:
-        """Return up to `size` bytes if the page cache holds them all, else None."""
+        """Return up to `size` bytes if the page cache has them all, else None."""
         buffer = bytearray(size)
         got = self._read_nowait(position, buffer)
         if got == size:
@@ -186,14 +186,12 @@ class RealFile:
         return memoryview(buffer)[:got]
 
     def read_cached_into(self, position: int, into: memoryview) -> int:
-        """Fill `into` with what the page cache holds from `position` on; returns its size."""
+        """Fill `into` with cached bytes from `position` on; return how many."""
         return max(self._read_nowait(position, into), 0)
 
     def _read_nowait(self, position: int, into: Buffer) -> int:
-        """Fill `into` from the page cache.
-
-        Returns the bytes, -1 where already the first is not there.
-        """
+        """Fill `into` from the page cache; return how many bytes, -1 if not even the first is
+        cached."""
         if self.writing is not None and not self.writing.is_set():
             return -1
         if self._held:
@@ -205,13 +203,13 @@ class RealFile:
                 return -1
             if problem.errno not in _NOWAIT_UNKNOWN or not self._cached_flags:
                 raise
-            # A file system that cannot say (tmpfs is one) is taken for memory.
+            # A file system without support, such as tmpfs, counts as memory.
             self._cached_flags = 0
             return self._read_nowait(position, into)
         return got
 
     def cached(self, position: int, size: int) -> bool | None:
-        """Tell whether the page cache holds them all; None while writes are under way."""
+        """Return whether the page cache has all these bytes; None if unknown or during writes."""
         if self.writing is not None and not self.writing.is_set():
             return None
         residency = self._files.residency
@@ -223,7 +221,7 @@ class RealFile:
         return found
 
     def send(self, position: int, size: int, socket: int) -> int:
-        """Send by sendfile what the socket takes of the bytes now."""
+        """Send bytes to a socket by sendfile; return how many it accepted."""
         self.used = True
         try:
             return os.sendfile(socket, self.descriptor(), position, size)
@@ -231,23 +229,23 @@ class RealFile:
             return 0
 
     def read(self, position: int, size: int) -> bytes:
-        """Return up to `size` bytes, waiting for the disk; shorter only at the file's end."""
+        """Return up to `size` bytes, blocking for the disk; fewer only at the file's end."""
         self.settle()
         found: bytes = self._call(_read_all, position, size)
         return found
 
     def forget(self, position: int, size: int) -> None:
-        """Drop the bytes from the page cache (posix_fadvise DONTNEED), where that can be done."""
+        """Drop the bytes from the page cache (posix_fadvise DONTNEED), if supported."""
         if hasattr(os, "posix_fadvise"):
             self._call(os.posix_fadvise, position, size, os.POSIX_FADV_DONTNEED)
 
     def truncate(self, size: int) -> None:
-        """Cut or extend to `size` bytes."""
+        """Shorten or extend the file to `size` bytes."""
         self.settle()
         self._call(os.ftruncate, size)
 
     def sync(self) -> None:
-        """Flush by fdatasync, blocking."""
+        """Flush the file by fdatasync; blocking."""
         self.settle()
         if self.failure is not None:
             raise self.failure
@@ -255,7 +253,7 @@ class RealFile:
         self.unflushed = 0
 
     def close(self) -> None:
-        """Close; a second call does nothing."""
+        """Close the file; repeated calls do nothing."""
         self.settle()
         self._closed = True
         self.unflushed = 0
@@ -294,7 +292,7 @@ def write_all(fd: int, position: int, parts: Sequence[Buffer]) -> int:
         total = sum(map(len, parts))
     if len(parts) <= _PARTS_MAX and os.pwritev(fd, parts, position) == total:
         return total
-    # Short, or too many at once: written again from the start, as much as goes at a time.
+    # A short write, or too many parts: repeat from the start, in as many calls as necessary.
     views = [memoryview(part) for part in parts if len(part)]
     written = 0
     while views:

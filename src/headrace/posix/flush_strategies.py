@@ -1,10 +1,11 @@
-"""How several files reach the disk together (`log.flush.strategy`).
+"""Strategies to flush several files (`log.flush.strategy`).
 
-* fdatasync one after the other: each waits for a journal commit and a flush of the device's cache
-  of its own. On ext4, a few KB a file, on a busy disk: 4 files 8 ms, 16 files 51 ms.
-* The same side by side (`aio`): they share commits. 4 files 0.4 ms, 16 files 0.6 ms, 100 files 2.9.
-* syncfs: everything at once, whatever their number, but also all that others have left unwritten in
-  the same file system. 4 files 2.1 ms, 100 files 2.2, and half a second beside a large copy.
+fdatasync   one file after the other, each with its own journal commit and flush of the device's
+            cache. ext4, a few KB a file, busy disk: 4 files 8 ms, 16 files 51 ms
+aio         the same in parallel, with shared commits: 4 files 0.4 ms, 16 files 0.6 ms, 100 2.9
+ms syncfs      everything at once, including other programs' dirty pages in the file system:
+            4 files 2.1 ms, 100 files 2.2 ms, half a second during a large copy
+auto        by the number of files and the measured cost
 """
 
 import os
@@ -17,27 +18,28 @@ if TYPE_CHECKING:
 
 
 class Flush(Protocol):
-    """Makes files durable. Blocks; runs on the flush thread, one call at a time."""
+    """A way to make files durable. Blocking; called on the flush thread, one call at a time."""
 
     def flush(self, fds: Sequence[int], size: int, devices: Sequence[int]) -> None:
-        """Flush all that was written to `fds`, `size` bytes: on the disk on return. OSError.
+        """Make the `size` bytes written to `fds` durable. Raises OSError.
 
-        `devices`: of those, one on each file system. To ask the system which one a descriptor is on
-        would give the interpreter's lock away as often as there are files, and the loop takes it.
+        `devices`: one of these descriptors for each file system. Asking the system for a
+        descriptor's device would release the interpreter's lock once per file, and the loop would
+        take it.
         """
 
 
 class Fdatasync:
-    """Each file by itself."""
+    """The flush strategy with an fdatasync for each file, in sequence."""
 
     def flush(self, fds: Sequence[int], size: int, devices: Sequence[int]) -> None:
-        """Flush by one fdatasync a file."""
+        """Flush each file by fdatasync, in sequence."""
         for fd in fds:
             os.fdatasync(fd)
 
 
 class Syncfs:
-    """All files of a file system at once."""
+    """The flush strategy with a syncfs for each file system."""
 
     def __init__(self) -> None:
         self._syncfs: Callable[[int], int] | None = None
@@ -45,10 +47,10 @@ class Syncfs:
     def flush(self, fds: Sequence[int], size: int, devices: Sequence[int]) -> None:
         """Flush by one syncfs for each file system.
 
-        Errors of write-back are reported since Linux 5.8, and for any file of the file system: one
-        that is not ours fences too early rather than too late.
+        Write-back errors are reported since Linux 5.8, for any file of the file system: an error of
+        another program's file fences too early rather than too late.
         """
-        import ctypes  # 10 ms to import: needed from the first flush of several files on
+        import ctypes  # 10 ms to import: needed only for flushes of several files
 
         if self._syncfs is None:
             self._syncfs = ctypes.CDLL(None, use_errno=True).syncfs
@@ -59,7 +61,7 @@ class Syncfs:
 
 
 class Parallel:
-    """Each file by itself, all at the same time where the system can, else one after the other."""
+    """The flush strategy with an fdatasync for each file, in parallel by kernel AIO if possible."""
 
     def __init__(self) -> None:
         self._aio: ParallelFdatasync | None = None
@@ -67,10 +69,10 @@ class Parallel:
         self._flushes = 0
 
     def flush(self, fds: Sequence[int], size: int, devices: Sequence[int]) -> None:
-        """Flush by one fdatasync a file, side by side."""
+        """Flush each file by fdatasync, in parallel."""
         self._flushes += 1
         if not self._tried and (self._flushes > _FIRST_FLUSHES or len(fds) > _FEW_FILES):
-            from headrace.posix.kernel_aio import ParallelFdatasync  # with ctypes: not at start
+            from headrace.posix.kernel_aio import ParallelFdatasync  # imports ctypes: not at start
 
             self._tried = True
             self._aio = ParallelFdatasync.open()
@@ -86,21 +88,21 @@ class Parallel:
 
 _FIRST_FLUSHES = 4
 _FEW_FILES = 4
-"""The first flushes of few files do without ctypes: importing it takes longer than they do."""
+"""The first flushes of few files avoid ctypes, whose import takes longer than they do."""
 _EACH_SECONDS = 0.00006
 _ALL_SECONDS, _ALL_SECONDS_EACH = 0.0003, 0.000008
-"""What they are taken to cost before any was measured: a file by itself; all, and each of them."""
+"""Assumed seconds before any measurement: of one fdatasync; of a syncfs, and per file of it."""
 _MANY_FILES = 24
-"""From so many on syncfs may be cheaper."""
+"""Number of files from which on syncfs may be cheaper."""
 _SMALL_BYTES = 64 << 10
-"""With more than this a file, writing is what costs, and syncfs costs more CPU for it."""
+"""Above this size per file, writing dominates, and syncfs costs more CPU time for it."""
 _WEIGHT = 0.2
 _TRY_AFTER, _TRY_AFTER_MAX = 128, 8192
-"""So many flushes go by until the other way is tried again; twice as many after a try in vain."""
+"""Flushes until the other strategy is tried again; doubled after each unsuccessful try."""
 
 
 class _Costs:
-    """What flushes of about as many files have cost, in seconds."""
+    """Measured costs in seconds of flushes of similar numbers of files."""
 
     __slots__ = ("all", "each", "try_after", "until_try")
 
@@ -111,11 +113,11 @@ class _Costs:
 
 
 class Auto:
-    """One file by fdatasync, several side by side, many by what has been cheaper lately.
+    """The cheaper of parallel fdatasync and syncfs, by measurement.
 
-    What is cheaper depends on how many there are, so each power of two has its own account. The
-    other way is tried seldom, and ever more seldom while it loses: beside a large copy one syncfs
-    may take seconds.
+    The costs depend on the number of files, so each power of two has its own measurements. The
+    other strategy is tried rarely, and ever more rarely while it loses: during a large copy one
+    syncfs may take seconds.
     """
 
     def __init__(self) -> None:
@@ -124,7 +126,8 @@ class Auto:
         self._costs: dict[int, _Costs] = {}
 
     def flush(self, fds: Sequence[int], size: int, devices: Sequence[int]) -> None:
-        """Flush in the cheaper way; with many files at times in the other, to learn its cost."""
+        """Flush with the cheaper strategy; with many files sometimes with the other, to measure
+        it."""
         count = len(fds)
         if count == 1:
             os.fdatasync(fds[0])
@@ -160,4 +163,4 @@ FLUSHES: dict[str, Callable[[], Flush]] = {
     "aio": Parallel,
     "syncfs": Syncfs,
 }
-"""By the words of `log.flush.strategy`."""
+"""Strategies by their names in `log.flush.strategy`."""

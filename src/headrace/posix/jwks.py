@@ -1,7 +1,7 @@
-"""The keys that tokens are signed with, as bytes: from a file, or over https. Blocks.
+"""Read the keys that sign tokens (JWKS) from a file or over https. Blocking.
 
-Certificates and host names are always verified, by the system's authorities (SSL_CERT_FILE names
-others), redirections are never followed, proxies never used. What was answered is in no error.
+Certificates and host names are always verified, with the system's authorities (SSL_CERT_FILE names
+others). Redirects are not followed, proxies not used. Errors never quote a response.
 """
 
 import http.client
@@ -16,17 +16,17 @@ from urllib.parse import urlsplit
 from headrace.model.errors import HeadraceError
 
 STEP_SECONDS_MAX = 5.0
-"""How long one step of an exchange may take."""
+"""Timeout in seconds of one step of an exchange."""
 FETCH_SECONDS_MAX = 10.0
-"""How long an answer may take from the request to its end."""
+"""Timeout in seconds of a whole exchange."""
 
 
 class JwksUnavailable(HeadraceError):
-    """No keys could be read; the text names the cause and quotes nothing."""
+    """The keys could not be read; the text names the cause and quotes nothing."""
 
 
 def read_file(path: str, bytes_max: int) -> bytes:
-    """Return what is in a file; JwksUnavailable."""
+    """Return the content of a file; JwksUnavailable if it is unreadable, empty or too large."""
     try:
         with Path(path).open("rb") as file:
             data = file.read(bytes_max + 1)
@@ -36,7 +36,7 @@ def read_file(path: str, bytes_max: int) -> bytes:
 
 
 def fetch(url: str, bytes_max: int) -> bytes:
-    """Return what an https URL answers; JwksUnavailable for anything but status 200."""
+    """Return the response body of an https URL; JwksUnavailable unless its status is 200."""
     parts = urlsplit(url)
     connection = http.client.HTTPSConnection(
         parts.hostname or "",
@@ -52,12 +52,12 @@ def fetch(url: str, bytes_max: int) -> bytes:
     except ssl.SSLError as error:
         raise JwksUnavailable(f"TLS failed: {error.reason or 'no reason given'}") from None
     except TimeoutError:
-        raise JwksUnavailable("it took too long") from None
+        raise JwksUnavailable("timed out") from None
     except OSError as error:
         why = error.strerror or "the connection failed"
         raise JwksUnavailable(why.lower()) from None
     except (http.client.HTTPException, ValueError):
-        raise JwksUnavailable("its answer is no HTTP") from None
+        raise JwksUnavailable("invalid HTTP response") from None
     finally:
         late.cancel()
         connection.close()
@@ -68,7 +68,7 @@ def _get(connection: http.client.HTTPSConnection, path: str, query: str, bytes_m
     connection.request("GET", target, headers={"Accept": "application/json"})
     with connection.getresponse() as response:
         if response.status != HTTPStatus.OK:
-            raise JwksUnavailable(f"it answers {response.status} instead of 200")
+            raise JwksUnavailable(f"HTTP status {response.status} instead of 200")
         return response.read(bytes_max + 1)
 
 
@@ -76,12 +76,12 @@ def _bounded(data: bytes, bytes_max: int) -> bytes:
     if len(data) > bytes_max:
         raise JwksUnavailable(f"more than {bytes_max} bytes")
     if not data:
-        raise JwksUnavailable("nothing is there")
+        raise JwksUnavailable("it is empty")
     return data
 
 
 def _cut(connection: http.client.HTTPSConnection) -> None:
-    """End an exchange that goes on and on; its thread then fails."""
+    """Abort an exchange that exceeds its timeout; its thread then fails."""
     if isinstance(connection.sock, socket.socket):
         with suppress(OSError):
             connection.sock.shutdown(socket.SHUT_RDWR)

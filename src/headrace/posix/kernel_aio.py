@@ -1,8 +1,8 @@
-"""Many fdatasyncs at once, by the kernel's own asynchronous I/O (io_submit, IOCB_CMD_FDSYNC).
+"""Parallel fdatasyncs by the kernel's asynchronous I/O (io_submit, IOCB_CMD_FDSYNC).
 
-The kernel's workers run them side by side, so they share journal commits; one system call starts
-them and one waits, and no thread of ours is needed for each. Linux 4.18 and later; where a sandbox
-or another system does not know it, `ParallelFdatasync.open` says so.
+The kernel's workers run them in parallel, so they share journal commits. One system call starts
+them and one waits; no threads are needed here. Linux 4.18 and later; if a sandbox or another system
+does not support it, `ParallelFdatasync.open` returns None.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ _IO_EVENT = struct.Struct("<QQqq")
 
 
 class ParallelFdatasync:
-    """One context of asynchronous I/O; for one thread."""
+    """A context of kernel AIO, for one thread."""
 
     def __init__(
         self, libc: ctypes.CDLL, context: ctypes.c_ulong, numbers: tuple[int, int]
@@ -36,7 +36,7 @@ class ParallelFdatasync:
 
     @classmethod
     def open(cls) -> "ParallelFdatasync | None":
-        """Open a context, or return None where the system has no such thing."""
+        """Open a context; None if the system does not support it."""
         numbers = _NUMBERS.get(os.uname().machine)
         if numbers is None:
             return None
@@ -51,9 +51,9 @@ class ParallelFdatasync:
         return cls(libc, context, (submit, getevents))
 
     def flush(self, fds: Sequence[int]) -> None:
-        """Flush all of `fds`: on the disk when this returns; the first OSError of any.
+        """Flush all of `fds` to the disk; raise the first OSError of any.
 
-        NotImplementedError where this kernel takes no fdatasync this way: nothing was done then.
+        NotImplementedError if the kernel does not support fdatasync this way; nothing was flushed.
         """
         failed: OSError | None = None
         for at in range(0, len(fds), _AT_ONCE_MAX):
@@ -66,7 +66,7 @@ class ParallelFdatasync:
             raise failed
 
     def _begin(self, fds: Sequence[int]) -> int:
-        """Start as many as the system takes; return their number."""
+        """Start as many fdatasyncs as the system accepts; return their number."""
         size = _IOCB.size
         blocks = ctypes.create_string_buffer(
             b"".join(_IOCB.pack(0, 0, 0, _FDSYNC, 0, fd, 0, 0, 0, 0, 0, 0) for fd in fds),
@@ -85,7 +85,7 @@ class ParallelFdatasync:
         raise OSError(number, os.strerror(number))
 
     def _finish(self, begun: int) -> OSError | None:
-        """Wait for all that were started; the first error among them."""
+        """Wait for all that were started; return the first error, or None."""
         failed: OSError | None = None
         left = begun
         while left:

@@ -1,7 +1,7 @@
-"""A Unix socket for this machine's own user: taken, listened on, and removed at the end.
+"""`LocalListening`: a Unix socket for this machine's user.
 
-Paths are taken by their directory's descriptor (`/proc/self/fd/N/name`): a socket's path may have
-107 bytes, a directory's may have more.
+The path is accessed through its directory's descriptor (`/proc/self/fd/N/name`), as a socket path
+is limited to 107 bytes.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ _PROBE_SECONDS = 1.0
 
 
 class LocalListening:
-    """A Unix socket that is listened on. `ports.network.Listening`."""
+    """A listening Unix socket. Implements `ports.network.Listening`."""
 
     port = 0
 
     def __init__(self, path: str, bound: socket.socket, backlog: int) -> None:
-        """Use `bind`."""
+        """Make it on a bound socket; callers use `bind`."""
         self._path = path
         self._bound = bound
         self._backlog = backlog
@@ -32,14 +32,14 @@ class LocalListening:
 
     @classmethod
     def bind(cls, path: str, backlog: int) -> "LocalListening":
-        """Take `path`, in place of what a process that is gone left there; OSError."""
+        """Bind `path` and listen, replacing a socket left by a stopped process. OSError."""
         path = os.path.abspath(path)
         with _reached(path) as reached:
             _check_directory(os.path.dirname(path))
             _make_room(reached)
             bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
-                # What is made by bind has the socket's own mode: at no time a wider one.
+                # bind creates the file with the socket's own mode, so it never has a wider one.
                 os.fchmod(bound.fileno(), MODE)
                 bound.setblocking(False)
                 bound.bind(reached)
@@ -50,12 +50,13 @@ class LocalListening:
                 raise
 
     async def accept(self, made: Callable[[], Any]) -> None:
-        """Begin to accept."""
+        """Start accepting; `made` makes the protocol of each connection."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_unix_server(made, sock=self._bound, backlog=self._backlog)
 
     def close(self) -> None:
-        """Accept no more, and remove the file if it is still ours. Connections there are stay."""
+        """Stop accepting and remove the file if it is still this socket's; open connections
+        stay."""
         if self._server is not None:
             self._server.close()
         self._bound.close()
@@ -66,7 +67,7 @@ class LocalListening:
 
 @contextlib.contextmanager
 def _reached(path: str) -> Iterator[str]:
-    """Lend a short path by which `path` is reached."""
+    """Provide a short path to `path` within the `with` block."""
     descriptor = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{descriptor}/{os.path.basename(path)}"
@@ -75,22 +76,22 @@ def _reached(path: str) -> Iterator[str]:
 
 
 def _check_directory(directory: str) -> None:
-    """Raise OSError where others could put a socket of their own in the place of ours."""
+    """Raise OSError if other users could replace the socket by their own."""
     status = os.stat(directory)
     if status.st_uid not in {0, os.geteuid()}:
-        raise OSError(errno.EPERM, f"its directory is user {status.st_uid}'s: name one of your own")
+        raise OSError(errno.EPERM, f"its directory belongs to user {status.st_uid}: use your own")
     if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
-        raise OSError(errno.EPERM, f"all may write to its directory: chmod o-w {directory}")
+        raise OSError(errno.EPERM, f"its directory is writable by all: chmod o-w {directory}")
 
 
 def _make_room(path: str) -> None:
-    """Remove a socket that nobody listens on any more; OSError where anything else is there."""
+    """Remove a socket that no process listens on; OSError if anything else exists there."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(status.st_mode):
-        raise FileExistsError(errno.EEXIST, "something that is no socket is there: move it away")
+        raise FileExistsError(errno.EEXIST, "the path exists and is not a socket: move it away")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(_PROBE_SECONDS)
         try:
@@ -100,8 +101,10 @@ def _make_room(path: str) -> None:
             return
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            raise OSError(errno.EADDRINUSE, f"a socket is there, and {reason}") from None
-    raise OSError(errno.EADDRINUSE, "a running process listens there: stop it, or name another")
+            raise OSError(errno.EADDRINUSE, f"the socket exists: {reason}") from None
+    raise OSError(
+        errno.EADDRINUSE, "a running process listens on it: stop that, or use another path"
+    )
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The machine's sockets. `ports.network`."""
+"""`RealNetwork`: TCP and Unix sockets of the operating system. Implements `ports.network`."""
 
 import asyncio
 import socket
@@ -15,24 +15,24 @@ P = TypeVar("P")
 
 
 class RealListening:
-    """The sockets of one listening address."""
+    """The listening sockets of one address. Implements `ports.network.Listening`."""
 
     def __init__(self, sockets: list[socket.socket], backlog: int) -> None:
         self.port: int = sockets[0].getsockname()[1]
-        """The port listened on."""
+        """The bound port."""
         self._sockets = sockets
         self._backlog = backlog
         self._servers: list[asyncio.Server] = []
 
     async def accept(self, made: Callable[[], Any]) -> None:
-        """Begin to accept."""
+        """Start accepting; `made` makes the protocol of each connection."""
         loop = asyncio.get_running_loop()
         for bound in self._sockets:
             server = await loop.create_server(made, sock=bound, backlog=self._backlog)
             self._servers.append(server)
 
     def close(self) -> None:
-        """Accept no more. Connections there are stay."""
+        """Stop accepting; open connections stay."""
         for server in self._servers:
             server.close()
         for bound in self._sockets:
@@ -40,14 +40,14 @@ class RealListening:
 
 
 class RealNetwork:
-    """`ports.network.Network` by the operating system, on the running loop."""
+    """The operating system's network, on the running loop. Implements `ports.network.Network`."""
 
     def host_name(self) -> str:
-        """Return the machine's own name."""
+        """Return the machine's host name."""
         return socket.gethostname()
 
     def listen(self, host: str, port: int, options: ListenOptions) -> RealListening:
-        """Take the address; OSError where that is impossible."""
+        """Bind the address and listen; OSError if that fails."""
         sockets: list[socket.socket] = []
         try:
             for family, address in _resolve(host, port):
@@ -67,13 +67,13 @@ class RealNetwork:
         return RealListening(sockets, options.backlog)
 
     def listen_local(self, path: str, backlog: int = BACKLOG_MAX) -> LocalListening:
-        """Take the Unix socket `path`; OSError where that is impossible."""
+        """Bind the Unix socket `path` and listen; OSError if that fails."""
         return LocalListening.bind(path, backlog)
 
     async def connect(
         self, made: Callable[[], P], host: str, port: int, tls: "SSLContext | None" = None
     ) -> P:
-        """Connect by TCP, with TLS where `tls` is given; returns the connection."""
+        """Connect by TCP, with TLS if `tls` is given; return the connected protocol."""
         loop = asyncio.get_running_loop()
         factory = cast("Callable[[], asyncio.BaseProtocol]", made)
         name = None if tls is None else host
@@ -86,7 +86,7 @@ class RealNetwork:
 def _resolve(host: str, port: int) -> list[tuple[int, str]]:
     if host in {"", "*"}:
         return [(socket.AF_INET, "0.0.0.0")]  # noqa: S104 - asked for by name in the configuration
-    # Bytes where that will do: text goes through the idna codec, and half a megabyte of its tables.
+    # Bytes if possible: text goes through the idna codec, which loads half a megabyte of tables.
     name = host.encode() if host.isascii() else host
     found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     unique = dict.fromkeys((int(family), str(where[0])) for family, _, _, _, where in found)

@@ -1,10 +1,9 @@
-"""Open files, a bounded number of them, however many are in use.
+"""`OpenFiles`: limits the number of open descriptors, however many files are in use.
 
-An `OpenFile` stands for a file that somebody uses; its descriptor comes and goes. Once more than
-`open_max` are open, those that were not used lately are closed, and opened again by their next use.
-Never closed that way: a file under flush, one a thread reads or writes, one that holds writes back,
-and one with unflushed bytes, for an error of write-back is told to descriptors that were open then.
-Where only such files are left, the oldest are flushed, and then closed.
+Above `open_max` descriptors, those of files not used recently are closed; the next use reopens
+them. Not closed are files under flush, files that a thread reads or writes, files with delayed
+writes, and files with unflushed bytes, as the system reports a write-back error only to descriptors
+that were open then. If only such files are left, the oldest are flushed and then closed.
 """
 
 import contextlib
@@ -23,13 +22,13 @@ if TYPE_CHECKING:
 
 OPEN_MAX = 2000
 _LOOKED_AT_MAX = 64
-"""So many files are looked at, at most, to find one to close for one that is opened."""
+"""Most files examined to find one to close for each opened file."""
 _LOOKS_AN_OPENING = 8
-"""So many where none is to be found, taken over many openings."""
+"""The same as an average over many openings, if none can be closed."""
 
 
 def raise_limit() -> int:
-    """Let the process have as many open files as the system allows; returns how many."""
+    """Raise the process's limit of open files to the system's maximum; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(OSError, ValueError):
@@ -39,13 +38,13 @@ def raise_limit() -> int:
 
 
 def _open_residency() -> "Residency | None":
-    from headrace.posix.page_cache import Residency  # with ctypes, 10 ms: not at start
+    from headrace.posix.page_cache import Residency  # imports ctypes, 10 ms: not at start
 
     return Residency.open()
 
 
 class OpenFile(Protocol):
-    """A file whose descriptor may be given up while nobody uses it. `files.RealFile`."""
+    """A file whose descriptor may be closed while unused. Implemented by `files.RealFile`."""
 
     path: str
     pins: int
@@ -55,31 +54,31 @@ class OpenFile(Protocol):
 
     @property
     def device(self) -> int:
-        """The file system it lies on."""
+        """Device number of the file's file system."""
 
     @property
     def writable(self) -> bool:
-        """Whether it was opened for writing."""
+        """Whether the file is open for writing."""
 
     def descriptor(self) -> int:
-        """Return the descriptor, opened again where it was given up. OSError."""
+        """Return the descriptor, reopening the file if necessary. OSError."""
 
     def give_up(self) -> int:
-        """Give up the descriptor and return it, for its closing; -1 while it is needed."""
+        """Return the descriptor, for the caller to close; -1 if it is still needed."""
 
     def write_held(self) -> None:
-        """Write what was held back. OSError."""
+        """Perform the delayed writes. OSError."""
 
     @property
     def held_bytes(self) -> int:
-        """How many bytes were held back last, written or not."""
+        """Size in bytes of the last delayed writes, performed or not."""
 
     def take_held(self) -> tuple[int, list[bytes]]:
-        """Take what was held back, for somebody else to write: where, and copies of the parts."""
+        """Return position and copies of the delayed writes, for a thread to perform."""
 
 
 class OpenFiles:
-    """The files of one disk that are open now, and which of them hold writes back."""
+    """The open files of one disk, and those of them with delayed writes."""
 
     __slots__ = (
         "_lock", "_named", "_passed_over", "_relieving", "_residency", "_residency_asked", "_ring",
@@ -91,30 +90,32 @@ class OpenFiles:
         self._workers = workers
         self.open_max = open_max
         self.full_at = max(open_max, raise_limit() * 3 // 4)
-        """So many are open that the system will soon allow no more: room is made at any price."""
+        """Number of open files near the process's limit, from which on files are flushed to close
+        them."""
         self.active = False
-        """Whether writes are held back now."""
+        """Whether writes are delayed now."""
         self.owner = get_ident()
-        """The deciding thread: others read what has been flushed, and never write what is held."""
+        """The deciding thread's id. Other threads only read flushed data, and perform no delayed
+        writes."""
         self.files: list[OpenFile] = []
-        """Those that hold writes back."""
+        """Files with delayed writes."""
         self.lost: Failures = []
-        """What was held back, was needed before the end, and could not be written."""
+        """Delayed writes that had to be performed before the end of the pass and failed."""
         self.devices: set[int] = set()
-        """The file systems that files were opened on so far."""
+        """Device numbers of the file systems with opened files."""
         self._ring: OrderedDict[OpenFile, None] = OrderedDict()
-        # The one looked at longest ago comes first.
+        # The file examined longest ago comes first.
         self._named: dict[str, OpenFile] = {}
         self._lock = Lock()
         self._relieving = False
         self._passed_over = 0
-        """So many openings look for no file to close: there was none to be found before."""
+        """Number of openings that skip the search, as no file could be closed before."""
         self._residency: Residency | None = None
         self._residency_asked = False
 
     @property
     def residency(self) -> "Residency | None":
-        """How to ask what the page cache holds; None: not yet, or the system does not tell."""
+        """Tells which bytes are in the page cache; None if not opened yet or not supported."""
         if not self._residency_asked:
             self._residency_asked = True
             if self._workers is not None:
@@ -129,26 +130,26 @@ class OpenFiles:
         return len(self._ring)
 
     def opened(self, file: OpenFile) -> None:
-        """Note that `file` has a descriptor now; another loses its own where there are too many."""
-        # Room is made first, so that it is not the file's own descriptor that goes.
+        """Register a file that has a descriptor; close another's if there are too many."""
+        # Before it is added, so that its own descriptor is not closed.
         if len(self._ring) >= self.open_max and get_ident() == self.owner:
             self._make_room()
         with self._lock:
             self._ring[file] = None
             self.devices.add(file.device)
-            # Whoever only looks on (the scrub) does not stand in for the one in use.
+            # A read-only opening (the scrub's) does not replace the file in use.
             if file.writable or file.path not in self._named:
                 self._named[file.path] = file
 
     def closed(self, file: OpenFile) -> None:
-        """Note that `file` was closed by its user, whether it had a descriptor or not."""
+        """Remove a file that its user closed, with or without a descriptor."""
         with self._lock:
             self._ring.pop(file, None)
             if self._named.get(file.path) is file:
                 del self._named[file.path]
 
     def renamed(self, source: str, target: str) -> None:
-        """Note that the file `source` is called `target` now, and open it by that name."""
+        """Note that file `source` is now called `target`, for its reopening."""
         with self._lock:
             file = self._named.pop(source, None)
             if file is not None:
@@ -156,7 +157,7 @@ class OpenFiles:
                 self._named[target] = file
 
     def pin(self, file: OpenFile) -> int:
-        """Return the descriptor of `file`, kept open until `unpin`.
+        """Return the file's descriptor, kept open until `unpin`.
 
         For other threads and flushes.
         """
@@ -174,7 +175,7 @@ class OpenFiles:
             file.pins -= 1
 
     def pin_all(self, files: Sequence[OpenFile]) -> list[int]:
-        """Return the descriptors of `files`, open until `unpin_all`. OSError: none is pinned."""
+        """Return the files' descriptors, kept open until `unpin_all`. OSError: none is pinned."""
         with self._lock:
             for file in files:
                 file.pins += 1
@@ -210,19 +211,22 @@ class OpenFiles:
                     needed += file.pins > 0 or file.unflushed > 0
                     ring.move_to_end(file)
                     continue
-                del ring[file]  # its name is kept: it is opened again by it, or by the next one
+                # its name stays registered, for its reopening or the next file of that name
+                del ring[file]
             spare -= 1
             os.close(fd)
         if spare > 0:
             if needed == looks:
-                # Thousands of logs that are written in one turn would each look at all before.
+                # Thousands of logs written in one turn would otherwise each examine all files
+                # again.
                 self._passed_over = looks // _LOOKS_AN_OPENING
             self._relieve(at_once=full)
 
     def _relieve(self, *, at_once: bool) -> None:
-        """Flush files that wait for nobody's flush, so that they may be closed.
+        """Flush files that no flush is waiting for, so that they can be closed.
 
-        `at_once`: a turn that wrote to thousands of files would else run out of descriptors.
+        `at_once`: on this thread, or a turn that wrote to thousands of files would run out of
+        descriptors.
         """
         if (self._relieving and not at_once) or self._workers is None:
             return
@@ -239,7 +243,8 @@ class OpenFiles:
             for file, fd in zip(found, fds, strict=True):
                 try:
                     os.fdatasync(fd)
-                except OSError as error:  # told to who flushes it: the system tells it once
+                # reported to the next flush of it: the system reports it once
+                except OSError as error:
                     file.failure = error
 
         def done(_: BaseException | None) -> None:

@@ -1,7 +1,7 @@
-"""Which bytes of a file the page cache holds (cachestat, Linux 6.5), without a look at any of them.
+"""`Residency`: ask which bytes of a file are in the page cache (cachestat, Linux 6.5).
 
-A page that is being read in counts as held: who needs it waits for that read. mincore would tell,
-at ten times the cost and with a mapping; preadv2 tells by copying.
+No page is touched. A page being read in counts as cached; a reader waits for it. mincore costs ten
+times as much and needs a mapping; preadv2 copies the data.
 """
 
 import ctypes
@@ -16,12 +16,12 @@ _COUNTS = Struct("@5Q")
 
 
 class Residency:
-    """The question, with its memory. For one thread."""
+    """The cachestat system call with its buffers. For one thread."""
 
     __slots__ = ("_counts", "_range", "_syscall")
 
     def __init__(self, libc: "ctypes.PyDLL") -> None:
-        """`open` makes one where the system can."""
+        """Make it; callers use `open`."""
         self._syscall = libc.syscall
         self._syscall.argtypes = (
             ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint,
@@ -31,10 +31,10 @@ class Residency:
 
     @classmethod
     def open(cls) -> "Residency | None":
-        """Return the means to ask; None where there is no such thing, or a sandbox forbids it."""
+        """Return it, or None if the system does not support cachestat or a sandbox forbids it."""
         if os.uname().machine not in _MACHINES:
             return None
-        # Two microseconds: not worth giving the interpreter's lock up, as CDLL does.
+        # Two microseconds: too short to release the interpreter's lock, as CDLL would.
         asked = cls(ctypes.PyDLL(None))
         fd = os.memfd_create("asked")
         try:
@@ -43,7 +43,8 @@ class Residency:
             os.close(fd)
 
     def holds(self, fd: int, position: int, size: int) -> bool | None:
-        """Tell whether all these bytes (one at least) are there; None: this file does not tell."""
+        """Return whether all these bytes (at least one) are cached; None if this file cannot
+        tell."""
         _RANGE.pack_into(self._range, 0, position, size)
         if self._syscall(_CACHESTAT, fd, self._range, self._counts, 0) != 0:
             return None

@@ -1,6 +1,6 @@
-"""The file system for those who only look: `ports.disk.Disk` without a way to change anything.
+"""`ReadOnlyDisk`: a `ports.disk.Disk` that refuses all changes.
 
-A disk that does change things looks the same way (`LookUps`): `posix.disk`.
+`posix.disk` shares the reading part (`LookUps`).
 """
 
 import errno
@@ -16,12 +16,12 @@ def _refused(path: str) -> NoReturn:
 
 
 class ReadOnlyFile:
-    """One file, open for reading. Safe for several threads."""
+    """A file open for reading. Safe for several threads."""
 
     __slots__ = ("_fd", "path")
 
     def __init__(self, path: str) -> None:
-        """FileNotFoundError, OSError."""
+        """Open the file at `path`. Raises FileNotFoundError, OSError."""
         self._fd = -1
         self.path = path
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -34,35 +34,35 @@ class ReadOnlyFile:
         return self._fd
 
     def size(self) -> int:
-        """Return the bytes that the file holds now."""
+        """Return the file's size in bytes."""
         return os.fstat(self._fd).st_size
 
     def mtime_ms(self) -> int:
-        """Return the time of the last modification in milliseconds since 1970."""
+        """Return the modification time in milliseconds since 1970."""
         return os.fstat(self._fd).st_mtime_ns // 1_000_000
 
     def read(self, position: int, size: int) -> bytes:
-        """Return up to `size` bytes from `position`; shorter only at the file's end."""
+        """Return up to `size` bytes from `position`; fewer only at the file's end."""
         buffer = bytearray(size)
         return bytes(memoryview(buffer)[: self.read_into(memoryview(buffer), position)])
 
     def read_cached(self, position: int, size: int) -> bytes:
-        """Read as `read` does: here everybody may wait."""
+        """Return bytes as `read` does, blocking: users of this disk may block."""
         return self.read(position, size)
 
     def read_cached_into(self, position: int, into: memoryview) -> int:
-        """Read into `into` as `read` does."""
+        """Fill `into` as `read_into` does, blocking."""
         return self.read_into(into, position)
 
     def cached(self, position: int, size: int) -> None:
-        """Return None: nobody asks."""
+        """Return None: unknown."""
 
     def send(self, position: int, size: int, socket: int) -> int:
-        """Refuse with OSError."""
+        """Raise OSError, as nothing is sent from a read-only disk."""
         _refused(self.path)
 
     def read_into(self, buffer: memoryview, position: int) -> int:
-        """Fill `buffer` from `position` on; returns how much there was."""
+        """Fill `buffer` from byte `position` on; return how many bytes were read."""
         done = 0
         while done < len(buffer):
             got = os.preadv(self._fd, [buffer[done:]], position + done)
@@ -72,43 +72,43 @@ class ReadOnlyFile:
         return done
 
     def close(self) -> None:
-        """Close; a second call does nothing."""
+        """Close the file; repeated calls do nothing."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
 
     def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
-        """Refuse with OSError."""
+        """Raise OSError: the file is read-only."""
         _refused(self.path)
 
     def write_held(self) -> None:
-        """Do nothing: no write is held back."""
+        """Do nothing: no writes are delayed."""
 
     def forget(self, position: int, size: int) -> None:
-        """Do nothing: the page cache is left to those who write."""
+        """Do nothing: the page cache is the broker's."""
 
     def truncate(self, size: int) -> None:
-        """Refuse with OSError."""
+        """Raise OSError: the file is read-only."""
         _refused(self.path)
 
     def set_mtime_ms(self, mtime_ms: int) -> None:
-        """Refuse with OSError."""
+        """Raise OSError: the file is read-only."""
         _refused(self.path)
 
     def sync(self) -> None:
-        """Refuse with OSError."""
+        """Raise OSError: the file is read-only."""
         _refused(self.path)
 
 
 class LookUps:
-    """What a disk is asked that changes nothing: `ports.disk.Disk`, in part."""
+    """The reading functions of a disk: a part of `ports.disk.Disk`."""
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is anything at `path`."""
+        """Return whether `path` exists."""
         return os.path.exists(path)
 
     def stat(self, path: str) -> Stat | None:
-        """Return the size and the time of the last change."""
+        """Return size and change time of `path`, or None if it does not exist."""
         try:
             found = os.stat(path)
         except FileNotFoundError:
@@ -120,75 +120,75 @@ class LookUps:
         return sorted(os.listdir(path))
 
     def is_directory(self, path: str) -> bool:
-        """Tell whether `path` is a directory."""
+        """Return whether `path` is a directory."""
         return os.path.isdir(path)
 
     def free_bytes(self, path: str) -> int:
-        """Return the bytes that an ordinary user may still write there."""
+        """Return the bytes available to an ordinary user in the file system of `path`."""
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
 
     def total_bytes(self, path: str) -> int:
-        """Return the size of the file system that holds `path`."""
+        """Return the size in bytes of the file system of `path`."""
         found = os.statvfs(path)
         return found.f_blocks * found.f_frsize
 
 
 class ReadOnlyDisk(LookUps):
-    """`ports.disk.Disk`, of which everything that would change something is an OSError."""
+    """A `ports.disk.Disk` on which every change raises OSError."""
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> DiskFile:
-        """Open for reading, whatever was asked; FileNotFoundError."""
+        """Open a file for reading, whatever was requested; FileNotFoundError."""
         return ReadOnlyFile(path)
 
     def make_directory(self, path: str) -> None:
-        """Refuse with OSError."""
+        """Raise OSError: the disk is read-only."""
         _refused(path)
 
     def rename(self, source: str, target: str) -> None:
-        """Refuse with OSError."""
+        """Raise OSError: the disk is read-only."""
         _refused(source)
 
     def remove(self, path: str) -> None:
-        """Refuse with OSError."""
+        """Raise OSError: the disk is read-only."""
         _refused(path)
 
     def remove_tree(self, path: str) -> None:
-        """Refuse with OSError."""
+        """Raise OSError: the disk is read-only."""
         _refused(path)
 
     def sync_directory(self, path: str) -> None:
-        """Refuse with OSError."""
+        """Raise OSError: the disk is read-only."""
         _refused(path)
 
     def sync_directories(self, paths: Collection[str]) -> None:
-        """Refuse with OSError."""
+        """Raise OSError: the disk is read-only."""
         _refused(", ".join(paths))
 
     def sync_all(self, path: str) -> None:
-        """Refuse with OSError."""
+        """Raise OSError: the disk is read-only."""
         _refused(path)
 
     def absolute(self, path: str) -> str:
-        """Return the path from the root on."""
+        """Return the absolute path."""
         return os.path.abspath(path)
 
     def boot_id(self) -> str:
-        """Return "": of no use to who only looks."""
+        """Return "": the boot id is not needed for reading."""
         return ""
 
     def replace(self, path: str, content: bytes) -> None:
-        """Refuse with OSError."""
+        """Raise OSError: the disk is read-only."""
         _refused(path)
 
     def lock(self, path: str) -> Callable[[], None]:
-        """Refuse with OSError: who only looks takes no lock."""
+        """Raise OSError: a read-only disk takes no lock."""
         _refused(path)
 
     def flush(self, files: Collection[DiskFile], done: Callable[[OSError | None], None]) -> None:
-        """Refuse with OSError."""
+        """Raise OSError: the disk is read-only."""
         _refused("flush")
 
     def run(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Do it here and now."""
+        """Run `work` now, then `done` with its result."""
         done(work())

@@ -1,6 +1,6 @@
-"""What a service manager such as systemd is told: that the broker is ready, stops, and is alive.
+"""`ServiceManager`: notify systemd that the broker is ready, alive or stopping (sd_notify(3)).
 
-The protocol of sd_notify(3): datagrams of `NAME=value` lines to the socket NOTIFY_SOCKET names.
+Sends datagrams of `NAME=value` lines to the socket that NOTIFY_SOCKET names.
 """
 
 import asyncio
@@ -13,29 +13,30 @@ log = logging.getLogger(__name__)
 
 
 class ServiceManager:
-    """The one that started this process. Used on the loop."""
+    """The service manager that started this process, if any. For the loop."""
 
     def __init__(self, environ: MutableMapping[str, str]) -> None:
-        """Take the manager's words out of `environ`: processes of ours are not to speak for us."""
+        """Take the manager's variables out of `environ`, so that child processes do not use
+        them."""
         address = environ.pop("NOTIFY_SOCKET", "")
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         self.alive_seconds = _alive_seconds(environ)
-        """How often it wants to hear that the process is alive, None where it does not ask."""
+        """Seconds between watchdog notifications; None if the manager does not want them."""
         self._timer: asyncio.TimerHandle | None = None
         self._socket: socket.socket | None = None
 
     def ready(self, status: str) -> None:
-        """Say that requests are taken from now on, and keep saying that the loop turns."""
+        """Notify that requests are accepted, and start the watchdog notifications."""
         self._tell(f"READY=1\nSTATUS={status}")
         if self.alive_seconds is not None:
             self._stay_alive(self.alive_seconds)
 
     def stopping(self) -> None:
-        """Say that the process has begun to end."""
+        """Notify that the process has begun to stop."""
         self._tell("STOPPING=1")
 
     def close(self) -> None:
-        """Say nothing any more."""
+        """Stop all notifications."""
         if self._timer is not None:
             self._timer.cancel()
         if self._socket is not None:
@@ -43,7 +44,7 @@ class ServiceManager:
             self._socket = None
 
     def _stay_alive(self, seconds: float) -> None:
-        # By the loop's own timer: a loop that stands still says nothing.
+        # On the loop's own timer: a loop that hangs sends no notification.
         self._tell("WATCHDOG=1")
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(seconds, self._stay_alive, seconds)
@@ -58,18 +59,18 @@ class ServiceManager:
                 )
             self._socket.sendto(text.encode(), socket.MSG_DONTWAIT, self._address)
         except BlockingIOError:
-            return  # its queue is full: it will hear the next one
+            return  # its queue is full; it gets the next notification
         except OSError as problem:
             log.warning(
-                "the service manager at NOTIFY_SOCKET=%s is told nothing any more (%s): if it waits"
-                " for this broker to be ready, set Type=simple or mend the socket",
+                "cannot notify the service manager at NOTIFY_SOCKET=%s (%s); if it waits for this"
+                " broker to be ready, set Type=simple or repair the socket",
                 self._address.replace("\0", "@"), (problem.strerror or str(problem)).lower(),
             )  # fmt: skip
             self._address = ""
 
 
 def _alive_seconds(environ: MutableMapping[str, str]) -> float | None:
-    """Return half of what the manager waits at most, as sd_watchdog_enabled(3) advises."""
+    """Return half of the manager's watchdog timeout, as sd_watchdog_enabled(3) advises, or None."""
     microseconds, process = environ.pop("WATCHDOG_USEC", ""), environ.pop("WATCHDOG_PID", "")
     if not microseconds.isdigit() or int(microseconds) == 0:
         return None

@@ -1,7 +1,7 @@
-"""Keys and certificates out of files and settings, and OpenSSL's contexts made of them. Blocks.
+"""TLS keys and certificates from files and settings, and SSL contexts made of them. Blocking.
 
-Python's `ssl` takes a key from a file only. One that comes from a setting or a PKCS12 store is
-handed over by a file in memory that has no name (memfd_create), so that it never reaches a disk.
+Python's `ssl` reads a key only from a file. A key from a setting or a PKCS12 store is passed
+through a nameless file in memory (memfd_create), so that it never reaches a disk.
 """
 
 import os
@@ -31,19 +31,19 @@ _VERIFY = {
 
 
 class Material(NamedTuple):
-    """What is in a store, as PEM. Secret."""
+    """The content of a keystore or truststore as PEM. Secret."""
 
     key: str | None
     certificates: str
     password: str | None
-    """The key's."""
+    """The password of the key, or None."""
 
     def __repr__(self) -> str:
         return "Material(***)"
 
 
 class Named(NamedTuple):
-    """What the settings a store comes from are called, for whoever must mend them."""
+    """Names of the settings that a store comes from, for error texts."""
 
     location: str
     password: str
@@ -55,7 +55,7 @@ _TRUSTSTORE = Named("ssl.truststore.location", "ssl.truststore.password", "")
 
 
 def server_context(settings: TlsSettings) -> ssl.SSLContext:
-    """Make what new connections of a listener are made with; ConfigError."""
+    """Make the SSL context for a listener's connections; ConfigError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
     restrict(context, settings.versions, settings.ciphers)
@@ -67,10 +67,10 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def peer_context(settings: TlsSettings) -> ssl.SSLContext:
-    """Make what this broker connects to a listener of others with; ConfigError.
+    """Make the SSL context for connections to other brokers' listener; ConfigError.
 
-    It shows the listener's own certificate, and believes whom its clients' are signed by, or
-    without a truststore the system's authorities.
+    It presents the listener's own certificate, and trusts the authorities of the listener's
+    truststore, or the system's if there is no truststore.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     restrict(context, settings.versions, settings.ciphers)
@@ -84,16 +84,16 @@ def peer_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def show(context: ssl.SSLContext, store: Store, named: Named = _KEYSTORE) -> None:
-    """Have `context` show the certificate of a store; ConfigError."""
+    """Let `context` present the certificate of a keystore; ConfigError."""
     material = material_of(store, named)
     where = _where(store, named)
     if material.key is None:
-        raise ConfigError(f"{where}: there is no private key in it")
+        raise ConfigError(f"{where}: it contains no private key")
     if not material.certificates:
-        raise ConfigError(f"{where}: there is no certificate in it")
+        raise ConfigError(f"{where}: it contains no certificate")
 
     def password() -> str:
-        # Asked for encrypted keys only; without an answer OpenSSL would ask at the terminal.
+        # Called for encrypted keys only; without an answer OpenSSL would ask on the terminal.
         if material.password is None:
             raise ConfigError(f"{where}: its key is encrypted: set {named.key_password}")
         return material.password
@@ -102,18 +102,18 @@ def show(context: ssl.SSLContext, store: Store, named: Named = _KEYSTORE) -> Non
         try:
             context.load_cert_chain(path, password=password)
         except (ssl.SSLError, OSError) as error:
-            if "ENCRYPTED" in material.key:  # OpenSSL tells no reason
-                reason = f"{named.key_password} is not what its key is encrypted with"
+            if "ENCRYPTED" in material.key:  # OpenSSL gives no reason
+                reason = f"{named.key_password} is not the password of its key"
             else:
                 reason = _loading_problem(error)
             raise ConfigError(f"{where}: {reason}") from None
 
 
 def trust(context: ssl.SSLContext, store: Store, named: Named = _TRUSTSTORE) -> None:
-    """Have `context` believe certificates of the authorities in a store; ConfigError."""
+    """Let `context` trust the authorities in a truststore; ConfigError."""
     certificates = material_of(store, named).certificates
     if not certificates:
-        raise ConfigError(f"{_where(store, named)}: there is no certificate in it")
+        raise ConfigError(f"{_where(store, named)}: it contains no certificate")
     try:
         context.load_verify_locations(cadata=certificates)
     except ssl.SSLError as error:
@@ -121,7 +121,7 @@ def trust(context: ssl.SSLContext, store: Store, named: Named = _TRUSTSTORE) -> 
 
 
 def restrict(context: ssl.SSLContext, versions: Sequence[str], ciphers: Sequence[str]) -> None:
-    """Have `context` speak these versions and ciphers alone; ConfigError."""
+    """Restrict `context` to these TLS versions and ciphers; ConfigError."""
     found = sorted(_VERSIONS[version] for version in versions)
     context.minimum_version, context.maximum_version = found[0], found[-1]
     wanted = [openssl_name(name) for name in ciphers]
@@ -131,12 +131,12 @@ def restrict(context: ssl.SSLContext, versions: Sequence[str], ciphers: Sequence
             context.set_ciphers(":".join(older))
         except ssl.SSLError:
             raise ConfigError(
-                f"ssl.cipher.suites={','.join(ciphers)}: OpenSSL knows none of them"
+                f"ssl.cipher.suites={','.join(ciphers)}: OpenSSL supports none of them"
             ) from None
 
 
 def openssl_name(name: str) -> str:
-    """Return OpenSSL's name of a cipher of TLS 1.2; one of TLS 1.3 has none but the standard's."""
+    """Return OpenSSL's name of a TLS 1.2 cipher; a TLS 1.3 cipher has only its standard name."""
     exchange, joint, cipher = name.removeprefix("TLS_").partition("_WITH_")
     if not joint:
         return name
@@ -147,7 +147,7 @@ def openssl_name(name: str) -> str:
 
 
 def stamp(store: Store) -> tuple[int, ...] | None:
-    """Return what changes when a store's file does; None where there is none to be looked at."""
+    """Return a value that changes with a store's file; None if the store is not a file."""
     if store.location is None:
         return None
     try:
@@ -158,7 +158,7 @@ def stamp(store: Store) -> tuple[int, ...] | None:
 
 
 def material_of(store: Store, named: Named) -> Material:
-    """Read a store; ConfigError."""
+    """Read a keystore or truststore; ConfigError."""
     if store.location is None:
         certificates = _blocks(store.certificates or "", "CERTIFICATE")
         return Material(_key_in(store.key or ""), certificates, store.key_password)
@@ -171,7 +171,7 @@ def material_of(store: Store, named: Named) -> Material:
     if data.startswith(_JKS_BEGINS):
         raise ConfigError(f"{named.location}={store.location}: {jks_refusal(store.location)}")
     if len(data) > _STORE_BYTES_MAX:
-        raise ConfigError(f"{named.location}={store.location}: too long for a store")
+        raise ConfigError(f"{named.location}={store.location}: too large for a store")
     if store.kind == "PKCS12" or (store.kind is None and data[:1] == bytes([_DER_SEQUENCE])):
         return _from_pkcs12(data, store, named)
     text = data.decode("utf-8", "replace")
@@ -193,7 +193,7 @@ def _from_pkcs12(data: bytes, store: Store, named: Named) -> Material:
         content = pkcs12.load_pkcs12(data, password)
     except ValueError:
         raise ConfigError(
-            f"{where}: it is no PKCS12 store, or {named.password} is not its password"
+            f"{where}: not a PKCS12 store, or {named.password} is not its password"
         ) from None
     pem = serialization.Encoding.PEM
     found = [] if content.cert is None else [content.cert]
@@ -222,9 +222,9 @@ def _blocks(text: str, what: str) -> str:
 
 
 def _folded(form: re.Match[str]) -> str:
-    """Return a block of PEM with line breaks where they belong: a property may have lost them."""
+    """Return a PEM block with proper line breaks, which a property value may have lost."""
     what, body = form["what"], form["body"]
-    if ":" not in body:  # else it has headers, and lines that count
+    if ":" not in body:  # else it has headers, whose lines matter
         chars = "".join(body.split())
         lines = [chars[at : at + _LINE_CHARS] for at in range(0, len(chars), _LINE_CHARS)]
         body = "\n" + "\n".join(lines) + "\n"
@@ -233,7 +233,7 @@ def _folded(form: re.Match[str]) -> str:
 
 @contextmanager
 def _in_memory(text: str) -> Iterator[str]:
-    """Lend a path under which `text` is read, by this process alone."""
+    """Provide a path with content `text`, readable by this process only."""
     descriptor = os.memfd_create("headrace-tls", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, text.encode())
@@ -251,5 +251,5 @@ def _where(store: Store, named: Named) -> str:
 def _loading_problem(error: OSError) -> str:
     reason = str(getattr(error, "reason", None) or error)
     if "KEY_VALUES_MISMATCH" in reason:
-        return "its first certificate is not that of its key"
+        return "its first certificate does not match its key"
     return f"OpenSSL cannot read it: {reason.replace('_', ' ').lower()}"

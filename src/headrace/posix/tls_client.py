@@ -1,8 +1,7 @@
-"""A client's TLS by the names of Kafka's and librdkafka's settings. Blocks: files are read.
+"""TLS for clients by the names of Kafka's and librdkafka's settings. Blocking: files are read.
 
-Chain and host name are always verified. Kafka's way to do without the host name,
-`ssl.endpoint.identification.algorithm=`, is taken and warned of; there is none to do without the
-chain.
+Certificate chain and host name are always verified. Kafka's setting to skip the host name,
+`ssl.endpoint.identification.algorithm=`, is accepted with a warning; the chain cannot be skipped.
 """
 
 import logging
@@ -34,18 +33,18 @@ _OF_CLIENT = Named("ssl.keystore.location", "ssl.keystore.password", "ssl.key.pa
 
 
 def client_context(settings: Mapping[str, str]) -> ssl.SSLContext | None:
-    """Return what connections are made with, None for plain text; ConfigError.
+    """Return the SSL context for connections, or None for plain text; ConfigError.
 
-    Of `settings` only those of security are looked at; one of them that is not known is refused.
+    Only security settings of `settings` are used; an unknown one is refused.
     """
     if client_protocol(settings) not in TLS_PROTOCOLS:
         return None
     for name in settings:
         if name.startswith("ssl.") and name not in _KNOWN:
-            raise ConfigError(f"{name}: this client knows no such setting")
+            raise ConfigError(f"{name}: unknown setting")
     if settings.get(_VERIFICATION, "true").strip().lower() != "true":
         raise ConfigError(
-            f"{_VERIFICATION}: brokers' certificates are always verified: name who signed them in"
+            f"{_VERIFICATION}: brokers' certificates are always verified: name their authority in"
             f" {_CA_LOCATION}"
         )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -64,7 +63,9 @@ def _versions(settings: Mapping[str, str]) -> list[str]:
     found = _words(settings.get("ssl.enabled.protocols", "")) or list(VERSIONS)
     for version in found:
         if version not in VERSIONS:
-            raise ConfigError(f"ssl.enabled.protocols: {version} is none of {', '.join(VERSIONS)}")
+            raise ConfigError(
+                f"ssl.enabled.protocols: {version} is not one of {', '.join(VERSIONS)}"
+            )
     return found
 
 
@@ -81,7 +82,7 @@ def _trust(context: ssl.SSLContext, settings: Mapping[str, str]) -> None:
         trust(context, store)
     elif _CA_LOCATION in settings:
         path = settings[_CA_LOCATION]
-        if Path(path).is_dir():  # as `openssl rehash` leaves it
+        if Path(path).is_dir():  # as made by `openssl rehash`
             context.load_verify_locations(capath=path)
         else:
             trust(context, Store("PEM", path, None), Named(_CA_LOCATION, "", ""))
@@ -95,7 +96,7 @@ def _show(context: ssl.SSLContext, settings: Mapping[str, str]) -> None:
         key, chain = _text(settings, *_KEY), _text(settings, *_CERTIFICATE)
         if key is None or chain is None:
             missing = _KEY[0] if key is None else _CERTIFICATE[0]
-            raise ConfigError(f"{missing}: a client's certificate and its key go together")
+            raise ConfigError(f"{missing}: a client's certificate and key must be set together")
         show(context, Store("PEM", None, None, key, chain, password), _OF_CLIENT)
         return
     store = Store(
@@ -125,7 +126,7 @@ def _identify(context: ssl.SSLContext, settings: Mapping[str, str]) -> None:
     if wanted in {"", "none"}:
         context.check_hostname = False
         log.warning(
-            "%s is empty: any holder of a certificate of the same authority can pass for a broker",
+            "%s is empty: any holder of a certificate of the same authority can pose as a broker",
             _IDENTIFICATION,
         )
     elif wanted != "https":

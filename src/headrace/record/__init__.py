@@ -1,1 +1,1 @@
-"""Record batches: the storage format of every protocol. Layout, records, compression, CRC."""
+"""Record batches, the storage format of all protocols: layout, records, compression, CRC."""

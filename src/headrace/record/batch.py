@@ -1,8 +1,8 @@
-"""Record batch v2: the one format of messages, on the wire and on disk (KIP-98).
+"""Record batch v2, the format of messages on the wire and on disk (KIP-98).
 
-A batch is its 61-byte header and opaque record bytes. The broker checks it once (`check_produced`),
-stamps it once (`stamp`), and passes the same bytes on. `records` and `build` look inside: for the
-client, the coordinators and the tools, never on the hot path.
+A batch is its 61-byte header (`batch_layout`) and encoded records. The broker validates it once
+(`check_produced`), sets its offset and leader epoch (`stamp`), and passes the same bytes on.
+`records` and `build` (de)code records: for clients, coordinators and tools, never on hot paths.
 """
 
 import struct
@@ -99,14 +99,14 @@ Bytes = bytes | bytearray | memoryview
 
 
 class TimestampType(IntEnum):
-    """Who set the records' timestamps: bit 3 of the attributes."""
+    """The kind of timestamp of a batch's records, bit 3 of the attributes."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
 
 class BatchHeader(NamedTuple):
-    """The fixed part of a batch, in the order of the bytes."""
+    """The parsed header of a batch, fields in wire order."""
 
     base_offset: int
     batch_length: int
@@ -128,25 +128,25 @@ _new = tuple.__new__
 
 
 def parse_header(view: Bytes, at: int = 0) -> BatchHeader:
-    """Parse the header at `at`, unchecked; CorruptBatch where fewer than 61 bytes are left."""
+    """Parse the batch header at byte `at` unchecked; CorruptBatch if under 61 bytes are left."""
     try:
         return _new(BatchHeader, _unpack(view, at))
     except struct.error:
-        raise CorruptBatch(f"{len(view) - at} bytes are no batch header") from None
+        raise CorruptBatch(f"{len(view) - at} bytes are too few for a batch header") from None
 
 
 def size_of(header: BatchHeader) -> int:
-    """Return the bytes of the whole batch, header included."""
+    """Return the size of a whole batch in bytes, header included."""
     return header[BATCH_LENGTH] + OVERHEAD_BYTES
 
 
 def next_offset(header: BatchHeader) -> int:
-    """Return the offset after the batch's last one."""
+    """Return the offset after the batch's last record."""
     return header[BASE_OFFSET] + header[LAST_OFFSET_DELTA] + 1
 
 
 def codec_of(header: BatchHeader) -> Codec:
-    """Return the codec of the batch's records; CorruptBatch for a number that names none."""
+    """Return the batch's compression codec; CorruptBatch for an unknown codec number."""
     try:
         return Codec(header[ATTRIBUTES] & CODEC_MASK)
     except ValueError:
@@ -154,17 +154,17 @@ def codec_of(header: BatchHeader) -> Codec:
 
 
 def crc_ok(view: Bytes, header: BatchHeader) -> bool:
-    """Tell whether `view`, exactly one batch, still is what its checksum says."""
+    """Return whether the CRC32C of `view`, exactly one batch, matches its header."""
     return header.crc == crc32c(memoryview(view)[CRC_FROM:])
 
 
 def check_produced(view: memoryview, produce_version: int = 13) -> BatchHeader:
-    """Check what a client wants appended: exactly one sound batch of its own making.
+    """Check that `view` is exactly one valid batch of a client, as a Produce request needs.
 
     Raises ApiError as Kafka 4.3 answers (ProduceRequest.validateRecords, LogValidator):
-    CORRUPT_MESSAGE for a wrong length or checksum, UNSUPPORTED_COMPRESSION_TYPE for zstd before
-    Produce v7 and for unknown codecs, otherwise INVALID_RECORD, also for compressed bytes that
-    consumers cannot read. The topic's limits and the producer's sequence are checked elsewhere.
+    CORRUPT_MESSAGE for a wrong length or CRC; UNSUPPORTED_COMPRESSION_TYPE for zstd before Produce
+    v7 and for unknown codecs; INVALID_RECORD otherwise, also for compressed data that consumers
+    cannot read. The topic's limits and sequence numbers are checked elsewhere.
     """
     try:
         header: BatchHeader = _new(BatchHeader, _unpack(view, 0))
@@ -197,7 +197,7 @@ def _refusal_of_stub(view: memoryview) -> ApiError:
             return _old_magic()
     if len(view) == 0:
         return ApiError(ErrorCode.INVALID_RECORD, "there must be a record batch")
-    return ApiError(ErrorCode.CORRUPT_MESSAGE, "shorter than a batch header")
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, "the batch is shorter than its header")
 
 
 def _old_magic() -> ApiError:
@@ -210,7 +210,7 @@ def _refusal_of_frame(view: memoryview, header: BatchHeader) -> ApiError:
     if header.magic != MAGIC:
         return ApiError(ErrorCode.CORRUPT_MESSAGE, f"magic {header.magic} does not exist")
     if size_of(header) > len(view) or header.batch_length < LENGTH_MIN:
-        return ApiError(ErrorCode.CORRUPT_MESSAGE, "the batch's length is not what was sent")
+        return ApiError(ErrorCode.CORRUPT_MESSAGE, "the batch's length does not match its data")
     return ApiError(ErrorCode.INVALID_RECORD, "there must be exactly one record batch")
 
 
@@ -241,13 +241,13 @@ _pack_int32_into = _INT32.pack_into
 
 
 def stamp(view: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
-    """Write the two fields that are the leader's to give, in place. The checksum stays valid."""
+    """Write base offset and leader epoch in place; the CRC does not cover them and stays valid."""
     _pack_int64_into(view, BASE_OFFSET_AT, base_offset)
     _pack_int32_into(view, LEADER_EPOCH_AT, leader_epoch)
 
 
 def stamp_append_time(view: bytearray | memoryview, now_ms: int) -> BatchHeader:
-    """Make `now_ms` the time of all records (LogAppendTime) and renew the checksum, in place."""
+    """Set the LogAppendTime bit and `now_ms` as all records' time, in place; update the CRC."""
     (attributes,) = _INT16.unpack_from(view, ATTRIBUTES_AT)
     _INT16.pack_into(view, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
     _INT64.pack_into(view, MAX_TIMESTAMP_AT, now_ms)
@@ -256,9 +256,9 @@ def stamp_append_time(view: bytearray | memoryview, now_ms: int) -> BatchHeader:
 
 
 def iterate(view: Bytes, at: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield the position and header of each whole batch from `at` on; a torn last one is left out.
+    """Yield position and header of each whole batch from byte `at` on; skip a torn last one.
 
-    CorruptBatch for a length no batch has, or another magic. Checksums are not looked at.
+    CorruptBatch for an impossible length or another magic. CRCs are not checked.
     """
     end = len(view)
     while at + HEADER_BYTES <= end:
@@ -275,16 +275,16 @@ def iterate(view: Bytes, at: int = 0) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def records(view: Bytes, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-    """Yield the records of one batch; see `record_lists`."""
+    """Yield the records of one batch, decompressed; `record_lists` has the details."""
     return chain.from_iterable(record_lists(view, limit))
 
 
 def record_lists(view: Bytes, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[list[Record]]:
-    """Yield the records of one batch, which starts at the beginning of `view`, many at a time.
+    """Yield the records of one batch, which starts at the beginning of `view`, in lists.
 
-    Unfolds at most `limit` bytes. CorruptBatch (an ApiError) where the batch is torn, lies about
-    its records, or unfolds to more. The checksum is the caller's to look at (`crc_ok`). Records
-    of a control batch come as they are: see `parse_control`.
+    Decompresses at most `limit` bytes. CorruptBatch (an ApiError) if the batch is torn, its records
+    are malformed, or it exceeds the limit. The caller checks the CRC (`crc_ok`). Records of a
+    control batch are not interpreted: see `parse_control`.
     """
     header = parse_header(view)
     if header.magic != MAGIC or not HEADER_BYTES <= size_of(header) <= len(view):
@@ -311,10 +311,10 @@ def build(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     keep_offsets: bool = False,
 ) -> bytes:
-    """Build one batch of at least one record, sealed with its checksum.
+    """Build one batch of at least one record, with length and CRC.
 
-    Records are numbered from `base_offset` on, whatever their `offset` says, unless `keep_offsets`:
-    then their own offsets stay (ascending, none below `base_offset`), as after compaction.
+    Records get consecutive offsets from `base_offset` on. With `keep_offsets` they keep their own
+    (ascending, none below `base_offset`), as after compaction.
     """
     if not batch:
         raise ValueError("a batch needs a record")
@@ -337,7 +337,7 @@ def build(
 
 
 def seal(payload: Bytes, base_offset: int, leader_epoch: int, attributes: int, *rest: int) -> bytes:
-    """Seal `payload` behind its header; `rest`: the fields from the last offset's delta on."""
+    """Return the batch of `payload` with CRC; `rest`: header fields from the last delta on."""
     out = bytearray(HEADER_BYTES)
     out += payload
     HEADER.pack_into(
@@ -355,7 +355,7 @@ def build_pairs(
     producer_id: int = -1,
     producer_epoch: int = -1,
 ) -> bytes:
-    """Build as `build` does, of keys and values of one timestamp; transactional with a producer."""
+    """Build a batch of (key, value) pairs with one timestamp, transactional with a producer id."""
     if not pairs:
         raise ValueError("a batch needs a record")
     attributes = int(compression) | (TRANSACTIONAL if producer_id >= 0 else 0)
@@ -368,9 +368,9 @@ def build_pairs(
 def recompress(
     view: Bytes, codec: Codec, level: int | None = None, limit: int = DECOMPRESSED_BYTES_MAX
 ) -> bytearray:
-    """Recompress the batch's records in another codec, all else the same, sealed. CorruptBatch.
+    """Return the batch with its records compressed by another codec, length and CRC updated.
 
-    The records themselves are the same bytes in every codec: none of them is looked at.
+    The records are the same bytes in every codec and are not decoded. Raises CorruptBatch.
     """
     header = parse_header(view)
     packed = memoryview(view)[HEADER_BYTES : size_of(header)]
@@ -390,7 +390,7 @@ def build_marker(
     producer_epoch: int,
     timestamp: int,
 ) -> bytes:
-    """Build the control batch that ends a transaction in a partition."""
+    """Build the control batch that commits or aborts a transaction in a partition."""
     return build(
         [control_record(control_type, coordinator_epoch, timestamp)],
         producer_id=producer_id,

@@ -1,8 +1,8 @@
-"""Check the first bytes of a compressed batch: other languages' clients must be able to read it.
+"""Check the frame header of a compressed batch, so that every language's consumer can read it.
 
-A producer's library may write what its own consumer reads and Kafka's Java consumer does not, such
-as LZ4 with linked blocks. Kafka decompresses each batch and refuses these. Here only the frame's
-header is read, at a fixed cost a batch:
+A producer's library may write data that its own consumer reads and Kafka's Java consumer does not,
+such as LZ4 with linked blocks. Kafka decompresses each batch and refuses these. Here only the
+frame's header is read, at a fixed cost per batch:
 
     gzip    1f 8b 08 | flags, no reserved ones
     snappy  82 "SNAPPY" 00 | version | compatible | length of the first chunk    (Java's, Xerial)
@@ -27,7 +27,7 @@ _GZIP_RESERVED = 0xE0
 _XERIAL = b"\x82SNAPPY\x00"
 _SNAPPY_STREAM = b"\xff\x06\x00\x00sNaPpY"
 _SNAPPY_RATIO_MAX = 64
-"""No snappy element writes more than 64 bytes, and each has two bytes or more."""
+"""Greatest compression ratio: an element of two or more bytes decompresses to 64 at most."""
 _LZ4 = b"\x04\x22\x4d\x18"
 _LZ4_INDEPENDENT = 0x20
 _LZ4_CONTENT_SIZE = 0x08
@@ -36,9 +36,9 @@ _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
 _ZSTD_SINGLE_SEGMENT = 0x20
 _ZSTD_DICTIONARY_BYTES = (0, 1, 2, 4)
 _ZSTD_WINDOW_LOG_MAX = 27
-"""Java and the library itself read windows up to 128 MiB unless they are told otherwise."""
+"""Greatest window, as a power of two: Java and libzstd read up to 128 MiB by default."""
 _HEAD_BYTES = 24
-"""The longest header is Xerial's, with the length of its first chunk: 20 bytes."""
+"""Bytes read: the longest header, Xerial's with its first chunk's length, has 20."""
 _CHUNK = struct.Struct(">i")
 
 _MASK = 0xFFFFFFFF
@@ -47,10 +47,10 @@ _PRIME_4, _PRIME_5 = 668265263, 374761393
 
 
 def check_frame(codec: int, view: memoryview | bytes | bytearray) -> None:
-    """Refuse a compressed batch that Kafka's consumers cannot decompress, by its frame's header.
+    """Raise ApiError INVALID_RECORD if Kafka's consumers cannot decompress the batch.
 
-    ApiError INVALID_RECORD, with the reason. (Kafka answers UNKNOWN_SERVER_ERROR without one; for
-    producers both are final.)
+    Only the frame header is checked. (Kafka answers UNKNOWN_SERVER_ERROR without a reason; both are
+    final for producers.)
     """
     problem = _PROBLEMS[codec](bytes(view[HEADER_BYTES : HEADER_BYTES + _HEAD_BYTES]), len(view))
     if problem is not None:
@@ -79,7 +79,7 @@ def _snappy_problem(head: bytes, batch_bytes: int) -> str | None:
         at += 1
         if byte < 0x80:
             break
-    # Nothing lies before the first element, so that it cannot be a copy.
+    # The first element has nothing to copy from, so it must be a literal.
     literal = at < len(head) and head[at] & 3 == 0
     if not literal or not 0 < size <= _SNAPPY_RATIO_MAX * (batch_bytes - HEADER_BYTES):
         return "the batch is neither one raw block nor in Java's format"
@@ -115,7 +115,10 @@ def _lz4_options_problem(flg: int, bd: int) -> str | None:
 
 @lru_cache(maxsize=64)
 def _header_checksum(descriptor: bytes) -> int:
-    """Return the second byte of XXH32 of 2 or 10 bytes. Without a content size there are few."""
+    """Return the second byte of the XXH32 hash of an LZ4 frame descriptor (2 or 10 bytes).
+
+    Cached: descriptors without a content size have few values.
+    """
     value = (_PRIME_5 + len(descriptor)) & _MASK
     at = 0
     while at + 4 <= len(descriptor):
@@ -136,7 +139,7 @@ def _rotated(value: int, bits: int) -> int:
 def _zstd_problem(head: bytes, _: int) -> str | None:
     if not head.startswith(_ZSTD):
         if len(head) > 4 and head[0] & 0xF0 == 0x50 and head[1:4] == _ZSTD_SKIPPABLE:
-            return None  # what lies behind it is not looked at
+            return None  # the frame behind a skippable one is not checked
         return "the batch does not begin with a zstd frame"
     if len(head) < 10:
         return "the zstd frame ends early"
@@ -159,4 +162,4 @@ _PROBLEMS: dict[int, Callable[[bytes, int], str | None]] = {
     Codec.LZ4: _lz4_problem,
     Codec.ZSTD: _zstd_problem,
 }
-"""By the codec's number, 1 to 4."""
+"""The check of each codec by its number, 1 to 4."""

@@ -1,6 +1,6 @@
-"""The four codecs of a record batch, both ways, never writing out more than was allowed.
+"""The four codecs of a record batch: compress, and decompress within a size limit.
 
-The codec libraries are imported at first use: the broker's hot path never compresses.
+Codec libraries are imported at first use, as the broker's produce path never compresses.
 """
 
 import struct
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zstandard import ZstdDecompressionObj
 
 DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024
-"""Most bytes one batch may unfold to unless the caller says otherwise: a bomb ends here."""
+"""Most bytes that one batch may decompress to by default: a limit for zip bombs."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -22,10 +22,10 @@ _XERIAL_CHUNK_BYTES = 32 * 1024
 _INT32 = struct.Struct(">i")
 _GZIP_WINDOW = 31
 _LZ4_FAST = 9
-"""The level at which Kafka compresses fast; at all others it compresses well."""
+"""Kafka's level for fast LZ4; all other levels use the high-compression mode."""
 _LZ4_LEVEL_MAX = 16
 _ZSTD_WINDOW_BYTES_MAX = 128 * 1024 * 1024
-_ZSTD_RATIO_MAX = 32 * 1024  # a block of 4 bytes (run length) makes 128 KiB
+_ZSTD_RATIO_MAX = 32 * 1024  # a run-length block of 4 bytes decompresses to 128 KiB
 _ZSTD_PIECE_BYTES_MIN = 64
 _SNAPPY_RATIO_MAX = 64
 
@@ -33,7 +33,7 @@ Bytes = bytes | bytearray | memoryview
 
 
 class Codec(IntEnum):
-    """Bits 0-2 of a batch's attributes."""
+    """The compression codec of a batch: bits 0-2 of its attributes."""
 
     NONE = 0
     GZIP = 1
@@ -43,20 +43,20 @@ class Codec(IntEnum):
 
 
 class CorruptBatch(ApiError):
-    """A batch, or what it unfolds to, breaks the format or its limits. Carries CORRUPT_MESSAGE."""
+    """A malformed batch, or one that exceeds a size limit. Carries CORRUPT_MESSAGE."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
 
 
 class UnfoldsTooLarge(CorruptBatch):
-    """It is, or claims to be, more than what may be unfolded."""
+    """A batch that decompresses, or claims to, to more bytes than allowed."""
 
 
 def compress(codec: Codec, data: Bytes, level: int | None = None) -> bytes:
-    """Compress `data` as Kafka's Java and librdkafka readers expect that codec's bytes.
+    """Compress `data` in the format that Kafka's Java client and librdkafka read.
 
-    `level`: as `compression.gzip.level` and its like say it; None: Kafka's default.
+    `level`: as in `compression.gzip.level` and the like; None: Kafka's default.
     """
     match codec:
         case Codec.NONE:
@@ -85,9 +85,9 @@ def compress(codec: Codec, data: Bytes, level: int | None = None) -> bytes:
 
 
 def decompress(codec: Codec, data: Bytes, limit: int = DECOMPRESSED_BYTES_MAX) -> Bytes:
-    """Decompress `data`, to at most `limit` bytes; CorruptBatch where it is more, or broken.
+    """Decompress `data` to at most `limit` bytes; CorruptBatch if it is larger or malformed.
 
-    `Codec.NONE` returns `data` itself, uncopied.
+    `Codec.NONE` returns `data` itself without a copy.
     """
     match codec:
         case Codec.NONE:
@@ -103,13 +103,13 @@ def decompress(codec: Codec, data: Bytes, limit: int = DECOMPRESSED_BYTES_MAX) -
 
 
 def _too_much(limit: int) -> UnfoldsTooLarge:
-    return UnfoldsTooLarge(f"unfolds to more than {limit} bytes")
+    return UnfoldsTooLarge(f"decompresses to more than {limit} bytes")
 
 
 def _gunzip(data: Bytes, limit: int) -> bytes:
     out = bytearray()
     rest: Bytes = data
-    while True:  # gzip allows several members one after the other
+    while True:  # a gzip stream may have several members
         inflater = zlib.decompressobj(_GZIP_WINDOW)
         try:
             out += inflater.decompress(rest, limit - len(out) + 1)
@@ -162,12 +162,12 @@ def _unzstd(data: Bytes, limit: int) -> bytes:
 def _unzstd_frame(
     inflater: "ZstdDecompressionObj", data: memoryview, out: bytearray, limit: int
 ) -> memoryview:
-    """Add one frame's content to `out`; return what follows the frame."""
+    """Append one frame's content to `out`; return the bytes behind the frame."""
     at = 0
     while not inflater.eof:
         if at >= len(data):
             raise CorruptBatch("zstd: ends early")
-        # The library has no bound on its output, so its input is handed over in small pieces.
+        # The library does not limit its output, so its input is passed in small pieces.
         size = max(_ZSTD_PIECE_BYTES_MIN, (limit - len(out)) // _ZSTD_RATIO_MAX)
         piece = data[at : at + size]
         out += inflater.decompress(piece)
@@ -189,7 +189,8 @@ def _xerial_compress(data: Bytes) -> bytes:
 
 
 def _unsnappy(data: Bytes, limit: int) -> bytes:
-    """Decompress Xerial's chunks (Java) or one raw block (librdkafka, Go): the magic tells."""
+    """Decompress snappy data: Xerial chunks (Java) or one raw block (librdkafka, Go), by its
+    magic."""
     view = memoryview(data)
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return _unsnappy_raw(view, limit)
@@ -213,13 +214,13 @@ def _unsnappy_raw(view: memoryview, limit: int) -> bytes:
     import cramjam
 
     announced = shift = 0
-    for byte in view[:5]:  # a block starts with its unfolded size
+    for byte in view[:5]:  # a block starts with its decompressed size
         announced |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
             break
-    # No snappy element makes more than 64 bytes out of fewer than 3: a larger claim is a lie,
-    # and would be allocated before it is found out.
+    # No snappy element of fewer than 3 bytes decompresses to more than 64. A larger claim is false,
+    # and would be allocated before it is detected.
     if announced > limit or announced > _SNAPPY_RATIO_MAX * len(view):
         raise _too_much(limit)
     try:

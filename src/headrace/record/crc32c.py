@@ -1,8 +1,8 @@
-"""CRC32C, without what its package imports beside it.
+"""CRC32C of byte buffers, from the `crc32c` package's C extension without its Python modules.
 
-`crc32c` brings a command and its own version number, and so argparse, importlib.metadata, email and
-zipfile: a tenth of a broker's start. Its extension alone is found and loaded here; where that does
-not work, the package is.
+The package imports a command and its version number, and with them argparse, importlib.metadata,
+email and zipfile: a tenth of a broker's start time. So the extension alone is located and loaded;
+if that fails, the package is imported.
 """
 
 from importlib.machinery import PathFinder
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Checksum(Protocol):
-    """The checksum of `data`, going on from that of what precedes it."""
+    """A CRC32C function: (data, CRC of the bytes before, 0 at the start) to CRC."""
 
     def __call__(self, data: "Buffer", value: int = 0, /) -> int: ...
 

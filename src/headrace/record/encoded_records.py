@@ -1,4 +1,4 @@
-"""Records that were encoded and compressed elsewhere, and wait for a producer's id to be sealed."""
+"""`EncodedRecords`: records encoded and compressed elsewhere, before they get a batch header."""
 
 from typing import NamedTuple
 
@@ -7,10 +7,10 @@ from headrace.record.compression import Codec
 
 
 class EncodedRecords(NamedTuple):
-    """The records of one batch, without its header."""
+    """The encoded records of one batch, without its header."""
 
     payload: bytes
-    """Compressed by `codec`, numbered from 0 on, their times counted from `base_ms`."""
+    """The records, compressed by `codec`: offsets from 0, timestamps relative to `base_ms`."""
     codec: Codec
     record_count: int
     base_ms: int
@@ -19,7 +19,8 @@ class EncodedRecords(NamedTuple):
     def sealed(
         self, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool
     ) -> bytes:
-        """Return the whole batch as this producer sends it; -1, -1, -1: as nobody's."""
+        """Return the batch with a header for this producer; -1, -1, -1 for one without
+        idempotence."""
         attributes = int(self.codec) | (TRANSACTIONAL if transactional else 0)
         return seal(
             self.payload, 0, -1, attributes, self.record_count - 1, self.base_ms, self.max_ms,

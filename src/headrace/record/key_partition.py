@@ -1,6 +1,6 @@
-"""The partition of a key, as Java's client computes it: murmur2 of the key's bytes.
+"""The partition of a key: murmur2 of its bytes, as in Kafka's Java client.
 
-All clients put a key into the same partition.
+Kafka's clients thus send equal keys to the same partition.
 """
 
 _SEED = 0x9747B28C
@@ -10,7 +10,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """Compute the hash of org.apache.kafka.common.utils.Utils.murmur2, 32 bits unsigned."""
+    """Return the 32-bit unsigned hash of org.apache.kafka.common.utils.Utils.murmur2."""
     size = len(data)
     hash_ = _SEED ^ size
     whole = size & ~3
@@ -27,5 +27,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """Return the partition of a key among `partitions`."""
+    """Return the partition of a key among `partitions` partitions."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions if partitions > 1 else 0

@@ -1,4 +1,4 @@
-"""Where a row of batches ends, found by their lengths alone."""
+"""`last_header`: find the last batch of a buffer by batch lengths alone."""
 
 import struct
 
@@ -16,10 +16,10 @@ _unpack_int32 = struct.Struct(">i").unpack_from
 
 
 def last_header(view: Bytes) -> BatchHeader | None:
-    """Return the header of the last whole batch; None where there is none.
+    """Return the header of the last whole batch in `view`, or None if there is no whole batch.
 
-    Takes a fifth of what `iterate` does. CorruptBatch for a length no batch has,
-    or where the last has another magic.
+    Takes a fifth of the time of `iterate`. CorruptBatch for an impossible length, or another magic
+    in the last batch.
     """
     end, at, last = len(view), 0, -1
     while at + HEADER_BYTES <= end:

@@ -1,4 +1,4 @@
-"""The records inside a batch: reading, writing, and what control records say."""
+"""Encode and decode the records inside a batch, and control records (`batch_layout` draws them)."""
 
 import functools
 import itertools
@@ -10,12 +10,12 @@ from typing import NamedTuple
 from headrace.record.compression import Codec, CorruptBatch, compress, decompress
 
 _RECORD_BYTES_MIN = 7
-"""Length, attributes, two deltas, two lengths, header count: one byte each at least."""
+"""Smallest record: length, attributes, two deltas, two lengths, header count, a byte each."""
 _HEADER_BYTES_MIN = 2
 _LIST_RECORDS_MAX = 4096
-"""Records that are decoded at once: what is held of them is bounded, whatever a batch announces."""
+"""Records decoded at once, which bounds the memory for them."""
 _NULL = 0x01
-"""A length of -1."""
+"""The byte that encodes a length of -1: null."""
 _CONTROL_KEY = struct.Struct(">hh")
 _CONTROL_VALUE = struct.Struct(">hi")
 
@@ -27,7 +27,7 @@ Header = tuple[str, bytes | None]
 
 
 class Record(NamedTuple):
-    """One message. `timestamp` in milliseconds since 1970, -1 for none."""
+    """A decoded message. `timestamp` in milliseconds since 1970, -1 for none."""
 
     offset: int
     timestamp: int
@@ -37,7 +37,7 @@ class Record(NamedTuple):
 
 
 class ControlType(IntEnum):
-    """What a control record tells."""
+    """The type of a control record, from its key."""
 
     ABORT = 0
     COMMIT = 1
@@ -49,7 +49,7 @@ class ControlType(IntEnum):
 
 
 class ControlMarker(NamedTuple):
-    """A control record's type; the coordinator's epoch where it ends a transaction, else -1."""
+    """A control record's type, and the coordinator epoch of a transaction marker, else -1."""
 
     type: ControlType
     coordinator_epoch: int
@@ -61,7 +61,7 @@ def new_record(
     timestamp: int = -1,
     headers: Sequence[Header] = (),
 ) -> Record:
-    """Make a record that has no offset yet: `build` numbers it."""
+    """Make a record without an offset; `build` assigns it."""
     return Record(0, timestamp, key, value, headers)
 
 
@@ -72,7 +72,7 @@ def control_record(control_type: ControlType, coordinator_epoch: int, timestamp:
 
 
 def parse_control(record: Record) -> ControlMarker:
-    """Parse a control batch's record; CorruptBatch where it is none."""
+    """Parse a control batch's record; CorruptBatch if it is not a control record."""
     try:
         _, number = _CONTROL_KEY.unpack_from(record.key or b"")
         control_type = ControlType(number)
@@ -81,11 +81,11 @@ def parse_control(record: Record) -> ControlMarker:
         _, epoch = _CONTROL_VALUE.unpack_from(record.value or b"")
         return ControlMarker(control_type, epoch)
     except (struct.error, ValueError):
-        raise CorruptBatch("no control record") from None
+        raise CorruptBatch("not a control record") from None
 
 
 def _read_raw(data: bytes, at: int) -> tuple[int, int]:
-    """Read a number as it is before zig-zag, and the next position. IndexError beyond the end."""
+    """Read an unsigned varint at `at`; return it and the next position. IndexError at the end."""
     number = shift = 0
     while True:
         byte = data[at]
@@ -95,11 +95,11 @@ def _read_raw(data: bytes, at: int) -> tuple[int, int]:
             return number, at
         shift += 7
         if shift > 63:
-            raise CorruptBatch("a number of more than 10 bytes")
+            raise CorruptBatch("a varint of more than 10 bytes")
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read a zig-zag number, and return the position after it too. IndexError beyond the end."""
+    """Read a zig-zag varint at `at`; return it and the next position. IndexError at the end."""
     byte = data[at]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), at + 1
@@ -110,9 +110,9 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 def read_varint_within(
     data: Bytes, at: int, end: int, bytes_max: int = VARINT_BYTES_MAX
 ) -> tuple[int, int]:
-    """Read a zig-zag number of at most `bytes_max` bytes in [at, end), and the next position.
+    """Read a zig-zag varint of at most `bytes_max` bytes in [at, end), and the next position.
 
-    Position -1 where there is none, or one that its type (32 or 64 bits) does not hold.
+    The position is -1 if the varint is incomplete or does not fit its type (32 or 64 bits).
     """
     if at < end and (byte := data[at]) < 0x80:
         return (byte >> 1) ^ -(byte & 1), at + 1
@@ -137,7 +137,7 @@ def _read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
             at += 1
         else:
             size, at = _read_raw(data, at - 1)
-    if size & 1:  # zig-zag: odd is negative
+    if size & 1:  # zig-zag: odd is negative, a null
         return None, at
     after = at + (size >> 1)
     if after > end:
@@ -150,7 +150,7 @@ def _read_headers(data: bytes, at: int, end: int) -> tuple[Sequence[Header], int
     if count == 0:
         return (), at
     if not 0 <= count * _HEADER_BYTES_MIN <= end - at:
-        raise CorruptBatch(f"{count} headers announced, {end - at} bytes left")
+        raise CorruptBatch(f"{count} headers do not fit in {end - at} bytes")
     headers = []
     for _ in range(count):
         name, at = _read_bytes(data, at, end)
@@ -171,13 +171,13 @@ def read_record_lists(
     append_time: int | None,
     limit: int,
 ) -> Iterator[list[Record]]:
-    """Yield the records of a batch's payload, some thousands at a time, the last perhaps fewer.
+    """Yield the records of a batch's payload in lists of up to 4096.
 
-    CorruptBatch as `batch.records` says, after the records that precede the damage.
+    CorruptBatch for malformed records, after the records before the damage were yielded.
     """
     data = bytes(decompress(codec, payload, limit))
     if not 0 <= count * _RECORD_BYTES_MIN <= len(data):
-        raise CorruptBatch(f"{count} records announced in {len(data)} bytes")
+        raise CorruptBatch(f"{count} records do not fit in {len(data)} bytes")
     at = 0
     for done in range(0, count, _LIST_RECORDS_MAX):
         found: list[Record] = []
@@ -201,10 +201,10 @@ def _read_list(
     found: list[Record], count: int, data: bytes, at: int, base_offset: int, base_timestamp: int,
     append_time: int | None,
 ) -> int:  # fmt: skip
-    """Append `count` records from `at` on, and return the position behind them.
+    """Append `count` records from byte `at` on to `found`; return the position behind them.
 
-    Numbers of one and two bytes, as sizes and deltas mostly are, are read in place: this is where
-    a consumer in Python spends its time. Zig-zag, odd is negative.
+    Varints of one and two bytes, as most lengths and deltas have, are decoded inline: a Python
+    client spends its time here, and a call costs more than the arithmetic. Odd is negative.
     """
     append, new, more = found.append, tuple.__new__, _read_raw
     for _ in range(count):
@@ -260,8 +260,7 @@ def _read_list(
 def keyless(data: bytes, count: int, breathe: Callable[[int], None]) -> Iterator[int]:
     """Yield the number of each of the `count` records that has no key.
 
-    `breathe` before each record.
-    Looks at no more of a record than that. CorruptBatch.
+    `breathe` is called before each record. Values and headers are skipped. Raises CorruptBatch.
     """
     at = 0
     try:
@@ -277,7 +276,7 @@ def keyless(data: bytes, count: int, breathe: Callable[[int], None]) -> Iterator
             if size < 1 or end > len(data):
                 raise CorruptBatch("a record is longer than its batch")
             at += 1
-            for _ in range(2):  # the deltas of time and offset
+            for _ in range(2):  # timestamp delta and offset delta
                 while data[at] >= 0x80:
                     at += 1
                 at += 1
@@ -293,7 +292,7 @@ def keyless(data: bytes, count: int, breathe: Callable[[int], None]) -> Iterator
 
 
 def write_varint(number: int) -> bytes:
-    """Encode a number of up to 64 bits, zig-zag."""
+    """Encode a number of up to 64 bits as a zig-zag varint."""
     number = (number << 1) ^ (number >> 63)
     if number < 0x80:
         return bytes((number,))
@@ -308,19 +307,19 @@ def write_varint(number: int) -> bytes:
 
 
 _KNOWN = tuple(map(write_varint, range(256)))
-"""The numbers that lengths and offsets' deltas mostly are."""
+"""Encoded varints of 0 to 255, as most lengths and offset deltas are."""
 _SHORT = 1 << 13
-"""Below it a number takes two bytes at most."""
+"""Numbers below this one take at most two bytes."""
 
 
 @functools.cache
 def short_numbers() -> tuple[bytes, ...]:
-    """Return the numbers below 8192, encoded: made by the first large batch, not by a start."""
+    """Return the encoded varints of 0 to 8191; built by the first large batch, not at a start."""
     return tuple(map(write_varint, range(_SHORT)))
 
 
 _NO_BYTES = b"\x01"
-"""What stands for null: a length of -1."""
+"""The encoding of null: a length of -1."""
 
 
 def _size(data: Bytes) -> bytes:
@@ -343,7 +342,7 @@ def encoded_headers(headers: Sequence[Header]) -> bytes:
 def write_records(
     batch: Sequence[Record], codec: Codec, base_timestamp: int, base_offset: int | None
 ) -> bytes:
-    """Encode a batch's payload; offsets count from 0, or from `base_offset` if given."""
+    """Encode the records of a batch; offset deltas count from 0, or from `base_offset` if given."""
     known, few = _KNOWN, len(_KNOWN)
     out: list[bytes] = []
     for number, (offset, timestamp, key, value, headers) in enumerate(batch):
@@ -363,7 +362,7 @@ def write_records(
 
 
 def write_pairs(pairs: Sequence[tuple[bytes, bytes | None]], codec: Codec) -> bytes:
-    """Encode a payload of keys and values, without headers, all of the batch's time, from 0 on."""
+    """Encode records of (key, value) pairs, all with the batch's timestamp, offsets from 0."""
     known, few = _KNOWN, len(_KNOWN)
     out: list[bytes] = []
     for number, (key, value) in enumerate(pairs):
@@ -384,7 +383,7 @@ def write_pairs(pairs: Sequence[tuple[bytes, bytes | None]], codec: Codec) -> by
 def write_values(
     values: Sequence[bytes], key: bytes | None, headers: Sequence[Header], codec: Codec
 ) -> bytes:
-    """Encode a payload of values that share key, headers and time, numbered from 0 on."""
+    """Encode records of values with the same key, headers and timestamp, offsets from 0."""
     known = _KNOWN if len(values) <= len(_KNOWN) else short_numbers()
     few = len(known)
     sized_key, tail = sized(key), encoded_headers(headers)

@@ -1,4 +1,7 @@
-"""Batches of records whose keys and headers are encoded already, as where many have the same."""
+"""`build_of_parts`: a batch of records whose keys and headers are already encoded.
+
+For many records with equal keys or headers.
+"""
 
 from collections.abc import Sequence
 from itertools import chain, count
@@ -7,11 +10,11 @@ from headrace.record.batch import seal
 from headrace.record.record import short_numbers, write_varint
 
 Parts = tuple[bytes, bytes, bytes]
-"""A key with its length (`record.sized`), a value, and headers (`record.encoded_headers`)."""
+"""Encoded key (`record.sized`), raw value, encoded headers (`record.encoded_headers`)."""
 
 
 def build_of_parts(records: Sequence[Parts], timestamp: int) -> bytes:
-    """Build one batch of at least one record, all of one time, sealed, numbered from 0 on."""
+    """Build one batch of at least one record, all with one timestamp, offsets from 0."""
     numbers = short_numbers()
     few = len(numbers)
     out: list[bytes] = []

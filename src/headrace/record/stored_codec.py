@@ -1,4 +1,4 @@
-"""The codec that a topic's `compression.type` wants its batches stored in."""
+"""The codec and level in which a topic's `compression.type` stores batches."""
 
 from typing import TYPE_CHECKING
 
@@ -17,12 +17,12 @@ _CODECS = {
 
 
 def stored_codec(config: "LogConfig") -> Codec | None:
-    """Return it; None: batches are stored as their producers made them."""
+    """Return the codec of a topic's batches on disk; None: as the producer compressed them."""
     return _CODECS.get(config.compression_type)
 
 
 def level_of(config: "LogConfig", codec: Codec | None) -> int | None:
-    """Return how hard that codec is to compress; None: there is nothing to choose."""
+    """Return the topic's compression level for `codec`, or None if the codec has no level."""
     match codec:
         case Codec.GZIP:
             return config.compression_gzip_level

@@ -1,4 +1,4 @@
-"""What a partition's leader asks the cluster's controller for, wherever that is."""
+"""`ControllerCalls`: a leader's requests to the cluster's controller, local or remote."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -8,14 +8,14 @@ from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 
 
 class AskedIsr(NamedTuple):
-    """The ISR that a leader wants, and what it believes the partition's state to be."""
+    """An ISR that a leader requests, with the state of the partition that it knows."""
 
     topic_partition: TopicPartition
     leader_epoch: LeaderEpoch
     partition_epoch: int
     isr: tuple[BrokerId, ...]
     epochs: tuple[int, ...] = ()
-    """Of the members' registrations, -1 where not known; empty: of none is it known."""
+    """Broker epochs of the members, -1 if unknown; empty: all unknown."""
 
 
 class IsrAnswer(NamedTuple):
@@ -28,14 +28,14 @@ class IsrAnswer(NamedTuple):
 
 
 class ControllerCalls(Protocol):
-    """The controller as a leader can reach it."""
+    """The controller as leaders reach it, on this or another broker."""
 
     async def alter_partitions(
         self, asked: Sequence[AskedIsr]
     ) -> Mapping[TopicPartition, IsrAnswer | ErrorCode]:
-        """Ask for other ISRs; what holds of each partition now, or why nothing was done about it.
+        """Request ISR changes; return for each partition its state now, or the error code.
 
-        ApiError and `ClientError`: no answer came. Each change may have been written or not, and
-        the union of the old and the new ISR stays in force. So it is asked once: a refusal that
-        comes to a second attempt says nothing of the first, which may yet be carried out.
+        ApiError and `ClientError`: no answer came. Each change may or may not have been written,
+        and the union of old and new ISR stays in force. So it is requested once: the refusal of a
+        second attempt would not tell whether the first is still carried out.
         """

@@ -1,4 +1,4 @@
-"""What followers act through."""
+"""`Means`: the dependencies of followers, such as clients and gathered writes."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ from headrace.model.nouns import BrokerId
 
 
 class Running(Protocol):
-    """What was begun and goes on by itself."""
+    """A running task that can be cancelled."""
 
     def cancel(self) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What followers act through."""
+    """The dependencies of followers."""
 
     clients: PeerClients
-    """Make the clients that ask leaders."""
+    """Makes the clients that send requests to leaders."""
     writes: GatheredWrites
     spawn: Callable[[Coroutine[Any, Any, None]], Running]
-    """Runs a conversation."""
+    """Starts a conversation with a leader as a task."""
     broker_epoch: Callable[[], int]
-    """Of our registration, which leaders bind our progress to."""
+    """Returns this broker's epoch, which leaders attach to its progress."""
     address_of: Callable[[BrokerId], Address | None]
-    """Where another broker is reached by brokers."""
+    """Returns the address of another broker for brokers; None if unknown."""

@@ -1,6 +1,6 @@
-"""What a leader has answered, partition by partition: appended, cut to, begun anew, or rested from.
+"""`Answers`: apply a leader's fetch response to each partition: append, truncate, reset or pause.
 
-Some partitions in each turn of the loop, and the writes of a turn as one.
+20 partitions in each turn of the loop, with one gathered write per file and turn.
 """
 
 import logging
@@ -32,11 +32,11 @@ from headrace.wire.kafka.hot.fetch_response import NO_EPOCH_END, FetchedPartitio
 
 _logger = logging.getLogger(__name__)
 TAKEN_PER_TURN = 20
-"""So many partitions are appended to before others have their turn."""
+"""Number of partitions appended to in one turn of the loop."""
 
 
 class Arrived(NamedTuple):
-    """What a leader has answered about one partition."""
+    """A leader's response for one partition."""
 
     member: FollowedPartition
     fetched: FetchedPartition
@@ -48,7 +48,7 @@ class _Cut(NamedTuple):
 
 
 class Answers:
-    """Takes what one leader answers. On the deciding thread."""
+    """Applies the fetch responses of one leader. For the deciding thread."""
 
     def __init__(
         self,
@@ -58,8 +58,11 @@ class Answers:
         rest: Callable[[FollowedPartition], bool],
         left: Callable[[Partition], None],
     ) -> None:
-        """`rest` has a partition not asked for, and says whether that is worth a line in the log;
-        `left` is told of a log that was cut short and is free again."""
+        """Make it for `leader`.
+
+        `rest` pauses fetching a partition and returns whether to log that; `left` is called with a
+        partition whose log was truncated and is free again.
+        """
         self._broker = broker
         self._means = means
         self._leader = leader
@@ -68,12 +71,15 @@ class Answers:
         self._cuts: list[_Cut] = []
         self._out_of_range: list[FollowedPartition] = []
         self._strangers = 0
-        """To how many partitions' followers the leader says that they are no broker's."""
+        """Number of partitions for which the leader denied this broker's authorisation."""
         self._strange = False
-        """Whether that has been said, and nothing was taken since."""
+        """Whether that was logged, and no append succeeded since."""
 
     async def take(self, arrived: Sequence[Arrived]) -> list[Key]:
-        """Take what can be appended, and return the others; cuts are under way on return."""
+        """Append what can be appended; return the keys of the other partitions.
+
+        Truncations have begun on return.
+        """
         writes, missed = self._means.writes, []
         for at in range(0, len(arrived), TAKEN_PER_TURN):
             if at:
@@ -81,7 +87,7 @@ class Answers:
             writes.begin()
             try:
                 for member, fetched in arrived[at : at + TAKEN_PER_TURN]:
-                    # Other orders may have come meanwhile.
+                    # The partition may have got other orders meanwhile.
                     if not (member.ready and self._take_one(member, fetched)):
                         missed.append(member.key)
             finally:
@@ -91,7 +97,7 @@ class Answers:
         return missed
 
     def out_of_range(self) -> list[FollowedPartition]:
-        """Return, once, the partitions that the leader has not at the offset asked for."""
+        """Return and clear the partitions whose fetch offset is out of the leader's range."""
         found, self._out_of_range = self._out_of_range, []
         return found
 
@@ -99,14 +105,15 @@ class Answers:
         self._broker.clock.call_later(0, partial(done, None))
 
     def _end_writes(self, done: Done[BaseException | None]) -> None:
-        """Do the turn's writes; those that failed have fenced their directory."""
+        """Perform the turn's writes; a failed write has fenced its directory."""
         if self._means.writes.end(lambda _: done(None)) is not None:
             done(None)
 
     # --- one partition --------------------------------------------------------------------------
 
     def _take_one(self, member: FollowedPartition, fetched: FetchedPartition) -> bool:
-        """Do what the answer asks for; whether it was the continuation of the log."""
+        """Apply a response to a partition; return whether its log was appended to or is up to
+        date."""
         if fetched.error_code:
             self._refused(member, error_code(fetched.error_code))
         elif fetched.diverging_epoch != NO_EPOCH_END:
@@ -136,7 +143,7 @@ class Answers:
             self._complain(member, str(error), "look at the leader's disk and at the network")
             return False
         except StorageError:
-            return False  # the directory has said so, and the partition is followed no longer
+            return False  # the directory has logged it, and the partition no longer follows
         except ApiError as error:
             if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 self._complain(member, str(error), "the leader's start is taken later")
@@ -162,7 +169,8 @@ class Answers:
             self._complain(member, code.name, "see the leader's log")
 
     def _say_strange(self) -> None:
-        """Say once, for all partitions, that the leader does not take us for a broker."""
+        """Log once, for all partitions, that the leader does not accept this broker as a
+        replica."""
         count, self._strangers = self._strangers, 0
         if count and not self._strange:
             self._strange = True
@@ -175,7 +183,7 @@ class Answers:
             )  # fmt: skip
 
     def _complain(self, member: FollowedPartition, cause: str, remedy: str) -> None:
-        """Rest, and say why unless that was said the last time."""
+        """Pause fetching a partition, and log the cause unless the last failure was logged."""
         if self._rest(member):
             _logger.warning(
                 "%s cannot be fetched from broker %d: %s; it is tried again, %s",
@@ -188,7 +196,7 @@ class Answers:
         try:
             offset = member.follower.offset_to_cut(epoch, end)
         except ApiError:
-            return  # other orders have come
+            return  # the partition got other orders
         log = member.partition.log
         if offset is None:
             self._broker.unfollow(member.partition)
@@ -201,7 +209,7 @@ class Answers:
             self._cuts.append(_Cut(member, offset))
 
     def _begin_cuts(self) -> None:
-        """Cut all that diverged, each directory's logs together."""
+        """Truncate all diverged logs, each directory's together."""
         cuts, self._cuts = self._cuts, []
         together: dict[tuple[str, bool], tuple[LogDirectory, list[_Cut]]] = {}
         for cut in cuts:
@@ -217,7 +225,7 @@ class Answers:
             if result is None or isinstance(result, StorageError):
                 for member, _ in cuts:
                     self._left(member.partition)
-            elif len(cuts) > 1:  # one of them is the reason
+            elif len(cuts) > 1:  # one of them is the cause
                 for cut in cuts:
                     self._cut(directory, [cut], unclean=unclean)
             else:
@@ -229,7 +237,8 @@ class Answers:
             self._left(member.partition)
 
     def _give_up(self, member: FollowedPartition, because: BaseException) -> None:
-        """Serve a replica no longer that cannot be made what its leader has; its bytes stay."""
+        """Take a replica out of service that cannot be truncated to its leader's log; its data
+        stays."""
         what = "committed records would go" if isinstance(because, BelowHighWatermark) else because
         _logger.error(
             "%s: not cut to what broker %d, its leader, has: %s. The partition is out of service"
@@ -240,7 +249,7 @@ class Answers:
         self._broker.unfollow(member.partition)
 
     def _reset(self, member: FollowedPartition, start: Offset) -> None:
-        """Have the log begin anew where the leader's does."""
+        """Empty the log, to begin where the leader's log does."""
         log = member.partition.log
         directory = self._directory_of(log)
         if directory is not None and not log.cutting:
@@ -258,7 +267,8 @@ class Answers:
     async def find_place(
         self, members: Sequence[FollowedPartition], client: Client, link: Link
     ) -> None:
-        """Ask where the leader's logs begin and end, and begin anew there or cut. ClientError."""
+        """Request the leader's log start and end offsets; then reset or truncate. Raises
+        ClientError."""
         starts = await self._ask_offsets(members, list_offsets.EARLIEST, client, link)
         ends = await self._ask_offsets(members, list_offsets.LATEST, client, link)
         for member in members:

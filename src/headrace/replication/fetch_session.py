@@ -1,4 +1,4 @@
-"""A follower's end of an incremental fetch session (KIP-227): what its leader has been told."""
+"""`FetchSession`: a follower's side of an incremental fetch session (KIP-227)."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.wire.kafka.hot.fetch import FetchPartition, FetchTopic, ForgottenTopic
 
 Key = tuple[bytes, int]
-"""A partition by its topic's id and its number."""
+"""A partition by topic id and number."""
 
 _NO_SESSION = 0
 _FIRST_EPOCH = 0
@@ -23,36 +23,36 @@ _SESSION_ERRORS = frozenset(
 
 
 class Told(NamedTuple):
-    """What the next request tells of partitions."""
+    """The partition lists of the next Fetch request."""
 
     topics: list[FetchTopic]
     forgotten: list[ForgottenTopic]
 
 
 class FetchSession:
-    """The session with one leader. Nothing is sent from here."""
+    """The fetch session with one leader. It sends nothing itself."""
 
     __slots__ = ("epoch", "session_id", "told")
 
     def __init__(self) -> None:
-        """There is none yet."""
+        """Make a session object without a session."""
         self.session_id = _NO_SESSION
         self.epoch = _FIRST_EPOCH
-        """Of the next request."""
+        """The session epoch of the next request."""
         self.told: dict[Key, FetchPartition] = {}
-        """What the leader has been asked for and goes on answering."""
+        """The fetch parameters that the leader has for each partition of the session."""
 
     @property
     def begins(self) -> bool:
-        """Whether the next request tells of every partition."""
+        """Whether the next request must list all partitions."""
         return self.epoch == _FIRST_EPOCH
 
     def begin_anew(self) -> None:
-        """Tell of everything with the next request; the leader ends what there was."""
+        """Begin a new session with the next request; the leader then ends the present one."""
         self.epoch = _FIRST_EPOCH
 
     def tell(self, changed: Iterable[tuple[Key, FetchPartition | None]]) -> Told:
-        """Return what to tell of partitions that are asked for otherwise, or not now (None)."""
+        """Return the changes for the next request; None removes a partition from the session."""
         if self.begins:
             self.told.clear()
         topics: dict[bytes, list[FetchPartition]] = {}
@@ -71,9 +71,9 @@ class FetchSession:
         )
 
     def answered(self, error_code: int, session_id: int) -> bool:
-        """Take in an answer; False where the session is to begin anew. ApiError: any other error.
+        """Process a response; return False if a new session must begin. ApiError: any other error.
 
-        A leader that has no room for a session gives none: each request tells of everything.
+        A leader without room for a session returns id 0: each request then lists all partitions.
         """
         if error_code in _SESSION_ERRORS:
             self.begin_anew()

@@ -1,7 +1,8 @@
-"""All that is followed here: who is asked for what.
+"""`ReplicaFetchers`: the fetches of all partitions that follow a leader.
 
-One conversation with each leading broker, and up to `num.replica.fetchers` as long as partitions
-catch up: while one's answer is written, another's arrives. In sync, more of them are more requests.
+One conversation with each leader's broker, and up to `num.replica.fetchers` while partitions catch
+up: one response is written while another arrives. In-sync partitions share one, as more would only
+mean more requests.
 """
 
 from collections.abc import Sequence
@@ -17,28 +18,28 @@ from headrace.replication.source import Source
 
 
 class ReplicaFetchers:
-    """The followers of one broker. On the deciding thread."""
+    """The fetches of one broker's followers. For the deciding thread."""
 
     def __init__(self, broker: Broker, means: Means) -> None:
-        """Follow nothing yet."""
+        """Make it without partitions."""
         self._broker = broker
         self._means = means
         self._sources: dict[BrokerId, list[tuple[Source, Running]]] = {}
-        """The conversations by leader; all but the first are of partitions that catch up."""
+        """The conversations of each leader; all but the first have partitions that catch up."""
         self._source_of: dict[tuple[str, int], Source] = {}
 
     @property
     def followed(self) -> int:
-        """How many partitions are fetched."""
+        """Number of partitions that are fetched."""
         return len(self._source_of)
 
     @property
     def failing(self) -> int:
-        """How many leaders could not be asked when that was last tried."""
+        """Number of leaders whose last request failed."""
         return sum(any(source.failing for source, _ in some) for some in self._sources.values())
 
     def follow(self, partition: Partition) -> None:
-        """Fetch from the leader that the partition follows now; again is fine."""
+        """Fetch from the leader that the partition follows now; may be called repeatedly."""
         at = (*partition.topic_partition,)
         follower = partition.role.follower
         source = self._source_of.get(at)
@@ -54,7 +55,7 @@ class ReplicaFetchers:
         source.add(FollowedPartition(partition, follower, source.changed))
 
     def forget(self, partition: Partition) -> None:
-        """Fetch nothing of the partition."""
+        """Stop fetching the partition."""
         source = self._source_of.pop((*partition.topic_partition,), None)
         if source is None:
             return
@@ -63,12 +64,12 @@ class ReplicaFetchers:
             self._end(source)
 
     def _first(self, leader: BrokerId) -> Source:
-        """Return the conversation with a leader that partitions in sync share."""
+        """Return the conversation with a leader that in-sync partitions share."""
         some = self._sources.get(leader)
         return some[0][0] if some else self._begin(leader)
 
     def _begin(self, leader: BrokerId) -> Source:
-        """Begin a conversation with a leader, aside where there is one."""
+        """Begin a conversation with a leader; a further one is for partitions that catch up."""
         some = self._sources.setdefault(leader, [])
         source = Source(self._broker, self._means, leader, self._left, self._spread)
         source.is_aside = bool(some)
@@ -90,9 +91,9 @@ class ReplicaFetchers:
         catching_up: Sequence[FollowedPartition],
         others: Sequence[FollowedPartition],
     ) -> None:
-        """Take in which partitions that a conversation was answered catch up, and which do not.
+        """Distribute the partitions of a conversation after a response.
 
-        Those that do are spread over several conversations; the others come back to the first.
+        Those that catch up are spread over several conversations; the others return to the first.
         """
         if source is self._first(source.leader):
             source.is_aside = False
@@ -110,7 +111,8 @@ class ReplicaFetchers:
             self._end(source)
 
     def _least(self, leader: BrokerId) -> Source | None:
-        """Return that of a leader's conversations aside which has least to do; new, if may be."""
+        """Return a leader's conversation for catch-up with the fewest partitions, a new one if
+        allowed."""
         some = self._sources[leader]
         if len(some) < self._broker.config.num_replica_fetchers:
             return self._begin(leader)
@@ -121,13 +123,13 @@ class ReplicaFetchers:
         self._add(member.partition, member.follower, target)
 
     def _left(self, partition: Partition) -> None:
-        """Look at a partition again whose log is free again, whoever is followed by now."""
+        """Check a partition again whose log is free again, with its present leader."""
         source = self._source_of.get((*partition.topic_partition,))
         if source is not None:
             source.changed((partition.topic_id, partition.topic_partition.partition))
 
     def close(self) -> None:
-        """Fetch nothing more."""
+        """Stop all fetches."""
         for source in [source for some in self._sources.values() for source, _ in some]:
             for member in source.members.values():
                 member.end()

@@ -1,4 +1,4 @@
-"""One partition that is followed here: what is asked for next, and whether that may be now."""
+"""`FollowedPartition`: the fetch state of a partition that follows a leader."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from headrace.replication.fetch_session import Key
 
 REST_SECONDS_MIN = 0.05
-"""The first rest after an error; each one that follows is twice as long."""
+"""First pause in seconds after an error; doubled with each further error."""
 EXPECTED = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -24,11 +24,11 @@ EXPECTED = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""What leaders answer while orders are on their way to them, or to us."""
+"""Errors of leaders while the controller's orders are on their way."""
 
 
 class FollowedPartition:
-    """A partition that follows one leader in one epoch. `log.LogListener`."""
+    """A partition that follows one leader in one epoch. Listens to its log."""
 
     __slots__ = (
         "_changed", "_failures", "_heard", "follower", "held_back", "key", "partition", "resting",
@@ -37,27 +37,27 @@ class FollowedPartition:
     def __init__(
         self, partition: Partition, follower: Follower, changed: "Callable[[Key], None]"
     ) -> None:
-        """`changed` is told when something else may be asked for, or nothing."""
+        """Make it; `changed` is called when its fetch parameters or readiness changed."""
         self.partition = partition
         self.follower = follower
         self.key: Key = (partition.topic_id, partition.topic_partition.partition)
         self.resting = False
-        """Whether an error was answered just now."""
+        """Whether fetching is paused after an error."""
         self.held_back = False
-        """Whether it is throttled and waits."""
+        """Whether it is delayed by a throttle or by a full disk."""
         self._changed = changed
         self._failures = 0
         self._heard = False
-        """Whether the leader has said how far it is committed."""
+        """Whether the leader has reported its high watermark."""
         partition.log.listen(self)
 
     def end(self) -> None:
-        """Hear of the log no more."""
+        """Stop listening to the log."""
         self.partition.log.unlisten(self)
 
     @property
     def in_flush(self) -> bool:
-        """Whether what was fetched is not flushed yet, and is to be before it counts as fetched."""
+        """Whether fetched records wait for the flush that must precede the next fetch."""
         log = self.partition.log
         return self.partition.role.flushes_on_ack and log.flushed_offset < log.end_offset
 
@@ -70,14 +70,14 @@ class FollowedPartition:
 
     @property
     def has_committed(self) -> bool:
-        """Whether it has what is committed, as far as the leader has said.
+        """Whether the log reaches the leader's high watermark, as last reported.
 
-        Kafka's followers take that for being in sync (PartitionFetchState.isReplicaInSync).
+        Kafka's followers take that as in sync (PartitionFetchState.isReplicaInSync).
         """
         return self._heard and self.partition.log.end_offset >= self.follower.leader_high_watermark
 
     def asked(self, max_bytes: int) -> FetchPartition:
-        """Return what to ask for next: from the log's end on, which is flushed."""
+        """Return the parameters of the next fetch, from the log's (flushed) end on."""
         log = self.partition.log
         return FetchPartition(
             self.key[1],
@@ -89,27 +89,29 @@ class FollowedPartition:
         )
 
     def log_flushed(self, upto: Offset) -> None:
-        """Do as `LogListener` says: nothing moves here."""
+        """Do nothing; `log_readable` follows."""
 
     def log_readable(self) -> None:
-        """Do as `LogListener` says."""
+        """Report that the fetch parameters changed, as the log was flushed or reset."""
         self._changed(self.key)
 
     def failed(self, backoff_ms: int) -> tuple[float, bool]:
-        """Note an error; for how many seconds to rest, and whether it is worth a line in the log.
+        """Count an error; return the seconds to pause, and whether to log it.
 
-        One line for as many as come in a row.
+        Only the first of several errors in a row is logged.
         """
         self._failures += 1
         return rest_seconds(self._failures, backoff_ms), self._failures == 1
 
     def succeeded(self) -> None:
-        """Note that an answer was taken: all is well."""
+        """Reset the error count after a successful response."""
         self._failures = 0
         self._heard = True
 
 
 def rest_seconds(failures: int, backoff_ms: int) -> float:
-    """Return how long to rest after so many failures in a row: each time twice as long, up to
-    `replica.fetch.backoff.ms`; orders that are under way arrive soon."""
+    """Return the pause in seconds after `failures` errors in a row.
+
+    Doubled each time, up to `replica.fetch.backoff.ms`; orders on their way arrive soon.
+    """
     return min(REST_SECONDS_MIN * 2.0 ** min(failures - 1, 20), backoff_ms / 1000)

@@ -23,9 +23,9 @@ _logger = logging.getLogger(__name__)
 RETRY_SECONDS = 0.05
 RETRY_SECONDS_MAX = 5.0
 FAILURES_EXPECTED = 6
-"""So many questions in a row go unanswered while the controller is restarted: about 3 s."""
+"""Requests without an answer in a row that a restart of the controller explains: about 3 s."""
 REFUSED_SECONDS = 1.0
-"""How long a follower that was refused, and wants to join with every fetch, is not asked for."""
+"""Seconds that a refused change is not requested again, although each fetch suggests it."""
 _REFUSED = frozenset(
     (
         ErrorCode.INELIGIBLE_REPLICA,
@@ -33,7 +33,7 @@ _REFUSED = frozenset(
         ErrorCode.INVALID_REQUEST,
     )
 )
-"""Nothing was written."""
+"""Errors after which nothing was written."""
 _CAUSES = {
     ErrorCode.INELIGIBLE_REPLICA: "one of them is stopping, has just been registered anew or is in"
     " doubt; it is asked again until it may join",
@@ -50,12 +50,14 @@ _OVER = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     )
 )
-"""The controller knows better: its orders are on their way. Asked again when laggards are looked
-for, should they not come."""
+"""Errors that mean that newer orders of the controller are on their way.
+
+If they do not come, the change is requested again by the next check for lagging replicas.
+"""
 
 
 class _Asked(NamedTuple):
-    """One partition's change that is being asked for."""
+    """A partition's change that is being requested."""
 
     partition: Partition
     term: LeaderTerm
@@ -63,7 +65,7 @@ class _Asked(NamedTuple):
 
 
 class IsrKeeper:
-    """One broker's questions about ISRs. On the deciding thread."""
+    """The ISR requests of one broker. For the deciding thread."""
 
     def __init__(
         self,
@@ -73,9 +75,9 @@ class IsrKeeper:
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         lag_seconds_max: Callable[[], float],
     ) -> None:
-        """`partitions`: all that are here. `spawn` runs a call to the controller.
+        """Make it; `partitions` returns all local partitions, `spawn` starts a call as a task.
 
-        `lag_seconds_max`: how long a follower may lag behind (`replica.lag.time.max.ms`).
+        `lag_seconds_max` returns `replica.lag.time.max.ms` in seconds.
         """
         self._partitions = partitions
         self._calls = calls
@@ -83,28 +85,28 @@ class IsrKeeper:
         self._spawn = spawn
         self._lag_seconds_max = lag_seconds_max
         self._wanted: dict[Partition, None] = {}
-        """Whose pending change is to be asked for."""
+        """Partitions whose pending change is to be requested."""
         self._not_before: dict[Partition, float] = {}
-        """When a partition may be asked for again, where the last time came to nothing."""
+        """Earliest time of a partition's next request, after one without success."""
         self._said: dict[Partition, ErrorCode] = {}
-        """Why the controller has refused a partition's ISR, where that was said."""
+        """The refusal of a partition's ISR that was last logged."""
         self._failures = 0
-        """Calls without an answer in a row."""
+        """Number of calls without an answer in a row."""
         self._asking = False
         self._closed = False
         self._next: Timer | None = None
         self._next_at = 0.0
         self._check_timer: Timer | None = None
         self.shrinks = 0
-        """ISRs made smaller, and greater, so far."""
+        """Number of ISRs made smaller; `expands`: made larger."""
         self.expands = 0
 
     def start(self) -> None:
-        """Look for laggards from now on, twice in the time that they have."""
+        """Check for lagging replicas periodically, at half of the allowed lag."""
         self._check_timer = self._clock.call_later(self._lag_seconds_max() / 2, self._check)
 
     def close(self) -> None:
-        """Ask for nothing any more."""
+        """Stop all requests."""
         self._closed = True
         self._wanted.clear()
         for timer in (self._next, self._check_timer):
@@ -112,7 +114,7 @@ class IsrKeeper:
                 timer.cancel()
 
     def ask(self, partition: Partition) -> None:
-        """Have the controller asked for the partition's pending change, with this turn's others."""
+        """Request the partition's pending change, together with others of this turn."""
         self._wanted[partition] = None
         self._ask_at(self._not_before.get(partition, 0.0))
 
@@ -138,12 +140,12 @@ class IsrKeeper:
     # --- asking ---------------------------------------------------------------------------------
 
     def _schedule(self) -> None:
-        """Ask once what is wanted may be asked for."""
+        """Schedule the next request, once one of the wanted changes may be requested."""
         if self._wanted:
             self._ask_at(min(self._not_before.get(partition, 0.0) for partition in self._wanted))
 
     def _ask_at(self, at: float) -> None:
-        """Ask then, or when this turn is over; once the call under way has come back."""
+        """Request at time `at`, or after this turn; after the end of a running call."""
         if self._asking or self._closed:
             return
         if self._next is not None:
@@ -197,11 +199,11 @@ class IsrKeeper:
     # --- answers --------------------------------------------------------------------------------
 
     def _take(self, asked: _Asked, answers: Mapping[TopicPartition, IsrAnswer | ErrorCode]) -> bool:
-        """Take the answer about one change; False where it says nothing."""
+        """Apply the answer for one change; return False if there is no definite answer."""
         partition, term, change = asked
         answer = answers.get(partition.topic_partition)
         if term.ended or term.pending is not change:
-            return True  # orders have told better meanwhile
+            return True  # newer orders have replaced the change
         if isinstance(answer, IsrAnswer):
             return self._committed(partition, term, answer)
         if isinstance(answer, ErrorCode) and answer in _REFUSED:
@@ -220,7 +222,7 @@ class IsrKeeper:
         return False
 
     def _say_refused(self, partition: Partition, change: IsrChange, code: ErrorCode) -> None:
-        """Say once for each partition and cause, until its ISR is changed, why it is not."""
+        """Log a refusal once for each partition and cause, until its ISR changes."""
         level = logging.DEBUG if self._said.get(partition) is code else logging.INFO
         self._said[partition] = code
         _logger.log(
@@ -231,13 +233,13 @@ class IsrKeeper:
     def _committed(self, partition: Partition, term: LeaderTerm, answer: IsrAnswer) -> bool:
         if answer.leader_epoch != partition.leader_epoch:
             term.isr_answer_lost()
-            return True  # another leads by now: the orders will say so
+            return True  # another broker leads by now, as orders will tell
         before = term.in_sync
         partition.role.isr_committed(answer.isr, answer.partition_epoch)
         self._not_before.pop(partition, None)
         self._said.pop(partition, None)
         if term.pending is not None:
-            return False  # not newer than what we had: it says nothing about our change
+            return False  # not newer than the known state: no answer about this change
         self.shrinks += bool(before - term.in_sync)
         self.expands += bool(term.in_sync - before)
         return True

@@ -1,8 +1,8 @@
-"""The partitions of a leader that are left out of fetches until their reason has ended.
+"""`HeldBack`: the partitions of a leader that are left out of fetch requests for a while.
 
-Those that the followers' throttle names (KIP-73), as long as they lack what is committed and the
-rate is above its bound; and those whose log directory has hardly any room left. They are left out
-of requests, and the others go on.
+These are partitions that the followers' throttle names (KIP-73), while they lack committed records
+and the rate is above its limit; and partitions whose log directory is almost full. The others are
+fetched meanwhile.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ FULL_SECONDS = 1.0
 
 
 class HeldBack:
-    """Those of one leader. On the deciding thread."""
+    """The delayed partitions of one leader. For the deciding thread."""
 
     def __init__(
         self,
@@ -30,9 +30,10 @@ class HeldBack:
         changed: Callable[[Key], None],
         go_on: Callable[[], None],
     ) -> None:
-        """`ready`: of `members`, those that are to be asked for; `changed`: one is, or no more.
+        """Make it; `ready` is the subset of `members` that may be fetched now.
 
-        `go_on`: asks, if there is anything to ask for.
+        `changed` is called with the key of a partition that was delayed or released; `go_on` sends
+        the next request, if any.
         """
         self._clock = broker.clock
         self._throttle = broker.throttles.follower
@@ -47,11 +48,11 @@ class HeldBack:
 
     @property
     def count(self) -> int:
-        """How many are held back."""
+        """Number of delayed partitions."""
         return len(self._keys)
 
     def hold(self) -> bool:
-        """Hold back what is to wait now; whether anything is left to ask for."""
+        """Delay partitions that must wait now; return whether any are left to fetch."""
         throttle = self._throttle
         throttled = throttle.names_any and throttle.exceeded
         full = any(directory.context.full for directory in self._directories)
@@ -73,7 +74,7 @@ class HeldBack:
         return named and not member.has_committed
 
     def _let_go(self) -> None:
-        """Ask for all of them again, as far as the rate allows by now."""
+        """Release all delayed partitions; the next request delays them again if necessary."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -85,11 +86,11 @@ class HeldBack:
         self._go_on()
 
     def forget(self, key: Key) -> None:
-        """Hold a partition back no longer that is followed no more."""
+        """Forget a partition that no longer follows."""
         self._keys.pop(key, None)
 
     def close(self) -> None:
-        """Hold nothing back any more, and ask for nothing."""
+        """Release nothing more, and stop the timer."""
         self._throttle.unwatch(self._let_go)
         if self._timer is not None:
             self._timer.cancel()

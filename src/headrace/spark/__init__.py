@@ -1,4 +1,4 @@
-"""Spark reads topics: a data source that needs no jar, and what makes it easy to run.
+"""Data source and sink for Spark, in Python without a jar, and helpers that start a session.
 
     import headrace.spark
 
@@ -10,22 +10,25 @@
         .load()
     )
 
-In a session of your own, import this before the session starts, or `headrace.spark.attach(spark)`:
-that registers the format with this Python, and makes streaming queries show as consumer groups.
+With a session of your own, import this package before the session starts, or call
+`headrace.spark.attach(spark)`: that registers the format with this Python, and shows streaming
+queries as consumer groups.
 
-    source.py         the DataSource; batch_reader.py and stream_reader.py are its readers
-    options.py        every option by name, checked before anything else happens
-    plan.py           offsets to ranges to tasks: decided from numbers alone
-    resume.py         where a micro-batch begins, what was lost, another topic's checkpoint
-    offsets.py        what a query's checkpoint says
-    cluster.py        what the driver asks of the brokers
-    tasks.py, read.py what a task is and does: fetch, decode, hand over
-    connections.py    connections that a worker keeps between tasks
-    security.py       by which settings each process connects: options, or a file it reads
-    register.py       the format made known to a session, and the Python it runs in
-    listener.py       attach(): offsets of every batch, the last one too, committed to the group
-    python.py         the Python of Spark's processes; worker_daemon.py forks its workers
-    session.py        session(), builder(); java.py finds a Java
+    source/source.py           the DataSource; batch_reader.py and stream_reader.py are its readers
+    source/options.py          every option by name, validated before anything else happens
+    source/plan.py             offsets to ranges to tasks: arithmetic alone
+    source/resume.py           where a micro-batch begins, data loss, another topic's checkpoint
+    source/offsets.py          the offsets that a query's checkpoint stores
+    source/cluster.py          the driver's requests to the brokers
+    source/tasks.py, read.py   a task: fetch, decode, return RecordBatches
+    source/connections.py      connections that a worker reuses between tasks
+    security.py                security settings of each process: options, or a file it reads
+    sink/                      the sink: tasks write in transactions, the driver commits them
+    tables/                    writes of micro-batches to tables, each exactly once
+    sessions/register.py       registration of the format, and the Python that Spark runs
+    sessions/listener.py       attach(): commits the offsets of every batch to a consumer group
+    sessions/python.py         the Python of Spark's processes; worker_daemon.py forks its workers
+    sessions/session.py        session(), builder(); java.py finds a Java
 
 Row schema and option names are those of Spark's own Kafka connector. Filters are never pushed down
 (`docs/adr`): in Spark 4.3.0 pushed filters leak into later queries; use the options instead.

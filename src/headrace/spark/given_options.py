@@ -1,4 +1,4 @@
-"""Options as the user wrote them, looked up without regard to case and checked one at a time."""
+"""The options of a read or write, looked up case-insensitively and validated one by one."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,7 @@ from headrace.spark.errors import OptionError
 
 
 class GivenOptions:
-    """Looks values up by name; OptionError names the option whose value cannot be used."""
+    """The options as the user wrote them; a lookup of an invalid value raises OptionError."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._values = {name.lower(): value for name, value in options.items()}
@@ -18,19 +18,20 @@ class GivenOptions:
         return name.lower() in self._values
 
     def text(self, name: str) -> str | None:
-        """Return the value as it was written."""
+        """Return the option's value as written; None if it is not set."""
         return self._values.get(name.lower())
 
     def names(self) -> list[tuple[str, str]]:
-        """Return the names, lower-case and as written."""
+        """Return the names of all set options, in lower case and as written."""
         return list(self._spelled.items())
 
     def words(self, name: str) -> tuple[str, ...]:
-        """Return what stands between the commas."""
+        """Return the parts of a comma-separated option, without blanks and empty parts."""
         return tuple(filter(None, (word.strip() for word in (self.text(name) or "").split(","))))
 
     def number(self, name: str, least: int = 1, most: int | None = None) -> int | None:
-        """Return a whole number of at least `least` and at most `most`."""
+        """Return the option as an integer of at least `least` and at most `most`; None if not
+        set."""
         text = self.text(name)
         if text is None:
             return None
@@ -45,12 +46,12 @@ class GivenOptions:
         return number
 
     def number_or(self, name: str, default: int, least: int = 1, most: int | None = None) -> int:
-        """Return the same, or the default where nothing was given."""
+        """Return the option as an integer as `number` does, or `default` if it is not set."""
         number = self.number(name, least, most)
         return default if number is None else number
 
     def flag(self, name: str, default: bool) -> bool:
-        """Return true or false."""
+        """Return the option as a boolean, or `default` if it is not set."""
         text = self.text(name)
         if text is None:
             return default
@@ -59,7 +60,8 @@ class GivenOptions:
         return text.lower() == "true"
 
     def choice(self, name: str, choices: Mapping[str, Any], default: Any) -> Any:  # noqa: ANN401
-        """Return what `choices` has for the value, of which the case does not matter."""
+        """Return the entry of `choices` for the option's value, case-insensitively; else
+        `default`."""
         text = self.text(name)
         if text is None:
             return default
@@ -70,7 +72,7 @@ class GivenOptions:
 
 
 def perhaps(name: str, names: Iterable[str]) -> str:
-    """Return "; did you mean …?" where one of the names is nearly this one, else nothing."""
+    """Return "; did you mean …?" if one of `names` resembles `name`, else an empty string."""
     spelled = {known.lower(): known for known in names}
     close = difflib.get_close_matches(name.lower(), spelled, 1)
     return f"; did you mean {spelled[close[0]]}?" if close else ""

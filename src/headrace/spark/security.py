@@ -1,7 +1,7 @@
-"""How Spark's driver and workers come to the brokers: a client's settings, by Kafka's names.
+"""Security settings with which Spark's driver and workers connect to brokers, by Kafka's names.
 
-They are options `kafka.…`, or are in a properties file that each process reads for itself
-(`configFile`): then no secret is in an option, in a plan or in what Spark sends to its workers.
+They are options `kafka.…`, or are in a properties file that each process reads (`configFile`). With
+the file, no secret is in an option, in a plan or in the data that Spark sends to workers.
 """
 
 import os
@@ -25,27 +25,27 @@ from headrace.spark.given_options import GivenOptions
 
 CONFIG_FILE = "configFile"
 CONTEXT_SECONDS_MAX = 60.0
-"""How long what was read of certificates is used; then their files are read again."""
+"""How many seconds a TLS context is reused before its certificate files are read again."""
 _CONTEXTS_MAX = 16
 _KAFKA = "kafka."
 _BOOTSTRAP = "bootstrap.servers"
 _CREDENTIALS = frozenset({"sasl.jaas.config", "sasl.username", "sasl.password"})
 _SHOWN_BY_SPARK = frozenset({"ssl.keystore.key", "ssl.key.pem"})
-"""Spark hides values of options in its plans that have a password in them, and not these."""
+"""Secret settings that are refused as options: Spark hides only options with "password" in them."""
 
 
 @dataclass(frozen=True)
 class Security:
-    """What a client's settings say of security. Its repr has no secret; workers are sent it."""
+    """The security settings of a client. Sent to workers; its repr contains no secret."""
 
     given: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """Those that are options, by Kafka's names."""
+    """Settings given as options, by Kafka's names."""
     config_file: str | None = None
-    """Where more of them are; the options outweigh them."""
+    """Path of a properties file with more settings; options take precedence. None: no file."""
 
     @property
     def guarded(self) -> bool:
-        """Whether there are any: then brokers may refuse who connects."""
+        """Whether any security settings exist, so that brokers may refuse the connection."""
         return bool(self.given) or self.config_file is not None
 
     def client(
@@ -56,7 +56,10 @@ class Security:
         request_timeout_seconds: float,
         retry_seconds: float,
     ) -> Client:
-        """Return a client that waits for brokers; nothing is opened yet. OptionError."""
+        """Return a client with these settings that also waits for unreachable brokers. OptionError.
+
+        Connections are opened at the first request.
+        """
         tls, credentials = self._resolve()
         return connect(
             bootstrap,
@@ -82,9 +85,9 @@ class Security:
         )
 
     def check(self, in_file: Mapping[str, str] | None = None) -> None:
-        """Raise OptionError where nobody could connect by these settings.
+        """Raise OptionError if the settings are invalid or incomplete.
 
-        `in_file`: what the file says, where it was read already.
+        `in_file`: the settings in the file, if they were read already.
         """
         self._resolve(in_file)
 
@@ -111,22 +114,22 @@ class Security:
 
 
 NO_SECURITY = Security()
-"""Plain text, and nobody asks who connects."""
+"""No security settings: plain text without authentication."""
 
 
 class GivenClient(NamedTuple):
-    """What options say of how the brokers are reached."""
+    """The bootstrap address and security settings of a read or write."""
 
     bootstrap: str | None
     security: Security
     ignored: tuple[str, ...]
-    """Settings in the file that are none of these, for a warning."""
+    """Settings in the file that the connector does not use, for a warning."""
 
 
 def given_client(given: GivenOptions) -> GivenClient:
-    """Return what the options and the file they name say, checked; OptionError.
+    """Return the client settings in the options and in the file that they name; OptionError.
 
-    Looks at the settings of security alone, and at the brokers' addresses.
+    Only security settings and bootstrap addresses are validated.
     """
     options = {}
     for lower, spelled in given.names():
@@ -146,16 +149,16 @@ def given_client(given: GivenOptions) -> GivenClient:
         security.config_file is None
         and options.get(CLIENT_PROTOCOL, "").strip().upper() == "PLAINTEXT"
     ):
-        security = NO_SECURITY  # said in words; the listener needs to know of nothing
+        security = NO_SECURITY  # Plain text is stated explicitly, so no security settings remain.
     bootstrap = given.text(_KAFKA + _BOOTSTRAP) or given.text(_BOOTSTRAP) or in_file.get(_BOOTSTRAP)
     others = [key for key in in_file if key != _BOOTSTRAP and not is_security(key)]
     return GivenClient(bootstrap, security, tuple(f"{key} (of {CONFIG_FILE})" for key in others))
 
 
 def read_config_file(name: str | None) -> dict[str, str]:
-    """Return the settings in the file an option names, none without one; OptionError.
+    """Return the settings in the file `name`; empty if it is None. OptionError.
 
-    A relative name that is not there is looked up among the files that Spark distributes
+    A relative name that does not exist is looked up among the files that Spark distributes
     (`spark-submit --files`, `SparkContext.addFile`).
     """
     if name is None:
@@ -172,7 +175,8 @@ def read_config_file(name: str | None) -> dict[str, str]:
 def _distributed(name: str) -> str | None:
     from pyspark import SparkContext, SparkFiles
 
-    # Without a context there is no directory of files, and asking for it fails in its own words.
+    # Without a SparkContext no such directory exists, and SparkFiles would fail with an error of
+    # its own.
     if not SparkFiles._is_running_on_worker and SparkContext._active_spark_context is None:
         return None
     path = SparkFiles.get(name)
@@ -180,7 +184,7 @@ def _distributed(name: str) -> str | None:
 
 
 def _combined(in_file: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Return the file's settings under those given; never one's user with another's password."""
+    """Merge the file's settings with the given ones, which win; never mix their credentials."""
     left_out = _CREDENTIALS if _CREDENTIALS & given.keys() else frozenset()
     settings = {
         key: value for key, value in in_file.items() if is_security(key) and key not in left_out
@@ -193,13 +197,13 @@ def _named(security: Security) -> str:
 
 
 class _Contexts:
-    """What TLS connections are made with, kept for a while: making it reads files."""
+    """TLS contexts by their settings, reused for a while because creating one reads files."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[tuple[str, str], ...], tuple[float, ssl.SSLContext | None]] = {}
 
     def of(self, settings: Mapping[str, str]) -> ssl.SSLContext | None:
-        """Return the context of these settings, None for plain text; ConfigError."""
+        """Return the TLS context of these settings, None for plain text; ConfigError."""
         key, now = tuple(sorted(settings.items())), time.monotonic()
         made, context = self._kept.get(key, (float("-inf"), None))
         if now - made < CONTEXT_SECONDS_MAX:

@@ -1,4 +1,4 @@
-"""Bytes <-> messages, without I/O. Nothing in this room reads a clock, a file or a socket.
+"""Encoding and decoding of messages, without I/O: no clock, no file, no socket.
 
-`kafka` speaks Kafka's protocol and record formats.
+`kafka` has Kafka's protocol and record formats, `amqp` AMQP 0-9-1.
 """

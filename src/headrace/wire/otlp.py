@@ -1,8 +1,8 @@
-"""Reading what Kafka's clients push of their metrics: OpenTelemetry's MetricsData (KIP-714).
+"""Decode the metrics that Kafka clients push: OpenTelemetry's MetricsData (KIP-714).
 
-Only the numbers are read, gauges and sums; histograms, exemplars and resources are passed over, and
-so is every field added later: protocol buffers say their lengths. Six small messages are less than
-the libraries for them would bring into every broker.
+Only gauges and sums are decoded. Histograms, exemplars, resources and unknown fields are skipped,
+as protocol buffers state each field's length. A parser of six small messages is smaller than the
+libraries for them.
 """
 
 import struct
@@ -20,17 +20,17 @@ _fixed32 = struct.Struct("<I").unpack_from
 
 
 class Point(NamedTuple):
-    """One number of a client."""
+    """A number that a client has pushed: its metric's name, attributes and value."""
 
     metric: str
     attributes: tuple[tuple[str, str], ...]
     value: float
     added: bool
-    """Whether it adds to what was told before (a sum with delta temporality)."""
+    """Whether the value is an increment (a sum with delta temporality), not a total."""
 
 
 def points(data: bytes | bytearray | memoryview) -> Iterator[Point]:
-    """Yield all numbers in a MetricsData; Malformed where it is none."""
+    """Yield all numbers in a MetricsData message; Malformed."""
     for _, resource in _messages(memoryview(data), 1):
         for _, scope in _messages(resource, 2):
             for _, metric in _messages(scope, 2):
@@ -90,9 +90,9 @@ def _messages(view: memoryview, wanted: int) -> Iterator[tuple[int, memoryview]]
 
 
 def _fields(view: memoryview, doubles: int = 0) -> Iterator[tuple[int, int | float | memoryview]]:
-    """Yield (number, value) of each field.
+    """Yield number and value of each field in a message.
 
-    The 64-bit ones numbered `doubles` are read as floats.
+    64-bit fields numbered `doubles` are decoded as floats, others as integers.
     """
     at, end = 0, len(view)
     while at < end:

@@ -1,8 +1,8 @@
-"""Messages read and written by a table of their fields, in any version, as Kafka's JSON has them.
+"""Encode and decode messages by a table of their fields, in any version, to JSON-like dicts.
 
-Kafka's generated JsonConverters are the model: fields in the order of the schema, tagged ones only
-where they differ from their default, uuids as text. The hot records have codecs of their own, held
-against these by tests.
+The model is Kafka's generated JsonConverters: fields in schema order, tagged fields only if they
+differ from their default, UUIDs as text. Frequent records have hand-written codecs; tests prove
+that both agree.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ _NEVER = 1 << 15
 
 
 class Type(NamedTuple):
-    """How a field's value is read and written; both are told the message's version."""
+    """A field type: how its value is decoded and encoded in a message version."""
 
     read: Callable[[Reader, int], Any]
     write: Callable[[Writer, Any, int], None]
@@ -25,7 +25,7 @@ class Type(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field: its name in JSON, its type, the versions that have it."""
+    """A field of a message: its JSON name, its type and the versions that have it."""
 
     name: str
     type: Type
@@ -33,26 +33,27 @@ class Field:
     until: int = _NEVER
     tag: int | None = None
     default: Any = None
-    """Of a tagged field: the value that is neither printed nor written."""
+    """Default of a tagged field: this value is neither encoded nor shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message: its fields in the schema's order, and which versions there are."""
+    """A message: its fields in schema order, its latest version, and the first flexible one."""
 
     fields: Sequence[Field]
     latest: int = 0
     flexible_from: int = _NEVER
 
     def decode(self, data: "bytes | memoryview", version: int, at: int = 0) -> dict[str, Any]:
-        """Read the fields from byte `at` on. Malformed."""
+        """Decode the fields from byte `at` on to a dict by name. Malformed."""
         if not 0 <= version <= self.latest:
             raise Malformed(f"version {version} is not known")
         reader = reader_of(version >= self.flexible_from)(memoryview(data), at)
         return _read_struct(self.fields, reader, version)
 
     def encode(self, fields: Mapping[str, Any], version: int, *, head: int | None = None) -> bytes:
-        """Write the fields, of records behind an int16: a key's type, or a value's version."""
+        """Encode the fields in a version; `head`: an int16 before them, a key's type or value's
+        version."""
         writer = writer_of(version >= self.flexible_from)()
         if head is not None:
             writer.int16(head)
@@ -61,7 +62,7 @@ class Message:
 
 
 def record(*fields: Field) -> Message:
-    """Define a message of one version, a flexible one."""
+    """Define a message with one version, 0, which is flexible."""
     return Message(fields, 0, 0)
 
 
@@ -102,7 +103,7 @@ def _write_struct(
 
 
 def array(item: Type) -> Type:
-    """Define a list of values of one type."""
+    """Define an array type."""
 
     def read(reader: Reader, version: int) -> list[Any]:
         return [item.read(reader, version) for _ in range(reader.count(1))]
@@ -116,7 +117,7 @@ def array(item: Type) -> Type:
 
 
 def nullable_array(item: Type) -> Type:
-    """Define a list or None."""
+    """Define an array type that may be null."""
     plain = array(item)
 
     def read(reader: Reader, version: int) -> list[Any] | None:
@@ -133,7 +134,7 @@ def nullable_array(item: Type) -> Type:
 
 
 def struct(*fields: Field) -> Type:
-    """Define the fields within fields."""
+    """Define a struct type with these fields."""
     return Type(
         lambda reader, version: _read_struct(fields, reader, version),
         lambda writer, values, version: _write_struct(fields, writer, values, version),
@@ -141,7 +142,7 @@ def struct(*fields: Field) -> Type:
 
 
 def nullable_struct(*fields: Field) -> Type:
-    """Define a struct behind a byte that says whether there is one."""
+    """Define a struct type preceded by an int8: -1 for null, 1 for present."""
     inner = struct(*fields)
 
     def write(writer: Writer, values: Mapping[str, Any] | None, version: int) -> None:
@@ -155,7 +156,7 @@ def nullable_struct(*fields: Field) -> Type:
 
 
 def tagged_nullable_struct(*fields: Field) -> Type:
-    """Define the same in a tagged field, where a varint says it: 0 for none."""
+    """Define a nullable struct type for tagged fields, preceded by a varint: 0 for null."""
     inner = struct(*fields)
 
     def write(writer: Writer, values: Mapping[str, Any] | None, version: int) -> None:
@@ -169,7 +170,7 @@ def tagged_nullable_struct(*fields: Field) -> Type:
 
 
 class Uuid(bytes):
-    """Sixteen bytes that are printed as Kafka prints a uuid."""
+    """A UUID of 16 bytes, which JSON output shows as Kafka prints UUIDs."""
 
 
 def _read_nullable_binary(reader: Reader, _version: int) -> bytes | None:
@@ -181,7 +182,7 @@ def _write_uint16(writer: Writer, value: int, _version: int) -> None:
     writer.int16(value - (1 << 16) if value >= 1 << 15 else value)
 
 
-# By the names of their methods, not the methods: each encoding has its own.
+# Methods are looked up by name at each call, as the compact reader and writer override them.
 boolean = Type(lambda reader, _: reader.boolean(), lambda writer, value, _: writer.boolean(value))
 int8 = Type(lambda reader, _: reader.int8(), lambda writer, value, _: writer.int8(value))
 int16 = Type(lambda reader, _: reader.int16(), lambda writer, value, _: writer.int16(value))
@@ -197,7 +198,7 @@ nullable_string = Type(
 binary = Type(lambda reader, _: bytes(reader.bytes()), lambda writer, value, _: writer.bytes(value))
 nullable_binary = Type(_read_nullable_binary, lambda writer, value, _: writer.nullable_bytes(value))
 int32s = Type(lambda reader, _: reader.int32s(), lambda writer, value, _: writer.int32s(value))
-"""As `array(int32)`, all at once."""
+"""The type `array(int32)`, decoded in one call."""
 
 
 def _write_nullable_int32s(writer: Writer, values: Sequence[int] | None, _version: int) -> None:

@@ -52,7 +52,7 @@ def test_acls_are_created_listed_and_deleted(asked: Asked, says: Says) -> None:
     assert asked("acl list", "--principal", "User:alice")[1] == [acl("topic", "t", "read")]
     assert "describe-configs" in says("acl", "list")[1]
     code, answer = asked("acl delete", "--topic", "t")
-    assert (code, "say --yes" in answer["error"]["message"]) == (2, True)
+    assert (code, "pass --yes" in answer["error"]["message"]) == (2, True)
     assert len(asked("acl list")[1]) == 3
     deleted = asked("acl delete", "--topic", "t", *alice, "--operation", "read", "--yes")[1]
     assert deleted == [acl("topic", "t", "read")]

@@ -76,7 +76,10 @@ WRONG_WORDS = [
     ("queue declare q --argument x", "must be KEY=VALUE"),
     ("queue delete --yes", "name at least one queue"),
     ("queue purge --yes", "name at least one queue"),
-    ("queue delete q", "Delete queue q in vhost / with all messages? nobody is there to be asked"),
+    (
+        "queue delete q",
+        "Delete queue q in vhost / with all messages? cannot ask without a terminal",
+    ),
     ("queue delete q r -p v", "Delete queues q, r in vhost v with all messages?"),
     ("queue purge q", "Delete all ready messages of queue q in vhost /?"),
     ("exchange declare e", "--type is missing"),

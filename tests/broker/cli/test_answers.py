@@ -83,7 +83,7 @@ def test_topics_that_are_missing_and_words_that_say_nothing_are_told(says: Says)
         (("describe", "their"), 4, "there is no topic their; did you mean there?"),
         (("delete", "xyz"), 4, "there is no topic xyz; see: headrace topic list"),
         (("describe",), 2, "name at least one topic"),
-        (("alter", "there"), 2, "nothing to alter: give -p, -c key=value or -d key"),
+        (("alter", "there"), 2, "nothing to alter: pass -p, -c key=value or -d key"),
     ):
         assert says("topic", *words) == (code, "", f"headrace: {line}\n"), words
 
@@ -168,8 +168,8 @@ def test_what_coordinators_keep_is_lost_only_by_who_says_force(verb: str, says: 
     words = ("topic", verb, name, *(("-p", "3") if verb == "alter" else ()))
     code, out, err = says(*words)
     assert (code, out) == (1, "")
-    assert err.startswith(f"headrace: {name} is internal: with ")
-    assert err.endswith("; say --force if you mean it\n")
+    assert err.startswith(f"headrace: {name} is internal: ")
+    assert err.endswith("; pass --force to confirm\n")
     assert says("group", "describe", "g")[0] == 0, "nothing is lost"
     assert says("topic", "alter", name, "-c", "segment.bytes=1048576")[0] == 0
     done = {"delete": "deleted", "alter": "altered"}[verb]

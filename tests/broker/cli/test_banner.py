@@ -53,7 +53,7 @@ def test_in_a_pipe_it_is_plain_lines() -> None:
     assert said(ONE) == (
         "headrace 1.2 listens on PLAINTEXT://127.0.0.1:9092\n"
         "bootstrap.servers=127.0.0.1:9092\n"
-        "clients are told: PLAINTEXT://127.0.0.1:9092\n"
+        "advertised address: PLAINTEXT://127.0.0.1:9092\n"
         "data in: /data\n"
         "durability: acks=all waits for the disk\n"
         "process: 42\n"
@@ -78,9 +78,9 @@ def test_what_differs_from_the_usual_is_said() -> None:
     )
     text = said(facts)
     assert "headrace 1.2 listens on A://0.0.0.0:1\nheadrace 1.2 listens on B://h:2\n" in text
-    assert "clients are told: A://name:1, B://h:2 (name is this machine's own name: " in text
+    assert "advertised address: A://name:1, B://h:2 (name is this machine's host name; " in text
     assert "process: 42, noted in /data/pid\nlog on: /data/log\n" in text
-    assert "data in: /data (goes when it ends; --data DIR keeps it)\n" in text
+    assert "data in: /data (deleted at exit; --data DIR keeps it)\n" in text
     assert "does not wait for the disk (log.flush.on.ack=false)" in text
     assert "metrics: http://127.0.0.1:9404/metrics\n" in text
     assert text.count(" -b name:1") == 2
@@ -136,7 +136,7 @@ def test_a_locked_broker_says_where_what_its_clients_take_is() -> None:
     text = said(facts)
     assert (
         "administration: -b unix:/data/admin.sock\n"
-        "locked: TLS, SCRAM and ACLs; the first user is admin, who may do all\n"
+        "locked: TLS, SCRAM and ACLs; the first user is admin, a super user\n"
         "certificate: until 2031-01-02, signed by /data/a.pem\n"
         "for clients: /data/java.properties\n"
         "for clients: /data/spark.json\n"

@@ -35,8 +35,8 @@ def partition(
     (known(partition(2, (1, 2), (1, 2))), [], ""),
     (known(partition(1, (1, 2), (1,))), ["under_replicated"], "not in sync: t-0"),
     (known(partition(2, (1, 2), (1, 2))._replace(offline=(1,))), ["damaged"], "damaged or"),
-    (known(partition(-1, (1, 2), (1,))), ["offline"], "1 partition with no leader"),
-    (known(partition(-1, (1, 2), (1, 2))), ["offline"], "nobody can read or write: t-0"),
+    (known(partition(-1, (1, 2), (1,))), ["offline"], "1 partition without a leader"),
+    (known(partition(-1, (1, 2), (1, 2))), ["offline"], "cannot be read or written: t-0"),
     (known(partition(1, (1, 2), (1, 2)), controller=-1), ["no_controller"], "no controller"),
     (known(partition(1, (1, 3), (1, 3))), ["brokers_missing"], "hold replicas: 3"),
     (known(*[partition(1, (1, 2), (1,), number) for number in range(7)]),
@@ -59,7 +59,7 @@ WELL = known(partition(1, (1, 2), (1, 2)))
 
 @pytest.mark.parametrize(("seen", "code", "text"), [
     (Seen(WELL, [Standing(1, refusal=OUTAGE), Standing(2, moves=[])]), "store_unanswered",
-     f"{OUTAGE}: check that it runs and that brokers reach it"),
+     f"{OUTAGE}: check that it runs and that brokers can connect to it"),
     (Seen(WELL, [Standing(1, refusal=OUTAGE), Standing(2, refusal=OUTAGE)]), "store_unanswered",
      f"{OUTAGE}, nor broker 2: check"),
     (Seen(WELL, [Standing(1, moves=[]), Standing(2, "connection refused")]), "brokers_unanswered",

@@ -63,7 +63,7 @@ def test_cancelling_ends_the_throttles_with_the_last_move(
     cluster = Cluster(monkeypatch, *MOVES)
     says = sayer(broker.bootstrap, capsys)
     code, text, _ = says("cluster", "reassign", "--cancel", *cancelled)
-    assert (code, text) == (0, "".join(f"{name} stays where it was\n" for name in cancelled))
+    assert (code, text) == (0, "".join(f"{name} is not moved\n" for name in cancelled))
     assert cluster.ended == ended
 
 

@@ -89,8 +89,8 @@ def test_damaged_records_are_passed_over_where_that_is_asked_and_said_by_their_o
     damage(broker, b"four")
     code, lines, said = consumed(broker, capfd, "--from-beginning", "-e", "--skip-damaged")
     assert (code, lines) == (0, ["one", "three", "five"])
-    assert "t-0: passed over offsets 1 to 1, " in said
-    assert "t-0: passed over offsets 3 to 3, " in said
+    assert "t-0: skipped offsets 1 to 1, " in said
+    assert "t-0: skipped offsets 3 to 3, " in said
 
 
 def test_a_partition_that_is_damaged_to_its_end_is_read_on_from_there(
@@ -100,7 +100,7 @@ def test_a_partition_that_is_damaged_to_its_end_is_read_on_from_there(
     damage(broker, b"value 7")
     code, lines, said = consumed(broker, capfd, "--from-beginning", "-e", "--skip-damaged")
     assert (code, lines) == (0, [])
-    assert "t-0: passed over offsets 0 to 1199, " in said
+    assert "t-0: skipped offsets 0 to 1199, " in said
 
 
 def test_bytes_that_arrive_damaged_are_told_as_those_that_lie_so(
@@ -160,7 +160,7 @@ def test_consume_rides_through_a_restart_of_its_broker(
         reading.kill()
         reading.wait()
     assert (reading.returncode, out) == (0, "two\n")
-    assert "trying again until it answers" in err.splitlines()[0]
+    assert "retrying until it answers" in err.splitlines()[0]
     assert err.splitlines()[-1] == "the brokers answer again"
 
 
@@ -176,7 +176,7 @@ def test_consume_that_is_to_end_does_not_wait_for_a_broker_for_ever() -> None:
         assert reading.stdout.readline() == "one\n"
     _, err = reading.communicate(timeout=WAIT_SECONDS_MAX)
     assert reading.returncode == 3
-    assert "trying again for 3 s" in err
+    assert "retrying for 3 s" in err
 
 
 def test_ctrl_c_ends_a_member_at_once_while_its_broker_is_gone() -> None:
@@ -190,7 +190,7 @@ def test_ctrl_c_ends_a_member_at_once_while_its_broker_is_gone() -> None:
         assert reading.stdout is not None
         assert reading.stdout.readline() == "one\n"
     assert reading.stderr is not None
-    assert "trying again" in reading.stderr.readline()
+    assert "retrying" in reading.stderr.readline()
     began = time.monotonic()
     reading.send_signal(signal.SIGINT)
     _, err = reading.communicate(timeout=WAIT_SECONDS_MAX)
@@ -204,12 +204,15 @@ def test_a_place_that_a_partition_does_not_have_is_said(
     send(broker.bootstrap, b"one", b"two")
     code, lines, said = consumed(broker, capfd, "-o", "500", "-e")
     assert (code, lines) == (0, [])
-    assert said == "t-0: there is no offset 500, it holds 0 to 2: at 2\n"
+    assert said == "t-0: offset 500 does not exist, the log has 0 to 2: starting at 2\n"
     assert consumed(broker, capfd, "-o", "-5", "-e") == (0, ["one", "two"], "")
     said = consumed(broker, capfd, "-o", "@2099-01-01", "-e")[2]
-    assert said == "t-0: no record is so late: at its end, 2\n"
+    assert said == "t-0: no record is at or after that time: starting at the end offset, 2\n"
     command(["group", "seek", "g", "--to", "100", "--topics", "t", "-b", broker.bootstrap])
-    assert "t-0: there is no offset 100, it holds 0 to 2: at 2\n" in capfd.readouterr().err
+    assert (
+        "t-0: offset 100 does not exist, the log has 0 to 2: starting at 2\n"
+        in capfd.readouterr().err
+    )
 
 
 def test_a_chunk_is_one_write_however_python_buffers(

@@ -50,7 +50,7 @@ def test_each_record_is_printed_once_and_the_group_has_nothing_left(
 ) -> None:
     code, printed, said = says("consume", "jobs", "--share", "workers", "-n", "4")
     assert (code, printed) == (0, "0\n1\n2\n3\n")
-    assert "share group workers is new: it begins where share.auto.offset.reset" in said
+    assert "share group workers is new: it starts at its share.auto.offset.reset" in said
     code, printed, said = says("consume", "jobs", "--share", "workers", "-n", "6")
     assert (code, printed, said) == (0, "4\n5\n6\n7\n8\n9\n", "")
     code, printed, said = says("consume", "jobs", "--share", "workers", "--timeout", "1")
@@ -96,7 +96,7 @@ def test_damaged_records_end_it_with_their_offset_and_a_way_on(
     assert (code, printed.splitlines()) == (1, [str(number) for number in range(10)])
     *_, waiting, last = said.splitlines()
     assert waiting.startswith("jobs-0 cannot be read: ")
-    assert waiting.endswith("; trying again for 2 s")
+    assert waiting.endswith("; retrying for 2 s")
     assert "headrace share reset workers --to OFFSET --topics TOPIC:PARTITION --execute" in last
     moved = ("--to", "11", "--topics", "jobs:0", "--execute")
     assert says("share", "reset", "workers", *moved)[0] == 0
@@ -124,12 +124,12 @@ def test_bytes_that_arrive_damaged_end_it_behind_those_that_are_sound(
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    ("-g readers", "--share and --group: one of them at most"),
-    ("-p 0", "--share and --partition: the group decides who reads what"),
+    ("-g readers", "--share and --group: cannot be combined"),
+    ("-p 0", "--share and --partition: the group assigns partitions"),
     ("--from-beginning", "headrace config set group w share.auto.offset.reset=earliest"),
-    ("-o 5", "headrace share reset w moves it"),
-    ("-e", "--timeout ends when nothing came"),
-    ("--skip-damaged", "the group hands records out in its own order"),
+    ("-o 5", "move it with headrace share reset w"),
+    ("-e", "--timeout ends if no record arrives"),
+    ("--skip-damaged", "the group delivers records in its own order"),
     ("--read-committed", "headrace config set group w share.isolation.level=read_committed"),
     ("--isolation-level read_committed", "share.isolation.level=read_committed"),
 ])  # fmt: skip

@@ -76,7 +76,7 @@ def test_a_taken_port_of_amqp_is_told_in_one_line_and_the_cluster_comes_without_
     assert listeners(config) == ["PLAINTEXT://127.0.0.1:9092"]
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "address already in use: RabbitMQ's clients are not served" in said
+    assert "address already in use: no listener for RabbitMQ clients" in said
 
 
 def test_who_names_a_port_of_amqp_that_is_taken_gets_no_cluster_without_it() -> None:
@@ -132,7 +132,7 @@ def test_settings_are_all_brokers_and_what_each_needs_for_itself_is_refused(
     assert [config.default_replication_factor for config in configs] == [2, 2, 2]
     assert capsys.readouterr().err == "", "there are several brokers to replicate to"
     for name in ("broker_id", "listeners", "log_dirs", "zookeeper_connect"):
-        with pytest.raises(UsageError, match="each of the brokers has its own"):
+        with pytest.raises(UsageError, match="differs for each broker"):
             configured(tmp_path, 3, 9092, **{name: "1"})
 
 
@@ -149,7 +149,7 @@ def test_as_many_brokers_come_as_are_asked_for_or_have_kept_data(
     (["--brokers", "three"], "--brokers"),
     (["--port", "65534"], "--port 65534: must be 1 to 65533 for 3 brokers"),
     (["--port", "-1"], "--port"),
-    (["--set", "log.dirs=x"], "--set log.dirs: each of the brokers has its own"),
+    (["--set", "log.dirs=x"], "--set log.dirs: differs for each broker"),
 ])  # fmt: skip
 def test_what_cannot_be_is_refused_in_one_line(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str]
@@ -176,7 +176,7 @@ def test_brokers_that_have_kept_data_cannot_be_left_out(tmp_path: Path) -> None:
 def test_a_single_brokers_directory_is_refused(tmp_path: Path, name: str) -> None:
     dev.check_place(tmp_path)
     (tmp_path / name).touch()
-    with pytest.raises(CommandError, match=f"single broker \\({name} is there\\)"):
+    with pytest.raises(CommandError, match=f"single broker \\({name} exists\\)"):
         dev.check_place(tmp_path)
 
 

@@ -62,6 +62,14 @@ def test_a_disk_below_the_mark_is_named_to_producers_and_by_health(
         assert f"broker 0 {tmp_path} (" in text
         code, found = asker(says)("cluster health")
         assert [reason["code"] for reason in found["reasons"]] == ["directories_low"]
+        code, found = asker(says)("disk")
+        assert (code, [row["state"] for row in found["directories"]]) == (1, ["low"])
+        code, _, said = says("disk")
+        assert (code, "Produce requests to it fail (KAFKA_STORAGE_ERROR)" in said) == (1, True)
+        assert f"broker 0 {tmp_path} (" in said
+        assert says("config", "set", "broker", "0", "-d", "log.dirs.free.bytes.min")[0] == 0
+        code, found = asker(says)("disk")
+        assert (code, [row["state"] for row in found["directories"]]) == (0, ["ok"])
 
 
 def test_disk_lists_logs_that_were_set_aside(

@@ -264,7 +264,7 @@ def test_a_file_is_shipped_by_one_process_and_till_a_signal_comes(
     monkeypatch.setattr(Shipper, "run", run)
     place.write("one\n")
     ship(place.cluster, "t", place.file, None, Records(), from_end=False)
-    assert refused == [f"{place.state}: another process ships with this position"]
+    assert refused == [f"{place.state}: another process is using this position"]
     assert place.stored() == ["one"]
     assert made[0].stopping
     assert place.noted()["position"] == 4
@@ -314,11 +314,9 @@ def test_unsent_lines_keep_the_position_at_a_stop(
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 3, said
     begun, refused, ended = said
-    assert begun == f"{file}: shipping to topic t from byte 0 on, at {address}"
-    assert (
-        refused == f"cannot connect to {address}: connection refused; trying again until it answers"
-    )
-    assert ended == f"{file}: 0 lines shipped, 2 not shipped; the next start begins with them"
+    assert begun == f"{file}: shipping to topic t from byte 0, at {address}"
+    assert refused == f"cannot connect to {address}: connection refused; retrying until it answers"
+    assert ended == f"{file}: 0 lines shipped, 2 not shipped; the next start ships them"
 
 
 def test_lines_the_producer_did_not_accept_are_not_stored_with_those_before(
@@ -338,9 +336,7 @@ def test_lines_the_producer_did_not_accept_are_not_stored_with_those_before(
     assert place.stored() == ["one"]
     assert place.noted()["position"] == 4
     assert (shipper.shipped, shipper.unacknowledged) == (1, 2)
-    assert shipper.summary().endswith(
-        "1 line shipped, 2 not shipped; the next start begins with them"
-    )
+    assert shipper.summary().endswith("1 line shipped, 2 not shipped; the next start ships them")
 
 
 def test_the_first_lines_of_a_file_that_appears_are_not_stored_unacknowledged(

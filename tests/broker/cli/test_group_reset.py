@@ -87,17 +87,17 @@ def test_what_is_exported_can_be_read_back(asked: Asked, says: Says, tmp_path: P
 
 
 @pytest.mark.parametrize(("words", "code", "said"), [
-    ("reset g --all-topics", 2, "say where to, once"),
-    ("reset g --to-latest --to-earliest --all-topics", 2, "say where to, once"),
-    ("reset g --to-latest", 2, "say which partitions: --topic topic:0,1, or --all-topics"),
-    ("reset g --to-latest --all-topics --topic orders", 2, "say which partitions"),
+    ("reset g --all-topics", 2, "pass exactly one of"),
+    ("reset g --to-latest --to-earliest --all-topics", 2, "pass exactly one of"),
+    ("reset g --to-latest", 2, "pass the partitions: --topic topic:0,1, or --all-topics"),
+    ("reset g --to-latest --all-topics --topic orders", 2, "--from-file contains"),
     ("reset --to-latest --all-topics", 2, "name the group"),
     ("reset h --to-latest --all-topics", 4, "there is no group h"),
-    ("reset g --to-latest --all-topics --execute --dry-run", 2, "one of them at most"),
+    ("reset g --to-latest --all-topics --execute --dry-run", 2, "cannot be combined"),
     ("reset g --to-latest --topic orders:9", 2, "there is no partition 9"),
     ("reset g --to-offset -1 --all-topics", 2, "--to-offset"),
-    ("delete-offsets g", 2, "name what to forget"),
-    ("delete-offsets g --topic orders", 2, "say --yes if you mean it"),
+    ("delete-offsets g", 2, "pass the offsets to delete"),
+    ("delete-offsets g --topic orders", 2, "pass --yes to confirm"),
     ("delete-offsets h --topic orders --yes", 4, "there is no group h"),
 ])  # fmt: skip
 def test_a_slip_is_named_and_nothing_is_moved(

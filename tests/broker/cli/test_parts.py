@@ -52,23 +52,23 @@ def test_a_time_in_json_is_a_number_not_below_zero(said: str, read: int | None) 
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ('{"foo":"a"}', "there is no field 'foo'; known are headers, key, "),
+        ('{"foo":"a"}', "unknown field 'foo'; fields are headers, key, "),
         ('{"key":"k"}', 'no "value" field; write null for a null value'),
-        ('{"a":1}', "there is no field 'a'; known are "),
+        ('{"a":1}', "unknown field 'a'; fields are "),
         ('{"value":"v","partition":"1"}', "partition: must be a number, 0 or more"),
         ('{"value":"v","partition":-2}', "partition: must be a number, 0 or more"),
         ('{"value":"v","timestamp":true}', "timestamp: must be a number, 0 or more"),
         ('{"value":"v","headers":{"a":"b"}}', "headers: must be a list of objects"),
-        ('{"value":"v","headers":[{"name":"b"}]}', "headers: there is no field 'name'"),
-        ('{"value":"v","value_base64":"eA=="}', "value and value_base64: give one of them"),
-        ('{"value":"?","value_encoding":"base64"}', "value: no base64"),
-        ('{"value":"x","value_encoding":"hex"}', "value_encoding: only base64 is known"),
+        ('{"value":"v","headers":[{"name":"b"}]}', "headers: unknown field 'name'"),
+        ('{"value":"v","value_base64":"eA=="}', "value and value_base64 cannot be combined"),
+        ('{"value":"?","value_encoding":"base64"}', "value: invalid base64"),
+        ('{"value":"x","value_encoding":"hex"}', "value_encoding: only base64 is supported"),
     ],
 )
 def test_a_json_line_that_would_not_be_stored_as_it_says_is_refused(line: str, why: str) -> None:
     with pytest.raises(CommandError) as refused:
         LineParser(json=True).parse(line.encode(), 7)
-    assert str(refused.value).startswith(f"line 7: no record in JSON: {why}")
+    assert str(refused.value).startswith(f"line 7: not a record in JSON: {why}")
 
 
 def test_a_json_lines_partition_is_where_it_goes_and_the_flags_wins() -> None:

@@ -59,9 +59,10 @@ def test_a_refusal_names_what_is_missing_and_the_acl_that_allows_it(
     code, _, told = says(*verb.split())
     assert code == 1
     assert (
-        f"has no permission to {operation} {resource} {name}; an administrator grants it:" in told
+        f"has no {operation} permission on {resource} {name}; an administrator can grant it:"
+        in told
     )
-    advice = told.split("grants it: headrace ")[1].split(" [")[0].replace("NAME", "ANONYMOUS")
+    advice = told.split("can grant it: headrace ")[1].split(" [")[0].replace("NAME", "ANONYMOUS")
     allow(broker, *shlex.split(advice))
     assert says(*verb.split())[0] == 0
 
@@ -73,5 +74,5 @@ def test_a_shipped_file_that_may_not_be_sent_names_the_topic(
     file.write_text("one\n")
     code, _, told = says("produce", "orders", "-F", str(file))
     assert code == 1
-    assert "no permission to write topic orders; " in told
+    assert "no write permission on topic orders; " in told
     assert told.splitlines()[-1].startswith(f"{file}: 0 lines shipped, 1 not shipped")

@@ -94,7 +94,7 @@ def test_stopping_what_does_not_run_is_said_with_the_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["stop", "--data", str(tmp_path)]) == EXIT_NOT_FOUND == 4
-    assert capsys.readouterr().err == f"headrace: no broker runs with {tmp_path / NAME}\n"
+    assert capsys.readouterr().err == f"headrace: no broker is running with {tmp_path / NAME}\n"
 
 
 HOLDS = """
@@ -125,8 +125,8 @@ def test_a_process_is_stopped_and_waited_for_so_long(
             assert process.wait(10) == -signal.SIGTERM
         else:
             assert code == 1
-            words = f"process {process.pid} still runs after 0.2 s; it may be flushing: wait for it"
-            assert said.err == f"headrace: {words}\n"
+            words = "is still running after 0.2 s; it may be flushing: wait for it"
+            assert said.err == f"headrace: process {process.pid} {words}\n"
             process.kill()
 
 
@@ -200,8 +200,9 @@ def test_what_a_file_system_cannot_is_said_with_the_way_around_it(
         with pytest.raises(CommandError) as said:
             copier(str(source), str(target), True)
         assert str(said.value) == (
-            f"{target}: this file system makes no link of {source} (invalid cross-device link);"
-            " leave --link out to copy"
+            f"{target}: this file system cannot make a link of {source} (invalid"
+            " cross-device link);"
+            " omit --link to copy"
         )
     else:
         with pytest.raises(OSError, match=os.strerror(number)):

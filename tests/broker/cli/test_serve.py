@@ -45,7 +45,7 @@ def test_a_start_says_where_its_data_are_what_clients_are_told_and_how_it_ends(
     port, data = free_port(), tmp_path / "data"
     with serving("--port", str(port), "--data", str(data)) as (pid, said):
         assert f"listens on PLAINTEXT://127.0.0.1:{port}\n" in said
-        assert f"clients are told: PLAINTEXT://127.0.0.1:{port}\n" in said
+        assert f"advertised address: PLAINTEXT://127.0.0.1:{port}\n" in said
         assert f"data in: {data}\n" in said
         assert f"process: {pid}, noted in {data}/headrace.pid\n" in said
         assert "log on: standard error\n" in said
@@ -87,8 +87,8 @@ def test_who_listens_everywhere_is_told_which_name_clients_get(tmp_path: Path) -
         lines = [process.stdout.readline() for _ in range(3)]
         process.terminate()
     assert re.fullmatch(
-        rf"clients are told: PLAINTEXT://{os.uname().nodename}:\d+ \((\S+) is this machine's own"
-        r" name: clients that do not know it need another, by --advertised-listeners"
+        rf"advertised address: PLAINTEXT://{os.uname().nodename}:\d+ \((\S+) is this machine's host"
+        r" name; if clients cannot resolve it, set another with --advertised-listeners"
         r" PLAINTEXT://HOST:PORT\)\n",
         lines[-1],
     )
@@ -158,4 +158,4 @@ def test_a_log_file_of_a_start_in_the_foreground_is_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert command(["serve", "--log-file", "x"]) == 2
-    assert "--log-file goes with --daemon" in capsys.readouterr().err
+    assert "--log-file needs --daemon" in capsys.readouterr().err

@@ -29,7 +29,7 @@ def test_a_topic_is_waited_for_and_read_from_its_first_record(
     assert (code, said.out) == (0, "one\ntwo\n")
     assert said.err.splitlines() == [
         "there is no topic t; there is no topic at all; waiting 60 s for it",
-        "t: there now",
+        "t: created",
     ]
 
 

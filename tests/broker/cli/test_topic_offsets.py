@@ -75,7 +75,7 @@ def test_trim_asks_and_does_nothing_without_a_yes(
     says: Says, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, _, remark = says("topic", "trim", "orders", "--to", "end")
-    assert (code, "say --yes if you mean it" in remark) == (2, True)
+    assert (code, "pass --yes to confirm" in remark) == (2, True)
     for answer, expected in (("n\n", 1), ("", 1), ("y\n", 0)):
         monkeypatch.setattr(confirmation, "sys", _Terminal(answer))
         code = says("topic", "trim", "orders:0", "--to", "3")[0]
@@ -103,18 +103,18 @@ class _Terminal:
 
 
 @pytest.mark.parametrize(("words", "code", "said"), [
-    ("trim orders --to 11 --yes", 2, "orders-0 ends at 10; to delete all of it say --to end"),
-    ("trim orders:1 --to +4 --yes", 2, "orders-1 ends at 3"),
+    ("trim orders --to 11 --yes", 2, "the end offset of orders-0 is 10; to delete all records"),
+    ("trim orders:1 --to +4 --yes", 2, "the end offset of orders-1 is 3"),
     ("trim orders:7 --to 1 --yes", 2, "orders:7: there is no partition 7"),
     ("trim orders:x --to 1 --yes", 2, "orders:x: must be topic or topic:0,1"),
     ("trim compacted --to 1 --yes", 1, "its records are not deleted by offset"),
     ("trim --to 1 --yes", 2, "name at least one topic"),
     ("offsets nothing", 4, "there is no topic nothing"),
     ("offsets orders --at noon", 2, "--at"),
-    ("offsets -r (", 2, "no regular expression"),
-    ("offsets -r rder", 4, "no topic matches rder; a whole name has to match"),
+    ("offsets -r (", 2, "invalid regular expression"),
+    ("offsets -r rder", 4, "no topic matches rder; a pattern must match the whole name"),
     ("describe -r x.*", 4, "no topic matches x.*"),
-    ("delete -r orders.*", 2, "Delete 2 topics, orders, orders-retry? nobody is there"),
+    ("delete -r orders.*", 2, "Delete 2 topics, orders, orders-retry? cannot ask"),
 ])  # fmt: skip
 def test_a_slip_is_named_with_its_remedy(words: str, code: int, said: str, says: Says) -> None:
     found = says("topic", *words.split())

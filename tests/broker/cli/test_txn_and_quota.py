@@ -52,7 +52,7 @@ def test_an_open_transaction_is_listed_described_and_aborted_by_its_id(
     assert ID in says("txn", "describe", ID)[1]
     assert 3 in open_from(asked)
     code, answer = asked("txn abort", ID)
-    assert (code, "say --yes" in answer["error"]["message"]) == (2, True)
+    assert (code, "pass --yes" in answer["error"]["message"]) == (2, True)
     code, answer = asked("txn abort", ID, "--yes")
     assert (code, answer["transactional_id"]) == (0, ID)
     assert asked("txn list", "--state", "Ongoing")[1] == []

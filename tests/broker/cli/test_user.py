@@ -117,12 +117,15 @@ def test_a_password_comes_by_standard_input_too(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("user create alice", "nobody can be asked for the password: give it by --password-file"),
+        (
+            "user create alice",
+            "cannot ask for the password without a terminal: pass --password-file",
+        ),
         ("user create alice --password-file /nowhere/x", "no such file"),
-        ("user create alice --password-file /dev/null", "its first line is empty"),
+        ("user create alice --password-file /dev/null", "the first line is empty"),
         ("user create alice --mechanism PLAIN", "must be one of SCRAM-SHA-256"),
         ("user create alice --iterations 4095", "must be 4096 to 16384"),
-        ("topic list -X sasl.password=typed-secret-77", "a secret is for all to see"),
+        ("topic list -X sasl.password=typed-secret-77", "other users can read secrets"),
         ("topic list --command-config /nowhere/x", "no such file"),
     ],
 )
@@ -139,5 +142,5 @@ def test_a_typed_password_is_typed_twice_and_not_shown(
     monkeypatch.setattr("getpass.getpass", lambda prompt: next(typed))
     assert says("user", "create", "alice")[0] == 0
     code, _, told = says("user", "alter", "alice")
-    assert (code, "the two are not the same" in told) == (2, True)
+    assert (code, "the two passwords differ" in told) == (2, True)
     assert SECRET not in told

@@ -153,7 +153,7 @@ def test_a_format_is_filled_in(format_: str, expected: bytes) -> None:
 
 @pytest.mark.parametrize("format_", ["%q", "%", "a%"])
 def test_an_unknown_placeholder_is_refused(format_: str) -> None:
-    with pytest.raises(UsageError, match="none of"):
+    with pytest.raises(UsageError, match="not one of"):
         text_formatter(format_)
 
 

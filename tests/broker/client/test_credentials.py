@@ -77,7 +77,9 @@ def test_a_mechanism_that_the_broker_does_not_take_is_named_with_those_it_does()
     with (
         guarded(sasl_enabled_mechanisms="SCRAM-SHA-512") as broker,
         connect(broker.bootstrap, credentials=alice()) as client,
-        pytest.raises(AuthenticationFailed, match="does not take SCRAM-SHA-256, but SCRAM-SHA-512"),
+        pytest.raises(
+            AuthenticationFailed, match="does not offer SCRAM-SHA-256, but SCRAM-SHA-512"
+        ),
     ):
         run(client.metadata())
 

@@ -113,7 +113,7 @@ def test_a_refusal_is_told_once_a_minute_with_what_to_do(
     for seconds in (0.0, 1.0, TOLD_SECONDS - 0.01):
         known.refused(PEER, REFUSED, seconds)
     assert [record.message for record in caplog.records] == [
-        "broker at h:1: user broker: no: mend the password; tried again every 10 s"
+        "broker at h:1: user broker: no: mend the password; retrying every 10 s"
     ]
     known.refused(PEER, Untrusted("its certificate is refused"), 2.0)
     assert "mend the truststore" in caplog.messages[-1]
@@ -123,7 +123,7 @@ def test_a_refusal_is_told_once_a_minute_with_what_to_do(
     known.believed(OTHER)
     known.believed(OTHER)
     assert len(caplog.messages) == 5
-    assert "believe each other now" in caplog.messages[-1]
+    assert "authentication succeeds again" in caplog.messages[-1]
 
 
 def test_all_clients_of_a_broker_share_what_is_known_of_a_refusal(broker: BrokerThread) -> None:

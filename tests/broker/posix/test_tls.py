@@ -81,7 +81,7 @@ def test_what_is_missing_or_does_not_fit_is_named(authority: Authority, tmp_path
     cut.write_text(one.both.read_text()[:400])
     assert "no private key" in problem(Store("PEM", str(one.chain), None))
     assert "no certificate" in problem(Store("PEM", str(one.key), None))
-    assert "not that of its key" in problem(Store("PEM", str(mixed), None))
+    assert "does not match its key" in problem(Store("PEM", str(mixed), None))
     assert "no certificate" in problem(Store("PEM", str(cut), None))
     assert "no such file" in problem(Store("PEM", str(tmp_path / "none.pem"), None))
     no_trust = Store("PEM", str(one.key), None)
@@ -96,7 +96,7 @@ def test_ciphers_go_by_both_names(authority: Authority) -> None:
     older = {cipher["name"] for cipher in context.get_ciphers() if "TLSv1.2" in cipher["protocol"]}
     assert older == {"ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-RSA-CHACHA20-POLY1305"}
     assert openssl_name("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256") == suites[1]
-    assert "knows none" in problem(store, ciphers=("TLS_NONE_WITH_NOTHING",))
+    assert "supports none" in problem(store, ciphers=("TLS_NONE_WITH_NOTHING",))
 
 
 def test_a_changed_file_has_another_stamp(tmp_path: Path) -> None:

@@ -251,14 +251,14 @@ class Silent(zookeeper_store.ZooKeeperStore):
         self._watches: Any = SimpleNamespace(set_again=lambda: None)
 
 
-@pytest.mark.parametrize(("session", "word"), [(7, "goes on"), (8, "takes part again")])
+@pytest.mark.parametrize(("session", "word"), [(7, "continues"), (8, "registers again")])
 def test_a_silent_zookeeper_is_logged_again_until_it_answers(
     session: int, word: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
         store = Silent(SessionEvents())
         store._take_state(KazooState.SUSPENDED, 7)
-        assert "session 0x7 is kept if it answers within 18 s" in caplog.text
+        assert "session 0x7 expires unless it answers within 18 s" in caplog.text
         await asyncio.sleep(17)
         assert reminders() == 0
         await asyncio.sleep(2 + 3 * zookeeper_store.REMIND_SECONDS)

@@ -159,7 +159,7 @@ def test_directories_that_are_no_single_brokers_are_refused(used: Path, tmp_path
 
 def test_the_zookeeper_must_be_named(used: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["cluster", "migrate", "--data", str(used)]) == 2
-    assert "name the ZooKeeper, as --zookeeper host:port/chroot" in capsys.readouterr().err
+    assert "pass the ZooKeeper: --zookeeper host:port/chroot" in capsys.readouterr().err
 
 
 def test_what_would_be_written_is_printed_without_passwords(
@@ -211,5 +211,5 @@ def test_a_dry_run_prints_each_znode_and_a_migration_how_to_start(
     else:
         assert f"1 topic, 2 partitions: in ZooKeeper at {CONNECT} ({written} written)" in lines[0]
         assert lines[1] == (
-            f"start it with: headrace serve --zookeeper {CONNECT}, and all else as before"
+            f"start it with: headrace serve --zookeeper {CONNECT}, and its other settings as before"
         )

@@ -101,7 +101,7 @@ def test_a_certificate_that_ends_soon_is_made_anew_by_the_same_authority(
     assert later.certificate_until > until
     assert after[AUTHORITY] == before[AUTHORITY]
     assert after[BROKER] != before[BROKER]
-    assert f"it ends on {until:%Y-%m-%d}" in caplog.text
+    assert f"it expires on {until:%Y-%m-%d}" in caplog.text
 
 
 def test_a_broker_that_runs_for_years_renews_too(data: Path) -> None:
@@ -145,8 +145,8 @@ def test_another_advertised_name_is_another_certificate(data: Path) -> None:
     ("name", "content", "said"),
     [
         (AUTHORITY_KEY, None, "authority.key: it is missing"),
-        (AUTHORITY_KEY, b"garbage", "it is no private key in PEM"),
-        (AUTHORITY, b"garbage", "it is no certificate in PEM"),
+        (AUTHORITY_KEY, b"garbage", "not a private key in PEM"),
+        (AUTHORITY, b"garbage", "not a certificate in PEM"),
         (PASSWORD, b"\n", "its first line is empty: write the password of admin there"),
     ],
 )
@@ -255,7 +255,7 @@ def test_the_configuration_is_locked_and_keeps_what_it_was_given(data: Path) -> 
 def test_files_made_from_then_on_are_their_owners_alone_and_others_are_named(data: Path) -> None:
     data.mkdir(mode=0o755)
     (warning,) = prepare("", {"log.dirs": str(data)}).warnings
-    assert "others on this machine can read what is in it: chmod go-rwx" in warning
+    assert "other users of this machine can read its secrets: chmod go-rwx" in warning
     assert os.umask(0o022) == 0o077
 
 
@@ -302,7 +302,7 @@ def test_without_the_library_one_sentence_names_the_extra(tmp_path: Path) -> Non
     )  # fmt: skip
     assert done.returncode == 2
     assert done.stderr == (
-        "headrace: --secure makes certificates, which needs a library: "
+        "headrace: --secure creates certificates, which needs a library: "
         f"{install_command('cryptography')}\n"
     )
     assert not (tmp_path / "d").exists()

@@ -134,10 +134,10 @@ def test_keys_are_fetched(issuer: Issuer) -> None:
         (body(b"secret", 204), "204 instead of 200"),
         (body(b"secret", 302, Location="/other"), "302 instead of 200"),
         (body(b"secret", 307, Location="http://127.0.0.1:1/"), "307 instead of 200"),
-        (body(b""), "nothing is there"),
+        (body(b""), "it is empty"),
         (body(b"x" * (JWKS_BYTES_MAX + 1)), "more than 524288 bytes"),
         (endless, "more than 524288 bytes"),
-        (nonsense, "no HTTP"),
+        (nonsense, "invalid HTTP"),
     ],
     ids=range(9),
 )

@@ -91,7 +91,7 @@ def test_partitions_are_told_row_by_row_and_only_those_asked_for(say: Say) -> No
     assert found[0]["lags"] == [{"broker": 7, "lag": 0}]
     assert found[0]["preferred_leader"] is True
     for flag in ("--under-replicated", "-u", "--offline", "--under-min-isr", "--not-preferred"):
-        assert say("cluster", "partitions", flag) == (0, "", "no partition is of this kind\n")
+        assert say("cluster", "partitions", flag) == (0, "", "no partition matches\n")
         assert say("cluster", "partitions", flag, "--json").json == []
 
 
@@ -114,11 +114,11 @@ def test_elections_that_nobody_needs_are_said_to_be_so(say: Say) -> None:
     )
     told = say("cluster", "elect-leaders", "--unclean")
     assert (told.code, told.err) == (
-        2, "headrace: --unclean loses records: name the topics or partitions it is for\n",
+        2, "headrace: --unclean loses records: pass the topics or partitions\n",
     )  # fmt: skip
 
 
-NO_THROTTLE = "--throttle takes 1 byte a second or more, and goes with moves to begin"
+NO_THROTTLE = "--throttle must be at least 1 byte per second, and needs moves to start"
 NO_MOVE = "must be TOPIC:PARTITION=BROKER,BROKER, as t:0=1,2,3, or TOPIC=BROKER,BROKER"
 
 
@@ -140,15 +140,15 @@ def test_moves_are_begun_listed_called_off_and_refused_each_with_a_line(say: Say
 def test_a_throttle_is_set_with_a_move_and_taken_away_once_it_is_over(say: Say) -> None:
     told = say("cluster", "reassign", "t:0=7", "--throttle", "5000")
     assert (told.code, told.out) == (0, "t:0 moves to 7\n")
-    assert told.err.startswith("moves copy 5000 bytes a second at most, on each of the brokers 7;")
+    assert told.err.startswith("moves copy at most 5000 bytes per second on each of the brokers 7;")
     words = ("topic", "describe", "t", "--json")
     assert "0:7" in say(*words).out
     told = say("cluster", "reassign", "--verify")
     assert (told.code, told.out) == (0, "")
     assert told.err.splitlines() == [
         "no partition is being moved",
-        "the throttle of topic t was taken away",
-        "the throttle of broker 7 was taken away",
+        "removed the throttle of topic t",
+        "removed the throttle of broker 7",
     ]
     assert "0:7" not in say(*words).out
     assert say("cluster", "reassign", "--verify", "t").err == "no partition is being moved\n"
@@ -163,15 +163,15 @@ def test_a_throttle_is_set_with_a_move_and_taken_away_once_it_is_over(say: Say) 
         (["=1"], f"=1: {NO_MOVE}"),
         (["t:x=1"], "t:x: must be TOPIC:PARTITION"),
         (["t:5=7"], "t:5: topic t has 2 partitions"),
-        ([], "name what is to move, as TOPIC:PARTITION=1,2,3; or give --list"),
-        (["--cancel", "t"], "t: name the partition too, as t:0"),
-        (["--list", "t:0=1"], "--list takes no partitions, no --cancel and no --verify"),
+        ([], "pass the moves as TOPIC:PARTITION=1,2,3; or pass --list"),
+        (["--cancel", "t"], "t: pass the partition too, as t:0"),
+        (["--list", "t:0=1"], "--list cannot be combined with partitions, --cancel or --verify"),
         (["--throttle", "0", "t:0=7"], NO_THROTTLE),
         (["--throttle", "5", "--verify"], NO_THROTTLE),
         (["--throttle", "5", "--cancel", "t:0"], NO_THROTTLE),
         (
             ["--verify", "--cancel", "t:0"],
-            "--cancel takes the throttles away itself: leave --verify out",
+            "--cancel removes the throttles itself: omit --verify",
         ),
     ],
 )

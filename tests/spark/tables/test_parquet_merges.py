@@ -183,7 +183,7 @@ def test_a_merge_that_the_disk_refuses_is_done_in_the_next_turn(
 
     monkeypatch.setattr(table, "_rewritten", full)
     assert run.tasks(1, rows(10, 10)).commit(table)
-    assert "not tidied up" in caplog.text
+    assert "cleanup after the batch failed" in caplog.text
     for number in (2, 3):
         run.batch(number, number * 10, 10)
     assert seen(run) == list(range(40))

@@ -38,7 +38,7 @@ def test_whatever_ends_first_of_reading_flushing_and_appending_a_move_ends_well(
     target, before = here.move(), here.held()
     while here.step(draw):
         pass
-    assert "could not be moved" not in caplog.text
+    assert "cannot be moved" not in caplog.text
     assert here.source is target
     assert here.held() == before
     here.close()
@@ -138,7 +138,7 @@ def test_a_log_is_not_held_for_long_where_the_other_disk_hangs(
         here.append(b"held")
     here.clock.advance(directory_move.HOLD_SECONDS_MAX + 1)
     end = here.append(b"goes on")
-    assert "takes too long" in caplog.text
+    assert "is too slow" in caplog.text
     here.settle()
     here.clock.advance(1)
     here.settle()

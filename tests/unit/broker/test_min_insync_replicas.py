@@ -31,7 +31,7 @@ def append(partition: Partition, acks: int) -> Appended:
 
 def test_too_few_in_sync_replicas_refuse_acks_all_only() -> None:
     partition = led(World(config=TWO), A, B)
-    with pytest.raises(ApiError, match=r"1 in-sync replicas of .* asks for 2") as refused:
+    with pytest.raises(ApiError, match=r"1 in-sync replicas of .* is 2") as refused:
         append(partition, ALL)
     assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
     assert append(partition, LEADER).base_offset == 0

@@ -123,7 +123,7 @@ def test_no_more_replicas_need_to_be_in_sync_than_there_are() -> None:
     lead.fetch(C, 1)
     assert lead.partition.high_watermark == 1
     lead.partition.role.isr_committed((A, B), 1)
-    with pytest.raises(ApiError, match=r"2 in-sync .* asks for 3"):
+    with pytest.raises(ApiError, match=r"2 in-sync .* is 3"):
         lead.partition.append_internal(build([Record(0, NOW_MS, None, b"v", ())]))
 
 

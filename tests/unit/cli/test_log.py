@@ -186,7 +186,7 @@ def test_dump_of_a_directory_without_files_of_a_log_says_so_and_prints_the_other
     (segment,) = (logs / "g-txn-0").glob("*25.txnindex")
     assert run(["log", "dump", "--format", format_, str(empty), str(segment)]) == 1
     out, err = capsys.readouterr()
-    assert err.splitlines()[0].startswith(f"headrace: {empty}: no file of a log is in it")
+    assert err.splitlines()[0].startswith(f"headrace: {empty}: contains no log files")
     assert segment.name in out
 
 
@@ -207,7 +207,7 @@ def test_dump_prints_the_durable_read_bounds(
     assert (row["partition"], row["start_offset"], row["end_offset"]) == (3, 10, 30)
     path.write_bytes(b"something else")
     assert run(["log", "dump", str(path)]) == 1
-    assert "no durable read bounds" in capsys.readouterr().err
+    assert "not a durable-read-bounds file" in capsys.readouterr().err
 
 
 def share_state_log(place: Path) -> Path:

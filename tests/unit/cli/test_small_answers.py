@@ -111,9 +111,15 @@ def test_a_formatter_that_is_none_is_refused_with_those_there_are(name: str) -> 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["produce", "t", "file", "--follow", "log"], "--follow: takes no other files"),
-        (["produce", "file", "--topic", "t", "--follow", "log"], "--follow: takes no other files"),
-        (["serve", "--log-file", "x"], "--log-file goes with --daemon"),
+        (
+            ["produce", "t", "file", "--follow", "log"],
+            "--follow cannot be combined with other files",
+        ),
+        (
+            ["produce", "file", "--topic", "t", "--follow", "log"],
+            "--follow cannot be combined with other files",
+        ),
+        (["serve", "--log-file", "x"], "--log-file needs --daemon"),
     ],
 )
 def test_words_that_do_not_go_together_are_refused(

@@ -23,7 +23,7 @@ def test_directories_go_into_a_broker_that_leads_them_or_are_one_to_start_on(
         (tmp_path / file_names.META_PROPERTIES).write_text("")
     _tell_export(tmp_path, {}, TransferOptions(bootstrap=bootstrap))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"0 partitions are in {tmp_path}. What next:"
+    assert lines[0] == f"0 partitions are in {tmp_path}. Next steps:"
     steps = (
         [
             "  stop the Kafka broker that leads these partitions, move the directories of",

@@ -155,7 +155,7 @@ def test_a_log_that_is_gone_is_remembered_until_the_duties_begin(wanted: bool) -
     if wanted:
         refused = world.directory.refused(OTHER, TOPIC_ID)
         assert refused is not None
-        assert "offsets up to 1 that" in str(refused)
+        assert "flushed offsets up to 1;" in str(refused)
     world.directory.start()
     assert world.directory.missing == {}
     assert (OTHER in world.directory.checkpoints.listed()) is wanted

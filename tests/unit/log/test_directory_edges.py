@@ -54,8 +54,8 @@ def test_an_accepted_directory_of_another_cluster_joins_it(before: bytes) -> Non
     [
         (b"version=0\nbroker.id=5\ncluster.id=c\n", Identity(0, 5, "c", None)),
         (b"version=1\nnode.id=6\ncluster.id=c\ndirectory.id=d\n", Identity(1, 6, "c", "d")),
-        (b"version=2\nnode.id=6\ncluster.id=c\n", "version 2 is not known"),
-        (b"version=-1\nnode.id=6\ncluster.id=c\n", "version -1 is not known"),
+        (b"version=2\nnode.id=6\ncluster.id=c\n", "unknown version 2"),
+        (b"version=-1\nnode.id=6\ncluster.id=c\n", "unknown version -1"),
         (b"version=1\nbroker.id=6\ncluster.id=c\n", "node.id is missing"),
         (b"version=0\nnode.id=6\ncluster.id=c\n", "broker.id is missing"),
         (b"version=0\nbroker.id=6\n", "cluster.id is missing"),

@@ -150,7 +150,7 @@ def test_a_partition_whose_directory_is_gone_is_not_begun_anew(how: str) -> None
     for _ in range(2):
         world.start()
         assert world.directory.logs.keys() == {TopicPartition("u", 1)}
-        with pytest.raises(CorruptLogError, match="is gone, and with it the offsets up to 11"):
+        with pytest.raises(CorruptLogError, match="missing, and with it flushed offsets up to 11"):
             world.directory.create_log(PLACE, TOPIC_ID, CONFIG)
         assert PLACE in world.directory.quarantined
         world.directory.start()
@@ -176,7 +176,7 @@ def test_a_partition_is_missed_that_was_flushed_and_in_no_checkpoint_yet() -> No
     world.disk.remove_tree(HERE)
     world.start()
     assert world.directory.missing == {}, "no checkpoint knows of it"
-    with pytest.raises(CorruptLogError, match="is gone, and with it the offsets up to 0"):
+    with pytest.raises(CorruptLogError, match="missing, and with it flushed offsets up to 0"):
         world.log()
     world.close()
 

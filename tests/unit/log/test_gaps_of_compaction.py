@@ -157,7 +157,7 @@ def test_a_kafka_killed_while_it_cleaned_is_adopted_whole_and_stays_so(
     world.start()
     assert not world.directory.quarantined
     assert rows(world.log()) == before
-    assert any("taken for what compaction has removed" in line for line in caplog.messages)
+    assert any("accepted as removed by compaction" in line for line in caplog.messages)
     for clean in (False, True):
         world.restart(clean=clean)
         assert rows(world.log()) == before

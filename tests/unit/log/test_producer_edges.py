@@ -47,10 +47,10 @@ def test_a_snapshot_is_kafkas_to_the_byte_and_nothing_else_is_one() -> None:
     other = b"\0\2" + made[2:]
     short = b"\0\0\0\2" + body[4:]
     for damaged, reason in (
-        (nothing[:9], "9 bytes are no"),
-        (other, "of version 2"),
+        (nothing[:9], "9 bytes, too short"),
+        (other, "unknown version 2"),
         (made[:-1], "checksum"),
-        (made[:2] + crc32c(short).to_bytes(4, "big") + short, "2 producers announced"),
+        (made[:2] + crc32c(short).to_bytes(4, "big") + short, "2 producers do not fit"),
     ):
         with pytest.raises(CorruptLogError, match=reason):
             read_snapshot(damaged, "f")

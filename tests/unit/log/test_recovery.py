@@ -56,7 +56,9 @@ def test_after_a_power_cut_what_was_not_surely_flushed_is_cut_from_the_bad_batch
     reboot(world)
     assert not world.directory.quarantined
     assert values(world.log()) == {n: b"%02d" % n * 30 for n in range(4)}
-    assert any(f"torn tail cut: {at[-1] - at[4]} bytes" in line for line in caplog.messages)
+    assert any(
+        f"torn tail truncated: removed {at[-1] - at[4]} bytes" in line for line in caplog.messages
+    )
     assert any("ends at offset 4" in line for line in caplog.messages)
     assert any("the machine went down" in line for line in caplog.messages)
     world.close()

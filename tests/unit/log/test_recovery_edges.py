@@ -140,9 +140,11 @@ def test_after_a_kill_a_log_that_ends_before_what_is_known_of_it_is_refused(
         assert why(world) == "None"
         assert (world.log().start_offset, world.log().end_offset) == (0, 6)
     else:
-        assert "ends at offset 6, yet" in why(world)
+        assert "ends at offset 6, but" in why(world)
         assert "(offsets 6 to 6)" in why(world)
-        said = "it starts at 7" if name == file_names.LOG_STARTS else "below 7 was committed"
+        said = (
+            "its start offset is 7" if name == file_names.LOG_STARTS else "below 7 were committed"
+        )
         assert said in why(world)
     world.close()
 
@@ -247,5 +249,5 @@ def test_a_sound_snapshot_is_taken_for_what_it_is(caplog: pytest.LogCaptureFixtu
         append(log, b"x", producer=(1, 0, sequence))
     world.restart(clean=True)
     assert 1 in world.log().producers
-    assert "from the log again" not in caplog.text
+    assert "rebuilt from the log" not in caplog.text
     world.close()

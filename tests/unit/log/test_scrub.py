@@ -126,7 +126,7 @@ def test_what_the_memory_had_wrong_and_the_disk_has_right_is_no_damage(
     wait(world, 80)
     assert forget is type(world.disk.open(path)).forget
     assert world.directory.context.damaged == 0
-    assert any("it is sound: have the machine" in line for line in caplog.messages)
+    assert any("a second read from the disk is valid" in line for line in caplog.messages)
     world.close()
 
 

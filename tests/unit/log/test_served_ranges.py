@@ -248,9 +248,9 @@ def test_a_log_that_is_cut_meanwhile_ends_the_answer() -> None:
     found = a_range(world, log)
     found.take(memoryview(bytearray(500)))
     truncate_to(log, Offset(20))
-    with pytest.raises(RangeLost, match="was cut"):
+    with pytest.raises(RangeLost, match="was truncated"):
         found.take(memoryview(bytearray(500)))
-    with pytest.raises(RangeLost, match="was cut"):
+    with pytest.raises(RangeLost, match="was truncated"):
         found.send(0, 1)
     world.close()
 

@@ -199,9 +199,9 @@ def loaded(disk: SimDisk, content: bytes, index: OffsetIndex | TimeIndex) -> obj
         ([0, 0], []),
         ([0, 0, 1, 1], [(1000, 0), (1001, 1)]),
         ([2, 256], [(1002, 256)]),
-        ([1, 1, 1, 2], "entries do not grow"),
-        ([1, 1, 2, 1], "entries do not grow"),
-        ([1, 5, 2, 4], "entries do not grow"),
+        ([1, 1, 1, 2], "entries are not ascending"),
+        ([1, 1, 2, 1], "entries are not ascending"),
+        ([1, 5, 2, 4], "entries are not ascending"),
         ([-1, 1], "negative entry"),
         ([1, -1], "negative entry"),
     ],
@@ -222,8 +222,8 @@ def test_what_does_not_grow_from_zero_is_no_index(
     ("pairs", "wanted"),
     [
         ([(1 << 40, 3), ((1 << 40) + 1, 3)], [(1 << 40, 1003), ((1 << 40) + 1, 1003)]),
-        ([(5, 1), (5, 2)], "entries do not grow"),
-        ([(5, 2), (6, 1)], "entries do not grow"),
+        ([(5, 1), (5, 2)], "entries are not ascending"),
+        ([(5, 2), (6, 1)], "entries are not ascending"),
         ([(5, -1)], "negative entry"),
     ],
 )
@@ -241,7 +241,7 @@ def test_what_does_not_grow_is_no_time_index(
 
 def test_bytes_that_are_no_whole_entries_are_no_index(disk: SimDisk) -> None:
     content = struct.pack(">ii", 1, 1)
-    with pytest.raises(CorruptLogError, match="11 bytes are no whole entries"):
+    with pytest.raises(CorruptLogError, match="11 bytes are not whole entries"):
         loaded(disk, content + b"\0\1\1", OffsetIndex(disk, PATH, BASE, 100))
 
 

@@ -62,6 +62,6 @@ def test_what_cannot_be_removed_is_named_and_the_start_goes_on(
     monkeypatch.setattr(world.disk, "remove", refuse)
     world.restart(clean=True)
     assert [*world.directory.logs] == [PLACE]
-    (told,) = [record for record in caplog.records if "nobody needs" in record.getMessage()]
+    (told,) = [record for record in caplog.records if "a spill file" in record.getMessage()]
     assert told.levelno == logging.WARNING
     assert told.getMessage().startswith(f"{PATH}/{OURS[0]}: ")

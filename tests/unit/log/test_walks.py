@@ -141,7 +141,7 @@ def test_a_gap_beyond_what_was_compacted_is_damage() -> None:
     bad = swept_of(data, gaps_below=104).bad
     assert bad is not None
     assert (bad.position, bad.reason) == (
-        SIZE, "offset 105 after 100, and nothing was compacted there",
+        SIZE, "offset 105 after 100: a gap not left by compaction",
     )  # fmt: skip
 
 
@@ -149,11 +149,11 @@ def test_a_gap_beyond_what_was_compacted_is_damage() -> None:
     ("data", "reason"),
     [
         (changed(batch(100), 16, b"\1"), "magic 1, not 2"),
-        (changed(batch(100), 8, (48).to_bytes(4, "big")), "a batch of 48 bytes"),
-        (batch(99), "offset 99 (+0) where 100 or more belongs"),
+        (changed(batch(100), 8, (48).to_bytes(4, "big")), "batch length 48 is too small"),
+        (batch(99), "offset 99 (+0), expected 100 or more"),
         (changed(batch(100), SIZE - 1, b"\7"), "the checksum does not match"),
         (batch(100)[:-2], f"the file ends {SIZE - 2} bytes into the batch"),
-        (batch(1 << 40), f"offset {1 << 40} (+0) where all are below {BASE + (1 << 31)}"),
+        (batch(1 << 40), f"offset {1 << 40} (+0), but the segment ends at {BASE + (1 << 31)}"),
     ],
 )
 def test_why_a_batch_is_refused_is_said(data: bytes, reason: str) -> None:

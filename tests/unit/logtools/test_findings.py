@@ -65,12 +65,11 @@ FOUND = {
     "by the log 1",
     "wrong_epochs": "damage EPOCHS leader-epoch-checkpoint: offset 46 is of epoch 1 in the log, "
     "here of 0",
-    "no_epochs": "damage EPOCHS leader-epoch-checkpoint: 'many' is no number",
-    "no_topic_id": "damage METADATA partition.metadata: no topic id in it",
+    "no_epochs": "damage EPOCHS leader-epoch-checkpoint: 'many' is not a number",
+    "no_topic_id": "damage METADATA partition.metadata: no topic_id line with a valid uuid",
     "far_checkpoint": "damage CHECKPOINT replication-offset-checkpoint: says 1000000 of t-0, "
     "whose log ends at 86",
-    "bad_checkpoint": "damage CHECKPOINT recovery-point-offset-checkpoint: the lines are not the "
-    "7 announced",
+    "bad_checkpoint": "damage CHECKPOINT recovery-point-offset-checkpoint: not 7 lines of 3 fields",
     "flushed_yet_missing": "damage GAP t-0: ends at 86, yet all below 1000000 was flushed: "
     "records are missing",
     "unkept_bound": "damage CHECKPOINT durable-read-bounds: says that t-0 is flushed up to "
@@ -199,7 +198,7 @@ BESIDES: list[tuple[Plant, list[str]]] = [
     (
         unreadable_bounds,
         [
-            "remark CHECKPOINT durable-read-bounds: no durable read bounds of version 1",
+            "remark CHECKPOINT durable-read-bounds: not a durable-read-bounds file of version 1",
         ],
     ),
     (
@@ -299,7 +298,7 @@ BESIDES: list[tuple[Plant, list[str]]] = [
     (
         ragged_transactions,
         [
-            "damage TXN_INDEX 00000000000000000036.txnindex: 33 bytes are no whole entries",
+            "damage TXN_INDEX 00000000000000000036.txnindex: 33 bytes are not whole entries",
         ],
     ),
     (

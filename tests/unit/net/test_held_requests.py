@@ -277,8 +277,8 @@ def test_why_a_connection_is_closed_is_said_with_its_address_and_listener(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     for problem, level, words in (
-        (Malformed("no request"), "WARNING", "the connection is closed: no request"),
-        (KeyError("k"), "ERROR", "the connection is closed: a request of it met a bug of Headrace"),
+        (Malformed("no request"), "WARNING", "closing the connection: no request"),
+        (KeyError("k"), "ERROR", "closing the connection: a request met a bug of Headrace"),
     ):
         caplog.clear()
         room = Room()

@@ -151,7 +151,7 @@ def test_a_range_of_a_client_that_has_gone_is_forgotten() -> None:
 @pytest.mark.parametrize(
     ("problem", "ended", "words"),
     [
-        (CorruptLogError("the checksum"), "aborted", "the connection is dropped: the checksum"),
+        (CorruptLogError("the checksum"), "aborted", "dropping the connection: the checksum"),
         (KeyError("k"), "aborted", "an answer met a bug of Headrace"),
         (InvariantError("1 is 2"), "", ""),
     ],
@@ -183,7 +183,7 @@ def test_an_answer_that_will_never_be_there_ends_its_connection_or_the_broker(
     broken = isinstance(problem, InvariantError)
     assert room.fatal == ([problem] if broken else [])
     assert client.transport.ended == ("" if broken else "closed")
-    assert ("10.0.0.1 on PLAINTEXT: the connection is closed" in caplog.text) is not broken
+    assert ("10.0.0.1 on PLAINTEXT: closing the connection" in caplog.text) is not broken
 
 
 def test_where_what_a_pass_waits_for_fails_none_of_its_answers_leaves() -> None:

@@ -5,7 +5,7 @@ from headrace.net.connection_places import Place
 from headrace.net.limits import HTTP_CONNECTIONS_MAX
 from tests.unit.net.test_places import Scene
 
-FULL = f"{HTTP_CONNECTIONS_MAX} are open, as many as {METRICS_LISTENER} has"
+FULL = f"{HTTP_CONNECTIONS_MAX} connections are open, the limit of {METRICS_LISTENER}"
 
 
 def watchers(scene: Scene) -> list[Place]:

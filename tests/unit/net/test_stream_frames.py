@@ -115,7 +115,7 @@ def test_who_has_not_authenticated_is_bound_as_everywhere(
     room.echoes[0].frame_max = 1 << 30
     client.sends(HEADER + amqp_frame(bytes(AUTHENTICATION_FRAME_BYTES_MAX))[:100])
     assert client.transport.ended == ("" if fits else "closed")
-    assert ("announced, at most 524288 are taken" in caplog.text) is not fits
+    assert ("the limit is 524288 bytes" in caplog.text) is not fits
 
 
 def test_no_session_may_take_more_than_the_configuration_allows() -> None:

@@ -44,13 +44,13 @@ def is_unknown(client: Client) -> None:
             asks_nothing,
             {"connection_first_request_ms": 5000},
             5,
-            "no whole request came within 5 s",
+            "no complete request within 5 s",
         ),
         (
             begins,
             {"connection_request_receive_ms": 4000},
             4,
-            "a request did not come whole within 4 s",
+            "a request was not complete within 4 s",
         ),
         (asks, {"connections_max_idle_ms": 6000}, 6, "idle for 6 s (connections.max.idle.ms)"),
         (does_not_read, {"connection_slow_reader_ms": 3000}, 3, "left answers unread for 3 s"),
@@ -72,8 +72,8 @@ def test_a_connection_is_dropped_once_its_time_is_over_and_not_when_it_is_just_u
     room.clock.advance(1)
     assert client.transport.ended == "aborted"
     assert room.table.dropped == 1
-    assert f"10.0.0.1 on PLAINTEXT: the connection is dropped: {words}" in caplog.text.replace(
-        "its client ", ""
+    assert f"10.0.0.1 on PLAINTEXT: dropping the connection: {words}" in caplog.text.replace(
+        "the client ", ""
     )
 
 
@@ -155,9 +155,9 @@ def test_why_a_connection_is_refused_is_said(caplog: pytest.LogCaptureFixture) -
     for address in ("10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.3"):
         room.client(address)
     assert [record.getMessage() for record in caplog.records] == [
-        "a connection from 10.0.0.1 is refused: 1 from there are open, as many as"
-        " max.connections.per.ip allows",
-        "a connection from 10.0.0.3 is refused: 2 are open, as many as max.connections allows",
+        "refusing a connection from 10.0.0.1: 1 connections from this address are open, the limit"
+        " of max.connections.per.ip",
+        "refusing a connection from 10.0.0.3: 2 connections are open, the limit of max.connections",
     ]
 
 
@@ -205,14 +205,14 @@ def test_what_a_table_aborts_is_said(caplog: pytest.LogCaptureFixture) -> None:
     client = room.client()
     room.table.abort()
     assert client.transport.ended == "aborted"
-    assert "10.0.0.1 on PLAINTEXT: the connection is dropped: the broker is stopping" in caplog.text
+    assert "10.0.0.1 on PLAINTEXT: dropping the connection: the broker is stopping" in caplog.text
 
 
 def test_an_answer_that_cannot_be_made_ends_its_connection_with_its_reason(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     for problem, words in (
-        (Malformed("too long"), "the connection is dropped: too long"),
+        (Malformed("too long"), "dropping the connection: too long"),
         (KeyError("k"), "an answer met a bug of Headrace: please report it with this trace"),
     ):
         caplog.clear()

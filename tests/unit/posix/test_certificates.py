@@ -80,7 +80,7 @@ def test_a_certificate_is_renewed_thirty_days_before_its_end_and_not_earlier(
         return certificates.why_renewed(server, authority, NAMES, now)
 
     assert why(end - 30 * DAY) is None
-    assert why(end - 30 * DAY + datetime.timedelta(seconds=1)) == f"it ends on {end:%Y-%m-%d}"
+    assert why(end - 30 * DAY + datetime.timedelta(seconds=1)) == f"it expires on {end:%Y-%m-%d}"
     assert why(end + DAY) is not None
 
 
@@ -93,7 +93,7 @@ def test_a_name_that_is_missing_is_a_reason_and_one_too_many_is_none(
     assert why("localhost") is None
     assert why("0:0:0:0:0:0:0:1") is None
     assert why("other.example", "10.1.2.3", "localhost") == (
-        "it has not the names 10.1.2.3, other.example"
+        "it lacks the names 10.1.2.3, other.example"
     )
 
 
@@ -130,9 +130,9 @@ def test_no_certificate_outlives_its_authority(key: bytes, authority: Authority)
 
 def test_a_key_that_is_none_or_another_is_refused(key: bytes, authority: Authority) -> None:
     other = certificates.new_key()
-    with pytest.raises(ValueError, match="another key's"):
+    with pytest.raises(ValueError, match="belongs to another key"):
         certificates.authority_of(other, authority.pem)
-    with pytest.raises(ValueError, match="no private key"):
+    with pytest.raises(ValueError, match="not a private key"):
         certificates.authority_of(b"x", authority.pem)
     with pytest.raises(ValueError, match="no certificate"):
         certificates.authority_of(key, b"x")

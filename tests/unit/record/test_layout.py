@@ -119,14 +119,14 @@ HEAD = b"\0\0\0"
     ("data", "count", "reason"),
     [
         (record(HEAD, b"\x01\x01\x00") + b"\0", 1, "1 bytes after the last record"),
-        (record(HEAD, b"\x01\x01\x00"), 2, "2 records announced in 7 bytes"),
-        (record(HEAD, b"\x01\x01\x00"), -1, "-1 records announced"),
+        (record(HEAD, b"\x01\x01\x00"), 2, "2 records do not fit in 7 bytes"),
+        (record(HEAD, b"\x01\x01\x00"), -1, "-1 records do not fit"),
         (b"\x0e" + HEAD + b"\x01\x01\x00", 1, "a record is longer than its batch"),
         (b"\x01" + HEAD + b"\x01\x01\x00", 1, "a record is longer than its batch"),
         (record(HEAD, b"\x01\x01\x00\x00"), 1, "not that of its fields"),
         (record(HEAD, b"\x01\x08ab\x00"), 1, "a field is longer than its record"),
-        (record(HEAD, b"\x01\x01\x04\x01\x01"), 1, "2 headers announced, 2 bytes left"),
-        (record(HEAD, b"\x01\x01\x01\x00\x00"), 1, "-1 headers announced, 2 bytes left"),
+        (record(HEAD, b"\x01\x01\x04\x01\x01"), 1, "2 headers do not fit in 2 bytes"),
+        (record(HEAD, b"\x01\x01\x01\x00\x00"), 1, "-1 headers do not fit in 2 bytes"),
         (record(HEAD, b"\x01\x01\x02\x01\x01"), 1, "a header without a name"),
         (record(HEAD, b"\x01\x01\x02\x02\xff\x01"), 1, "a record does not parse"),
         (record(HEAD, b"\x80" * 10, b"\x00"), 1, "more than 10 bytes"),
@@ -216,7 +216,7 @@ def test_a_large_batch_is_read_some_thousands_at_a_time_up_to_what_is_damaged() 
     assert [len(found) for found in lists(data)] == [4096, 4096, 1808]
     assert list(chain.from_iterable(lists(data))) == records
     found: list[Record] = []
-    with pytest.raises(CorruptBatch, match="headers announced"):
+    with pytest.raises(CorruptBatch, match="headers do not fit"):
         found.extend(chain.from_iterable(lists(data.replace(b"9000\0", b"9000\xff"))))
     assert found == records[:9000]
 
@@ -247,5 +247,5 @@ def test_a_control_record_tells_its_type_and_ends_of_transactions_the_epoch(
     ],
 )
 def test_what_is_no_control_record_is_refused(change: Callable[[Record], Record]) -> None:
-    with pytest.raises(CorruptBatch, match="no control record"):
+    with pytest.raises(CorruptBatch, match="not a control record"):
         parse_control(change(control_record(ControlType.COMMIT, 9, 0)))

@@ -85,7 +85,7 @@ def test_group_that_is_refused_keeps_no_other_from_being_shown(
     with caplog.at_level(logging.WARNING):
         run(shown)
     assert Cluster.committed == [("h", 2)]
-    assert "not shown as group g: nobody is there" in caplog.text
+    assert "cannot commit offsets of group g: nobody is there" in caplog.text
 
 
 def test_cluster_that_could_not_be_made_is_tried_again(shown: Commits) -> None:

@@ -239,7 +239,7 @@ def test_a_group_that_is_refused_keeps_no_other_and_no_later_commit_from_being_m
     here.gate.set()
     here.refused = {"bad"}
     here.commits.show("bad", {T0: 1})
-    while "offsets are not shown as group bad" not in caplog.text:
+    while "cannot commit offsets of group bad" not in caplog.text:
         time.sleep(0.001)
     here.commits.show("good", {T0: 2})
     here.commits.close()

@@ -93,7 +93,7 @@ def test_what_cannot_be_shown_is_told_and_ends_nothing(
     Shown.refused = {"query"}
     with caplog.at_level(logging.WARNING):
         listener.show(progress(at(1)))
-    assert "offsets of query are not shown: nobody is there" in caplog.text
+    assert "cannot commit offsets of query query: nobody is there" in caplog.text
     Shown.refused = set()
     listener.show(progress(at(2)))
     assert Shown.made[0].committed == [("query", 2)]

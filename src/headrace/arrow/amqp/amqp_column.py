@@ -1,11 +1,11 @@
-"""The column `amqp`: what AMQP said of the messages in a topic, of records that keep it.
+"""The column `amqp`: exchange, routing key and properties of records that AMQP clients published.
 
-A record of AMQP's has its exchange and its content header among its headers, and the routing key
-there or as its key (`headrace.wire.amqp.record_headers`). Others have null.
+Such a record has its exchange and its content header among its headers, and the routing key there
+or as its key (`headrace.wire.amqp.record_headers`). Other records have null.
 
-Nothing here runs once for each record: publishers mostly repeat their properties, so content
-headers that are the same but for the body's size are read once, and those of a RecordBatch all at
-the same time (`amqp_properties`).
+No Python code runs per record: publishers mostly repeat their properties, so content headers that
+differ only in the body size are decoded once, and those of a RecordBatch all together
+(`amqp_properties`).
 """
 
 from typing import Any
@@ -23,9 +23,9 @@ from headrace.wire.amqp.record_headers import EXCHANGE, HEADER, ROUTING_KEY
 
 
 def amqp_column(keys: pa.BinaryArray, headers: pa.ListArray) -> pa.StructArray:
-    """Return what AMQP said of each record, null of those that it did not write.
+    """Return the AMQP metadata of each record; null for records of other protocols.
 
-    Of a content header that cannot be read the properties are null. `headers` is no slice.
+    Properties are null if the content header cannot be decoded. `headers` must not be a slice.
     """
     found = _RecordHeaders(headers)
     content_headers = found.values(found.places(HEADER))
@@ -49,8 +49,9 @@ def amqp_column(keys: pa.BinaryArray, headers: pa.ListArray) -> pa.StructArray:
 
 
 def _without_body_sizes(content_headers: pa.BinaryArray) -> pa.BinaryArray:
-    """Return content headers of which those with the same properties are the same."""
-    # Not by `binary_slice`: that of pyarrow 26 fails on nulls ("Negative buffer resize").
+    """Return the content headers with body sizes zeroed, so that equal properties have equal
+    bytes."""
+    # pyarrow 26's `binary_slice` fails on nulls ("Negative buffer resize").
     valid, ends, data = content_headers.buffers()
     bounds = np.frombuffer(ends, np.int32)[: len(content_headers) + 1]
     begin = bounds[:-1][np.diff(bounds) >= FLAGS_AT]
@@ -63,17 +64,17 @@ def _without_body_sizes(content_headers: pa.BinaryArray) -> pa.BinaryArray:
 def _routing_keys(
     found: "_RecordHeaders", keys: pa.BinaryArray, others: pa.BooleanArray
 ) -> pa.StringArray:
-    """Return the header by that name where a record has it, else its key. Without either: empty."""
+    """Return each record's routing-key header if it has one, else its key; empty without either."""
     places = found.places(ROUTING_KEY)
     named = places >= 0
     if named.any():
         keys = pc.if_else(pa.array(named), found.values(places), keys)
-    # Keys of other records may be anything, numbers say: they are not looked at as texts.
+    # Keys of other records may be any bytes, so they are not decoded as strings.
     return texts(pc.if_else(others, b"", keys.fill_null(b"")))
 
 
 class _RecordHeaders:
-    """Headers of records, found by their names."""
+    """The headers of many records, looked up by name."""
 
     def __init__(self, headers: pa.ListArray) -> None:
         self._ends: Array = headers.offsets.to_numpy()
@@ -81,7 +82,7 @@ class _RecordHeaders:
         self._values: Any = headers.values.field("value")
 
     def places(self, name: str) -> Array:
-        """Return where each record's header of a name is, its last; -1: it has none."""
+        """Return the index of each record's last header with this name; -1 if it has none."""
         found = pc.indices_nonzero(pc.equal(self._names, name)).to_numpy().astype(np.int64)
         rows = np.searchsorted(self._ends, found, side="right") - 1
         last = np.append(rows[1:] != rows[:-1], True)[: len(rows)]
@@ -90,5 +91,5 @@ class _RecordHeaders:
         return places
 
     def values(self, places: Array) -> pa.BinaryArray:
-        """Return the values of the headers at these places."""
+        """Return the header values at these indices; null for -1."""
         return pick(self._values, places)

@@ -1,8 +1,7 @@
-"""Properties of AMQP's messages as columns: of many content headers, property by property.
+"""Properties of many AMQP content headers as columns, decoded property by property.
 
-What `headrace.wire.amqp.properties` reads of one content header is read here of all at once, with
-numpy: message ids and times make each header another, and a walk over each in Python takes ten
-times as long.
+`headrace.wire.amqp.properties` decodes one content header; this decodes all at once, with numpy.
+Message ids and timestamps make each header different, and a Python loop takes ten times as long.
 """
 
 import numpy as np
@@ -25,23 +24,24 @@ from headrace.wire.amqp.properties import (
 _KINDS = {name: kind for _, name, kind in WALK}
 _FLAGS_BYTES = PROPERTIES_AT - FLAGS_AT
 _BEYOND = PROPERTIES_AT
-"""Bytes behind the last header that a look for the flags of an empty one reaches, the furthest."""
+"""Bytes after the last header that reading the flags of an empty header may touch."""
 _SECONDS_MAX = 253_402_300_799
-"""The last second of the year 9999: Python, and with it Spark's `collect`, has no later time."""
+"""The last second of the year 9999: Python, and so Spark's `collect`, has no later time."""
 _MICROS_PER_SECOND = 1_000_000
 
 
 class PropertyColumns:
-    """The properties of content headers."""
+    """The decoded properties of many content headers."""
 
     def __init__(self, headers: pa.BinaryArray) -> None:
         self._data, begin, end = ranges_of(headers, _BEYOND)
         self._found: dict[str, tuple[Array, Array, Array]] = {}
-        """By name: which headers have it, where its content begins and where it ends."""
+        """Headers that have a property, with begin and end of its value, by property name."""
         self._whole = self._walk(begin.copy(), end)
 
     def _walk(self, at: Array, limit: Array) -> Array:
-        """Find all properties; tell which headers are whole: end with their last property."""
+        """Locate all properties; return which headers are valid: they end with their last
+        property."""
         flags = numbers(self._data, at + FLAGS_AT, _FLAGS_BYTES).astype(np.int64)
         at += PROPERTIES_AT
         for flag, name, kind in WALK:
@@ -56,20 +56,20 @@ class PropertyColumns:
         return whole
 
     def _extent(self, kind: str, at: Array) -> tuple[Array, Array]:
-        """Return where the contents of properties at these places begin and end."""
+        """Return begin and end of the property values at these positions."""
         size = SIZES[kind]
         if kind in (STRING, TABLE):
             return at + size, at + size + numbers(self._data, at, size).astype(np.int64)
         return at, at + size
 
     def column(self, name: str, type_: pa.DataType, codes: Array) -> pa.Array:
-        """Return a property of the headers that `codes` number, null for -1."""
+        """Return a property as a column for the headers numbered `codes`; null for -1."""
         if name not in self._found:
             return pa.nulls(len(codes), type_)
         headers, begin, end = self._found[name]
         whole = self._whole[headers]
         headers, begin, end = headers[whole], begin[whole], end[whole]
-        places = np.full(len(self._whole) + 1, -1)  # one more: that of code -1
+        places = np.full(len(self._whole) + 1, -1)  # One more place, for code -1.
         places[headers] = np.arange(len(headers))
         return pick(self._values(_KINDS[name], begin, end, type_), places[codes])
 
@@ -83,13 +83,13 @@ class PropertyColumns:
 
 
 def _times(seconds: Array, type_: pa.DataType) -> pa.Array:
-    """Return seconds since 1970 as times, null where there is no such time."""
+    """Convert seconds since 1970 to timestamps; null beyond the year 9999."""
     late = seconds > _SECONDS_MAX
     micros = np.where(late, 0, seconds).astype(np.int64) * _MICROS_PER_SECOND
     return pa.array(micros, pa.int64(), mask=late).cast(type_)
 
 
 def _tables(content: pa.BinaryArray) -> pa.MapArray:
-    """Return field tables as maps of texts; those that are the same are read once."""
+    """Convert field tables to maps of strings; equal ones are decoded once."""
     encoded = content.dictionary_encode()
     return table_column(encoded.dictionary).take(encoded.indices)

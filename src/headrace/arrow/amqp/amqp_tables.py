@@ -1,8 +1,8 @@
-"""Field tables of AMQP as maps of texts: many tables, entry by entry.
+"""AMQP field tables as maps of strings: many tables, decoded entry by entry.
 
-The first entries of all tables are found together, then the second ones, by the rules of
-`headrace.wire.amqp.field_table`. Strings become texts together, other values one by one, those that
-are the same once (`headrace.wire.amqp.header_texts`).
+The first entries of all tables are located together, then the second ones, by the rules of
+`headrace.wire.amqp.field_table`. String values are decoded together, equal values of other types
+once (`headrace.wire.amqp.header_texts`).
 """
 
 from typing import NamedTuple
@@ -24,12 +24,12 @@ from headrace.wire.amqp.header_texts import value_text
 _KINDS = 256
 _PREFIX_BYTES = 4
 _BEYOND = 1 + SHORT_STRING_BYTES_MAX
-"""Bytes behind the last table that a look for the kind of an entry may reach."""
+"""Bytes after the last table that reading an entry's kind may touch."""
 _STRING = ord("S")
 
 
 def _sizes_of_kinds() -> Array:
-    """Return the bytes behind each kind, before which the prefix of some tells more; -1: none."""
+    """Return the bytes after each value kind, length prefixes included; -1 for an unknown kind."""
     sizes = np.full(_KINDS, -1)
     for kind, size in FIXED_BYTES.items():
         sizes[kind] = size
@@ -42,7 +42,7 @@ _IS_PREFIXED = np.isin(np.arange(_KINDS), list(PREFIXED))
 
 
 class _Entries(NamedTuple):
-    """Entries of tables: of which table, where the name begins, the kind is, the value ends."""
+    """Entries of tables: table number, and positions of name, kind and value end."""
 
     table: Array
     name: Array
@@ -54,7 +54,7 @@ class _Entries(NamedTuple):
 
 
 def table_column(tables: pa.BinaryArray) -> pa.MapArray:
-    """Return tables as maps, null where one cannot be read. Of equal names the first counts."""
+    """Convert field tables to maps; null if invalid. The first of duplicate names counts."""
     data, begin, end = ranges_of(tables, _BEYOND)
     entries, whole = _walk(data, begin, end)
     values, readable = _values(data, entries)
@@ -71,7 +71,7 @@ def table_column(tables: pa.BinaryArray) -> pa.MapArray:
 
 
 def _walk(data: Array, begin: Array, end: Array) -> tuple[_Entries, Array]:
-    """Return the entries of all tables in their order, and which tables are whole."""
+    """Return the entries of all tables in order, and which tables are valid."""
     at = begin.copy()
     found = [_Entries(*(np.zeros(0, np.int64) for _ in _Entries._fields))]
     while len(tables := np.flatnonzero(at < end)):
@@ -85,7 +85,7 @@ def _walk(data: Array, begin: Array, end: Array) -> tuple[_Entries, Array]:
 
 
 def _next_entries(data: Array, at: Array, tables: Array) -> _Entries:
-    """Return the entries at these places, not checked; the end is -1 of an unknown kind."""
+    """Return the entries at these positions, unchecked; end is -1 for an unknown kind."""
     name = at + 1
     place = name + data[at]
     kind = data[place]
@@ -97,7 +97,7 @@ def _next_entries(data: Array, at: Array, tables: Array) -> _Entries:
 
 
 def _values(data: Array, entries: _Entries) -> tuple[pa.StringArray, Array]:
-    """Return the values of entries as texts, and which of them can be read."""
+    """Return the entries' values as strings, and which of them can be decoded."""
     strings = data[entries.kind] == _STRING
     first, end = entries.kind + 1 + _PREFIX_BYTES, entries.end
     as_texts = texts(cut(data, first[strings], end[strings]))
@@ -119,7 +119,7 @@ def _values(data: Array, entries: _Entries) -> tuple[pa.StringArray, Array]:
 
 
 def _firsts(tables: Array, names: pa.StringArray) -> Array:
-    """Return which entries, in their order, are the first of their name in their table."""
+    """Return the indices of entries that are the first of their name in their table."""
     codes = names.dictionary_encode()
     each = tables * len(codes.dictionary) + codes.indices.to_numpy()
     return np.sort(np.unique(each, return_index=True)[1])

@@ -1,1 +1,1 @@
-"""Record batches to Arrow: segments, fetched bytes, topics without a broker."""
+"""Record batches to Arrow: segments, Fetch responses, topics without a broker."""

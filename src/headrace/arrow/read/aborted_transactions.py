@@ -1,4 +1,4 @@
-"""Which batches of a Fetch response read_committed readers are not to see."""
+"""Batches of aborted transactions in a Fetch response, which read_committed readers skip."""
 
 from collections.abc import Sequence
 
@@ -13,13 +13,13 @@ from headrace.record.batch import (
 )
 
 Aborted = Sequence[tuple[int, int]]
-"""(producer id, first offset) of the aborted transactions a Fetch response lists."""
+"""Producer id and first offset of each aborted transaction in a Fetch response."""
 
 
 class AbortedTransactions:
-    """Says which batches of one Fetch response belong to aborted transactions.
+    """Tracks the aborted transactions of one Fetch response. Pass batches in offset order.
 
-    A transaction is out from its first offset to its marker. Feed batches in offset order.
+    A producer's batches are skipped from the transaction's first offset to its abort marker.
     """
 
     def __init__(self, aborted: Aborted) -> None:
@@ -27,7 +27,7 @@ class AbortedTransactions:
         self._open: set[int] = set()
 
     def leave_out(self, header: BatchHeader, batch: memoryview) -> bool:
-        """Tell whether the batch's records are not for read_committed readers."""
+        """Return whether read_committed readers must skip the batch."""
         last_offset = next_offset(header) - 1
         while self._to_come and self._to_come[-1][1] <= last_offset:
             self._open.add(self._to_come.pop()[0])

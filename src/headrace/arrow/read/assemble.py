@@ -1,4 +1,4 @@
-"""How decoded buffers become a pyarrow.RecordBatch, without a copy."""
+"""Convert decoded buffers to a pyarrow.RecordBatch without copying."""
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
@@ -15,7 +15,7 @@ _ASCII_MAX = 0x7F
 
 
 class Assembler:
-    """Makes RecordBatches of one partition's decoded buffers."""
+    """Makes RecordBatches from one partition's decoded buffers."""
 
     def __init__(
         self, topic: str, partition: int, rows_max: int, columns: Sequence[str],
@@ -38,7 +38,8 @@ class Assembler:
         self._time_types = tuple(ArrayNode((np.full(rows_max, kind, np.int32),)) for kind in (0, 1))
 
     def assemble(self, buffers: Buffers, timestamp_type: int) -> pa.RecordBatch:
-        """Return the rows of `buffers` as Arrow, uncopied: the set is not idle while this lives."""
+        """Return the rows of `buffers` as a RecordBatch, which keeps the buffers busy while it
+        lives."""
         batch = self._decoded(buffers, timestamp_type)
         if self._amqp_column is None:
             return batch
@@ -93,7 +94,7 @@ def _topic(name: bytes, rows: int, as_dictionary: bool) -> ArrayNode:
 
 
 def _repeated(text: bytes, count: int) -> tuple[Array, Array]:
-    """Return that many times the same text."""
+    """Return an Arrow string column of `count` equal strings."""
     ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(text))
     return ends, np.tile(np.frombuffer(text, np.uint8), count)
 
@@ -111,9 +112,9 @@ def _headers(buffers: Buffers, keys: tuple[Array, Array]) -> ArrayNode:
 
 
 def _as_text(ends: Array, data: Array) -> tuple[Array, Array]:
-    """Return the header keys as Arrow strings.
+    """Convert header keys to Arrow strings.
 
-    Bytes not UTF-8 become U+FFFD, as in Java's client.
+    Invalid UTF-8 becomes U+FFFD, as in Java's client.
     """
     raw = data.tobytes()
     bounds = ends.tolist()

@@ -1,7 +1,7 @@
-"""Ranges of bytes, many at once: numbers, texts and arrays of Arrow made of them.
+"""Vectorised operations on many byte ranges: numbers, strings and Arrow arrays made of them.
 
-`data` is an array of bytes, places in it are arrays of integers, and all is done by numpy and Arrow
-for all places together.
+`data` is an array of bytes; positions in it are integer arrays. numpy and Arrow process all
+positions at once.
 """
 
 import numpy as np
@@ -11,10 +11,9 @@ from headrace.arrow.read.c_data import Array
 
 
 def ranges_of(values: pa.BinaryArray, beyond: int) -> tuple[Array, Array, Array]:
-    """Return the bytes of all values, `beyond` zeros behind them, and where each begins and ends.
+    """Return the bytes of all values with `beyond` zeros appended, and each value's begin and end.
 
-    With these zeros who looks so many bytes behind a value's end looks at memory that is there.
-    `values` is no slice.
+    The zeros let callers read that many bytes past a value's end. `values` must not be a slice.
     """
     _, ends, data = values.buffers()
     bounds = np.frombuffer(ends, np.int32)[: len(values) + 1].astype(np.int64)
@@ -23,13 +22,14 @@ def ranges_of(values: pa.BinaryArray, beyond: int) -> tuple[Array, Array, Array]
 
 
 def numbers(data: Array, places: Array, size: int) -> Array:
-    """Return the unsigned numbers of so many bytes, a power of two, that begin at these places."""
+    """Return the big-endian unsigned integers of `size` bytes (a power of two) at these
+    positions."""
     found: Array = data[places[:, None] + np.arange(size)].view(f">u{size}")[:, 0]
     return found
 
 
 def cut(data: Array, begin: Array, end: Array) -> pa.BinaryArray:
-    """Return what is from each of the places in `begin` to its place in `end`, copied."""
+    """Copy the ranges from `begin` to `end` into a binary array."""
     sizes = end - begin
     ends = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=ends[1:])
@@ -39,12 +39,12 @@ def cut(data: Array, begin: Array, end: Array) -> pa.BinaryArray:
 
 
 def pick(values: pa.Array, places: Array) -> pa.Array:
-    """Return the values at these places, null where a place is -1."""
+    """Return the values at these indices; null for -1."""
     return values.take(pa.array(places, mask=places < 0))
 
 
 def texts(raw: pa.BinaryArray) -> pa.StringArray:
-    """Return bytes as texts; what is no UTF-8 in them is replaced."""
+    """Decode bytes as UTF-8; invalid bytes are replaced."""
     try:
         return raw.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,8 +1,15 @@
-"""RecordBatches of memory that is ours, by Arrow's C data interface.
+"""RecordBatches on numpy memory, by Arrow's C data interface.
 
-pyarrow's own way takes some twenty calls for the columns of a RecordBatch, and finds each one's
-code gone from the processor's cache, where a few thousand rows were decoded since. Here a set of
-memory is described once, in the structures of the interface; a RecordBatch of it is one call.
+pyarrow's own API takes some twenty calls for the columns of a RecordBatch, and after a few thousand
+rows were decoded their code is no longer in the processor's cache. Here a buffer set is described
+once, in the structures of the interface; then each RecordBatch is one call.
+
+A `struct ArrowArray` is ten words of eight bytes (`_Word`). All of a RecordBatch lie in one array:
+
+    root | column | column | ... | pointers to buffers and children of each
+
+Ownership: `_import_from_c` moves the root and sets `release` to 0 in our copy. Until Arrow calls
+`release`, a reference on the owner, counted by `Py_IncRef`, keeps the memory alive.
 
 Source: https://arrow.apache.org/docs/format/CDataInterface.html
 """
@@ -22,7 +29,7 @@ Array = np.ndarray[Any, Any]
 
 
 class _Word(IntEnum):
-    """Places in a `struct ArrowArray`: all its fields take eight bytes."""
+    """Indices of the fields in a `struct ArrowArray`, each of eight bytes."""
 
     LENGTH = 0
     NULL_COUNT = 1
@@ -45,10 +52,10 @@ _keep.argtypes, _keep.restype = [ctypes.py_object], None
 
 
 def _releaser() -> int:
-    """Return the address of the function that Arrow calls when a lent RecordBatch is freed.
+    """Return the address of the C callback that Arrow calls when an exported RecordBatch is freed.
 
-    From any thread, and as late as the interpreter's end: it takes the interpreter's lock, refers
-    to no global name, and is never freed.
+    Arrow may call it on any thread and during interpreter shutdown. So it takes the GIL
+    (`CFUNCTYPE`), uses no global names, and is never freed itself.
     """
     drop = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("Py_DecRef", ctypes.pythonapi))
     structure = ctypes.c_int64 * _WORDS
@@ -68,34 +75,34 @@ _RELEASER = _releaser()
 
 
 def data_address(array: Array) -> int:
-    """Return the address of an array's first number."""
+    """Return the address of an array's first element."""
     address: int = array.__array_interface__["data"][0]
     return address
 
 
 @dataclass(frozen=True)
 class ArrayNode:
-    """One array of a RecordBatch: a column, a part of one, or a dictionary."""
+    """An array of a RecordBatch: a column, a nested part of a column, or a dictionary."""
 
     buffers: tuple[Array, ...] = ()
-    """All but the validity bitmap."""
+    """The data buffers, without the validity bitmap."""
     length: Slot | int = Slot.ROWS
-    """How long it is, or where the decoder's state says it."""
+    """Number of elements, or the slot of the decoder's state that holds it."""
     valid: Array | None = None
     nulls: Slot | None = None
-    """Where the state says how many nulls there are; None: never any."""
+    """The state's slot that holds the null count; None: never null."""
     children: tuple["ArrayNode", ...] = ()
     dictionary: "ArrayNode | None" = None
 
     def walk(self) -> Iterator["ArrayNode"]:
-        """Yield the node, and all below it."""
+        """Yield this array and all arrays below it."""
         yield self
         for node in (*self.children, *([self.dictionary] if self.dictionary else [])):
             yield from node.walk()
 
 
 class RecordBatchExport:
-    """A set of memory as Arrow sees it, to be lent again and again: once at a time."""
+    """The C structures of a buffer set, from which one RecordBatch at a time is exported."""
 
     def __init__(self, schema: pa.Schema, columns: Sequence[ArrayNode]) -> None:
         root = ArrayNode(children=tuple(columns))
@@ -107,7 +114,8 @@ class RecordBatchExport:
         self._address = data_address(self._array)
         self._free = len(self._nodes) * _WORDS
         self._nullable: list[tuple[int, int, int, Slot]] = []
-        """Structure, the word for its bitmap, the bitmap, where its nulls are counted."""
+        """For each nullable array: its structure, the word of its bitmap, the bitmap, its null
+        count's slot."""
         self._lengths: list[tuple[int, Slot]] = []
         for number, node in enumerate(self._nodes):
             self._describe(number * _WORDS, node)
@@ -118,7 +126,7 @@ class RecordBatchExport:
         self._pointers(at, _Word.CHILDREN, list(map(self._node_address, node.children)))
         if node.dictionary is not None:
             words[at + _Word.DICTIONARY] = self._node_address(node.dictionary)
-        # A part is released with the whole, yet must not look as if it had been.
+        # A nested array is released with its root, but a 0 would mark it as already released.
         words[at + _RELEASE] = _RELEASER
         if isinstance(node.length, Slot):
             self._lengths.append((at + _LENGTH, node.length))
@@ -128,7 +136,7 @@ class RecordBatchExport:
             self._nullable.append((at, valid, data_address(node.valid), node.nulls))
 
     def _pointers(self, at: int, word: _Word, pointers: list[int]) -> int:
-        """Put them behind the structures, and where they are into the one at `at`."""
+        """Store pointers after the structures, and their address in the structure at `at`."""
         begin = self._free
         self._free += len(pointers)
         self._words[begin : self._free] = memoryview(np.array(pointers, np.int64).data)
@@ -142,9 +150,9 @@ class RecordBatchExport:
         return self._address + number * _WORDS * _WORD_BYTES
 
     def record_batch(self, state: Sequence[int], owner: object) -> pa.RecordBatch:
-        """Return what the memory holds, by the decoder's `state`.
+        """Return a RecordBatch of the memory's current content, with lengths from `state`.
 
-        `owner` lives as long as any of it.
+        Arrow keeps a reference to `owner` until the RecordBatch and all its slices are freed.
         """
         words = self._words
         for at, slot in self._lengths:

@@ -1,8 +1,8 @@
-"""The columns there are, and the memory they are decoded into.
+"""The columns of a topic's rows, and the buffers that they are decoded into.
 
-A `Buffers` is a set of numpy arrays the decoder writes to. RecordBatches refer to it (`assemble`);
-it goes back to work only when Python's reference count says that no RecordBatch refers to it any
-more (touching fresh memory costs more here than decoding into it).
+A `Buffers` is a set of numpy arrays that the decoder fills and RecordBatches reference
+(`assemble`). It is reused only when no RecordBatch references it, which Python's reference count
+shows. Fresh memory costs more page faults than decoding costs time, so reuse matters.
 """
 
 import sys
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from headrace.arrow.read.c_data import Array, RecordBatchExport
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
-"""What a row has unless columns are chosen: the schema of Spark's Kafka connector."""
+"""Default columns of a row: the schema of Spark's Kafka connector."""
 
 HEADERS = "headers"
 AMQP = "amqp"
 NEVER_NULL = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
-"""Columns that every record has."""
+"""Columns that are never null."""
 
 _BINARY = pa.binary()
 _HEADER = pa.struct([("key", pa.string()), ("value", _BINARY)])
@@ -45,7 +45,7 @@ AMQP_TYPE = pa.struct([
     ("user_id", pa.string()),
     ("app_id", pa.string()),
 ])  # fmt: skip
-"""What AMQP said of a message: where it came from, and its properties by their names there."""
+"""Type of the column `amqp`: exchange, routing key and the properties by AMQP's names."""
 TOPIC_DICTIONARY = pa.dictionary(pa.int32(), pa.string())
 TYPES = {
     "key": _BINARY,
@@ -59,7 +59,7 @@ TYPES = {
     AMQP: AMQP_TYPE,
 }
 _AMQP_FROM = ("key", HEADERS)
-"""What `amqp` is made of."""
+"""The columns that `amqp` is computed from."""
 
 _ALL_VALID = 0xFF
 _IDLE_SETS_MAX = 4
@@ -72,17 +72,17 @@ def schema(
     topic_dictionary: bool = False,
     required: Collection[str] = (),
 ) -> pa.Schema:
-    """Return the Arrow schema of these columns, in this order; KeyError for a name that is none.
+    """Return the Arrow schema of these columns in this order; KeyError for an unknown name.
 
-    With `topic_dictionary` the topic is dictionary-encoded: its name is there once. `required`:
-    columns, of those in NEVER_NULL, whose fields say so (`nullable=False`).
+    `topic_dictionary`: dictionary-encode the topic, so that its name is stored once. `required`:
+    names from NEVER_NULL whose fields get `nullable=False`.
     """
     types = TYPES | {"topic": TOPIC_DICTIONARY} if topic_dictionary else TYPES
     return pa.schema([pa.field(name, types[name], name not in required) for name in columns])
 
 
 def decoded(columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that records are decoded into for these; `amqp` is made of others."""
+    """Return the columns to decode for these ones: `amqp` is computed from others."""
     if AMQP not in columns:
         return tuple(columns)
     own = [name for name in columns if name != AMQP]
@@ -90,7 +90,7 @@ def decoded(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 class Buffers:
-    """One set of output arrays for `rows` rows, of which only the wanted columns have length."""
+    """A set of output arrays for `rows` rows; arrays of unwanted columns are empty."""
 
     def __init__(
         self, rows: int, key_bytes: int, value_bytes: int, header_bytes: int, columns: Sequence[str]
@@ -119,18 +119,18 @@ class Buffers:
         self.renew()
 
     def renew(self) -> None:
-        """Empty the set. Call only while it is idle."""
+        """Reset the set for new rows. Call only while it is idle."""
         self.state[:] = 0
         for bitmap in (self.key_valid, self.value_valid, self.list_valid, self.header_value_valid):
             bitmap.fill(_ALL_VALID)
 
     def make_room(self, record_bytes: int) -> None:
-        """Let one record of that many bytes fit the emptied set, whatever its parts are."""
+        """Grow the empty set so that any record of `record_bytes` bytes fits."""
         for name in ("keys", "values", "header_keys", "header_values"):
             array: Array = getattr(self, name)
             if 0 < len(array) < record_bytes:
                 setattr(self, name, np.empty(record_bytes, np.uint8))
-        headers = record_bytes >> 1  # a header takes two bytes at least
+        headers = record_bytes >> 1  # A header takes at least two bytes.
         if 0 < len(self.header_key_ends) <= headers:
             self.header_key_ends = np.zeros(headers + 1, np.int32)
             self.header_value_ends = np.zeros(headers + 1, np.int32)
@@ -145,19 +145,25 @@ class Buffers:
             self.header_value_valid,
         )  # fmt: skip
         self.exports: dict[int, RecordBatchExport] = {}
-        """What this set looks like to Arrow, by type of timestamp. RecordBatches keep it alive."""
+        """Exports of this set to Arrow, by timestamp type. RecordBatches reference this dict, see
+        `idle`."""
         self._own_references = self._references()
 
     def _references(self) -> int:
         return sys.getrefcount(self.exports)
 
     def idle(self) -> bool:
-        """Tell whether no Arrow array made of this set is alive."""
+        """Return whether no RecordBatch references this set.
+
+        Each RecordBatch holds a reference to `exports`, so a count above the set's own means that
+        Arrow still reads the arrays. The count includes the call's argument, as in
+        `_own_references`.
+        """
         return self._references() == self._own_references
 
 
 class Pool:
-    """Hands out emptied Buffers: an idle one where there is one, otherwise a new one."""
+    """Provides empty Buffers: a known idle set if there is one, else a new one."""
 
     def __init__(self, *sizes: int, columns: Sequence[str]) -> None:
         self._sizes = sizes
@@ -165,7 +171,7 @@ class Pool:
         self._known: list[Buffers] = []
 
     def take(self) -> Buffers:
-        """Return an empty set that nobody refers to. It stays known and comes again once idle."""
+        """Return an empty, unreferenced set; the pool remembers a few for reuse."""
         for buffers in self._known:
             if buffers.idle():
                 buffers.renew()

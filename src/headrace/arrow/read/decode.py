@@ -1,13 +1,13 @@
-"""Record batches of one partition to Arrow: what a Fetch brought, or what a segment holds.
+"""Decode record batches of one partition, from Fetch responses or segments, to Arrow.
 
     decoder = PartitionDecoder("orders", 0, offset_from=120, offset_until=5_000)
     for data in fetches:
         yield from decoder.feed(data)
     yield from decoder.flush()
 
-Left out: control batches, what aborted transactions wrote (read_committed), records before
-`offset_from` or from `offset_until` on. Gaps, as compaction leaves them, are nothing special.
-Checked: length, magic, CRC32C, codec limits, and every length inside the records.
+Skipped: control batches, aborted transactions (read_committed), and records outside of
+`offset_from` to `offset_until`. Gaps, which compaction leaves, are allowed. Checked: length, magic,
+CRC32C, codec limits, and every length inside of records.
 """
 
 import struct
@@ -49,27 +49,28 @@ ROWS_MAX = 20_000
 """Rows per RecordBatch. Spark was measured no faster with more, and slower with half as many."""
 
 VALUE_BYTES = 8 * 1024 * 1024
-"""Room per RecordBatch; one that fills it ends early, a record beyond it gets room of its own."""
+"""Buffer bytes for values per RecordBatch; a full buffer ends the RecordBatch early, and a larger
+record gets a larger buffer."""
 _KEYS_SHARE, _HEADERS_SHARE = 4, 8
-"""Beside it, room for keys and for headers: so many times less."""
+"""Buffers for keys and headers are smaller than that for values by these factors."""
 
-# To ask an enumeration for a member takes longer than what most lines here do.
+# Local names: looking a member up in an enumeration takes longer than most lines here.
 _DONE, _FULL = Outcome.DONE, Outcome.FULL
 _EXHAUSTED, _CHUNK_FULL = ChunkOutcome.EXHAUSTED, ChunkOutcome.FULL
 _ROWS = int(Slot.ROWS)
 _pack_batch = struct.Struct(f"={BATCH_SLOTS}q").pack_into
 _CODECS = tuple(Codec)
 _MISSES_MAX = 8
-"""Batches in a row that were not plain, after which a feed goes on without it."""
+"""After this many non-plain batches in a row, a feed stops trying the fast path."""
 _OF_TRANSACTIONS = CONTROL | TRANSACTIONAL
 
 
 class PartitionDecoder:
-    """Turns the batches of one partition into RecordBatches of up to `rows_max` rows.
+    """Converts batches of one partition to RecordBatches of up to `rows_max` rows.
 
-    `required`: columns that the schema says are never null, as `columns.schema` has it.
-    `on_corrupt` is told of each batch that breaks the format, which is then stepped over;
-    without it the CorruptBatch is raised. Holds buffers; feed it from one thread.
+    `required`: columns declared not null, as in `columns.schema`. `on_corrupt` is called with the
+    error of each corrupt batch, which is then skipped; without it CorruptBatch is raised. Not
+    thread-safe.
     """
 
     def __init__(
@@ -89,13 +90,14 @@ class PartitionDecoder:
         on_corrupt: Callable[[CorruptBatch], None] | None = None,
     ) -> None:
         self.position = offset_from
-        """The next offset that is needed: everything below was handed out or left out."""
+        """The next offset to decode; all below were returned or skipped."""
         self.offset_until = offset_until
         self.consumed = 0
-        """Bytes of the data fed last that were gone through: where to go on, or what is bad."""
+        """Bytes of the last fed data that were processed: where to continue, or where corrupt data
+        is."""
         self.limits: tuple[int, int] | None = None
-        """Of data that comes from a segment: offsets lie in this range and increase, or it is
-        damaged. None: from a Fetch, which may bring a batch again."""
+        """For data of a segment: the range in which offsets must lie and increase, else the data is
+        corrupt. None for a Fetch response, which may repeat a batch."""
         self._name = f"{topic}-{partition}"
         self._decode = decode or records_decoder()
         self._on_corrupt = on_corrupt
@@ -106,17 +108,17 @@ class PartitionDecoder:
         self._pool = Pool(*sizes, columns=decoded(columns))
         self._filling: Buffers | None = None
         self.time_type = 0
-        """LOG_APPEND_TIME or 0: of the rows gathered. A RecordBatch has one type."""
+        """Timestamp type of the buffered rows: LOG_APPEND_TIME or 0. A RecordBatch has a single
+        type."""
         self.source: Array = np.empty(0, np.uint8)
-        # It says less of a bad batch than is needed to step over it.
+        # The fast path reports too little about a corrupt batch to skip it.
         self._plain = plain_batch_decoder() if decode is None and on_corrupt is None else None
         self._state_before: Array | None = None
 
     @property
     def buffers(self) -> Buffers:
-        """What is being filled. After a RecordBatch it is taken when the next row comes: by then
-        who reads one after the other is done with the last but one, whose memory is in the cache.
-        """
+        """The buffers being filled. After a RecordBatch they are taken when the next row comes:
+        until then a sequential reader has freed the last but one, whose memory is in the cache."""
         if self._filling is None:
             self._filling = self._pool.take()
         return self._filling
@@ -127,17 +129,17 @@ class PartitionDecoder:
         return self.position >= self.offset_until
 
     def feed(self, data: Bytes, aborted: Aborted = ()) -> Iterator[pa.RecordBatch]:
-        """Yield RecordBatches as they fill up. `data` starts with a batch and may end within one.
+        """Yield RecordBatches as they fill up. `data` begins with a batch and may end within one.
 
-        `data` must stay as it is until the iterator is exhausted; rows that did not fill a
-        RecordBatch are kept (copied) for the next feed or `flush`.
+        `data` must not change until the iterator is exhausted. Remaining rows are copied, for the
+        next feed or `flush`.
         """
         view = memoryview(data)
         source = np.frombuffer(view, np.uint8)
         source.setflags(write=False)
         transactions = AbortedTransactions(aborted) if aborted else NONE_ABORTED
         self.consumed = misses = 0
-        # What lies behind the range is not looked at: it may be half written.
+        # Bytes after the range are not read: they may be half written.
         while not self.done:
             if self._plain is None or misses == _MISSES_MAX:
                 yield from self._decode_each(view, source, transactions)
@@ -159,7 +161,7 @@ class PartitionDecoder:
         self, view: memoryview, source: Array, transactions: AbortedTransactions,
         once: bool = False,
     ) -> Iterator[pa.RecordBatch]:  # fmt: skip
-        """Go on at `consumed` to the end of `view`, or over `once` batch only."""
+        """Decode batch by batch from `consumed` to the end of `view`; `once`: a single batch."""
         expected, limit = self.limits or (INT64_MIN, INT64_MAX)
         for at, header in iterate(view, self.consumed):
             base, length, _, _, crc, attributes, last_delta, _, _, _, _, _, count = header
@@ -195,21 +197,23 @@ class PartitionDecoder:
                 return
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that are left, if any."""
+        """Yield the remaining rows, if any."""
         if self.buffers.state[_ROWS]:
             yield self._emit()
 
     def _prepare(self, header: BatchHeader, batch: memoryview) -> Iterator[pa.RecordBatch]:
-        """Flush before another type of timestamp; check a batch that compaction emptied."""
+        """Flush before a change of the timestamp type; check a batch that compaction has
+        emptied."""
         if header.record_count <= 0:
             if header.record_count or len(batch) > HEADER_BYTES:
                 raise CorruptBatch(f"{header.record_count} records in {len(batch)} bytes")
-            return  # compaction keeps the header of a batch it emptied
+            return  # Compaction keeps the header of a batch that it emptied.
         yield from self.flush()
         self.time_type = header.attributes & LOG_APPEND_TIME
 
     def _decode_batch(self, header: BatchHeader, batch: memoryview, source: Array, at: int) -> int:
-        """Start on a batch; the kernel's outcome. Runs once per batch, so it is kept flat."""
+        """Start decoding a batch; return the kernel's outcome. Flat code, as it runs once per
+        batch."""
         base, _, _, _, _, attributes, last_delta, base_time, max_time, _, _, _, count = header
         codec = attributes & CODEC_MASK
         if codec == 0:
@@ -233,7 +237,7 @@ class PartitionDecoder:
         return self._decode(source, buffers.state, *buffers.outs)
 
     def _finish_batch(self, outcome: int) -> Iterator[pa.RecordBatch]:
-        """Hand out full buffers until the batch is done; CorruptBatch where it is none."""
+        """Yield full buffers until the batch is decoded; CorruptBatch if it is invalid."""
         while outcome != _DONE:
             if outcome < 0:
                 raise CorruptBatch(COMPLAINTS[Outcome(outcome)])
@@ -257,8 +261,8 @@ class PartitionDecoder:
         named = CorruptBatch(f"{self._name} at offset {header.base_offset}: {error.message}")
         if self._on_corrupt is None:
             raise named from error
-        # The kernel may have marked rows null and counted headers before it saw the damage: go
-        # back to the counts before this batch, and write to this set no more.
+        # The kernel may have marked rows null and counted headers before it met the error, so
+        # restore the counts before this batch and stop writing to this set.
         if self._state_before is not None:
             self.buffers.state[:] = self._state_before
         if self.buffers.state[_ROWS]:

@@ -1,7 +1,7 @@
-"""The codecs of record batches for many small batches: decoder objects are kept, nothing is probed.
+"""Fast decompression of many small batches: decoder objects are reused, nothing is probed.
 
-The quick way covers what producers write; whatever it does not recognise, and every error, goes
-to `record.compression`, whose word on limits and corruption is final.
+The fast path covers frames as producers write them. Any other frame, and every error, is left to
+`record.compression`, which decides about limits and corruption.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ _LZ4_RATIO_MAX = 255
 
 
 class Decompressor:
-    """Decompresses batch after batch, each to at most `limit` bytes. Not for several threads."""
+    """Decompresses batches, each to at most `limit` bytes. Not thread-safe."""
 
     def __init__(self, limit: int = DECOMPRESSED_BYTES_MAX) -> None:
         self._limit = limit
@@ -25,7 +25,8 @@ class Decompressor:
         self._zstd_size: Any = None
 
     def decompress(self, codec: Codec, data: memoryview) -> Bytes:
-        """Return what `data` decompresses to; CorruptBatch where it is broken or too much."""
+        """Return the decompressed bytes of `data`; CorruptBatch if it is invalid or exceeds the
+        limit."""
         decompressed: bytes | None = None
         if codec is Codec.LZ4:
             decompressed = self._quick_lz4(data)
@@ -34,8 +35,8 @@ class Decompressor:
         return decompress_once(codec, data, self._limit) if decompressed is None else decompressed
 
     def _quick_lz4(self, data: memoryview) -> bytes | None:
-        # A byte of lz4 stands for 255 at most, so this much needs no limit. The library is
-        # quicker without one, and would allocate the whole of a limit at once.
+        # A byte of LZ4 expands to at most 255, so a small frame needs no limit. The library is
+        # faster without one; with one it allocates the whole limit at once.
         size = len(data)
         if size * _LZ4_RATIO_MAX > self._limit:
             return None
@@ -62,7 +63,7 @@ class Decompressor:
             self._zstd = zstandard.ZstdDecompressor()
             self._zstd_size = zstandard.frame_content_size
         try:
-            # Only where the frame says its size, before anything is allocated for it.
+            # Only if the frame states its size, which is checked before memory is allocated.
             if not 0 < self._zstd_size(data) <= self._limit:
                 return None
             decompressed: bytes = self._zstd.decompress(data, allow_extra_data=False)

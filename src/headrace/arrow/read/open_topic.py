@@ -1,9 +1,9 @@
-"""`headrace.arrow.open`: records straight from the segments on disk, with or without a broker.
+"""`headrace.arrow.open`: read a topic's records from segments on disk, with or without a broker.
 
-What comes back is what was there when `open` was called: durable, below the high watermark, and
-for read_committed below the last stable offset. A broker that runs beside publishes how far that is
-(`log/directory/durable_read_bounds`); after a clean stop it is everything, after any other what
-recovery keeps for sure.
+Returns the records that were readable when `open` was called: durable, below the high watermark,
+and with read_committed below the last stable offset. A running broker publishes these bounds
+(`log/directory/durable_read_bounds`). After a clean shutdown everything is readable; otherwise,
+what recovery is certain to keep.
 """
 
 import os
@@ -26,14 +26,14 @@ from headrace.model.nouns import Offset, TopicPartition, topic_name_problem
 from headrace.posix.read_only_disk import ReadOnlyDisk
 
 BATCH_ROWS = 8192
-"""Three of them, one being filled, are to stay in a core's own cache: measured a tenth faster than
-32,768, while smaller ones cost more to make than they save."""
+"""Rows per RecordBatch. Three of them, one being filled, fit into a core's cache: measured a tenth
+faster than 32,768; smaller ones cost more to create than they save."""
 _TRIES = 20
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 Range = tuple[int | None, int | None]
 Time = datetime | int
-"""A moment: a datetime with its zone, or milliseconds since 1970."""
+"""A point in time: a datetime with time zone, or ms since 1970."""
 
 
 def open(  # noqa: A001 - headrace.arrow.open is its name
@@ -48,24 +48,23 @@ def open(  # noqa: A001 - headrace.arrow.open is its name
     batch_rows: int = BATCH_ROWS,
     threads: int = 1,
 ) -> pa.RecordBatchReader:
-    """Return the records of `topic` in the log directory `log_dir`, as a pyarrow.RecordBatchReader.
+    """Return the records of `topic` in log directory `log_dir` as a pyarrow.RecordBatchReader.
 
-    * `partitions`: all that have a directory there, unless given.
-    * `offsets`: (start, end), for all or by partition; None is the first or the end. Both bound
-      what is given, so that a start below the log's is no error. The end is exclusive.
-    * `times`: (start, end); from the first record not older than the start to before the first not
-      older than the end, as Kafka's offsetsForTimes finds them. Not together with `offsets`.
+    * `partitions`: partition numbers; None: all that have a directory.
+    * `offsets`: (start, end), for all partitions or by partition; None is the first offset or the
+      end. Bounds are clipped to the log, so a start below it is no error. The end is exclusive.
+    * `times`: (start, end); from the first record at or after the start to before the first at or
+      after the end, as Kafka's offsetsForTimes. Not together with `offsets`.
     * `columns`: any of key, value, topic, partition, offset, timestamp, timestampType, headers,
       amqp.
-    * `isolation`: read_committed leaves out what aborted transactions wrote, and ends where the
-      first open one begins.
-    * `batch_rows`: rows per RecordBatch, at most.
-    * `threads`: partitions read at a time. With 1 they come one after the other; with more they
-      come mixed, each one's records still in order.
+    * `isolation`: read_committed skips aborted transactions and ends before the first open one.
+    * `batch_rows`: maximum rows per RecordBatch.
+    * `threads`: partitions read at once. With 1 they come one after the other; with more they are
+      interleaved, each in order.
 
-    ApiError: UNKNOWN_TOPIC_OR_PARTITION (also while reading, when the topic is deleted),
-    INVALID_TOPIC_EXCEPTION. CorruptLogError, with file and position, for bytes that are not what
-    was written. ValueError for arguments that make no sense. OSError.
+    ApiError UNKNOWN_TOPIC_OR_PARTITION (also while reading, if the topic is deleted) or
+    INVALID_TOPIC_EXCEPTION. CorruptLogError, with file and position, for corrupt data. ValueError
+    for invalid arguments. OSError.
     """
     directory = os.fspath(log_dir)
     _check(topic, columns, isolation, batch_rows, threads, offsets, times)
@@ -84,7 +83,7 @@ def open(  # noqa: A001 - headrace.arrow.open is its name
 def ranges(
     log_dir: str | os.PathLike[str], topic: str, isolation: Isolation
 ) -> dict[int, tuple[int, int]]:
-    """Return how far each partition may be read now: its first offset and its end. As `open`."""
+    """Return the first offset and the readable end of each partition. Errors as in `open`."""
     directory = os.fspath(log_dir)
     _check(topic, COLUMNS, isolation, 1, 1, None, None)
     found = {}
@@ -166,7 +165,7 @@ def _plan(
 
 
 def _bound(directory: str, files: PartitionFiles) -> ReadBound:
-    """Tell how far the partition may be read now; after a clean stop as far as its files go."""
+    """Return the partition's readable range; after a clean shutdown as far as its files go."""
     disk = ReadOnlyDisk()
     for _ in range(_TRIES):
         bound = read_bound(disk, directory, files.place, files.topic_id)
@@ -177,7 +176,7 @@ def _bound(directory: str, files: PartitionFiles) -> ReadBound:
         except BadBatch:
             if clean_still(disk, directory):
                 raise
-            continue  # a broker has started, and writes
+            continue  # A broker has started and is writing.
         if clean_still(disk, directory):
             return bound._replace(end=Offset(end))
         files.list_again()

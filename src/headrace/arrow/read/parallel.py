@@ -1,4 +1,4 @@
-"""Iterators of RecordBatches, one after the other or several at a time."""
+"""Read iterators of RecordBatches one after the other, or several in parallel."""
 
 from collections.abc import Callable, Iterator, Sequence
 from queue import Full, Queue, SimpleQueue
@@ -13,15 +13,15 @@ _LOOK_UP_SECONDS = 0.2
 
 
 def in_turn(sources: Sequence[BatchSource]) -> Iterator[pa.RecordBatch]:
-    """Yield all of the first source, then all of the second, and so on."""
+    """Yield all batches of the first source, then all of the second, and so on."""
     for source in sources:
         yield from source()
 
 
 def side_by_side(sources: Sequence[BatchSource], threads: int) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of up to `threads` sources at a time, as they come; a few wait to be taken.
+    """Yield the batches of up to `threads` sources in parallel, in the order of arrival.
 
-    The first error of any source ends it all.
+    A few batches per thread are buffered. The first error of any source ends the iteration.
     """
     todo: SimpleQueue[BatchSource | None] = SimpleQueue()
     ready: Queue[pa.RecordBatch | BaseException | None] = Queue(threads * _WAITING_PER_THREAD)
@@ -72,7 +72,7 @@ def _put(
     item: pa.RecordBatch | BaseException | None,
     stop: Event,
 ) -> bool:
-    """Hand an item to the reader; False once nobody reads any more."""
+    """Queue an item for the consumer; return False once it has stopped."""
     while not stop.is_set():
         try:
             ready.put(item, timeout=_LOOK_UP_SECONDS)

@@ -1,8 +1,8 @@
-"""A partition's files, found by listing and read beside whoever writes them.
+"""A partition's segment files, listed and read while a broker may write them.
 
-Nothing is locked and nothing written. Files come and go meanwhile: a descriptor that is open stays
-readable, a segment that is gone when it is to be opened makes the directory be listed again, and a
-directory that is gone, or that belongs to another topic of the same name, is an error.
+Takes no locks and writes nothing. Files may appear and disappear: an open descriptor stays
+readable, a segment that is missing when opened triggers a new listing, and a directory that is
+missing or belongs to a recreated topic is an error.
 """
 
 import os
@@ -32,10 +32,11 @@ _SWAP_WAITS_MAX = 250
 
 
 class SegmentFile:
-    """One `.log`, open. Reads whatever the file holds: the caller knows how far that counts."""
+    """An open `.log` file. Reads all of its bytes; callers know up to which offset they are
+    valid."""
 
     def __init__(self, directory: str, base_offset: int) -> None:
-        """FileNotFoundError where it is gone."""
+        """Open the file; FileNotFoundError if it does not exist."""
         self.directory = directory
         self.base_offset = Offset(base_offset)
         self.path = self._path(file_names.LOG)
@@ -49,14 +50,14 @@ class SegmentFile:
         self.file.close()
 
     def is_same_file(self, other: "SegmentFile") -> bool:
-        """Tell whether both are one file, whatever its name is now."""
+        """Return whether both are the same file on disk, whatever its current name."""
         return os.path.sameopenfile(self.file.fileno(), other.file.fileno())
 
     def position_of(self, offset: int) -> int:
-        """Return where the first batch starts whose last offset is `offset` or greater.
+        """Return the position of the first batch whose last offset is at least `offset`, else the
+        size.
 
-        Else the end.
-        BadBatch where the bytes on the way are none.
+        BadBatch if bytes on the way are not a valid batch.
         """
         if offset <= self.base_offset:
             return 0
@@ -73,19 +74,20 @@ class SegmentFile:
         return OffsetIndex(_DISK, self._path(file_names.INDEX), self.base_offset, _INDEX_BYTES_MAX)
 
     def _indexed(self, offset: int) -> int:
-        """Return where the index says to begin; 0 where it says nothing that holds."""
+        """Return the indexed position for an offset; 0 if the index has no valid entry."""
         index = self._index()
         with suppress(CorruptLogError, OSError):
             index.load()
             position = index.lookup(Offset(offset))
-            # A live index is written while it is read, and after a kill it may be anything.
+            # The broker writes a live index concurrently, and after a kill it may hold any bytes.
             header = self._batch_at(position)
             if header is not None and header.base_offset <= offset:
                 return position
         return 0
 
     def _last_indexed(self) -> int:
-        """Return what `_indexed` gives for the greatest offset, without a look before it."""
+        """Return the indexed position of the greatest offset, from the last entry alone if it is
+        valid."""
         with suppress(CorruptLogError, OSError):
             last, position = self._index().peek()
             header = self._batch_at(position)
@@ -94,16 +96,17 @@ class SegmentFile:
         return self._indexed(_OFFSET_MAX)
 
     def _batch_at(self, position: int) -> BatchHeader | None:
-        """Return the header of a sound batch that starts there.
+        """Return the header of the valid batch at this position.
 
-        None at the end, CorruptLogError.
+        None at the end of the file; CorruptLogError.
         """
         size = self.file.size()
         batch = next(batches(self.file.read, position, size, self.path, self.base_offset), None)
         return None if batch is None else batch.header
 
     def first_from_time(self, timestamp: int, start: int, end: int) -> int | None:
-        """Return the first offset in [start, end) of a record not older than `timestamp`."""
+        """Return the first offset in [start, end) of a record with at least this timestamp, or
+        None."""
         times = TimeIndex(
             _DISK, self._path(file_names.TIME_INDEX), self.base_offset, _INDEX_BYTES_MAX
         )
@@ -111,7 +114,7 @@ class SegmentFile:
         with suppress(CorruptLogError, OSError):
             times.load()
             near = times.lookup(timestamp)[1]
-        # One batch earlier: the entry's offset is a bound on what is older, not a place.
+        # One batch earlier: the entry's offset bounds older records, it is not a batch's start.
         position = self.position_of(max(near, start))
         for at, header in self._headers(position, self.file.size()):
             if header.base_offset >= end:
@@ -125,46 +128,47 @@ class SegmentFile:
         return None
 
     def end_offset(self) -> int:
-        """Return the offset after the last batch, of a file that nobody writes. BadBatch."""
+        """Return the offset after the last batch, of a file that is not being written. BadBatch."""
         end: int = self.base_offset
         for _, header in self._headers(self._last_indexed(), self.file.size()):
             end = header.base_offset + header.last_offset_delta + 1
         return end
 
     def aborted(self) -> list[AbortedTransaction]:
-        """Return what the `.txnindex` says."""
+        """Return the aborted transactions in the `.txnindex`."""
         path = self._path(file_names.TXN_INDEX)
         content = read_file(_DISK, path)
         return read_entries(content, path) if content else []
 
 
 class PartitionFiles:
-    """The segments of one partition, as they are now."""
+    """The segment files of one partition at the last listing."""
 
     def __init__(self, log_dir: str, place: TopicPartition) -> None:
-        """ApiError: UNKNOWN_TOPIC_OR_PARTITION where the partition has no directory."""
+        """List the partition's directory; ApiError UNKNOWN_TOPIC_OR_PARTITION if it does not
+        exist."""
         self.place = place
         self.directory = f"{log_dir}/{place}"
         self.topic_id = self._topic_id()
         self.bases: list[int] = []
-        """Base offsets of the segments, at the last listing."""
+        """Base offsets of the segments at the last listing."""
         self.list_again()
 
     def _topic_id(self) -> bytes:
         path = f"{self.directory}/{file_names.PARTITION_METADATA}"
         content = read_file(_DISK, path)
         if content is None:
-            return text_files.NO_TOPIC_ID  # older than Kafka 2.8
+            return text_files.NO_TOPIC_ID  # Kafka before 2.8 wrote no partition.metadata.
         return text_files.read_partition_metadata(content, path)
 
     def _gone(self, how: str) -> ApiError:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.directory} {how}")
 
     def list_again(self) -> None:
-        """Find the segments anew. ApiError: the partition is gone. CorruptLogError."""
+        """List the segments again. ApiError if the partition was deleted. CorruptLogError."""
         for _ in range(_SWAP_WAITS_MAX):
             try:
-                # A listing that runs beside a rename may miss the file under both its names.
+                # A listing that races with a rename may miss the file under both its names.
                 present = _DISK.list(self.directory)
                 if present != _DISK.list(self.directory):
                     continue
@@ -176,15 +180,15 @@ class PartitionFiles:
             if not any(suffix.endswith(file_names.SWAP) for _, suffix in files):
                 self.bases = sorted(base for base, suffix in files if suffix == file_names.LOG)
                 return
-            time.sleep(_SWAP_WAIT_SECONDS)  # a compaction is putting its segments in place
+            time.sleep(_SWAP_WAIT_SECONDS)  # A compaction is replacing segments.
         raise CorruptLogError(
             f"{self.directory}: a compaction was interrupted; start the broker once to settle it"
         )
 
     def segment_at(self, offset: int) -> SegmentFile | None:
-        """Return the segment that holds `offset` or else what follows it; None: no segment.
+        """Return the segment that holds `offset`, else the next one; None if there is no segment.
 
-        ApiError: the partition is gone.
+        ApiError if the partition was deleted.
         """
         for _ in range(_VANISHED_MAX):
             if not self.bases:
@@ -197,13 +201,14 @@ class PartitionFiles:
         raise CorruptLogError(f"{self.directory}: segments are listed and cannot be opened")
 
     def following(self, segment: SegmentFile, position: int) -> SegmentFile | None:
-        """Return where to read on at `position` once `segment` is read to its end; None: the last.
+        """Return the segment to continue with at `position` after `segment` was read; None at the
+        end.
 
-        Usually the segment behind it. Compaction may meanwhile have put what follows into the file
-        that now has this one's name, or an earlier one's. ApiError: the partition is gone.
+        Usually the next segment. Compaction may have merged the following records into a file that
+        now has this segment's name, or an earlier one's. ApiError if the partition was deleted.
         """
         self.list_again()
-        # An empty segment leaves the position before its base: what precedes it has been read.
+        # An empty segment leaves the position below its base offset: all before it has been read.
         next_segment = self.segment_at(max(position, segment.base_offset))
         if next_segment is None or next_segment.base_offset > segment.base_offset:
             return next_segment
@@ -214,12 +219,13 @@ class PartitionFiles:
         return self.segment_at(self.bases[at]) if at < len(self.bases) else None
 
     def limit_of(self, segment: SegmentFile, end: int) -> int:
-        """Return the offset that no batch of the segment reaches; `end` for the last one known."""
+        """Return the exclusive upper bound of a segment's offsets; `end` for the last known
+        segment."""
         at = bisect_right(self.bases, segment.base_offset)
         return self.bases[at] if at < len(self.bases) else end
 
     def end_offset(self) -> int:
-        """Return the log's end by what the files hold, after a clean stop. BadBatch."""
+        """Return the log end offset according to the files, after a clean shutdown. BadBatch."""
         segment = self.segment_at(_OFFSET_MAX)
         if segment is None:
             return 0
@@ -229,7 +235,8 @@ class PartitionFiles:
             segment.close()
 
     def first_from_time(self, timestamp: int, start: int, end: int) -> int:
-        """Return the offset of the first record of [start, end) from `timestamp` on, or `end`."""
+        """Return the offset of the first record in [start, end) with at least this timestamp, or
+        `end`."""
         for segment in self.segments_from(start, end):
             offset = segment.first_from_time(timestamp, start, end)
             if offset is not None:
@@ -237,7 +244,7 @@ class PartitionFiles:
         return end
 
     def aborted(self, start: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions that reach `start` or beyond."""
+        """Return the aborted transactions that end at or after `start`."""
         return [
             entry
             for segment in self.segments_from(start, 1 << 62)
@@ -246,7 +253,8 @@ class PartitionFiles:
         ]
 
     def segments_from(self, start: int, end: int) -> Iterator[SegmentFile]:
-        """Yield the segments with offsets in [start, end) as they are now, each closed after it."""
+        """Yield the current segments with offsets in [start, end); each is closed after its
+        turn."""
         segment = self.segment_at(start)
         while segment is not None:
             following = None
@@ -259,7 +267,8 @@ class PartitionFiles:
             segment = following
 
     def stable_offset(self, end: int) -> int:
-        """Return the offset below which no transaction is open, by the newest producer snapshot."""
+        """Return the last stable offset, from the newest producer snapshot and the batches after
+        it."""
         producers = ProducerStates()
         at = self._load_snapshot(producers, end)
         for segment in self.segments_from(at, end):
@@ -282,7 +291,8 @@ class PartitionFiles:
 
     @staticmethod
     def _replay(producers: ProducerStates, segment: SegmentFile, start: int, end: int) -> bool:
-        """Let `producers` know of the segment's batches in [start, end); whether `end` was met."""
+        """Replay the segment's batches in [start, end) into `producers`; return whether `end` was
+        reached."""
         fetch, size = segment.file.read, segment.file.size()
         position = segment.position_of(start)
         for at, header in headers(fetch, position, size, segment.path):

@@ -1,4 +1,4 @@
-"""Plain batches for a PartitionDecoder: as many as there are, in one call of the kernel."""
+"""Fast path of a PartitionDecoder: as many plain batches as possible in one kernel call."""
 
 import struct
 from typing import Any, Protocol
@@ -13,7 +13,7 @@ from headrace.kernels.layout import INT64_MAX, INT64_MIN, ChunkOutcome, ChunkSlo
 from headrace.record.batch import CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL
 
 SCRATCH_BYTES = 2 * 1024 * 1024
-"""Where batches are decompressed; one that needs more is decoded by itself."""
+"""Buffer size for decompression in the kernel; larger batches are decoded one by one."""
 _PLAIN = CODEC_MASK | LOG_APPEND_TIME
 _OFFSET_UNTIL = int(Slot.OFFSET_UNTIL)
 _OUTCOMES = tuple(ChunkOutcome)
@@ -22,7 +22,7 @@ _pack_chunk = struct.Struct(f"={len(ChunkSlot)}q").pack_into
 
 
 class DecoderProgress(Protocol):
-    """How far a decoder is, and where its rows go. `decode.PartitionDecoder`."""
+    """A decoder's progress and output buffers. `decode.PartitionDecoder` implements it."""
 
     position: int
     offset_until: int
@@ -33,29 +33,30 @@ class DecoderProgress(Protocol):
 
     @property
     def buffers(self) -> Buffers:
-        """What is being filled."""
+        """The buffers being filled."""
 
 
 class PlainBatchDecoder:
-    """Runs `decode_batches` on behalf of one decoder."""
+    """Runs the kernel `decode_batches` for one decoder."""
 
     def __init__(self, kernel: DecodeBatches) -> None:
         self._kernel = kernel
         self._chunk = np.zeros(len(ChunkSlot), np.int64)
         self._chunk_bytes = memoryview(self._chunk.data)
         self._scratch: Array = np.empty(SCRATCH_BYTES, np.uint8)
-        # Written to by raw stores only. Of the same type as `source`: one compilation will do.
+        # Only the kernel writes to it. Read-only like `source`, so that numba compiles one variant.
         self._scratch.setflags(write=False)
 
     def decode(self, source: Array, decoder: DecoderProgress, aborted: Aborted) -> ChunkOutcome:
-        """Decode plain batches from `decoder.consumed` on and move the decoder on behind them.
+        """Decode plain batches from `decoder.consumed` on and advance the decoder past them.
 
-        FULL: flush, and go on in the batch that lies in `decoder.source`.
+        FULL: flush, then continue in the batch in `decoder.source`.
         """
         chunk = self._chunk
         expected, limit = decoder.limits or (INT64_MIN, INT64_MAX)
         buffers = decoder.buffers
-        # In the order of `ChunkSlot`, and at once: seven assignments took longer than the call.
+        # In the order of `ChunkSlot`, in one call: seven assignments took longer than the kernel
+        # call.
         _pack_chunk(
             self._chunk_bytes, 0, decoder.consumed, expected, limit, decoder.position,
             decoder.time_type, 0, _PLAIN if aborted else _PLAIN | TRANSACTIONAL,
@@ -73,6 +74,6 @@ class PlainBatchDecoder:
 
 
 def plain_batch_decoder() -> PlainBatchDecoder | None:
-    """Make a decoder of plain batches; None without numba or the instructions it uses."""
+    """Return a decoder of plain batches; None without numba or the CPU instructions it uses."""
     kernel: Any = batches_decoder()
     return None if kernel is None else PlainBatchDecoder(kernel)

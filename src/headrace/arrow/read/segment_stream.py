@@ -1,4 +1,4 @@
-"""One partition's segments to RecordBatches: large reads, one decoder, nothing beyond the bound."""
+"""Read one partition's segments to RecordBatches: large reads, one decoder, up to a bound."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -15,26 +15,26 @@ from headrace.record.batch_layout import HEADER_BYTES
 from headrace.record.compression import CorruptBatch
 
 CHUNK_BYTES = 256 * 1024
-"""What is read at a time: it stays in the processor's cache until it is decoded."""
+"""Bytes per read: small enough to stay in the processor's cache until decoded."""
 
 
 VALUE_BYTES_PER_ROW, VALUE_BYTES_MIN = 256, 64 * 1024
-"""Room for values. Who keeps RecordBatches keeps their room, so that it is not far above need."""
+"""Buffer bytes for values, close to need: RecordBatches that a caller keeps hold their buffers."""
 
 
 class PartitionRead(NamedTuple):
-    """What is to be read of one partition."""
+    """The offsets to read of one partition."""
 
     files: PartitionFiles
     start: int
     end: int
     bound: int
-    """How far the partition may be read at all; `end` is not beyond."""
+    """The partition's readable end; `end` is at most this."""
     aborted: list[AbortedTransaction]
 
 
 def read(task: PartitionRead, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the task, in order. BadBatch, ApiError (the topic is gone), OSError."""
+    """Yield the rows of the range in order. BadBatch, ApiError (topic deleted), OSError."""
     files = task.files
     decoder = PartitionDecoder(
         *files.place,
@@ -64,7 +64,7 @@ def read(task: PartitionRead, columns: Sequence[str], batch_rows: int) -> Iterat
 
 
 class _Chunks:
-    """A buffer that is used again and again, and grows for a batch it does not hold."""
+    """A read buffer that is reused, and grown for a batch that does not fit."""
 
     def __init__(self) -> None:
         self._buffer = memoryview(bytearray(CHUNK_BYTES))
@@ -74,7 +74,7 @@ class _Chunks:
         return self._buffer[:got]
 
     def grow(self, size: int) -> bool:
-        """Make room for a batch of `size` bytes; False where it has room already."""
+        """Grow the buffer for a batch of `size` bytes; return False if it fits already."""
         if size <= len(self._buffer):
             return False
         self._buffer = memoryview(bytearray(size))
@@ -87,7 +87,7 @@ def _read_segment(
     aborted: list[AbortedTransaction],
     chunks: _Chunks,
 ) -> Iterator[pa.RecordBatch]:
-    """Feed the decoder with the segment's batches from its position on, to the range's end."""
+    """Feed the decoder the segment's batches from its position to the end of the range."""
     position = segment.position_of(decoder.position)
     while not decoder.done:
         chunk = chunks.read(segment, position)
@@ -113,7 +113,7 @@ def _still_aborted(aborted: list[AbortedTransaction], position: int) -> Aborted:
 
 
 def _expect_more(segment: SegmentFile, position: int, chunk: memoryview, chunks: _Chunks) -> None:
-    """Read a larger chunk, for this one holds no whole batch, or say that the file ends in it."""
+    """Grow the buffer, as it held no whole batch; BadBatch if the file ends within the batch."""
     size = segment.file.size()
     if len(chunk) >= HEADER_BYTES:
         needed = size_of(parse_header(chunk))

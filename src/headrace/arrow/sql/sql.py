@@ -1,11 +1,11 @@
-"""SQL on topics, by DuckDB: each topic is a table that is read as a stream.
+"""SQL on topics by DuckDB: each topic is a table that is read as a stream.
 
     with TopicSql(DirectoryTopics("./headrace-data")) as session:
         for chunk in session.answer('select count(*) from orders').json_lines():
             ...
 
-Nothing but what a query itself must keep (groups, sorts, one side of a join) is held in memory, and
-of that no more than `memory`: beyond it DuckDB writes to a temporary directory.
+Only what a query itself must keep (groups, sorts, one side of a join) is in memory, and at most
+`memory` of that: beyond it DuckDB spills to a temporary directory.
 """
 
 import re
@@ -25,11 +25,11 @@ from headrace.arrow.sql.topic_source import OpenTopic, TopicSource, bound_line
 from headrace.model.errors import HeadraceError
 
 SAMPLE_RECORDS = 1000
-"""Records of a topic that are looked at for the columns of JSON values."""
+"""Records of a topic that are sampled to infer the columns of JSON values."""
 SAMPLE_PARTITIONS_MAX = 16
-"""Partitions the sample is taken from, at most."""
+"""Maximum partitions that the sample is taken from."""
 MEMORY = "1GB"
-"""What DuckDB may hold in memory."""
+"""Default memory limit of DuckDB."""
 _MISSING = re.compile(r"Table with name (\S+) does not exist")
 _SHOW_TABLES = re.compile(r"\s*show\s+(all\s+)?tables\s*;?\s*", re.IGNORECASE)
 _OF_BYTES = ("key", "value", HEADERS)
@@ -37,11 +37,11 @@ _SAMPLED = (*_OF_BYTES, "partition", "offset")
 
 
 class SqlError(HeadraceError):
-    """A query cannot be done; the text is one line."""
+    """A query failed; the text is one line."""
 
 
 class UnknownTable(SqlError):
-    """A query names a table that is no topic."""
+    """A query names a table that is not a topic."""
 
     def __init__(self, name: str, topics: list[str]) -> None:
         super().__init__(f"there is no topic {name}")
@@ -50,7 +50,8 @@ class UnknownTable(SqlError):
 
 
 class TopicSql:
-    """A session: topics become tables when a query names them, and keep their bound from then."""
+    """An SQL session: a topic becomes a table when a query names it, with a fixed end from then
+    on."""
 
     def __init__(
         self,
@@ -62,8 +63,11 @@ class TopicSql:
         binary: bool = False,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """`binary`: key, value and headers are bytes, whatever is in them. `tell` is told how far
-        each topic is read. SqlError for a `memory` that is none."""
+        """Start DuckDB; topics are opened by queries.
+
+        `binary`: key, value and headers stay bytes even if they are UTF-8. `tell` is called with a
+        line about how far each topic is read. SqlError for an invalid `memory`.
+        """
         self._source = source
         self._isolation: Isolation = isolation
         self._sample = sample
@@ -74,7 +78,8 @@ class TopicSql:
         self._spill = tempfile.TemporaryDirectory(prefix="headrace-query-")
         self._duckdb = duckdb.connect(":memory:")
         try:
-            # Names are topics and nothing else: no variables of ours, no download on the way.
+            # Disable replacement scans of Python variables and downloads of extensions: names mean
+            # topics.
             for setting, value in (
                 ("python_enable_replacements", "false"),
                 ("autoinstall_known_extensions", "false"),
@@ -94,13 +99,14 @@ class TopicSql:
         self.close()
 
     def close(self) -> None:
-        """Forget everything, and remove what was written for want of memory."""
+        """Close DuckDB and delete its temporary files."""
         self._datasets.clear()
         self._duckdb.close()
         self._spill.cleanup()
 
     def answer(self, query: str) -> Answer:
-        """Begin a query; rows come as the answer is read. SqlError, ApiError, ClientError."""
+        """Start a query; rows are computed as the answer is read. SqlError, ApiError,
+        ClientError."""
         try:
             statements = self._duckdb.extract_statements(query)
             if len(statements) != 1:
@@ -111,15 +117,16 @@ class TopicSql:
         return Answer(relation, lambda error: self._error(error, query))
 
     def _tables(self) -> str:
-        """Return a query for the topics: DuckDB knows only those that a query has named."""
+        """Return a query that lists the topics: DuckDB itself knows only those named by queries so
+        far."""
         names = ", ".join(f"({text(name)})" for name in sorted(self._topics().values()))
         rows = names or "(NULL)"
         return f"SELECT name FROM (VALUES {rows}) AS t(name) WHERE name IS NOT NULL"  # noqa: S608 - names are quoted
 
     def _bound(self, query: str) -> Any:  # noqa: ANN401 - duckdb has no types
-        """Return the query's relation; each table that DuckDB misses is added where it is a topic.
+        """Return the query's relation, adding each missing table that is a topic.
 
-        Its own list of a query's tables fails for joins by columns it cannot know yet.
+        DuckDB's own list of a query's tables fails for joins by columns that it does not know yet.
         """
         while True:
             try:
@@ -131,7 +138,7 @@ class TopicSql:
                 self._add(topic)
 
     def _topics(self) -> dict[str, str]:
-        """Return the topics by the name that SQL has for them, which is without case."""
+        """Return the topics by their lower-case name, as SQL names are case-insensitive."""
         if self._known is None:
             self._known = {topic.lower(): topic for topic in self._source.names()}
         return self._known
@@ -183,7 +190,7 @@ class TopicSql:
         return batches
 
     def _error(self, error: duckdb.Error, query: str) -> BaseException:
-        """Return what to raise for an error of DuckDB's: our own where a reading of ours failed."""
+        """Return the exception for a DuckDB error: the reader's own if reading a topic failed."""
         for dataset in self._datasets.values():
             if dataset.failure is not None:
                 return dataset.failure
@@ -201,7 +208,8 @@ class TopicSql:
 
 
 def _others_line(topic: str, inferred: Inferred, sample: list[pa.RecordBatch]) -> str:
-    """Return the note about values that are not JSON objects: how many, and the first one."""
+    """Return a note about values that are not JSON objects: their number and the first one's
+    place."""
     at, count = inferred.others[0], len(inferred.others)
     for batch in sample:
         if at < batch.num_rows:

@@ -1,4 +1,4 @@
-"""What a query answers: rows for people, JSON lines or CSV, a piece at a time."""
+"""The result of a query: rows for people, JSON lines or CSV, in chunks."""
 
 import io
 from collections.abc import Callable, Iterator
@@ -15,29 +15,30 @@ _NUMBERS = frozenset({
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
     "HUGEINT", "UHUGEINT", "FLOAT", "DOUBLE",
 })  # fmt: skip
-"""Types that Python shows as DuckDB does."""
+"""Types that Python formats as DuckDB does."""
 _FLOATS = frozenset({"FLOAT", "DOUBLE"})
 _SMALL_NUMBERS = _NUMBERS - {"HUGEINT", "UHUGEINT"}
 
 
 class Answer:
-    """Rows of a query, read once, as they come. Errors are those of `TopicSql.answer`."""
+    """The rows of a query, computed as they are read, once. Errors are those of
+    `TopicSql.answer`."""
 
     def __init__(
         self,
         relation: Any,  # noqa: ANN401 - duckdb has no types
         error: Callable[[duckdb.Error], BaseException],
     ) -> None:
-        """`relation`: DuckDB's, None where a statement answers nothing."""
+        """`relation`: DuckDB's relation; None for a statement without a result."""
         self._relation = relation
         self._error = error
         names = [] if relation is None else relation.columns
         self.columns: list[str] = _distinct(names)
-        """Names of the columns, each there once."""
+        """Names of the columns, without duplicates."""
         self._types = [] if relation is None else [str(type_) for type_ in relation.types]
 
     def rows(self, most: int) -> tuple[list[list[str | int | float | None]], bool]:
-        """Return up to `most` rows as they are shown, and whether there are more."""
+        """Return up to `most` rows as shown to people, and whether there are more."""
         shown = (
             at if type_ in _SMALL_NUMBERS else f"CAST({at} AS VARCHAR)"
             for at, type_ in self._places()
@@ -50,7 +51,8 @@ class Answer:
         return rows, False
 
     def json_lines(self) -> Iterator[bytes]:
-        """Yield lines, an object for each row. Bytes are in base64; nan and infinity are null."""
+        """Yield lines of JSON, an object for each row. Bytes are base64; NaN and infinity are
+        null."""
         parts = []
         for name, (at, type_) in zip(self.columns, self._places(), strict=True):
             if type_ == "BLOB":
@@ -62,7 +64,7 @@ class Answer:
             yield b"".join(line.encode() + b"\n" for line in batch.column(0).to_pylist())
 
     def csv(self) -> Iterator[bytes]:
-        """Yield CSV with a line of names (RFC 4180); null is empty, an empty text is ""."""
+        """Yield CSV with a header line (RFC 4180); null is empty, an empty string is ""."""
         parts = [
             at if type_ in _SMALL_NUMBERS
             else f"base64({at})" if type_ == "BLOB" else f"CAST({at} AS VARCHAR)"
@@ -82,9 +84,9 @@ class Answer:
         return [(f"c{at}", type_) for at, type_ in enumerate(self._types)]
 
     def _batches(self, columns: str, *, empty: bool = False) -> Iterator[pa.RecordBatch]:
-        """Run the query with these columns of it, named c0, c1 and so on.
+        """Run the query and yield these columns, which refer to its own as c0, c1 and so on.
 
-        `empty`: a batch without rows comes first, for its schema.
+        `empty`: first yield a batch without rows, for its schema.
         """
         if self._relation is None:
             return
@@ -94,7 +96,7 @@ class Answer:
                 "answer",
                 f"SELECT {columns} FROM answer AS answer({names})",  # noqa: S608 - our own names
             )
-            # Its present name, and that of DuckDB 1.
+            # The method's name in current versions, and in DuckDB 1.
             begin = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
             reader = begin(BATCH_ROWS)
             if empty:
@@ -103,7 +105,7 @@ class Answer:
         except duckdb.Error as error:
             raise self._error(error) from None
         except (OSError, pa.ArrowException) as error:
-            # What fails amid the stream comes through Arrow.
+            # Errors within the stream arrive through Arrow.
             raise self._error(duckdb.Error(str(error))) from None
 
 
@@ -126,7 +128,7 @@ def _taken(out: io.BytesIO) -> bytes:
 
 
 def one_line(error: duckdb.Error) -> str:
-    """Return what DuckDB says on one line, without its drawing of the place."""
+    """Return DuckDB's error text on one line, without its excerpt of the query."""
     words = str(error).split("\n\nLINE ", 1)[0].split("\n\n", 1)[0]
     line = " ".join(words.split())
     return line.removeprefix("Invalid Input Error: ").rstrip(".")

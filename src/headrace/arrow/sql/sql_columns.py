@@ -1,8 +1,8 @@
-"""Columns of values that are JSON objects: which there are, and how SQL reads them.
+"""Columns for the fields of JSON values: their inference and their SQL.
 
-Names and types come from a sample of records. What does not fit its column's type later ends the
-query with an error that says how to go on: nothing is rounded or left out unsaid. Values that are
-no JSON object have null in these columns, and do not take them from the others.
+Names and types come from a sample of records. A later value that does not fit its column's type
+fails the query with advice: nothing is rounded or dropped silently. Values that are not JSON
+objects have null in these columns.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 INT64_BITS = 63
 COLUMNS_MAX = 500
-"""Columns made of a sample at most: objects used as maps have a name for each record."""
+"""Maximum number of inferred columns: objects used as maps have new names in each record."""
 
 _FITTING = {
     "BOOLEAN": ("BOOLEAN",),
@@ -19,26 +19,26 @@ _FITTING = {
     "DOUBLE": ("DOUBLE", "BIGINT", "UBIGINT"),
     "VARCHAR": ("VARCHAR",),
 }
-"""Types of columns, with what DuckDB's json_type calls the values that fit."""
+"""DuckDB's json_type results that fit each column type."""
 
 
 class Inferred(NamedTuple):
-    """What a sample says."""
+    """The columns inferred from a sample of values."""
 
     types: dict[str, str]
-    """DuckDB's type by field, in the order the fields came. Empty where values are no objects."""
+    """DuckDB's type by field, in the order of appearance; empty if no value is an object."""
     left_out: list[str]
     """Fields that got no column."""
     looked_at: int = 0
-    """Values that are not null."""
+    """Number of sampled values that are not null."""
     others: tuple[int, ...] = ()
-    """The positions in the sample of values that are not JSON objects."""
+    """Sample positions of values that are not JSON objects."""
 
 
 def infer(values: Iterable[bytes | None], taken: Sequence[str]) -> Inferred:
-    """Return the columns of a sample of values; none unless one of them is an object.
+    """Infer columns from a sample of values; none unless at least one is a JSON object.
 
-    `taken`: names that are the record's own. Names are compared as SQL does, whatever their case.
+    `taken`: names of the record's own columns. Names are compared case-insensitively, as in SQL.
     """
     seen: dict[str, set[str]] = {}
     looked_at, others = 0, []
@@ -91,7 +91,7 @@ def _type(kinds: set[str]) -> str:
 
 
 def expression(topic: str, name: str, type_: str, object_: str) -> str:
-    """Return the SQL of a column: a field of `object_`, an expression of DuckDB's type JSON."""
+    """Return the SQL expression of a column: a field of `object_`, an expression of type JSON."""
     path = text("$." + quoted(name))
     if type_ == "JSON":
         return f"json_extract({object_}, {path})"
@@ -109,10 +109,10 @@ def expression(topic: str, name: str, type_: str, object_: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL takes it whatever is in it."""
+    """Quote an identifier for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def text(content: str) -> str:
-    """Return a text as SQL takes it."""
+    """Quote a string literal for SQL."""
     return "'" + content.replace("'", "''") + "'"

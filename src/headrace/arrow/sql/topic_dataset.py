@@ -1,4 +1,4 @@
-"""A topic as DuckDB scans it: column by column, as often as it likes, never the whole at once."""
+"""A topic as a dataset for DuckDB: scanned by column, repeatedly, as a stream."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from headrace.arrow.sql.topic_source import OpenTopic
 from headrace.model.errors import HeadraceError
 
 COLUMNS = ("key", "value", "partition", "offset", "timestamp", HEADERS)
-"""What a record has in SQL."""
+"""The columns of a record in SQL."""
 
 _TEXT_HEADER = pa.struct([("key", pa.string()), ("value", pa.string())])
 _TEXT_TYPES = {
@@ -21,28 +21,28 @@ _TEXT_TYPES = {
         pa.field("element", pa.struct([("key", pa.string()), ("value", pa.string())]))
     ),
 }
-"""Of columns that hold bytes, where they are read as text."""
+"""Types of byte columns when read as strings."""
 
 
 class NotText(HeadraceError):
-    """Bytes that were to be text are not UTF-8."""
+    """Bytes that were to be read as a string are not UTF-8."""
 
 
 class TopicDataset(ds.Dataset):  # type: ignore[misc]
-    """What pyarrow calls a dataset, made for its `scanner` alone: that is what DuckDB asks."""
+    """A pyarrow dataset of a topic that implements `scanner` only, which is what DuckDB calls."""
 
     def __init__(self, topic: OpenTopic, *, as_text: frozenset[str]) -> None:
-        """`as_text`: which of key, value and headers are read as text."""
+        """`as_text`: which of key, value and headers are read as strings."""
         self._topic = topic
         self._types = {
             name: _TEXT_TYPES[name] if name in as_text else TYPES[name] for name in COLUMNS
         }
         self.failure: BaseException | None = None
-        """What ended a scan: DuckDB has only its text."""
+        """The exception that ended a scan, as DuckDB passes on only its text; None if none did."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of a record."""
+        """The schema of a record."""
         return self._schema(COLUMNS)
 
     def _schema(self, columns: Sequence[str]) -> pa.Schema:
@@ -51,7 +51,7 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
     def scanner(
         self, columns: Sequence[str] | None = None, filter: Any = None, **_: object  # noqa: A002, ANN401 - pyarrow's names
     ) -> ds.Scanner:  # fmt: skip
-        """Begin to read: of these columns, the rows that `filter`, an expression, lets through."""
+        """Start reading these columns, with the rows that match the expression `filter`."""
         wanted = list(COLUMNS if columns is None else columns)
         condition = "" if filter is None else str(filter)
         needed = [name for name in COLUMNS if name in wanted or name in condition] or ["offset"]
@@ -81,7 +81,7 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
 
 
 def is_text(array: pa.Array, name: str) -> bool:
-    """Tell whether the bytes of a column are UTF-8."""
+    """Return whether all bytes of a column are UTF-8."""
     try:
         array.cast(_TEXT_TYPES[name])
     except pa.ArrowInvalid:

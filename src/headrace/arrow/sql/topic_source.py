@@ -1,7 +1,7 @@
-"""A topic's records as RecordBatches, from a log directory or from brokers, up to a bound.
+"""A topic's records as RecordBatches up to a fixed end, from a log directory or from brokers.
 
-The bound is taken once, when a topic is opened: however often it is read, the same records come,
-save what retention or compaction takes away meanwhile.
+The end is fixed when the topic is opened, so repeated reads return the same records, except those
+that retention or compaction deletes.
 """
 
 import os
@@ -23,54 +23,54 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 
 ROWS_MAX = 8192
-"""Rows per RecordBatch."""
+"""Maximum rows per RecordBatch."""
 VALUE_BYTES = 2 << 20
-"""Room for a RecordBatch's values: each partition read from brokers has some at the same time."""
+"""Buffer bytes for a RecordBatch's values; each partition read from brokers has its own buffer."""
 FETCH_BYTES_MAX = 16 << 20
-"""What one fetch may bring: about what a reading holds beside its RecordBatches."""
+"""Maximum bytes of a fetch: about what a read holds in memory apart from RecordBatches."""
 PARTITION_FETCH_BYTES_MAX = 4 << 20
 PARTITIONS_AT_ONCE = 8
-"""Partitions read from brokers at a time: each has memory of its own for RecordBatches."""
+"""Partitions read from brokers at once; each has buffers of its own."""
 
 Ranges = Mapping[int, tuple[int, int]]
-"""Offsets by partition: from the first to before the second."""
+"""First and end offset by partition, the end exclusive."""
 Read = Callable[[Sequence[str], Ranges], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
 class OpenTopic:
-    """A topic and how far it is read."""
+    """A topic with the ranges of offsets to read."""
 
     topic: str
     isolation: Isolation
     ranges: Ranges
     read: Read
-    """Yields the columns asked for, of the ranges given; may be called again."""
+    """Yields the given columns of the given ranges; may be called repeatedly."""
 
 
 class TopicSource(Protocol):
-    """Where topics are."""
+    """Provides topics by name."""
 
     def names(self) -> list[str]:
-        """Return the topics there are."""
+        """Return the names of all topics."""
 
     def open(self, topic: str, isolation: Isolation) -> OpenTopic:
-        """Take a topic's bound. ApiError: UNKNOWN_TOPIC_OR_PARTITION."""
+        """Open a topic and fix its end. ApiError UNKNOWN_TOPIC_OR_PARTITION."""
 
 
 class DirectoryTopics:
-    """Topics in a broker's log directory, whether the broker runs or not."""
+    """Topics in a broker's log directory, whether or not the broker runs."""
 
     def __init__(self, log_dir: str | os.PathLike[str]) -> None:
         self._log_dir = os.fspath(log_dir)
 
     def names(self) -> list[str]:
-        """Return the topics with a directory there."""
+        """Return the topics that have a directory."""
         parsed = map(file_names.parse_directory, os.listdir(self._log_dir))
         return sorted({place.topic for place in parsed if place is not None})
 
     def open(self, topic: str, isolation: Isolation) -> OpenTopic:
-        """Take a topic's bound, as `headrace.arrow.open` does."""
+        """Open a topic and fix its end, as `headrace.arrow.open` does."""
 
         def read(columns: Sequence[str], ranges: Ranges) -> Iterator[pa.RecordBatch]:
             return iter(
@@ -89,20 +89,21 @@ class DirectoryTopics:
 
 
 class ClusterTopics:
-    """Topics of a cluster, by its brokers' addresses."""
+    """Topics of a cluster, read from its brokers."""
 
     def __init__(self, connect: Callable[[], Client], tell: Callable[[str], None]) -> None:
-        """`connect` makes a client of its own for each reading; `tell`: of records that went."""
+        """`connect` returns a new client for each read; `tell` is called with a line about deleted
+        records."""
         self._connect = connect
         self._tell = tell
 
     def names(self) -> list[str]:
-        """Return all topics."""
+        """Return the names of all topics."""
         with self._connect() as client:
             return sorted(run(client.metadata()).topics)
 
     def open(self, topic: str, isolation: Isolation) -> OpenTopic:
-        """Take a topic's bound: the high watermarks, or the last stable offsets."""
+        """Open a topic; its end is the high watermarks or the last stable offsets."""
         committed = isolation == "read_committed"
         with self._connect() as client:
             known = run(client.leaders([topic]))
@@ -135,7 +136,7 @@ class ClusterTopics:
 
 
 def bound_line(opened: OpenTopic) -> str:
-    """Say how far a topic is read."""
+    """Return a line that says how far a topic is read."""
     where = "high watermark" if opened.isolation == "read_uncommitted" else "last stable offset"
     spans = list(opened.ranges.values())
     if len(spans) == 1:
@@ -147,7 +148,7 @@ def bound_line(opened: OpenTopic) -> str:
 
 
 class _Fetching:
-    """One reading of ranges, through one client. Ends where the ranges do."""
+    """A read of several ranges with one client."""
 
     def __init__(
         self, client: Client, topic: str, columns: Sequence[str], ranges: Ranges, committed: bool,
@@ -193,8 +194,8 @@ class _Fetching:
             if chunks:
                 empty_answers, progress_at = 0, transport.now()
             else:
-                # An answer without a byte although more is readable: compaction took what is left.
-                # Believed when it comes twice, and no partition had an error.
+                # An empty response although more is readable: compaction removed the rest. Believed
+                # when it comes twice without an error of any partition.
                 empty_answers = 0 if self._consumer.failing else empty_answers + 1
                 self._wait(progress_at)
             for place, position in list(self._consumer.positions.items()):
@@ -206,7 +207,7 @@ class _Fetching:
         return self._consumer.high_watermarks.get(place, -1) >= self._ends[place]
 
     def _wait(self, progress_at: float) -> None:
-        """Raise where nothing came for as long as the client tries again."""
+        """Sleep; ApiError REQUEST_TIMED_OUT if no record came for the client's retry time."""
         client = self._consumer.client
         if client.transport.now() - progress_at < client.retry_seconds:
             run(client.transport.sleep(BACKOFF_SECONDS_MIN))
@@ -219,7 +220,7 @@ class _Fetching:
         )
 
     def _gone(self, place: TopicPartition, gone: int, offset: int) -> None:
-        """Go on at the log's new start; nothing of this partition is read twice."""
+        """Continue at the log's new start; ApiError if the log was truncated below the position."""
         if offset < gone:
             raise ApiError(
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"{place} was cut off below offset {gone}"

@@ -1,1 +1,1 @@
-"""Arrow to record batches, and topics to files that other tools read."""
+"""Arrow rows to record batches, and topics to files of other formats."""

@@ -1,7 +1,7 @@
-"""Arrow rows to record batches: each row to its partition, each partition's as encoded batches.
+"""Encode Arrow rows to record batches, partition by partition.
 
-Columns are taken by their names: key, value, headers, topic, partition, timestamp. Bytes are copied
-once, by a kernel, from Arrow's buffers into the batch.
+Columns are taken by name: key, value, headers, topic, partition, timestamp. A kernel copies bytes
+once, from Arrow's buffers into the batch.
 """
 
 import random
@@ -28,11 +28,11 @@ _MICROS_PER_MS = 1000
 
 
 class RowError(HeadraceError):
-    """A row cannot become a record: says which and why."""
+    """A row cannot be written as a record; the text says which and why."""
 
 
 class _Bytes(NamedTuple):
-    """A column of bytes, as the kernel takes it."""
+    """A bytes column as the kernel takes it: offsets, data, validity (empty: no nulls)."""
 
     ends: Array = _NO_ENDS
     data: Array = _NO_BYTES
@@ -45,11 +45,11 @@ class RowEncoder:
     def __init__(
         self, partitions: Callable[[str], int], *, batch_bytes: int, codec: Codec = Codec.NONE
     ) -> None:
-        """`partitions`: how many a topic has. `batch_bytes`: of a batch before it is compressed;
-        only a record that is larger by itself makes a larger one."""
+        """`partitions`: returns a topic's partition count. `batch_bytes`: maximum size of a batch
+        before compression; a larger record is a batch by itself."""
         self._partitions = partitions
         self.batch_bytes = batch_bytes
-        """May be lowered between two calls of `encode`."""
+        """Maximum size of a batch in bytes; may be lowered between two calls of `encode`."""
         self._codec = codec
         self._encode, self._divide = records_encoder()
         self._out = np.empty(batch_bytes, np.uint8)
@@ -60,8 +60,8 @@ class RowEncoder:
     ) -> Iterator[tuple[TopicPartition, EncodedRecords]]:
         """Yield the batches of these rows, each partition's in the order of the rows.
 
-        `topic`: for all rows, in place of the column. Rows without key and partition go to one
-        partition of their topic, those of the next call to the next one. RowError.
+        `topic`: used for all rows in place of the column. Rows without key and partition go to one
+        partition of their topic, those of the next call to the next partition. RowError.
         """
         columns = {name: _one_array(rows, name) for name in rows.schema.names}
         names, codes = _topics(columns.get("topic"), topic)
@@ -85,7 +85,7 @@ class RowEncoder:
         self, names: list[str], codes: Array, counts: list[int], given: pa.Array | None,
         keys: _Bytes, rows: pa.RecordBatch | pa.Table,
     ) -> tuple[Array, Array]:  # fmt: skip
-        """Return how many rows each place gets, and the rows in the order of their places."""
+        """Return the row count of each partition, and the rows' indices grouped by partition."""
         partitions, there = _numbers(given)
         first_places = np.cumsum([0, *counts[:-1]], dtype=np.int64)
         counted = np.zeros(sum(counts), np.int64)
@@ -137,13 +137,14 @@ def _one_array(rows: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
     column = rows.column(name)
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):  # where there is not one row
+        # combine_chunks() returns a ChunkedArray if there are no rows.
+        if isinstance(column, pa.ChunkedArray):
             column = pa.concat_arrays(column.chunks) if column.chunks else pa.array([], column.type)
     return column
 
 
 def _there(array: pa.Array) -> Array:
-    """Return a byte for each row, 0 where it is null; of length 0 where none is."""
+    """Return a byte for each row, 0 for null; empty if no row is null."""
     if not array.null_count:
         return _NO_BYTES
     return np.ascontiguousarray(pc.is_valid(array).to_numpy(zero_copy_only=False)).view(np.uint8)
@@ -155,7 +156,7 @@ def _bytes_of(array: pa.Array | None) -> _Bytes:
     if not pa.types.is_binary(array.type):
         array = array.cast(pa.binary())
     _, ends, data = array.buffers()
-    # An array without rows may come without buffers.
+    # An array without rows may have no buffers.
     all_ends = np.zeros(1, np.int32) if ends is None else np.frombuffer(ends, np.int32)
     return _Bytes(
         all_ends[array.offset : array.offset + len(array) + 1],
@@ -177,7 +178,7 @@ def _headers_of(array: pa.Array | None) -> tuple[Array, ...]:
 
 
 def _topics(array: pa.Array | None, topic: str | None) -> tuple[list[str], Array]:
-    """Return the topics and each row's place among them; no places where all are of the first."""
+    """Return the topics and each row's index among them; empty indices if there is one topic."""
     if topic is not None:
         return [topic], _NO_ENDS
     if array is None:
@@ -196,7 +197,7 @@ def _numbers(array: pa.Array | None) -> tuple[Array, Array]:
 
 
 def _times(array: pa.Array | None, rows: int) -> Array:
-    """Return each row's time in ms; now where there is none."""
+    """Return each row's timestamp in ms; the current time for null."""
     now_ms = int(time.time() * 1000)
     if array is None or pa.types.is_null(array.type):
         return np.full(rows, now_ms, np.int64)

@@ -1,4 +1,4 @@
-"""Records as lines of JSON, a RecordBatch at a time (docs/schemas/consume.json)."""
+"""Records as lines of JSON, converted a RecordBatch at a time (docs/schemas/consume.json)."""
 
 import json
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from headrace.arrow.read.columns import HEADERS
 
 COLUMNS = ("key", "value", "partition", "offset", "timestamp", HEADERS)
-"""What a RecordBatch must have."""
+"""The columns that a RecordBatch must have."""
 _MICROS_PER_MS = 1000
 _ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 _CONTROL = "[\x00-\x1f]"
@@ -19,10 +19,10 @@ RowLine = Callable[[dict[str, Any]], bytes]
 
 
 def json_lines(batch: pa.RecordBatch, topic: str, row_line: RowLine) -> bytes | memoryview:
-    """Return a line for each row.
+    """Return a JSON line for each row.
 
-    `row_line` makes the line of a row by itself: for batches with headers, or with bytes that are
-    not UTF-8, which are few.
+    `row_line` converts a single row; used for batches with headers or with bytes that are not
+    UTF-8, which are rare.
     """
     if not batch.num_rows:
         return b""
@@ -53,7 +53,7 @@ def json_lines(batch: pa.RecordBatch, topic: str, row_line: RowLine) -> bytes | 
 
 
 def _literals(array: pa.Array) -> pa.Array:
-    """Return texts as JSON has them. ArrowInvalid where one is no UTF-8."""
+    """Return strings as JSON literals. ArrowInvalid if one is not UTF-8."""
     texts = array.cast(pa.string())
     for plain, escaped in _ESCAPES:
         texts = pc.replace_substring(texts, plain, escaped)

@@ -1,4 +1,4 @@
-"""A topic's records as files that other tools read: Parquet, CSV, lines of JSON."""
+"""Write a topic's records to files that other tools read: Parquet, CSV, lines of JSON."""
 
 import json
 from collections.abc import Iterator
@@ -14,22 +14,22 @@ from headrace.model.errors import HeadraceError
 
 ROW_GROUP_ROWS_MAX = 122_880
 ROW_GROUP_BYTES_MAX = 64 << 20
-"""What is gathered for one row group of Parquet at most: about what writing holds in memory."""
+"""Maximum bytes buffered for one Parquet row group: about the writer's memory use."""
 
 FileFormat = Literal["parquet", "csv", "jsonl"]
 
 
 class NotCsv(HeadraceError):
-    """Records hold bytes that CSV cannot."""
+    """Records contain bytes that CSV cannot represent."""
 
 
 def write_file(
     file: BinaryIO, batches: Iterator[pa.RecordBatch], form: FileFormat, topic: str,
     row_line: RowLine,
 ) -> int:  # fmt: skip
-    """Write all records, whose columns are `json_lines.COLUMNS`; returns how many. NotCsv.
+    """Write all records, with the columns `json_lines.COLUMNS`; return their number. NotCsv.
 
-    `row_line` as for `json_lines`.
+    `row_line` as in `json_lines`.
     """
     if form == "parquet":
         return _write_parquet(file, batches)
@@ -52,11 +52,11 @@ def _write_parquet(file: BinaryIO, batches: Iterator[pa.RecordBatch]) -> int:
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield rows enough for a row group each."""
+    """Yield the rows of each row group as a table."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        # A copy of its own: what the decoder filled has room for more than is there.
+        # Copied, as the decoder's buffers are larger than their content.
         waiting.append(pa.concat_batches([batch]))
         rows += batch.num_rows
         size += batch.nbytes
@@ -104,7 +104,7 @@ def _no_csv(topic: str, column: str) -> str:
 
 
 def _headers_json(headers: list[dict[str, bytes | str | None]] | None) -> str | None:
-    """Return the headers of a row as a JSON list. UnicodeDecodeError."""
+    """Return a row's headers as a JSON list. UnicodeDecodeError."""
     if headers is None:
         return None
     texts = [

@@ -1,6 +1,6 @@
-"""A partition that copies its leader's log: what it takes, where it cuts, how far it is committed.
+"""`Follower`: a partition that copies its leader's log: append, truncation, high watermark.
 
-Whoever fetches hands in what came. Its fetch offset is the log's end once all of it is flushed.
+The fetcher passes in the fetched data. The fetch offset is the log's end once all of it is flushed.
 """
 
 import logging
@@ -16,7 +16,7 @@ _NOWHERE = Offset(0)
 
 
 class Following(Protocol):
-    """The partition of a follower."""
+    """The partition role that owns a follower."""
 
     @property
     def log(self) -> Log: ...
@@ -28,36 +28,37 @@ class Following(Protocol):
 
 
 class Follower:
-    """One leader followed in one epoch. It ends with the partition's next role."""
+    """The state of following one leader in one epoch. It ends with the partition's next role."""
 
     __slots__ = (
         "_following", "ended", "leader", "leader_high_watermark", "unclean",
     )  # fmt: skip
 
     def __init__(self, following: Following, leader: BrokerId, *, unclean: bool) -> None:
-        """`unclean`: the leader was elected though it may lack committed records."""
+        """Make it; `unclean`: the leader was elected although it may lack committed records."""
         self._following = following
         self.leader = leader
         self.unclean = unclean
         self.leader_high_watermark = _NOWHERE
-        """0 until the leader has said that it has all that is here: what an earlier leader left at
-        the end may lie below the new one's high watermark, and is not what was committed."""
+        """The leader's high watermark; 0 until the leader has confirmed the follower's end.
+
+        Before that, records left by an earlier leader could lie below the new leader's high
+        watermark although they are not the committed ones.
+        """
         self.ended = False
 
     def committed_end(self) -> Offset:
-        """Return how far the own high watermark may go.
-
-        That is to the leader's, as far as it is flushed here.
-        """
+        """Return the limit of the own high watermark: the leader's, as far as it is flushed
+        here."""
         log = self._following.log
         own = log.flushed_offset if self._following.flushes_on_ack else log.end_offset
         return min(self.leader_high_watermark, own)
 
     def append(self, data: memoryview, leader_high_watermark: Offset, now_ms: int) -> Offset:
-        """Append what was fetched from the log's end on, without DivergingEpoch; the new end.
+        """Append data fetched from the log's end on; return the new end offset.
 
-        `data` may be empty. It is flushed soon. ApiError: NOT_LEADER_OR_FOLLOWER where this leader
-        is followed no longer; and what `append_as_follower` raises.
+        `data` may be empty. A flush is requested. ApiError: NOT_LEADER_OR_FOLLOWER if this leader
+        is no longer followed; and what `append_as_follower` raises.
         """
         self._check()
         following = self._following
@@ -69,7 +70,7 @@ class Follower:
         return following.log.end_offset
 
     def move_start(self, leader_start: Offset) -> None:
-        """Hide what lies below the leader's start, as far as it is committed here.
+        """Move the log's start to the leader's, at most to the own high watermark.
 
         ApiError: NOT_LEADER_OR_FOLLOWER as `append`. StorageError.
         """
@@ -80,12 +81,13 @@ class Follower:
             log.delete_records(start)
 
     def offset_to_cut(self, epoch: LeaderEpoch, end: Offset) -> Offset | None:
-        """Return where to cut the log, the leader's `epoch` ending at `end` (DivergingEpoch).
+        """Return the offset at which to truncate, given the end of the leader's `epoch`.
 
-        `epoch` is the leader's greatest not above our last. Where we do not have it, ours below it
-        ends the common part at the latest, and the next answer may cut once more. What was
-        committed never goes, unless the election was unclean: then None, the partition is out of
-        service, and all of its bytes stay. ApiError: NOT_LEADER_OR_FOLLOWER as `append`.
+        From DivergingEpoch: `epoch` is the leader's greatest not above the follower's last one. If
+        the follower lacks it, the logs agree at most up to the follower's next older epoch, and the
+        next response may truncate further. Committed records are not removed unless the election
+        was unclean: then None, and the partition is out of service with all its data. ApiError:
+        NOT_LEADER_OR_FOLLOWER as `append`.
         """
         self._check()
         log = self._following.log
@@ -98,8 +100,8 @@ class Follower:
         if cut >= log.high_watermark or self.unclean:
             return cut
         _logger.error(
-            "%s: broker %d, its leader, has epoch %d end at %d, below what was committed here (%d)."
-            " The partition is out of service and keeps its bytes: compare the replicas, then"
+            "%s: its leader, broker %d, ends epoch %d at %d, below the high watermark here (%d)."
+            " The partition is out of service and its data is unchanged: compare the replicas, then"
             " delete the wrong one",
             log.topic_partition, self.leader, epoch, end, log.high_watermark,
         )  # fmt: skip

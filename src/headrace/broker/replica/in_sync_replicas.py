@@ -1,9 +1,15 @@
-"""Which replicas hold what their leader has, as it knows it; and what it asks to have changed.
+"""`InSyncReplicas`: a leader's view of its followers and its requests to change the ISR.
 
-The committed ISR is what the controller has written. While a change of it is asked for, and as long
-as its answer is not known, the union of the old and the new one is in force: the maximal ISR, which
-the high watermark waits for (Kafka's `Partition.scala`). Nothing here acts: a change is returned,
-and whoever asks the controller reports what came of it.
+    committed ISR   the ISR that the controller has written
+    pending         a change that the controller was asked for and has not answered
+    maximal ISR     committed ISR and pending one together, while the answer is not known: the high
+                    watermark waits for all of them (as Kafka's `Partition.scala`)
+
+    join, leave, shrink -> pending -> committed   (the controller wrote it)
+                              |----> refused      (back to the committed ISR)
+                              |----> answer_lost  (both stay in force until a later answer)
+
+These classes only compute: a change is returned, and the caller asks the controller.
 """
 
 from collections.abc import Container
@@ -17,51 +23,52 @@ _NEVER = float("-inf")
 
 
 class Replicas(NamedTuple):
-    """Who holds a partition, as the controller has written it."""
+    """A partition's replicas and ISR as the controller has written them."""
 
     own: BrokerId
     assigned: tuple[BrokerId, ...]
     in_sync: tuple[BrokerId, ...]
     partition_epoch: int = 0
-    """Grows with each write of the partition's state."""
+    """Version of the partition's state; increases with each write."""
 
 
 ALONE = Replicas(BrokerId(-1), (BrokerId(-1),), (BrokerId(-1),))
-"""A partition that has no other replica; its broker's id does not matter."""
+"""A partition without other replicas; the broker id does not matter."""
 
 
 class IsrChange(NamedTuple):
-    """An ISR that the controller is asked to write, if the partition's epoch is still this one."""
+    """A requested ISR; the controller writes it if the partition epoch still matches."""
 
     partition_epoch: int
     in_sync: tuple[tuple[BrokerId, int], ...]
-    """Members with their broker epochs, -1 where not known; the leader's is the sender's to add."""
+    """(member, broker epoch or -1 if unknown); the sender adds the leader's epoch."""
 
 
 class ReplicaFetch(NamedTuple):
-    """What a follower's fetch says of it."""
+    """A follower's state as its fetch request reports it."""
 
     replica: BrokerId
     log_end: Offset
     flushed_end: Offset
     replica_epoch: int = -1
-    """The epoch of its broker's registration (Fetch 15)."""
+    """Broker epoch of the follower (Fetch version 15); -1 if not sent."""
     log_start: Offset = _UNKNOWN
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a follower has come."""
+    """The last known state of a follower."""
 
     log_end: Offset = _UNKNOWN
     flushed_end: Offset = _UNKNOWN
     log_start: Offset = _UNKNOWN
     caught_up_at: float = _NEVER
-    """When it last had all that the leader had at that time, in monotonic seconds."""
+    """When the follower last had all records of the leader at that time, in monotonic seconds."""
     replica_epoch: int = -1
     asked_at: float = _NEVER
     asked_leader_end: Offset = _UNKNOWN
-    """The leader's end at its last fetch: who reaches it now had all then."""
+    """The leader's end offset at the follower's last fetch; reaching it now proves it caught up
+    then."""
 
 
 class InSyncReplicas:
@@ -81,19 +88,19 @@ class InSyncReplicas:
     )
 
     def __init__(self, replicas: Replicas, start: Offset, now: float) -> None:
-        """Begin a term at the log's end `start`; where the followers are is not known yet."""
+        """Begin a term at the log's end offset `start`, with unknown follower positions."""
         self._own = replicas.own
         self.start = start
         self.assigned = frozenset(replicas.assigned)
         self._order = replicas.in_sync
-        """The committed ISR as it is written: who joins comes last (Kafka's order)."""
+        """The committed ISR in order: members that joined come last, as in Kafka."""
         self.in_sync = frozenset(replicas.in_sync)
         """The committed ISR."""
         self.maximal = self.in_sync
-        """What the high watermark waits for: the committed ISR, and what may be by now."""
+        """The replicas that the high watermark waits for: committed ISR and pending change."""
         self.partition_epoch = replicas.partition_epoch
         self.pending: IsrChange | None = None
-        """What the controller was asked and has not answered: to be asked again, no other."""
+        """The change that the controller was asked for; repeated until answered."""
         self._answer_unknown = False
         self._progress = {
             replica: Progress(caught_up_at=now if replica in self.in_sync else _NEVER)
@@ -103,16 +110,19 @@ class InSyncReplicas:
 
     @property
     def alone(self) -> bool:
-        """Whether the committed ISR is the leader alone: whoever else is asked for to join may be
-        passed over by an unclean election, as long as that is not written."""
+        """Whether the committed ISR is the leader alone.
+
+        A member that is only pending may be ignored by an unclean election.
+        """
         return len(self.in_sync) == 1
 
     def progress(self, replica: BrokerId) -> Progress | None:
-        """Return how far a follower has come; None of a broker that holds no replica."""
+        """Return a follower's state, or None if the broker has no replica."""
         return self._progress.get(replica)
 
     def lowest_end(self, own: Offset, *, flushed: bool) -> Offset:
-        """Return the end that all of the maximal ISR have reached, the leader being at `own`."""
+        """Return the end offset that all of the maximal ISR have reached; the leader is at
+        `own`."""
         for replica in self.maximal:
             if replica != self._own:
                 own = min(own, self._end_of(replica, flushed=flushed))
@@ -125,7 +135,8 @@ class InSyncReplicas:
         return known.flushed_end if flushed else known.log_end
 
     def note_fetch(self, fetch: ReplicaFetch, leader_end: Offset, now: float) -> bool:
-        """Note where a follower is; False where it is no replica, or its broker was restarted."""
+        """Record a follower's fetch; return False if it is no replica or its broker was
+        restarted."""
         known = self._progress.get(fetch.replica)
         if known is None or fetch.replica_epoch < known.replica_epoch:
             return False
@@ -139,29 +150,29 @@ class InSyncReplicas:
         return True
 
     def lowest_start(self, own: Offset, living: Container[BrokerId]) -> Offset:
-        """Return the start that all living replicas have reached, the leader being at `own`."""
+        """Return the greatest log start among the leader (`own`) and the living replicas."""
         starts = (known.log_start for who, known in self._progress.items() if who in living)
         return min((own, *starts))
 
     def lag_max(self, leader_start: Offset, leader_end: Offset) -> int:
-        """Return by how much the replica that is behind most ends before the leader does.
+        """Return by how many offsets the slowest replica's end is below the leader's.
 
-        One that has not been heard of is behind by the whole log.
+        A replica that has not fetched counts as lagging by the whole log.
         """
         ends = (known.log_end for known in self._progress.values())
         return max((leader_end - max(end, leader_start) for end in ends), default=0)
 
     def was_caught_up(self, replica: BrokerId, at: float) -> None:
-        """Note that a follower that asks no more, as it has all, was there still at that time."""
+        """Record that a follower without new fetches still had all records at time `at`."""
         known = self._progress.get(replica)
         if known is not None:
             known.caught_up_at = max(known.caught_up_at, at)
 
     def join(self, replica: BrokerId, high_watermark: Offset, *, flushed: bool) -> IsrChange | None:
-        """Ask for a follower to join, if it has all that may be committed.
+        """Request that a follower joins the ISR, if it has everything that may be committed.
 
-        That is all below the high watermark, and all below the term's start: a new leader's own
-        high watermark lags, and records above it may have been acknowledged by the one before.
+        That is all below the high watermark and below the term's start: a new leader's own high
+        watermark lags, and the former leader may have acknowledged records above it.
         """
         if self.pending is not None or replica in self.maximal:
             return None
@@ -170,9 +181,9 @@ class InSyncReplicas:
         return self._ask_for(self.in_sync | {replica})
 
     def leave(self, replica: BrokerId, high_watermark: Offset) -> IsrChange | None:
-        """Ask the controller to remove a member whose log ends below the high watermark.
+        """Request the removal of a member whose log ends below the high watermark.
 
-        It had all of that: its log got shorter outside of replication. It may join once it has it.
+        It had those records: its log was shortened outside of replication. It may rejoin later.
         """
         known = self._progress.get(replica)
         if self.pending is not None or known is None or replica not in self.in_sync:
@@ -180,7 +191,7 @@ class InSyncReplicas:
         return self._ask_for(self.in_sync - {replica}) if known.log_end < high_watermark else None
 
     def shrink(self, leader_end: Offset, now: float, lag_seconds_max: float) -> IsrChange | None:
-        """Ask for those to leave that have not kept up for `lag_seconds_max`."""
+        """Request the removal of members that have not kept up for `lag_seconds_max` seconds."""
         if self.pending is not None:
             return None
         behind = {
@@ -209,7 +220,7 @@ class InSyncReplicas:
         return self.pending
 
     def committed(self, in_sync: tuple[BrokerId, ...], partition_epoch: int) -> bool:
-        """Take the ISR that the controller has written; False where that is old news."""
+        """Apply the ISR that the controller has written; return False if it is outdated."""
         if partition_epoch <= self.partition_epoch:
             return False
         self._order = in_sync
@@ -219,14 +230,14 @@ class InSyncReplicas:
         return True
 
     def answer_lost(self) -> None:
-        """Note that the controller may have written the pending change: the union stays."""
+        """Note that the controller may have written the pending change: both ISRs stay in force."""
         self._answer_unknown = self.pending is not None
 
     def refused(self) -> IsrChange | None:
-        """Note that the controller has not written the pending change; what to ask for instead.
+        """Note that the controller refused the pending change; return another request, or None.
 
-        Where an earlier answer was lost, what was sent then may be written yet. The ISR that holds
-        is asked for anew: that write outdates it, and until then the union stays.
+        If an earlier answer was lost, its change may still be written. So the committed ISR is
+        requested: that write outdates it, and until then the union stays in force.
         """
         self.pending = None
         if self._answer_unknown:

@@ -1,4 +1,4 @@
-"""A broker's term as the leader of a partition: how far its replicas let the high watermark go."""
+"""`LeaderTerm`: a leader's followers, and how far they let the high watermark advance."""
 
 from collections.abc import Callable, Container, Iterator
 from typing import Protocol
@@ -18,7 +18,7 @@ _NOWHERE = Offset(0)
 
 
 class Led(Protocol):
-    """The partition of a term."""
+    """The partition role that owns a term."""
 
     @property
     def log(self) -> Log: ...
@@ -29,10 +29,10 @@ class Led(Protocol):
 
 
 class LeaderTerm(Watched):
-    """What a leader knows of its followers. It ends with the partition's next role.
+    """A broker's leadership of a partition with followers. It ends with the partition's next role.
 
-    A partition without other replicas is not asked here: its own flush decides. Who watches it is
-    told of the log's end, which followers read up to, and of the term's.
+    A partition without other replicas has no term: its own flush commits. Watchers are called when
+    the log's end moves, up to which followers read, and when the term ends.
     """
 
     __slots__ = ("_isr", "_led", "_may_commit", "ended")
@@ -40,7 +40,7 @@ class LeaderTerm(Watched):
     def __init__(
         self, led: Led, replicas: Replicas, now: float, may_commit: Callable[[], bool]
     ) -> None:
-        """Begin at the log's end. `may_commit`: whether the lease on leading holds."""
+        """Begin at the log's end; `may_commit`: whether the leadership lease holds."""
         super().__init__()
         self._led = led
         self._may_commit = may_commit
@@ -48,23 +48,23 @@ class LeaderTerm(Watched):
         self.ended = False
 
     def end(self) -> None:
-        """Take nothing any more; followers are to look who leads."""
+        """End the term and wake the followers' fetches, which then find the new leader."""
         self.ended = True
         self._wake()
 
     def log_grew(self) -> None:
-        """Note that more was appended."""
+        """Wake watchers after an append."""
         if self._watchers:
             self._wake()
 
     @property
     def start(self) -> Offset:
-        """The log's end when the term began."""
+        """The log's end offset when the term began."""
         return self._isr.start
 
     @property
     def assigned(self) -> frozenset[BrokerId]:
-        """All that hold a replica, or are to hold one."""
+        """All assigned replicas."""
         return self._isr.assigned
 
     @property
@@ -74,17 +74,18 @@ class LeaderTerm(Watched):
 
     @property
     def maximal(self) -> frozenset[BrokerId]:
-        """The committed ISR and those of a pending change, which the high watermark waits for."""
+        """The committed ISR and the members of a pending change; the high watermark waits for
+        them."""
         return self._isr.maximal
 
     @property
     def pending(self) -> IsrChange | None:
-        """The change that the controller is to be asked for, until it has answered."""
+        """The ISR change to request from the controller, until it has answered; else None."""
         return self._isr.pending
 
     @property
     def partition_epoch(self) -> int:
-        """The partition's epoch as the controller wrote it last."""
+        """The partition epoch that the controller wrote last."""
         return self._isr.partition_epoch
 
     @property
@@ -94,25 +95,25 @@ class LeaderTerm(Watched):
 
     @property
     def in_sync_needed(self) -> int:
-        """`min.insync.replicas`; all replicas where there are fewer, as Kafka has it."""
+        """`min.insync.replicas`; the number of replicas if that is smaller, as in Kafka."""
         return min(self._led.log.config.min_insync_replicas, len(self.assigned))
 
     @property
     def too_few_in_sync(self) -> bool:
-        """Whether the committed ISR is smaller than that."""
+        """Whether the committed ISR is smaller than `in_sync_needed`."""
         return len(self._isr.in_sync) < self.in_sync_needed
 
     @property
     def leads_alone(self) -> bool:
-        """Whether the high watermark waits for the own log only, and may move."""
+        """Whether the high watermark waits only for the own log, and may move."""
         isr = self._isr
         return len(isr.maximal) == 1 and not self.too_few_in_sync and self._may_commit()
 
     def committed_end(self) -> Offset:
-        """Return how far the high watermark may go now; 0 where it is to stand still.
+        """Return the limit of the high watermark now; 0 if it must not move.
 
-        It stands still while the committed ISR is too small, and where the leader is alone in it
-        while its lease is in doubt: another may lead by then.
+        It must not move while the committed ISR is too small, or while the leader is alone in it
+        and its lease is in doubt: another broker may lead by then.
         """
         isr, led = self._isr, self._led
         log, flushed = led.log, led.flushes_on_ack
@@ -126,10 +127,10 @@ class LeaderTerm(Watched):
     def note_fetch(
         self, fetch: ReplicaFetch, now: float, *, may_join: bool = True
     ) -> IsrChange | None:
-        """Note where a follower is; an ISR to ask the controller for, where it may join or must go.
+        """Record a follower's fetch; return an ISR change to request, if it may join or must leave.
 
-        `may_join`: whether its broker is registered as it says. ApiError: NOT_LEADER_OR_FOLLOWER
-        where the term is over.
+        `may_join`: whether its broker is registered under this epoch. ApiError:
+        NOT_LEADER_OR_FOLLOWER if the term has ended.
         """
         self._check()
         led = self._led
@@ -148,60 +149,63 @@ class LeaderTerm(Watched):
         return self._isr.join(fetch.replica, mark, flushed=led.flushes_on_ack)
 
     def lowest_start(self, living: Container[BrokerId]) -> Offset:
-        """Return where the log of each living replica begins at the latest."""
+        """Return the greatest log start among the living replicas."""
         return self._isr.lowest_start(self._led.log.start_offset, living)
 
     def ends_in_sync(self, offset: Offset) -> Iterator[tuple[BrokerId, Offset]]:
-        """Yield the followers in sync that hold `offset`, and where their logs end."""
+        """Yield (follower, end offset) of the in-sync followers that have `offset`."""
         for replica in self._isr.in_sync:
             known = self._isr.progress(replica)
             if known is not None and known.log_start <= offset <= known.log_end:
                 yield replica, known.log_end
 
     def lag_max(self) -> int:
-        """Return by how many offsets the replica that lags most ends before the leader."""
+        """Return by how many offsets the slowest replica's end is below the leader's."""
         log = self._led.log
         return self._isr.lag_max(log.start_offset, log.end_offset)
 
     def was_caught_up(self, replica: BrokerId, at: float) -> None:
-        """Note that a follower that has all was there still at that time."""
+        """Record that a follower without new fetches still had all records at time `at`."""
         self._isr.was_caught_up(replica, at)
 
     def shrink(self, now: float, lag_seconds_max: float) -> IsrChange | None:
-        """Return an ISR to ask the controller for, without those that lag.
+        """Return an ISR change that removes lagging members, or None.
 
-        Those that lag count until it answers.
+        They count until the controller answers.
         """
         self._check()
         return self._isr.shrink(self._led.log.end_offset, now, lag_seconds_max)
 
     def isr_committed(self, in_sync: tuple[BrokerId, ...], partition_epoch: int) -> bool:
-        """Take the ISR that the controller has written; False where that is old news."""
+        """Apply the ISR that the controller has written; return False if it is outdated."""
         self._check()
         before = self._isr.in_sync
         news = self._isr.committed(in_sync, partition_epoch)
         if news:
             self._led.advance(self.committed_end())
             if before - self._isr.in_sync:
-                self._wake()  # who has left may join again with what he has said
+                self._wake()  # a removed member may rejoin by a new fetch
         return news
 
     def isr_answer_lost(self) -> None:
-        """Note that the pending change may have been written, or not. Ask for it again."""
+        """Note that the pending change may or may not have been written; request it again."""
         self._isr.answer_lost()
 
     def isr_refused(self) -> IsrChange | None:
-        """Note that the controller has refused the pending change; what to ask for instead."""
+        """Note that the controller refused the pending change; return another request, or None."""
         self._check()
         instead = self._isr.refused()
         self._led.advance(self.committed_end())
         return instead
 
     def lease_renewed(self) -> None:
-        """Let the high watermark go on where the lease had it stand still."""
+        """Advance the high watermark after a lease in doubt was renewed."""
         self._check()
         self._led.advance(self.committed_end())
 
     def _check(self) -> None:
         if self.ended:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self._led.log!r}: the term is over")
+            raise ApiError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"{self._led.log!r}: this broker no longer leads it",
+            )

@@ -1,8 +1,12 @@
-"""The role in which a broker holds a partition: it leads, it follows, or neither.
+"""`PartitionRole`: whether a broker leads or follows a partition; moves the high watermark.
 
-A role changes by `lead`, `follow`, `resign` and `close`; the log stays as it is. The high watermark
-is the log's, moved here and nowhere else: by the own flush where there is no other replica, else as
-far as the leader's term or the leader that is followed allows. It never goes back by this.
+    none ── lead ──> leads      (alone: no other replica; else a LeaderTerm)
+      └──── follow ─> follows   (a Follower)
+    leads or follows ── lead, follow in a later epoch ──> the new role;  resign ──> none
+    any ── close ──> closed for good
+
+The log is not changed by a change of role. Its high watermark is moved only here: by the own flush
+without other replicas, else as far as the term or the followed leader allows. It never decreases.
 """
 
 from collections.abc import Callable, Collection
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def always() -> bool:
-    """Tell that the lease holds: nobody could take it."""
+    """Return True: a single broker's leadership lease always holds."""
     return True
 
 
@@ -33,7 +37,7 @@ def ask_nobody(partition: object) -> None:
 
 
 class PartitionRole:
-    """A partition's present role, and its high watermark. Listens to its log."""
+    """A partition's current role, and its high watermark. Listens to the log's flushes."""
 
     __slots__ = (
         "_alone",
@@ -59,34 +63,34 @@ class PartitionRole:
         *,
         flush_on_ack: bool,
     ) -> None:
-        """Take no role yet. `watchers`, those of the partition, are told to look again.
+        """Make a partition without a role; `watchers` are the partition's, called on changes.
 
-        They are handed over without the partition: one that is deleted is gone at once where
-        nothing below it leads back to it, and else not before the garbage collector looks.
+        Passed without the partition: with a reference to it, a deleted one would be freed only by
+        the garbage collector's next run.
         """
         self.log = log
         self.leader_epoch = NO_EPOCH
         self.term: LeaderTerm | None = None
-        """What the leader knows of its followers; None where there are none, or it leads not."""
+        """The state of followers; None without followers, or if this broker does not lead."""
         self.follower: Follower | None = None
-        """What is known of the leader that is followed."""
+        """The state of the followed leader; None if this broker does not follow."""
         self.closed = False
         self.flushes_on_ack = flush_on_ack
         self.too_few_replicas = False
-        """Whether the committed ISR is smaller than `min.insync.replicas` asks for."""
+        """Whether the committed ISR is smaller than `min.insync.replicas`."""
         self.waiters = CommitWaiters(log, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._watchers = watchers
         self._flush_soon = flusher.flush_soon
         self._alone = False
-        """Whether it leads and there is no other replica: its own flush commits."""
-        if flush_on_ack:  # what was committed before counts as far as it was flushed (G12)
+        """Whether it leads without other replicas, so that its own flush commits."""
+        if flush_on_ack:  # earlier commits count as far as they were flushed
             log.high_watermark = Offset(min(log.high_watermark, log.flushed_offset))
         self._announced = log.high_watermark
         self._announced_start = log.start_offset
         log.listen(self)
 
     def move_to(self, log: Log, flusher: Flusher) -> None:
-        """Go on in a copy of the log, flushed to its end. Who listens to the log hears the copy."""
+        """Continue on a copy of the log, flushed to its end, with the same listeners."""
         log.listeners, self.log.listeners = self.log.listeners, ()
         self.log = log
         self._flush_soon = flusher.flush_soon
@@ -105,11 +109,11 @@ class PartitionRole:
         now: float = 0.0,
         may_commit: Callable[[], bool] = always,
     ) -> None:
-        """Lead from the log's end on under `leader_epoch`, which no append may have used before.
+        """Lead from the log's end on in `leader_epoch`, which no append has used before.
 
-        Asked again in the same epoch: only what is new of the ISR counts. `now`: monotonic seconds.
-        `may_commit`: whether the lease holds, asked where nobody else is in the committed ISR.
-        ApiError: FENCED_LEADER_EPOCH for an older epoch; why it is closed.
+        Repeated in the same epoch: only a newer ISR counts. `now`: monotonic seconds. `may_commit`:
+        whether the lease holds, called if the committed ISR is this broker alone. ApiError:
+        FENCED_LEADER_EPOCH for an older epoch; the reason if closed.
         """
         alone, log = len(replicas.assigned) == 1, self.log
         repeated, term = self._repeats(leader_epoch), self.term
@@ -135,7 +139,7 @@ class PartitionRole:
     def follow(
         self, leader: BrokerId, leader_epoch: LeaderEpoch, *, unclean: bool = False
     ) -> "Follower":
-        """Follow `leader`; who waits is told NOT_LEADER_OR_FOLLOWER. Nothing of the log goes.
+        """Follow `leader`; waiting requests get NOT_LEADER_OR_FOLLOWER. The log is unchanged.
 
         ApiError: as `lead`.
         """
@@ -150,7 +154,7 @@ class PartitionRole:
         return self.follower
 
     def resign(self, because: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
-        """Lead and follow no more, until asked to; who waits, and who asks, is told `because`."""
+        """Stop leading or following; waiting and later requests get `because`."""
         if self.closed:
             return
         served = self.waiters.refusal is None or self.follower is not None
@@ -160,7 +164,7 @@ class PartitionRole:
             wake(self._watchers)
 
     def close(self, because: ErrorCode) -> None:
-        """Serve nothing any more, for good; who waits is told `because`. The log is not touched."""
+        """Stop serving for good; waiting requests get `because`. The log is unchanged."""
         if self.closed:
             return
         self.log.unlisten(self)
@@ -168,7 +172,8 @@ class PartitionRole:
         self.closed = True
 
     def _repeats(self, leader_epoch: LeaderEpoch) -> bool:
-        """Tell whether that is the present epoch. ApiError where it is older, or all is over."""
+        """Return whether that is the current epoch. ApiError if it is older or the role is
+        closed."""
         if self.closed:
             raise ApiError(self.waiters.refusal or ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if leader_epoch < self.leader_epoch:
@@ -185,14 +190,14 @@ class PartitionRole:
             term.end()
 
     def isr_committed(self, in_sync: tuple[BrokerId, ...], partition_epoch: int) -> None:
-        """Take the ISR that the controller has written. Only where there is a term."""
+        """Apply the ISR that the controller has written. Requires a term."""
         term = self.term
         invariant(term is not None, f"{self.log!r} is not led with followers")
         if term is not None and term.isr_committed(in_sync, partition_epoch):
             self._count_in_sync()
 
     def reconfigured(self) -> None:
-        """Take the log's new settings."""
+        """Apply the log's new settings."""
         self._count_in_sync()
         if self.term is not None:
             self.advance(self.term.committed_end())
@@ -204,18 +209,20 @@ class PartitionRole:
 
     @property
     def knows_end(self) -> bool:
-        """Whether clients may be told where the log ends: not before all that was committed under
-        earlier leaders is known to be (KIP-207)."""
+        """Whether clients may be told the end offset.
+
+        Not before everything committed under earlier leaders is known (KIP-207).
+        """
         return self.term is None or self.term.knows_end
 
     def flush(self) -> None:
-        """Have what is not flushed yet made durable, where the high watermark waits for it."""
+        """Request a flush of unflushed records if the high watermark waits for it."""
         if self.flushes_on_ack and self.log.flushed_offset < self.log.end_offset:
             self._flush_soon(self.log)
 
     @property
     def awaits_own_flush(self) -> bool:
-        """Whether only this broker's flush keeps the high watermark from the log's end.
+        """Whether only this broker's flush keeps the high watermark below the log's end.
 
         Then a producer with acks=0 or 1 may have an answer for records that are not readable yet.
         """
@@ -225,10 +232,10 @@ class PartitionRole:
         return self._alone or (term is not None and term.leads_alone)
 
     def when_flushed(self, done: Done[ApiError | None]) -> None:
-        """Flush at once, where readers wait for no more than that; then `done(None)`.
+        """Flush now if readers wait only for that; then call `done(None)`.
 
-        For requests that ask where the log ends: a client that has the answer to its acks=1 counts
-        on it. `done` is told what `CommitWaiters.when_committed` says.
+        For requests for the end offset: a client with an answer to acks=1 expects its records
+        below. Errors as in `CommitWaiters.when_committed`.
         """
         if not self.awaits_own_flush:
             done(None)
@@ -237,30 +244,30 @@ class PartitionRole:
         self.flush()
 
     def advance(self, upto: Offset) -> None:
-        """Move the high watermark up to `upto`, for a role; readers of the files are told first."""
+        """Move the high watermark up to `upto`; publish it to readers of the files first."""
         if upto > self.log.high_watermark:
             self.log.high_watermark = upto
             self.log.context.events.publish((self.log,))
             self.log_readable()
 
     def look_again(self) -> None:
-        """Tell those who watch the partition that a follower's log begins elsewhere."""
+        """Wake watchers, as a follower's log start has changed."""
         wake(self._watchers)
 
     def settle_unflushed(self) -> None:
-        """Commit what was just appended without waiting for its flush, as far as that may be."""
+        """Commit appended records without waiting for a flush, as far as replicas allow."""
         upto = self.log.end_offset if self._alone else self._committed_end()
         if upto > self.log.high_watermark:
             self.log.high_watermark = upto
             self.log_readable()
 
     def _committed_end(self) -> Offset:
-        """Return how far the high watermark may go, where there are other replicas."""
+        """Return the limit of the high watermark if there are other replicas."""
         role = self.term or self.follower
         return self.log.high_watermark if role is None else role.committed_end()
 
     def log_flushed(self, upto: Offset) -> None:
-        """Do as `LogListener` says."""
+        """Advance the high watermark after a flush of the log."""
         log = self.log
         if self._alone:
             if self.flushes_on_ack and upto > log.high_watermark:
@@ -269,7 +276,7 @@ class PartitionRole:
             log.high_watermark = end
 
     def log_readable(self) -> None:
-        """Tell who waits what the high watermark has passed, and of a new start (`LogListener`)."""
+        """Release waiting requests up to the high watermark, and wake watchers."""
         mark, start = self.log.high_watermark, self.log.start_offset
         if self._announced == mark and self._announced_start == start:
             return
@@ -281,7 +288,7 @@ class PartitionRole:
             wake(self._watchers)
 
     def flush_on_ack(self, wanted: bool) -> None:
-        """Change what the high watermark means from now on; it never goes back."""
+        """Change whether the high watermark waits for flushes; it never decreases."""
         self.flushes_on_ack = wanted
         if wanted:
             self._flush_soon(self.log)

@@ -1,7 +1,7 @@
-"""What a leader reads for its followers: whole batches up to the log's end, committed or not.
+"""Reads of a leader for its followers: whole batches up to the log's end, committed or not.
 
-A follower's fetch says how far it has come. That is noted before the read, as the high watermark
-may move by it, unless the follower's log is not the leader's up to there.
+A follower's fetch reports its progress. It is recorded before the read, as it may move the high
+watermark, unless the follower's log differs from the leader's up to there.
 """
 
 from collections.abc import Callable
@@ -13,30 +13,30 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset
 
 Diverging = tuple[LeaderEpoch, Offset]
-"""The leader's greatest epoch that is not above the follower's last one, and where it ends."""
+"""The leader's greatest epoch not above the follower's last one, and its end offset."""
 
 
 def term_for(partition: Partition, replica: BrokerId, *, epoch_said: bool) -> LeaderTerm:
-    """Return the term in which this broker leads `partition` for `replica`.
+    """Return the term in which this broker leads `partition` with follower `replica`.
 
-    `epoch_said`: the follower has named our epoch, and yet we do not know it: it has heard of the
-    newer assignment, and is to ask again. ApiError: KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER,
-    UNKNOWN_LEADER_EPOCH.
+    `epoch_said`: the follower sent this broker's leader epoch but is no assigned replica here: it
+    has a newer assignment and must ask again. ApiError: KAFKA_STORAGE_ERROR,
+    NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH.
     """
     if partition.refusal is not None:
         raise ApiError(partition.refusal)
     term = partition.role.term
     if term is None or replica not in term.assigned:
         code = ErrorCode.UNKNOWN_LEADER_EPOCH if epoch_said else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        raise ApiError(code, f"{replica} holds no replica of {partition.topic_partition}")
+        raise ApiError(code, f"{replica} has no replica of {partition.topic_partition}")
     return term
 
 
 def diverging(partition: Partition, offset: Offset, last_epoch: LeaderEpoch) -> Diverging | None:
-    """Return where a log leaves the leader's that ends at `offset` with `last_epoch`.
+    """Return where a follower's log, ending at `offset` in `last_epoch`, leaves the leader's.
 
-    -1: its last epoch is not said. None: all that it has, the leader has. ApiError:
-    OFFSET_OUT_OF_RANGE where that is not known, or `offset` lies outside of the leader's log.
+    `last_epoch` -1: not sent. None: the leader has everything that the follower has. ApiError:
+    OFFSET_OUT_OF_RANGE if that is unknown, or `offset` lies outside of the leader's log.
     """
     log = partition.log
     epoch, end = last_epoch, log.end_offset
@@ -50,9 +50,7 @@ def diverging(partition: Partition, offset: Offset, last_epoch: LeaderEpoch) -> 
 
 
 def _out_of_range(partition: Partition, offset: Offset) -> ApiError:
-    return ApiError(
-        ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition.log!r} has no offset {offset} to go on from"
-    )
+    return ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition.log!r} has no offset {offset}")
 
 
 def note_fetch(
@@ -64,11 +62,11 @@ def note_fetch(
     registered: int,
     isr_wanted: Callable[[Partition], None],
 ) -> None:
-    """Note where a follower is; have it join the ISR where it may.
+    """Record a follower's fetch; request that it joins the ISR if it may.
 
-    `at`: when it said so, in monotonic seconds. `registered`: its broker's epoch as we know it. A
-    follower of another registration is not believed to keep what it says it has.
-    ApiError: NOT_LEADER_OR_FOLLOWER for an earlier registration's.
+    `at`: time of the fetch in monotonic seconds. `registered`: its broker's current epoch. A
+    follower with another epoch is recorded but may not join. ApiError: NOT_LEADER_OR_FOLLOWER for
+    an older epoch.
     """
     if fetch.replica_epoch < registered:
         raise ApiError(

@@ -1,9 +1,9 @@
-"""How fast replicas that are being moved are copied (KIP-73).
+"""`ReplicationThrottles`: limits on the speed of copying replicas (KIP-73).
 
-A topic names replicas (`leader.replication.throttled.replicas`, `follower.…`), a broker's settings
-how many bytes a second of them it gives or fetches. Who is in sync is counted and never held up:
-else a throttle would drive replicas out of the ISR. Windows and rate are Kafka's
-(ReplicationQuotaManager, SimpleRate). All calls on the deciding thread.
+Topics name the throttled replicas (`leader.replication.throttled.replicas`, `follower.…`), broker
+settings the bytes per second that it sends or fetches for them. In-sync replicas are counted but
+never delayed, or a throttle would remove them from the ISR. Windows and rate are Kafka's
+(ReplicationQuotaManager, SimpleRate). For the deciding thread.
 """
 
 from collections.abc import Callable
@@ -18,44 +18,44 @@ from headrace.config.value_types import LONG_MAX
 from headrace.model.nouns import BrokerId
 
 HOLD_SECONDS_MIN = 0.02
-"""How long replicas are held back at least: less would be many small fetches."""
+"""Shortest delay of replicas in seconds; shorter ones would cause many small fetches."""
 _ALL: frozenset[int] = frozenset()
 _EVERYBODY = "*"
 
 
 class ReplicationThrottle(Watched):
-    """One side's throttle: of what is given to followers, or of what is fetched from leaders.
+    """A throttle of bytes sent to followers, or of bytes fetched from leaders.
 
-    Who watches is told when replicas, or the rate, are others: more may be had at once.
+    Watchers are called when its replicas or its rate change, as more may be copied at once.
     """
 
     __slots__ = ("_now", "_rate", "_replicas", "_span_seconds", "_window_seconds", "bound")
 
     def __init__(self, now: Callable[[], float], windows: int, window_seconds: int) -> None:
-        """`now`: monotonic seconds; the rate is that of `windows` of `window_seconds`."""
+        """Make a throttle over `windows` windows of `window_seconds`; `now`: monotonic seconds."""
         super().__init__()
         self.bound = LONG_MAX
-        """Bytes a second; LONG_MAX: without bound."""
+        """Bytes per second; LONG_MAX: no limit."""
         self._now = now
         self._rate = SimpleRate(windows, window_seconds * 1000)
         self._window_seconds = float(window_seconds)
         self._span_seconds = float(windows * window_seconds)
         self._replicas: dict[str, frozenset[int]] = {}
-        """Partitions of which the replica here is throttled, by topic; none: of all of them."""
+        """Throttled partitions by topic; an empty set: all partitions of the topic."""
 
     @property
     def names_any(self) -> bool:
-        """Whether any replica here is throttled, whatever the rate is."""
+        """Whether any replica on this broker is throttled, at any rate."""
         return bool(self._replicas)
 
     def throttles(self, topic: str, partition: int) -> bool:
-        """Tell whether the replica here is a throttled one."""
+        """Return whether this broker's replica of the partition is throttled."""
         found = self._replicas.get(topic)
         return found is not None and (not found or partition in found)
 
     @property
     def exceeded(self) -> bool:
-        """Whether throttled replicas out of sync are to wait."""
+        """Whether throttled replicas that are not in sync must wait."""
         return self.bound != LONG_MAX and self._measure()[0] > self.bound
 
     def count(self, size: int) -> None:
@@ -64,16 +64,16 @@ class ReplicationThrottle(Watched):
             self._rate.add(size, self._now() * 1000)
 
     def bytes_max(self, wanted: int) -> int:
-        """Return the most bytes of one throttled replica to ask for, or to give, at once.
+        """Return the most bytes of a throttled replica to fetch or send at once.
 
-        No more than the whole span allows: what it has forgotten could not be waited for.
+        At most what the whole span allows, as the rate forgets anything older.
         """
         return min(wanted, int(self.bound * self._span_seconds))
 
     def hold_seconds(self) -> float:
-        """Return after how long to look again: when the rate, with nothing added, is the bound.
+        """Return the seconds until the rate, with nothing added, is back at the limit.
 
-        A window at most, as the rate may have fallen by a whole one then.
+        At most one window, as the rate may drop by a whole window then.
         """
         per_second, span_ms = self._measure()
         if not self.bound:
@@ -83,20 +83,20 @@ class ReplicationThrottle(Watched):
 
     @property
     def bytes_per_second(self) -> float:
-        """The rate now."""
+        """The current rate in bytes per second."""
         return self._measure()[0]
 
     def _measure(self) -> tuple[float, float]:
         return self._rate.measure(self._now() * 1000)
 
     def set_bound(self, bound: int) -> None:
-        """Take another rate."""
+        """Set another limit in bytes per second."""
         if bound != self.bound:
             self.bound = bound
             self._wake()
 
     def set_replicas(self, topic: str, partitions: frozenset[int] | None) -> None:
-        """Throttle exactly these partitions' replicas of a topic; None: none of them."""
+        """Throttle exactly these partitions of a topic; None: none of them."""
         if self._replicas.get(topic) == partitions:
             return
         if partitions is None:
@@ -107,12 +107,12 @@ class ReplicationThrottle(Watched):
 
 
 class ReplicationThrottles:
-    """The throttles of a broker, as its settings and its topics' say."""
+    """The throttles of a broker, from its settings and from topics' settings."""
 
     def __init__(
         self, own: BrokerId, config: BrokerConfig, now: Callable[[], float], image: MetadataImage
     ) -> None:
-        """Observe `image` for what topics name. `now`: monotonic seconds."""
+        """Make the throttles and observe `image` for topic settings; `now`: monotonic seconds."""
         self._own = own
         windows, seconds = (
             config.replication_quota_window_num,
@@ -125,18 +125,18 @@ class ReplicationThrottles:
             config.alter_log_dirs_replication_quota_window_num,
             config.alter_log_dirs_replication_quota_window_size_seconds,
         )
-        """Of what is copied between this broker's log directories: all of it is throttled."""
+        """Copying between this broker's log directories; all of it is throttled."""
         self.reconfigure(config)
         image.observers.append(self._picture_changed)
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Take the broker's rates."""
+        """Apply the broker's rates."""
         self.leader.set_bound(config.leader_replication_throttled_rate)
         self.follower.set_bound(config.follower_replication_throttled_rate)
         self.directories.set_bound(config.replica_alter_log_dirs_io_max_bytes_per_second)
 
     def _picture_changed(self, delta: ImageDelta, structural: bool) -> None:
-        """Take what topics name."""
+        """Apply the topics' throttled replicas."""
         del structural
         sides = ((LEADERS_THROTTLED, self.leader), (FOLLOWERS_THROTTLED, self.follower))
         for key, throttle in sides:
@@ -149,10 +149,9 @@ class ReplicationThrottles:
 
 
 def partitions_here(key: str, text: str, own: BrokerId) -> frozenset[int] | None:
-    """Return the partitions of which broker `own` holds a throttled replica; None: none.
+    """Return the partitions with a throttled replica on broker `own`; None: no partition.
 
-    `_ALL` where all are. A text that is no list of replicas, which a tool may have written past
-    the brokers, names none.
+    `_ALL` for all. An invalid text, which a tool may have written past the brokers, names none.
     """
     try:
         value = TOPIC[key].parse(text)

@@ -1,4 +1,4 @@
-"""What an administrator asks of a broker about AMQP: vhosts, users, permissions, queues."""
+"""AMQP administration over the Kafka protocol: vhosts, users, permissions, queues."""
 
 from typing import Any
 
@@ -6,11 +6,15 @@ from headrace.client.admin.operations import call_operation
 from headrace.client.client import Client
 from headrace.model.errors import ApiError, ErrorCode
 
-_NOT_SERVED = "this broker has no listener of AMQP: ask one that has"
+_NOT_SERVED = "this broker has no AMQP listener: ask a broker that has one"
 
 
 async def ask_amqp(client: Client, operation: str, **question: Any) -> Any:  # noqa: ANN401 - JSON
-    """Have an operation done, with what is not None of the question; its answer. ApiError."""
+    """Run one AMQP admin operation on a broker and return its answer, decoded from JSON.
+
+    Arguments of `question` that are None are left out. ApiError, UNSUPPORTED_VERSION if the broker
+    serves no AMQP.
+    """
     given = {name: value for name, value in question.items() if value is not None}
     try:
         return await call_operation(client, operation, given)

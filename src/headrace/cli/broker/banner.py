@@ -145,21 +145,22 @@ def _told(facts: Facts) -> list[tuple[str, str]]:
     durability = "acks=all waits for the disk"
     if not facts.durable:
         durability = (
-            "acks=all does not wait for the disk (log.flush.on.ack=false): a power cut can lose"
-            " records that were acknowledged"
+            "acks=all does not wait for the disk (log.flush.on.ack=false): a power failure can"
+            " lose acknowledged records"
         )
     process = str(facts.pid)
     if facts.pid_file is not None:
         process += f", noted in {facts.pid_file}"
-    stays = "" if facts.data_kept else " (goes when it ends; --data DIR keeps it)"
+    stays = "" if facts.data_kept else " (deleted at exit; --data DIR keeps it)"
     told = ", ".join(facts.advertised)
     if facts.own_name is not None:
         told += (
-            f" ({facts.own_name} is this machine's own name: clients that do not know it need"
-            f" another, by --advertised-listeners {facts.advertised[0].partition(':')[0]}://HOST:PORT)"
+            f" ({facts.own_name} is this machine's host name; if clients cannot resolve it, set"
+            " another with --advertised-listeners"
+            f" {facts.advertised[0].partition(':')[0]}://HOST:PORT)"
         )
     rows = [
-        ("clients are told", told),
+        ("advertised address", told),
         ("data in", f"{facts.data}{stays}"),
         ("durability", durability),
         ("process", process),
@@ -177,7 +178,7 @@ def _told(facts: Facts) -> list[tuple[str, str]]:
 def _locked(secure: "Mapping[str, Any]") -> list[tuple[str, str]]:
     """Return what is said of a broker that --secure has locked."""
     return [
-        ("locked", f"TLS, SCRAM and ACLs; the first user is {secure['user']}, who may do all"),
+        ("locked", f"TLS, SCRAM and ACLs; the first user is {secure['user']}, a super user"),
         ("certificate", f"until {secure['certificate_until']}, signed by {secure['authority']}"),
         *(("for clients", path) for path in secure["clients"]),
     ]

@@ -46,8 +46,8 @@ _BROKER = re.compile(r"broker([1-9])")
 Processes = Annotated[
     int | None,
     Parameter(
-        help="So many brokers in processes of their own, to be killed and paused, and a"
-        " ZooKeeper for them from pyspark's jars, in place of --brokers."
+        help="Run this many brokers in separate processes, which can be killed and paused, with"
+        " a ZooKeeper from pyspark's jars, in place of --brokers."
     ),
 ]
 LISTENERS = [row.dev for row in ROWS if row.dev is not None]
@@ -75,7 +75,7 @@ def dev(
     *,
     brokers: Annotated[
         int | None,
-        Parameter(help=f"How many brokers: 1 to {BROKERS_MAX}, {BROKERS} if you do not say."),
+        Parameter(help=f"Number of brokers, 1 to {BROKERS_MAX}; default: {BROKERS}."),
     ] = None,
     processes: Processes = None,
     port: Annotated[
@@ -83,28 +83,30 @@ def dev(
         Parameter(
             name=["--port", "-p"],
             show_default=True,
-            help="The first broker's port, the others have those behind it; 0: free ones.",
+            help="The first broker's port; the others use the following ones. 0: free ports.",
         ),
     ] = PORT,
     ports: Ports = NO_PORTS,
     data: Annotated[
         Path | None,
-        Parameter(help="Where to keep topics and records for the next time; else they go."),
+        Parameter(help="Directory for the data; default: a temporary one that is deleted at exit."),
     ] = None,
     pairs: Annotated[
         tuple[str, ...],
         Parameter(
-            name=PAIR_FLAGS, negative=(), help="A setting of all brokers as key=value, any number."
+            name=PAIR_FLAGS,
+            negative=(),
+            help="A setting for all brokers as key=value; may be given again.",
         ),
     ] = (),
     log_level: Annotated[
         str, Parameter(show_default=True, help="debug, info, warning or error.")
     ] = "warning",
     log_format: Annotated[
-        str, Parameter(show_default=True, help="text or json, a line or an object each.")
+        str, Parameter(show_default=True, help="text (a line each) or json (an object per line).")
     ] = "text",
     quiet: Annotated[
-        bool, Parameter(name=QUIET_FLAGS, negative=(), help="Say nothing of its start.")
+        bool, Parameter(name=QUIET_FLAGS, negative=(), help="Print nothing at start.")
     ] = False,
 ) -> int:
     """Run a cluster for trying out, all brokers in this process, until Ctrl-C.
@@ -122,8 +124,7 @@ def dev(
         given = {"log.level": log_level, "log.format": log_format, **parse_pairs(pairs)}
         if processes is not None:
             if brokers is not None or ports != NO_PORTS:
-                flags = " and ".join(f"no {_flag(each)}" for each in LISTENERS)
-                raise UsageError(f"--processes takes no --brokers and {flags}")
+                raise UsageError(f"--processes cannot be combined with {_OTHER_FLAGS}")
             _refuse_own(given)
             _lock(place, undo)
             return run_processes(processes, place, port, given, quiet=quiet)
@@ -138,8 +139,8 @@ def check_place(place: Path) -> None:
     for name in (file_names.METADATA, file_names.META_PROPERTIES):
         if (place / name).exists():
             raise CommandError(
-                f"--data {place}: the log directory of a single broker ({name} is there): name"
-                " another directory, or run that broker by headrace serve",
+                f"--data {place}: is the log directory of a single broker ({name} exists): pass"
+                " another directory, or run that broker with headrace serve",
                 EXIT_FAILED,
             )
 
@@ -158,8 +159,8 @@ def how_many(asked: int | None, there: int) -> int:
         raise UsageError(f"--brokers {asked}: must be 1 to {BROKERS_MAX}")
     if asked < there:
         raise UsageError(
-            f"--brokers {asked}: the directory has the data of {counted(there, 'broker')}, and some"
-            f" may be on the others alone; say --brokers {there}, or name another --data"
+            f"--brokers {asked}: the directory has the data of {counted(there, 'broker')}, and"
+            f" some data may be only on the others; pass --brokers {there}, or another --data"
         )
     return asked
 
@@ -225,11 +226,14 @@ def _refuse_own(given: Mapping[str, str]) -> None:
     """Raise UsageError for a setting that cannot be the same for all brokers."""
     own = sorted(OURS & given.keys())
     if own:
-        raise UsageError(f"--set {own[0]}: each of the brokers has its own, it cannot be set here")
+        raise UsageError(f"--set {own[0]}: differs for each broker and cannot be set here")
 
 
 def _flag(listener: DevListener) -> str:
     return f"--{listener.flag.replace('_', '-')}"
+
+
+_OTHER_FLAGS = " or ".join(["--brokers", *map(_flag, LISTENERS)])
 
 
 def other_listener(listener: DevListener, port: int, asked: int | None) -> str | None:
@@ -247,7 +251,7 @@ def other_listener(listener: DevListener, port: int, asked: int | None) -> str |
     except OSError as problem:
         reason = os.strerror(problem.errno or 0).lower()
         where = f"{HOST}:{number}: {reason}"
-        note(f"headrace: warning: {where}: {listener.clients} are not served")
+        note(f"headrace: warning: {where}: no listener for {listener.clients}")
         return None
 
 
@@ -260,7 +264,7 @@ def _lock(place: Path, undo: ExitStack) -> None:
         undo.callback(RealDisk(None).lock(f"{place}/{file_names.LOCK}"))
     except BlockingIOError as held:
         raise CommandError(
-            f"--data {place}: in use by {held.strerror}: stop that headrace dev, or name another"
+            f"--data {place}: in use by {held.strerror}: stop that headrace dev, or pass another"
             " directory",
             EXIT_FAILED,
         ) from None

@@ -43,7 +43,7 @@ def find_zookeeper() -> ZooKeeperFiles:
     spec = importlib.util.find_spec("pyspark")  # found, not imported: that takes a while
     jars = None if spec is None or spec.origin is None else Path(spec.origin).parent / "jars"
     if jars is None or not any(jars.glob("zookeeper-[0-9]*.jar")):
-        raise CommandError(f"--processes: there is no ZooKeeper in pyspark's jars: {_ANOTHER}")
+        raise CommandError(f"--processes: pyspark's jars contain no ZooKeeper: {_ANOTHER}")
     from headrace.model.errors import HeadraceError
     from headrace.spark.sessions.java import find_java
 
@@ -144,7 +144,7 @@ def _await(port: int, process: "subprocess.Popen[bytes]", what: str) -> None:
             time.sleep(0.05)
         else:
             return
-    raise CommandError(f"{what} does not start")
+    raise CommandError(f"{what} did not start")
 
 
 def _end(processes: "Sequence[subprocess.Popen[bytes]]") -> None:

@@ -34,7 +34,8 @@ def prepare(text: str, flags: Mapping[str, str]) -> Prepared:
         if error.name is None or error.name.partition(".")[0] != "cryptography":
             raise
         raise ConfigError(
-            f"--secure makes certificates, which needs a library: {install_command('cryptography')}"
+            "--secure creates certificates, which needs a library:"
+            f" {install_command('cryptography')}"
         ) from None
     os.umask(_UMASK)
     draft, _ = load(
@@ -50,7 +51,7 @@ def prepare(text: str, flags: Mapping[str, str]) -> Prepared:
     )
     preparation.check_config(config)
     warnings += [
-        f"{path}: others on this machine can read what is in it: chmod go-rwx {path}"
+        f"{path}: other users of this machine can read its secrets: chmod go-rwx {path}"
         for path in config.log_dirs
         if os.path.isdir(path) and os.stat(path).st_mode & 0o077
     ]

@@ -26,14 +26,14 @@ class ServeOptions:
 
     insecure: Annotated[
         bool,
-        Parameter(negative=(), help="Allow listeners that other machines reach without TLS."),
+        Parameter(negative=(), help="Allow listeners without TLS that other machines can reach."),
     ] = False
     secure: Annotated[
         bool,
         Parameter(
             negative=(),
-            help="Lock it: TLS by a private authority, ACLs and a first user, made once beside the"
-            " data, with files for clients. Listeners are SASL_SSL://host:port.",
+            help="Require TLS and authentication: create a private certificate authority, ACLs, a"
+            " first user and client files next to the data. Listeners are SASL_SSL://host:port.",
         ),
     ] = False
     pairs: Annotated[
@@ -50,38 +50,39 @@ class ServeOptions:
     ] = None
     port: Annotated[
         int | None,
-        Parameter(name="--port", help="Listen at this port of this machine, 0: a free one."),
+        Parameter(name="--port", help="Listen on this port of the loopback; 0: a free port."),
     ] = None
     advertised: Annotated[
         str | None,
-        Parameter(name=flags_of("advertised.listeners"), help="Addresses told to clients."),
+        Parameter(name=flags_of("advertised.listeners"), help="Addresses that clients receive."),
     ] = None
     log_dirs: Annotated[
         str | None,
-        Parameter(name=flags_of("log.dirs"), help="Where records are kept."),
+        Parameter(name=flags_of("log.dirs"), help="Log directories, where records are stored."),
     ] = None
     broker_id: Annotated[
-        str | None, Parameter(name=flags_of("broker.id"), help="This broker's number.")
+        str | None, Parameter(name=flags_of("broker.id"), help="This broker's id.")
     ] = None
     zookeeper: Annotated[
         str | None,
         Parameter(
             name=flags_of("zookeeper.connect"),
-            help="The ZooKeeper of its cluster, as host:port,host:port/chroot.",
+            help="The ZooKeeper of the cluster, as host:port,host:port/chroot.",
         ),
     ] = None
     accept_cluster_id: Annotated[
         str | None,
         Parameter(
             name=flags_of("accept.cluster.id"),
-            help="Start in the cluster of this id, though log directories and ZooKeeper disagree.",
+            help="Start in the cluster with this id although log directories and"
+            " ZooKeeper disagree.",
         ),
     ] = None
     metrics: Annotated[
         str | None,
         Parameter(
             name=flags_of("metrics.listener"),
-            help="host:port of an HTTP endpoint with /metrics for Prometheus.",
+            help="host:port of the HTTP endpoint with /metrics for Prometheus.",
         ),
     ] = None
     log_level: Annotated[
@@ -89,7 +90,9 @@ class ServeOptions:
     ] = None
     log_format: Annotated[
         str | None,
-        Parameter(name=flags_of("log.format"), help="text or json, a line or an object each."),
+        Parameter(
+            name=flags_of("log.format"), help="text (a line each) or json (an object per line)."
+        ),
     ] = None
 
     def by_key(self) -> dict[str, str]:
@@ -97,7 +100,7 @@ class ServeOptions:
         flags = parse_pairs(self.pairs)
         if self.port is not None:
             if self.listeners is not None:
-                raise UsageError("--port and --listeners: give one of them")
+                raise UsageError("--port and --listeners cannot be combined")
             if not is_port(str(self.port)):
                 raise UsageError(f"--port {self.port}: must be 0 to {PORT_MAX}")
             flags["listeners"] = listener_on(self.port, "SASL_SSL" if self.secure else "PLAINTEXT")
@@ -118,26 +121,28 @@ class ServeOptions:
 
 
 def serve(
-    properties: Annotated[Path | None, Parameter(help="A server.properties, as Kafka's.")] = None,
+    properties: Annotated[
+        Path | None, Parameter(help="A server.properties file, as for Kafka.")
+    ] = None,
     /,
     *,
     options: ServeOptions = ServeOptions(),
     quiet: Annotated[
-        bool, Parameter(name=QUIET_FLAGS, negative=(), help="Say nothing of its start.")
+        bool, Parameter(name=QUIET_FLAGS, negative=(), help="Print nothing at start.")
     ] = False,
     daemon: Annotated[
         bool,
         Parameter(
             name=["-d", "--daemon"],
             negative=(),
-            help="Go to the background once it listens; end it with: headrace stop.",
+            help="Run in the background once it listens; stop it with headrace stop.",
         ),
     ] = False,
     log_file: Annotated[
-        Path | None, Parameter(help="With --daemon: where its log goes, else in the log directory.")
+        Path | None, Parameter(help="With --daemon: the log file; default: in the log directory.")
     ] = None,
     pid_file: Annotated[
-        Path | None, Parameter(help="Where its process id is noted, else in the log directory.")
+        Path | None, Parameter(help="The pid file; default: in the log directory.")
     ] = None,
 ) -> int:
     """Run a broker until SIGTERM or Ctrl-C.

@@ -161,7 +161,7 @@ def start(
         log_path = log_file or Path(config.log_dirs[0]) / "headrace.log"
         detach(log_path)
     elif log_file is not None:
-        raise UsageError("--log-file goes with --daemon; else: headrace serve … 2> FILE")
+        raise UsageError("--log-file needs --daemon; without it: headrace serve … 2> FILE")
     return _run(config, warnings, pid_path, log_path, secured, quiet=quiet)
 
 
@@ -214,7 +214,7 @@ def _run(
             if not any(directory.fenced for directory in server.directories):
                 raise
             # The broker serves from its other log directories.
-            log.warning("%s: no pid file: %s", pid_path, error.strerror or error)
+            log.warning("%s: cannot write the pid file: %s", pid_path, error.strerror or error)
         if secured is not None:
             secured.write_clients(banner.bootstrap_of([server]))
         if not quiet:

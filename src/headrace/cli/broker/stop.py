@@ -27,7 +27,7 @@ def _config(properties: Path | None, flags: Mapping[str, str]) -> BrokerConfig:
         return load_config(properties, flags)[0]
     except ConfigError:
         # With --secure it has a certificate that no setting names.
-        return load_config(properties, {**flags, "ssl.keystore.location": "made by --secure"})[0]
+        return load_config(properties, {**flags, "ssl.keystore.location": "created by --secure"})[0]
 
 
 def stop(
@@ -38,8 +38,10 @@ def stop(
         str | None,
         Parameter(name=["--log-dirs", "--log-dir", "--data"], help="The broker's log directory."),
     ] = None,
-    pid_file: Annotated[Path | None, Parameter(help="Its pid file.")] = None,
-    timeout: Annotated[float, Parameter(help="How long to wait for its end, in seconds.")] = 30.0,
+    pid_file: Annotated[Path | None, Parameter(help="The broker's pid file.")] = None,
+    timeout: Annotated[
+        float, Parameter(help="How long to wait until it has stopped, in seconds.")
+    ] = 30.0,
 ) -> None:
     """Stop a broker of this machine cleanly and wait for its end."""
     path = pid_file
@@ -48,13 +50,14 @@ def stop(
         path = default_pid_path(_config(properties, flags).log_dirs)
     pid = holder(path)
     if pid is None:
-        raise CommandError(f"no broker runs with {path}", EXIT_NOT_FOUND)
+        raise CommandError(f"no broker is running with {path}", EXIT_NOT_FOUND)
     os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + timeout
     while holder(path) == pid:
         if time.monotonic() > deadline:
             raise CommandError(
-                f"process {pid} still runs after {timeout:g} s; it may be flushing: wait for it",
+                f"process {pid} is still running after {timeout:g} s; it may be flushing: wait for"
+                " it",
                 EXIT_FAILED,
             )
         time.sleep(_POLL_SECONDS)

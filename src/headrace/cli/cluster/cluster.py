@@ -23,7 +23,8 @@ from headrace.model.errors import ApiError
 
 app = App(
     name="cluster",
-    help="See how a cluster is; elect leaders, move partitions; make a cluster of a single broker.",
+    help="Show the state of a cluster; elect leaders, move partitions; migrate a single"
+    " broker to ZooKeeper.",
     default_parameter=Parameter(show_default=False, negative=()),
 )
 
@@ -41,9 +42,9 @@ def status(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value
 ) -> int:
-    """Show how the cluster is: brokers, controller, partitions that are not well.
+    """Show the state of the cluster: brokers, controller, partitions with problems.
 
-    Ends with code 1 where it is not healthy. For example: headrace cluster status --watch 2
+    Exits with 1 if it is not healthy. For example: headrace cluster status --watch 2
     """
     healthy: list[bool] = []
 
@@ -84,7 +85,7 @@ def _show_status(seen: Seen, *, json: bool) -> bool:
 
 @app.command
 def controller(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) -> None:  # noqa: B008
-    """Show which broker decides for the cluster.
+    """Show which broker is the controller.
 
     For example: headrace cluster controller --json
     """
@@ -96,7 +97,7 @@ def controller(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) 
         controller_id = None if address is None else known.controller_id
         print_json({"controller": controller_id, "address": shown})
     elif address is None:
-        note("no broker is the controller now")
+        note("no broker is the controller")
     else:
         print_line(f"{known.controller_id} {address}")
 
@@ -108,7 +109,7 @@ def brokers(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
-    """Show the brokers that are there, what they lead and what they hold.
+    """Show the live brokers, their leaders and replicas.
 
     For example: headrace cluster brokers --watch 2
     """
@@ -172,23 +173,29 @@ _KINDS: tuple[Callable[[PartitionRow], bool], ...] = (
 def partitions(
     *names: str,
     under_replicated: Annotated[
-        bool, Parameter(name=["--under-replicated", "-u"], help="Those with a replica not in sync.")
+        bool,
+        Parameter(
+            name=["--under-replicated", "-u"], help="Only those with a replica that is not in sync."
+        ),
     ] = False,
-    offline: Annotated[bool, Parameter(name="--offline", help="Those that nobody leads.")] = False,
+    offline: Annotated[
+        bool, Parameter(name="--offline", help="Only those without a leader.")
+    ] = False,
     under_min_isr: Annotated[
-        bool, Parameter(name="--under-min-isr", help="Those that refuse acks=all.")
+        bool, Parameter(name="--under-min-isr", help="Only those that refuse acks=all.")
     ] = False,
     not_preferred: Annotated[
-        bool, Parameter(name="--not-preferred", help="Those led by another than the first replica.")
+        bool,
+        Parameter(name="--not-preferred", help="Only those whose leader is not the first replica."),
     ] = False,
     watch: Watch = None,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
-    """Show who leads and holds each partition, of all topics or of those named.
+    """Show leader and replicas of partitions, of all topics or of the named ones.
 
-    LAG is how many offsets each replica ends before its leader. Several of the flags show what is
-    any of it. For example: headrace cluster partitions --under-replicated --offline
+    LAG is the leader's end offset minus the replica's. Several flags show partitions that match
+    any of them. For example: headrace cluster partitions --under-replicated --offline
     """
 
     flags = (under_replicated, offline, under_min_isr, not_preferred)
@@ -210,7 +217,7 @@ def partitions(
             print_json([row.as_json() for row in found])
             return
         if not found:
-            note("no partition is of this kind" if wanted else "there are no partitions")
+            note("no partition matches" if wanted else "no partitions")
             return
         _print_partitions(found)
 

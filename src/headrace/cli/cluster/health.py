@@ -3,10 +3,15 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from headrace.cli.cluster.directories import directories_of, failed_message, low_message
 from headrace.cli.cluster.view import Health, PartitionRow, health_of, rows_of
 from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.failure import EXIT_FAILED
+from headrace.cli.shared.log_directories import (
+    directories_of,
+    failed_message,
+    low_directories,
+    low_message,
+)
 from headrace.cli.shared.output import counted, print_json, print_line, print_table
 from headrace.cli.shared.watching import Watch, shown
 from headrace.client.calls.metadata import Metadata
@@ -122,7 +127,11 @@ def reasons_of(seen: Seen) -> list[Reason]:
     rows = rows_of(known, sorted(known.topics), {}, seen=seen)
     reasons = [*_of_brokers(health_of(seen)), *_of_answers(seen)]
     for code, text, wrong in (
-        ("offline", "with no leader, nobody can read or write:", lambda row: row.is_offline),
+        (
+            "offline",
+            "without a leader, so records cannot be read or written:",
+            lambda row: row.is_offline,
+        ),
         (
             "under_replicated",
             "with a replica that is not in sync:",
@@ -130,7 +139,7 @@ def reasons_of(seen: Seen) -> list[Reason]:
         ),
         (
             "damaged",
-            "with a replica that is damaged or whose directory failed, see its broker's log:",
+            "with a replica that is damaged or whose directory failed (see its broker's log):",
             lambda row: row.is_damaged(known),
         ),
     ):
@@ -142,7 +151,7 @@ def reasons_of(seen: Seen) -> list[Reason]:
 def _of_brokers(found: Health) -> Sequence[Reason]:
     reasons = []
     if found.controller < 0:
-        reasons.append(Reason("no_controller", "no controller: nobody elects leaders"))
+        reasons.append(Reason("no_controller", "no controller: leaders cannot be elected"))
     if found.missing:
         named = ", ".join(map(str, found.missing))
         text = f"{counted(len(found.missing), 'broker')} missing that hold replicas: {named}"
@@ -155,7 +164,9 @@ def _of_answers(seen: Seen) -> Iterator[Reason]:
     if without := seen.without_store:
         more = ", ".join(str(standing.broker) for standing in without[1:])
         others = f", nor {'broker' if len(without) == 2 else 'brokers'} {more}" if more else ""
-        text = f"{without[0].refusal}{others}: check that it runs and that brokers reach it"
+        text = (
+            f"{without[0].refusal}{others}: check that it runs and that brokers can connect to it"
+        )
         yield Reason("store_unanswered", text)
     if unanswered := seen.unanswered:
         named = "; ".join(f"{found.broker} ({found.failure})" for found in unanswered)
@@ -182,7 +193,7 @@ def _of_directories(client: Client, known: Metadata) -> Sequence[Reason]:
     found = [*directories_of(client, sorted(known.brokers))]
     messages = {
         "directories_failed": failed_message(found),
-        "directories_low": low_message(client, found),
+        "directories_low": low_message(low_directories(client, found)),
     }
     return [Reason(code, message) for code, message in messages.items() if message]
 

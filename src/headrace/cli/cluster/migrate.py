@@ -29,14 +29,18 @@ def migrate(
     zookeeper: Annotated[
         str | None,
         Parameter(
-            name=flags_of("zookeeper.connect"), help="Where to, as host:port,host:port/chroot."
+            name=flags_of("zookeeper.connect"),
+            help="The target ZooKeeper, as host:port,host:port/chroot.",
         ),
     ] = None,
     pairs: Annotated[
-        tuple[str, ...], Parameter(name=PAIR_FLAGS, negative=(), help="Any setting as key=value.")
+        tuple[str, ...],
+        Parameter(
+            name=PAIR_FLAGS, negative=(), help="Any setting as key=value; may be given again."
+        ),
     ] = (),
     dry_run: Annotated[
-        bool, Parameter(negative=(), help="Print what would be written; change nothing.")
+        bool, Parameter(negative=(), help="Only print what would be written.")
     ] = False,
 ) -> None:
     """Bring the metadata of a stopped single broker into ZooKeeper, so that others can join it.
@@ -53,7 +57,7 @@ def migrate(
         properties, {**parse_pairs(pairs), **flags, "insecure.listeners": "true"}
     )
     if config.zookeeper_connect is None:
-        raise UsageError("name the ZooKeeper, as --zookeeper host:port/chroot")
+        raise UsageError("pass the ZooKeeper: --zookeeper host:port/chroot")
     from headrace.posix.disk import RealDisk
     from headrace.server import migrate as server
     from headrace.server.main import run
@@ -90,4 +94,6 @@ def _tell(done: "Migrated", connect: str, *, dry_run: bool) -> None:
         return
     written = f"{counted(len(done.operations), 'znode')} written" if done.operations else "it was"
     print_line(f"{what}: in ZooKeeper at {connect} ({written})")
-    print_line(f"start it with: headrace serve --zookeeper {connect}, and all else as before")
+    print_line(
+        f"start it with: headrace serve --zookeeper {connect}, and its other settings as before"
+    )

@@ -24,7 +24,8 @@ def elect_leaders(
         bool,
         Parameter(
             name="--unclean",
-            help="Where no replica in sync is left, one that may lack records. They are lost then.",
+            help="Elect a replica that is not in sync if no in-sync replica is left. Records it"
+            " lacks are lost.",
         ),
     ] = False,
     json: Json = False,
@@ -36,7 +37,7 @@ def elect_leaders(
     orders billing:3
     """
     if unclean and not names:
-        raise UsageError("--unclean loses records: name the topics or partitions it is for")
+        raise UsageError("--unclean loses records: pass the topics or partitions")
     kind = replicas.UNCLEAN if unclean else replicas.PREFERRED
     with cluster.client() as client:
         wanted = None if not names else _partitions_named(run(client.metadata()), names)
@@ -52,7 +53,7 @@ def elect_leaders(
 def reassign(
     *moves: str,
     cancel: Annotated[
-        bool, Parameter(name="--cancel", help="Call the moves of TOPIC:PARTITION off.")
+        bool, Parameter(name="--cancel", help="Cancel the moves of TOPIC:PARTITION.")
     ] = False,
     list_: Annotated[
         bool, Parameter(name=["--list", "-l"], help="Show the partitions that are being moved.")
@@ -61,15 +62,17 @@ def reassign(
         int | None,
         Parameter(
             name="--throttle",
-            help="Bytes a second that each broker copies for moves at most, running ones included.",
+            help="The most bytes per second that each broker copies for all moves,"
+            " including running"
+            " ones.",
         ),
     ] = None,
     verify: Annotated[
         bool,
         Parameter(
             name="--verify",
-            help="Once nothing is being moved, take the throttles away: of all topics, or of TOPIC"
-            " named, and of all brokers. Before, show what is being moved, and fail.",
+            help="Remove the throttles of all topics, or of the given topics, and of all brokers if"
+            " no move is running. Otherwise show the running moves, and fail.",
         ),
     ] = False,
     json: Json = False,
@@ -84,13 +87,13 @@ def reassign(
     reassign --cancel orders:0
     """
     if list_ and (moves or cancel or verify):
-        raise UsageError("--list takes no partitions, no --cancel and no --verify")
+        raise UsageError("--list cannot be combined with partitions, --cancel or --verify")
     if not list_ and not verify and not moves:
-        raise UsageError("name what is to move, as TOPIC:PARTITION=1,2,3; or give --list")
+        raise UsageError("pass the moves as TOPIC:PARTITION=1,2,3; or pass --list")
     if throttle is not None and (throttle < 1 or list_ or cancel or verify):
-        raise UsageError("--throttle takes 1 byte a second or more, and goes with moves to begin")
+        raise UsageError("--throttle must be at least 1 byte per second, and needs moves to start")
     if cancel and verify:
-        raise UsageError("--cancel takes the throttles away itself: leave --verify out")
+        raise UsageError("--cancel removes the throttles itself: omit --verify")
     with cluster.client() as client:
         if list_:
             _show_moves(client, run(replicas.reassignments(client)), json=json)
@@ -105,7 +108,7 @@ def reassign(
         if cancel and not any(outcome.values()) and not run(replicas.reassignments(client)):
             _end_throttles(client, {partition.topic for partition in wanted}, known.brokers)
     words = {
-        partition: "stays where it was" if target is None else f"moves to {listed(target)}"
+        partition: "is not moved" if target is None else f"moves to {listed(target)}"
         for partition, target in wanted.items()
     }
     return _tell(outcome, words, "nothing moves", json)
@@ -132,8 +135,8 @@ def _throttle(client: Client, known: Metadata, wanted: Wanted, bytes_per_second:
     moves = replica_throttles.moves_of(known, wanted, moving)
     brokers = run(replica_throttles.throttle(client, moves, bytes_per_second))
     note(
-        f"moves copy {bytes_per_second} bytes a second at most, on each of the brokers"
-        f" {listed(brokers)}; when they are done: headrace cluster reassign --verify"
+        f"moves copy at most {bytes_per_second} bytes per second on each of the brokers"
+        f" {listed(brokers)}; when they are complete: headrace cluster reassign --verify"
     )
 
 
@@ -145,7 +148,7 @@ def _verify(client: Client, names: Sequence[str], *, json: bool) -> int:
     moving = run(replicas.reassignments(client))
     _show_moves(client, moving, json=json)
     if moving:
-        note("headrace: throttles stay until that has moved")
+        note("headrace: throttles stay until these moves are complete")
         return EXIT_FAILED
     _end_throttles(client, names or sorted(known.topics), known.brokers)
     return 0
@@ -154,9 +157,9 @@ def _verify(client: Client, names: Sequence[str], *, json: bool) -> int:
 def _end_throttles(client: Client, topics: Iterable[str], brokers: Iterable[int]) -> None:
     of_topics, of_brokers = run(replica_throttles.end_throttles(client, topics, brokers))
     for topic in of_topics:
-        note(f"the throttle of topic {topic} was taken away")
+        note(f"removed the throttle of topic {topic}")
     for broker in of_brokers:
-        note(f"the throttle of broker {broker} was taken away")
+        note(f"removed the throttle of broker {broker}")
 
 
 def _show_moves(client: Client, moving: Sequence[replicas.Reassigning], *, json: bool) -> None:
@@ -251,7 +254,7 @@ def _partitions_named(
         if not topic or (colon and not number.isascii()) or (colon and not number.isdigit()):
             raise UsageError(f"{name}: must be TOPIC:PARTITION")
         if not colon and not whole:
-            raise UsageError(f"{name}: name the partition too, as {name}:0")
+            raise UsageError(f"{name}: pass the partition too, as {name}:0")
         check_topic(known, topic)
         there = [partition.partition for partition in known.topics[topic].partitions]
         if colon and int(number) not in there:

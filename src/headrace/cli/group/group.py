@@ -83,16 +83,17 @@ class _Row:
 def describe(
     *names: str,
     members: Annotated[
-        bool, Parameter(name=["-m", "--members"], negative=(), help="Who reads what.")
+        bool,
+        Parameter(name=["-m", "--members"], negative=(), help="Show the members' assignments."),
     ] = False,
     group: GroupFlag = (),
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> int:
-    """Show groups' partitions: committed offset, end, lag, member.
+    """Show groups' partitions: committed offset, end offset, lag, member.
 
-    The lag of a partition without a committed offset is not known (-): where the group would begin
-    is for its members to say. For example: headrace group describe billing --members
+    The lag of a partition without a committed offset is unknown (-), because the members decide
+    where the group starts. For example: headrace group describe billing --members
     """
     wanted = names + group
     if not wanted:
@@ -230,7 +231,7 @@ def delete(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> int:
-    """Delete groups without members, and their offsets; it asks on a terminal.
+    """Delete groups without members, and their offsets; asks for confirmation on a terminal.
 
     For example: headrace group delete billing
     """

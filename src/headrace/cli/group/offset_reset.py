@@ -40,7 +40,7 @@ def seek(
         Parameter(
             name=["--to", "-t"],
             allow_leading_hyphen=True,
-            help="start, end, a number, +N or -N from where it is, @time.",
+            help="start, end, a number, +N or -N relative to the current offset, @time.",
         ),
     ],
     topics: Topics = (),
@@ -70,15 +70,13 @@ def reset(
     target: ResetTarget = ResetTarget(),  # noqa: B008
     topics: Topics = (),
     all_topics: Annotated[
-        bool, Parameter(name="--all-topics", help="All that the group has offsets for.")
+        bool, Parameter(name="--all-topics", help="All topics with committed offsets of the group.")
     ] = False,
-    execute: Annotated[bool, Parameter(name="--execute", help="Do it, do not only show it.")] = (
-        False
-    ),
+    execute: Annotated[
+        bool, Parameter(name="--execute", help="Apply the change; without it, only show it.")
+    ] = (False),
     dry_run: DryRun = False,
-    export: Annotated[
-        bool, Parameter(name="--export", help="Print the CSV that --from-file takes.")
-    ] = False,
+    export: Annotated[bool, Parameter(name="--export", help="Print CSV for --from-file.")] = False,
     group: Annotated[str | None, Parameter(name="--group", show=False)] = None,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
@@ -94,11 +92,11 @@ def reset(
         raise UsageError("name the group")
     target.check()
     if execute and dry_run:
-        raise UsageError("--execute and --dry-run: one of them at most")
+        raise UsageError("--execute and --dry-run cannot be combined")
     if bool(topics) == all_topics and target.from_file is None:
-        raise UsageError("say which partitions: --topic topic:0,1, or --all-topics")
+        raise UsageError("pass the partitions: --topic topic:0,1, or --all-topics")
     if target.from_file is not None and (topics or all_topics):
-        raise UsageError("--from-file says which partitions; leave out --topic and --all-topics")
+        raise UsageError("--from-file contains the partitions; omit --topic and --all-topics")
     with cluster.client() as client:
         current = _current(client, name)
         moved = _targets(client, name, target, topics, current)
@@ -110,7 +108,7 @@ def reset(
     else:
         _show(name, current, moved, dry_run=not execute, json=json)
     if not execute and not json:
-        note("nothing was changed: say --execute to do it")
+        note("nothing was changed: pass --execute to apply")
 
 
 def delete_offsets(
@@ -127,7 +125,7 @@ def delete_offsets(
     For example: headrace group delete-offsets billing --topic orders --yes
     """
     if not topics:
-        raise UsageError("name what to forget: --topic topic or topic:0,1")
+        raise UsageError("pass the offsets to delete: --topic topic or topic:0,1")
     with cluster.client() as client:
         current = _current(client, name)
         if not current:
@@ -136,7 +134,7 @@ def delete_offsets(
         wanted = chosen_partitions(known, topics, "--topic")
         gone = {partition: current[partition] for partition in wanted if partition in current}
         if gone and not dry_run:
-            confirm(f"Forget {counted(len(gone), 'offset')} of group {name}?", yes=yes)
+            confirm(f"Delete {counted(len(gone), 'offset')} of group {name}?", yes=yes)
             run(groups.delete_offsets(client, name, gone))
     if json:
         print_json(
@@ -202,8 +200,8 @@ def _move(client: Client, name: str, wanted: Mapping[TopicPartition, int]) -> No
     described = run(groups.describe_group(client, name))
     if described.members:
         raise CommandError(
-            f"group {name} has {counted(len(described.members), 'member')}; stop them first, or"
-            " they would go on from where they are"
+            f"group {name} has {counted(len(described.members), 'member')}; stop them first,"
+            " because they would continue from their own positions"
         )
     commits = {partition: Committed(offset) for partition, offset in wanted.items()}
     run(groups.commit(client, name, commits))
@@ -237,7 +235,7 @@ def _chosen(
         return chosen_partitions(run(client.metadata()), topics, "--topics")
     if not current:
         _refuse_unknown(client, name)
-        raise UsageError(f"group {name} has no offsets yet; name topics with --topics")
+        raise UsageError(f"group {name} has no offsets yet; pass topics with --topics")
     there = run(client.metadata(sorted({partition.topic for partition in current})))
     return [partition for partition in sorted(current) if there.has(partition)]
 

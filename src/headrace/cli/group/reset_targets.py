@@ -27,10 +27,15 @@ CURRENT = Place("ahead", 0)
 class ResetTarget:
     """One of the ways to say where to."""
 
-    to_earliest: Annotated[bool, Parameter(name="--to-earliest", help="To the start.")] = False
-    to_latest: Annotated[bool, Parameter(name="--to-latest", help="To the end.")] = False
+    to_earliest: Annotated[bool, Parameter(name="--to-earliest", help="To the first offset.")] = (
+        False
+    )
+    to_latest: Annotated[bool, Parameter(name="--to-latest", help="To the end offset.")] = False
     to_current: Annotated[
-        bool, Parameter(name="--to-current", help="To where it is, kept between start and end.")
+        bool,
+        Parameter(
+            name="--to-current", help="To the current offset, limited to the first and end offsets."
+        ),
     ] = False
     to_offset: Annotated[int | None, Parameter(name="--to-offset", help="To this offset.")] = None
     to_datetime: Annotated[
@@ -43,21 +48,22 @@ class ResetTarget:
     ] = None
     by_duration: Annotated[
         str | None,
-        Parameter(name="--by-duration", help="To so long ago, as P1DT12H or PT30M."),
+        Parameter(name="--by-duration", help="To this long ago, as P1DT12H or PT30M."),
     ] = None
     shift_by: Annotated[
         int | None,
         Parameter(
             name="--shift-by",
             allow_leading_hyphen=True,
-            help="So many ahead of where it is; negative: back.",
+            help="This many offsets forward; negative: back.",
         ),
     ] = None
     from_file: Annotated[
         Path | None,
         Parameter(
             name="--from-file",
-            help="To what a CSV file says: topic,partition,offset a line, or with the group first.",
+            help="To the offsets in a CSV file: topic,partition,offset per line, or with the group"
+            " first.",
         ),
     ] = None
 
@@ -66,7 +72,7 @@ class ResetTarget:
         said = [value for value in vars(self).values() if value is not None and value is not False]
         if len(said) != 1:
             raise UsageError(
-                "say where to, once: --to-earliest, --to-latest, --to-current, --to-offset,"
+                "pass exactly one of: --to-earliest, --to-latest, --to-current, --to-offset,"
                 " --to-datetime, --by-duration, --shift-by or --from-file"
             )
 
@@ -132,7 +138,7 @@ def read_plan(path: Path, group: str) -> Mapping[TopicPartition, int]:
                 raise UsageError(f"{path} line {number}: must be topic,partition,offset")
             plan[TopicPartition(cells[0], int(cells[1]))] = int(cells[2])
     if not plan:
-        raise UsageError(f"{path}: it says nothing for group {group}")
+        raise UsageError(f"{path}: has no offsets for group {group}")
     return plan
 
 

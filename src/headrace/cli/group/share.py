@@ -69,7 +69,7 @@ def describe(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value
 ) -> int:
-    """Show share groups: members, and for each partition from where records are not done yet.
+    """Show share groups: members, and the start offset of each partition.
 
     For example: headrace share describe workers
     """
@@ -141,19 +141,19 @@ def reset(
         tuple[str, ...],
         Parameter(
             name=["--topics", "--topic"],
-            help="Only these: topic or topic:0,1; all that it has without.",
+            help="Only these: topic or topic:0,1; default: all of the group.",
         ),
     ] = (),
     execute: Annotated[
-        bool, Parameter(name="--execute", help="Do it, do not only show it.")
+        bool, Parameter(name="--execute", help="Apply the change; without it, only show it.")
     ] = False,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
-    """Have a share group begin elsewhere; it must have no members. Only shown without --execute.
+    """Reset the start offsets of a share group without members; only shown without --execute.
 
-    Records behind the new start are delivered again. For example: headrace share reset workers --to
-    start --topics orders --execute
+    Records from the new start on are delivered again. For example: headrace share reset workers
+    --to start --topics orders --execute
     """
     place = parse_place(to, "--to")
     if place.kind not in {"time", "offset"}:
@@ -168,7 +168,9 @@ def reset(
         else:
             partitions = sorted(starts)
         if not partitions:
-            raise UsageError(f"share group {name} has read nothing yet; name topics with --topics")
+            raise UsageError(
+                f"share group {name} has consumed nothing yet; pass topics with --topics"
+            )
         if execute and known is not None and known.members:
             raise CommandError(
                 f"share group {name} has {counted(len(known.members), 'member')}; stop them first"
@@ -187,7 +189,7 @@ def reset(
         return
     print_table(["TOPIC", "PARTITION", "FROM", "TO"], rows)
     if not execute:
-        note("nothing was changed: say --execute to do it")
+        note("nothing was changed: pass --execute to apply")
 
 
 @app.command(alias="rm")
@@ -197,9 +199,9 @@ def delete(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> int:
-    """Delete share groups without members, and their delivery state; it asks on a terminal.
+    """Delete share groups without members; asks for confirmation on a terminal.
 
-    For example: headrace share delete workers
+    Their delivery state is deleted too. For example: headrace share delete workers
     """
     if not names:
         raise UsageError("name at least one share group")

@@ -35,8 +35,8 @@ class Copier:
             if self._way == "copy" or error.errno not in _CANNOT:
                 raise
             raise CommandError(
-                f"{target}: this file system makes no {self._way} of {source} "
-                f"({(error.strerror or str(error)).lower()}); leave --{self._way} out to copy"
+                f"{target}: this file system cannot make a {self._way} of {source}"
+                f" ({(error.strerror or str(error)).lower()}); omit --{self._way} to copy"
             ) from None
 
     def _copy(self, source: str, target: str) -> None:

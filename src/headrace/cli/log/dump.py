@@ -36,13 +36,13 @@ class Decoders:
     """DumpLogSegments' flags that say whose records they are."""
 
     offsets_decoder: Annotated[
-        bool, Parameter(negative=(), help="Read the records as those of __consumer_offsets.")
+        bool, Parameter(negative=(), help="Decode the records as those of __consumer_offsets.")
     ] = False
     transaction_log_decoder: Annotated[
-        bool, Parameter(negative=(), help="Read the records as those of __transaction_state.")
+        bool, Parameter(negative=(), help="Decode the records as those of __transaction_state.")
     ] = False
     share_group_state_decoder: Annotated[
-        bool, Parameter(negative=(), help="Read the records as those of __share_group_state.")
+        bool, Parameter(negative=(), help="Decode the records as those of __share_group_state.")
     ] = False
 
     def topic(self) -> str | None:
@@ -58,7 +58,7 @@ class Decoders:
         }
         chosen = {flag: topic for flag, topic in given.items() if topic is not None}
         if len(chosen) > 1:
-            raise UsageError(f"{' and '.join(chosen)}: give one of them")
+            raise UsageError(f"{' and '.join(chosen)} cannot be combined")
         return next(iter(chosen.values()), None)
 
 
@@ -69,17 +69,17 @@ class KafkaFlags:
 
     verify_index_only: Annotated[
         bool,
-        Parameter(negative=(), help="--format kafka: check indexes, print no entries."),
+        Parameter(negative=(), help="--format kafka: check indexes without printing entries."),
     ] = False
     index_sanity_check: Annotated[
         bool,
-        Parameter(negative=(), help="--format kafka: only what a start checks."),
+        Parameter(negative=(), help="--format kafka: only the checks of a start."),
     ] = False
     skip_record_metadata: Annotated[
-        bool, Parameter(negative=(), help="--format kafka: keys and values alone.")
+        bool, Parameter(negative=(), help="--format kafka: only keys and values.")
     ] = False
     max_bytes: Annotated[
-        int, Parameter(help="--format kafka: read no more than that of each segment.")
+        int, Parameter(help="--format kafka: the most bytes to read of each segment.")
     ] = MAX_BYTES
     max_message_size: Annotated[
         int, Parameter(help="--format kafka: the largest batch to expect at an index entry.")
@@ -87,14 +87,14 @@ class KafkaFlags:
 
 
 def dump(
-    *files: Annotated[Path, Parameter(help="Files of a log directory, or directories of them.")],
+    *files: Annotated[Path, Parameter(help="Files of a log, or directories with them.")],
     files_flag: Annotated[tuple[str, ...], Parameter(name="--files", show=False, negative=())] = (),
     records: Annotated[
         bool,
         Parameter(
             name=["-r", "--records", "--print-data-log"],
             negative=(),
-            help="The records of each batch too: keys, values, headers.",
+            help="Also print the records of each batch: keys, values, headers.",
         ),
     ] = False,
     format_: Annotated[
@@ -102,12 +102,15 @@ def dump(
         Parameter(
             name="--format",
             show_default=True,
-            help="kafka: line for line what Kafka's DumpLogSegments prints.",
+            help="kafka: the output of Kafka's DumpLogSegments, line for line.",
         ),
     ] = "text",
     json: Json = False,
     deep_iteration: Annotated[
-        bool, Parameter(negative=(), help="The records of each batch too; kafka: without contents.")
+        bool,
+        Parameter(
+            negative=(), help="Also print the records of each batch; kafka: without contents."
+        ),
     ] = False,
     decoders: Decoders | None = None,
     kafka: KafkaFlags | None = None,
@@ -124,7 +127,7 @@ def dump(
     flags = kafka or KafkaFlags()
     if format_ == "kafka":
         if json:
-            raise UsageError("--json and --format kafka: give one of them")
+            raise UsageError("--json and --format kafka cannot be combined")
         options = KafkaOptions(
             print_data_log=records,
             deep_iteration=deep_iteration,
@@ -138,8 +141,8 @@ def dump(
         return EXIT_FAILED if _print_as_kafka(paths, options) else None
     if flags != KafkaFlags():
         raise UsageError(
-            "--verify-index-only, --index-sanity-check, --skip-record-metadata, --max-bytes and "
-            "--max-message-size belong to --format kafka; to check indexes: headrace log verify"
+            "--verify-index-only, --index-sanity-check, --skip-record-metadata, --max-bytes and"
+            " --max-message-size need --format kafka; to check indexes: headrace log verify"
         )
     as_records = records or deep_iteration or topic is not None
     printer = _Printer(records=as_records, json=json or format_ == "json", topic=topic)
@@ -155,7 +158,7 @@ def _expanded(path: Path) -> Iterator[tuple[Path, bool]]:
 
 
 def _note_nothing(path: Path) -> None:
-    note(f"headrace: {path}: no file of a log is in it; name a partition's directory, or files")
+    note(f"headrace: {path}: contains no log files; pass a partition's directory, or files")
 
 
 def _print_as_kafka(paths: Iterable[Path], options: KafkaOptions) -> bool:

@@ -21,9 +21,12 @@ def repair(
     *,
     truncate: Annotated[
         bool,
-        Parameter(negative=(), help="End a log before its first bad batch; what goes is said."),
+        Parameter(
+            negative=(),
+            help="Truncate a log before its first bad batch; the removed records are reported.",
+        ),
     ] = False,
-    dry_run: Annotated[bool, Parameter(negative=(), help="Only say what would be done.")] = False,
+    dry_run: Annotated[bool, Parameter(negative=(), help="Only print what would be done.")] = False,
 ) -> int | None:
     """Mend the log directory of a stopped broker.
 
@@ -34,13 +37,14 @@ def repair(
     """
     where = existing(path, "directory")
     if not where.is_dir():
-        raise CommandError(f"{path}: is no directory; name one of log.dirs", EXIT_USAGE)
+        raise CommandError(f"{path}: not a directory; pass one of log.dirs", EXIT_USAGE)
     disk, directory, only = RealDisk(None), where, None
     if not is_log_directory(disk, str(where)):
         only, directory = parse_directory(where.name), where.parent
         if only is None or not is_log_directory(disk, str(directory)):
             raise CommandError(
-                f"{path}: no log directory and no partition's; name one of log.dirs", EXIT_USAGE
+                f"{path}: neither a log directory nor a partition's; pass one of log.dirs",
+                EXIT_USAGE,
             )
     mending = Mending(disk, truncate=truncate, dry_run=dry_run, say=print_line)
     try:
@@ -61,7 +65,7 @@ def repair(
 
 def _conclude(path: Path, mending: Mending, report: Report) -> int | None:
     if not mending.steps and not mending.unmended:
-        print_line("nothing to repair" if report.sound else "nothing that repair could mend")
+        print_line("nothing to repair" if report.sound else "nothing that repair can fix")
         return None if report.sound else EXIT_FAILED
     if mending.dry_run:
         print_line(f"{len(mending.steps)} steps to take; nothing was changed")

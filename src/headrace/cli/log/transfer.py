@@ -42,7 +42,7 @@ class TransferOptions:
     offsets: Annotated[
         bool,
         Parameter(
-            name="--offsets", negative="--no-offsets", help="Consumer groups' offsets go along."
+            name="--offsets", negative="--no-offsets", help="Copy consumer groups' offsets too."
         ),
     ] = True
     topic_id: Annotated[
@@ -57,23 +57,23 @@ class TransferOptions:
         str | None,
         Parameter(
             name=["-b", "--bootstrap", "--bootstrap-server"],
-            help="Ask the target's brokers (host:port) for the topics' ids.",
+            help="The target's brokers (host:port), to get the topics' ids from.",
         ),
     ] = None
     profile: Annotated[
         str | None,
-        Parameter(name="--profile", help="The same of a profile's brokers (headrace profile)."),
+        Parameter(name="--profile", help="A profile with the target's brokers (headrace profile)."),
     ] = None
     command_config: Annotated[
         Path | None,
         Parameter(
             name="--command-config",
             env_var=COMMAND_CONFIG,
-            help="A properties file with the settings by which to ask the brokers.",
+            help="A properties file with client settings for these brokers.",
         ),
     ] = None
     reflink: Annotated[
-        bool, Parameter(negative=(), help="Share the bytes (btrfs, XFS); same file system only.")
+        bool, Parameter(negative=(), help="Share blocks (btrfs, XFS); same file system only.")
     ] = False
 
     @property
@@ -84,12 +84,12 @@ class TransferOptions:
 
 def import_(
     source: Source,
-    target: Annotated[Path, Parameter(help="Headrace's log directory, made if missing.")],
+    target: Annotated[Path, Parameter(help="Headrace's log directory, created if missing.")],
     *,
     options: TransferOptions = TransferOptions(),
     link: Annotated[
         bool,
-        Parameter(negative=(), help="Hard links of closed segments; after a clean stop only."),
+        Parameter(negative=(), help="Hard-link closed segments; only after a clean stop."),
     ] = False,
 ) -> int | None:
     """Bring the partitions of a stopped Kafka (3.x, 4.x) into a log directory of Headrace.
@@ -97,13 +97,13 @@ def import_(
     The source is only read. Topic ids stay as they are. The result is verified.
     """
     if link and options.reflink:
-        raise UsageError("--link and --reflink: give one of them")
+        raise UsageError("--link and --reflink cannot be combined")
     where = _stopped(source)
     disk = RealDisk(None)
     clean = (where / file_names.CLEAN_SHUTDOWN).exists()
     if link and not clean:
         raise CommandError(
-            f"{source}: was not stopped cleanly, so its segments may still change; leave --link out"
+            f"{source}: was not stopped cleanly, so its segments may still change; omit --link"
         )
     chosen = _chosen(disk, where, options, transactions=True)
     with _target(target, where) as into:
@@ -124,8 +124,8 @@ def export(
     target: Annotated[
         Path,
         Parameter(
-            help="A stopped Kafka's log directory, or a new one. Topics that were created there "
-            "and are still empty take the records."
+            help="A stopped Kafka broker's log directory, or a new one. Topics that exist there and"
+            " are empty receive the records."
         ),
     ],
     *,
@@ -141,7 +141,8 @@ def export(
     disk = RealDisk(None)
     if not (where / file_names.CLEAN_SHUTDOWN).exists():
         raise CommandError(
-            f"{source}: the broker was not stopped cleanly; start it, stop it (SIGTERM), try again"
+            f"{source}: the broker was not stopped cleanly; start it, stop it with SIGTERM, and"
+            " try again"
         )
     chosen = _chosen(disk, where, options, transactions=False)
     with _target(target, where) as into:
@@ -168,7 +169,7 @@ def _stopped(source: Path) -> Path:
     where = existing(source, "directory")
     if not where.is_dir() or not (where / file_names.META_PROPERTIES).exists():
         raise UsageError(
-            f"{source}: no log directory (no {file_names.META_PROPERTIES}); name one of log.dirs"
+            f"{source}: not a log directory (no {file_names.META_PROPERTIES}); pass one of log.dirs"
         )
     if broker_runs_on(where):
         raise CommandError(f"{source}: a broker is running on it; stop it first")
@@ -180,9 +181,9 @@ def _target(target: Path, source: Path) -> Iterator[Path]:
     """Make and lock the target's log directory."""
     into = target.absolute()
     if into.is_relative_to(source) or source.is_relative_to(into):
-        raise UsageError(f"{target}: lies within the source, or the source within it")
+        raise UsageError(f"{target}: is inside the source, or contains it")
     if into.exists() and not into.is_dir():
-        raise UsageError(f"{target}: is no directory; name one that is, or a new one")
+        raise UsageError(f"{target}: not a directory; pass an existing or a new directory")
     into.mkdir(parents=True, exist_ok=True)
     try:
         unlock = RealDisk(None).lock(str(into / file_names.LOCK))
@@ -201,13 +202,13 @@ def _chosen(disk: RealDisk, where: Path, options: TransferOptions, *, transactio
     topics = {place.topic for place in partitions}
     missing = [name for name in options.topic if name not in topics]
     if missing:
-        raise UsageError(f"--topic {missing[0]}: {where} has no partition of it")
+        raise UsageError(f"--topic {missing[0]}: {where} has no partition of this topic")
     internal = {OFFSETS_TOPIC} if options.offsets else set()
     internal |= {TRANSACTIONS_TOPIC} if transactions else set()
     wanted = set(options.topic) or topics - {OFFSETS_TOPIC, TRANSACTIONS_TOPIC}
     chosen = {place: path for place, path in partitions.items() if place.topic in wanted | internal}
     if not chosen:
-        raise CommandError(f"{where}: holds no partition to bring over")
+        raise CommandError(f"{where}: has no partition to copy")
     return chosen
 
 
@@ -218,7 +219,7 @@ def _ids(options: TransferOptions, asked: Mapping[str, tuple[bytes, int]] | None
             topic_ids[name] = text_files.decode_uuid(text)
         except ValueError:
             raise UsageError(
-                f"--topic-id {name}={text}: an id is 22 characters of base64"
+                f"--topic-id {name}={text}: an id has 22 characters of base64"
             ) from None
     return topic_ids
 
@@ -256,11 +257,11 @@ def _check_ids(chosen: Places, ids: Ids, disk: RealDisk, into: Path) -> None:
         return
     name = missing[0]
     advice = (
-        "have a consumer group ask for its coordinator there, or leave them out (--no-offsets)"
+        "let a consumer group find its coordinator there, or omit group offsets (--no-offsets)"
         if name == OFFSETS_TOPIC
-        else f"create {name} there, stop the broker and try again, or give --topic-id {name}=ID"
+        else f"create {name} there, stop the broker and try again, or pass --topic-id {name}=ID"
     )
-    raise CommandError(f"{into}: the topic id of {', '.join(missing)} is not known; {advice}")
+    raise CommandError(f"{into}: the topic id of {', '.join(missing)} is unknown; {advice}")
 
 
 def _check_counts(
@@ -277,7 +278,7 @@ def _check_counts(
         if other and other != count:
             advice = f"create it with {count} partitions"
             if topic == OFFSETS_TOPIC:
-                advice = f"set offsets.topic.num.partitions={count} there, or give --no-offsets"
+                advice = f"set offsets.topic.num.partitions={count} there, or pass --no-offsets"
             raise CommandError(f"{topic} has {count} partitions here and {other} there; {advice}")
 
 
@@ -298,8 +299,8 @@ def _transfer(
     free = disk.free_bytes(str(into))
     if way == "copy" and size > free:
         raise CommandError(
-            f"{into}: {size:,} bytes are to come, {free:,} are free there; make room, or name"
-            " what to bring over with --topic"
+            f"{into}: {size:,} bytes are needed, {free:,} are free; free some space, or select"
+            " topics with --topic"
         )
     told: list[Callable[[int], None]] = [lambda size: None]
     transfer = Transfer(
@@ -329,7 +330,7 @@ def _verdict(report: Report) -> int | None:
 
 
 def _tell_import(target: Path, chosen: Places, *, clean: bool) -> None:
-    print_line(f"{len(chosen)} partitions are in {target}. What next:")
+    print_line(f"{len(chosen)} partitions are in {target}. Next steps:")
     settings = []
     for topic, key in (
         (OFFSETS_TOPIC, "offsets.topic.num.partitions"),
@@ -339,10 +340,11 @@ def _tell_import(target: Path, chosen: Places, *, clean: bool) -> None:
         if count not in (0, _DEFAULT_PARTITIONS):
             settings.append(f"--set {key}={count}")
     if not clean:
-        print_line("  the source was not stopped cleanly: the first start looks through every log")
+        print_line("  the source was not stopped cleanly: the first start recovers every log")
     print_line(
-        "  topic settings (retention, compaction) are not in a log directory: the broker's own "
-        "hold until you set them; a first start with log.retention.ms=-1 lets nothing expire"
+        "  topic settings (retention, compaction) are not in a log directory: the broker's"
+        " defaults apply until you set them; with log.retention.ms=-1 at the first start"
+        " nothing expires"
     )
     words = " ".join(["--set log.retention.ms=-1", *settings])
     print_line(f"  headrace serve --data {target} {words}")
@@ -350,10 +352,10 @@ def _tell_import(target: Path, chosen: Places, *, clean: bool) -> None:
 
 
 def _tell_export(target: Path, chosen: Places, options: TransferOptions) -> None:
-    print_line(f"{len(chosen)} partitions are in {target}. What next:")
+    print_line(f"{len(chosen)} partitions are in {target}. Next steps:")
     if options.asks and not (target / file_names.META_PROPERTIES).exists():
         print_line("  stop the Kafka broker that leads these partitions, move the directories of")
         print_line(f"  {target} into its log.dirs in place of its empty ones, and start it again")
     else:
         print_line("  start the Kafka broker on it; topics need replication factor 1 until then")
-    print_line("  topic settings are not in a log directory: set them there as they are here")
+    print_line("  topic settings are not in a log directory: set them there to the same values")

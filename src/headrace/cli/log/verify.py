@@ -15,9 +15,9 @@ from headrace.logtools.verify.directory import bytes_in
 from headrace.posix.disk import RealDisk
 
 _LIVE = (
-    "a broker is running on it: records that it has not flushed yet, indexes of active segments, "
-    "checkpoints against the logs and files it removes meanwhile were not judged; stop it to know "
-    "all"
+    "a broker is running on it: unflushed records, indexes of active segments,"
+    " checkpoints and files removed during the check were not verified; stop the broker"
+    " to verify all"
 )
 
 
@@ -70,7 +70,7 @@ def _looked_at(where: Path, title: str) -> Report:
         if where.is_dir():
             if not _holds_log(where):
                 raise CommandError(
-                    f"{where}: no log directory and no partition's; name one of log.dirs",
+                    f"{where}: neither a log directory nor a partition's; pass one of log.dirs",
                     EXIT_USAGE,
                 )
             with progress(title, bytes_in(disk, str(where))) as told:
@@ -103,7 +103,8 @@ def _print(path: Path, report: Report) -> None:
     elif report.unchecked:
         print_line(
             f"no damage found in what was read: {sums(report)}; not checked:"
-            f" {counted(report.unchecked, 'byte')} at the ends of active segments, not flushed yet"
+            f" {counted(report.unchecked, 'byte')} at the ends of active segments, not flushed"
+            " yet"
         )
     else:
         print_line(f"sound: {sums(report)}")

@@ -32,7 +32,9 @@ class ConsumeOptions:
 
     from_beginning: Annotated[
         bool,
-        Parameter(name="--from-beginning", negative=(), help="All there are, not only new ones."),
+        Parameter(
+            name="--from-beginning", negative=(), help="Start at the first offset, not at the end."
+        ),
     ] = False
     offset: Annotated[
         str | None,
@@ -48,24 +50,28 @@ class ConsumeOptions:
     ] = ()
     max_messages: Annotated[
         int | None,
-        Parameter(name=["-n", "--max-messages", "--num", "-c"], help="End after so many."),
+        Parameter(
+            name=["-n", "--max-messages", "--num", "-c"], help="Stop after this many records."
+        ),
     ] = None
     group: Annotated[
         str | None,
-        Parameter(name=["-g", "--group"], help="Read as a member of this group, and commit."),
+        Parameter(
+            name=["-g", "--group"], help="Consume as a member of this group, and commit offsets."
+        ),
     ] = None
     share: Annotated[
         str | None,
         Parameter(
             name="--share",
-            help="Read as a member of this share group, and accept what was printed.",
+            help="Consume as a member of this share group, and accept printed records.",
         ),
     ] = None
     timeout: Annotated[
         float | None,
         Parameter(
             name="--timeout",
-            help="End when nothing came for so many seconds, a topic that is missing included.",
+            help="Stop if no record arrives for this many seconds, also if a topic does not exist.",
         ),
     ] = None
     timeout_ms: Annotated[int | None, Parameter(name="--timeout-ms", show=False)] = None
@@ -74,15 +80,18 @@ class ConsumeOptions:
         Parameter(
             name=["-e", "--until-end", "--exit-eof"],
             negative=(),
-            help="End when all that is there has been printed.",
+            help="Stop at the end offsets.",
         ),
     ] = False
     isolation: Annotated[
         Literal["read_committed", "read_uncommitted"],
-        Parameter(name="--isolation-level", help="As --read-committed, in Kafka's words."),
+        Parameter(name="--isolation-level", help="As --read-committed, by Kafka's name."),
     ] = "read_uncommitted"
     read_committed: Annotated[
-        bool, Parameter(name="--read-committed", negative=(), help="Only decided transactions.")
+        bool,
+        Parameter(
+            name="--read-committed", negative=(), help="Only records of committed transactions."
+        ),
     ] = False
 
     skip_damaged: Annotated[
@@ -90,7 +99,7 @@ class ConsumeOptions:
         Parameter(
             name="--skip-damaged",
             negative=(),
-            help="Go on behind records that are damaged on the broker's disk, and say which.",
+            help="Skip records that are damaged on the broker's disk, and report them.",
         ),
     ] = False
 
@@ -104,9 +113,11 @@ class ConsumeOptions:
         if self.share is not None:
             self._check_share(self.share)
         if self.group and self.partitions:
-            raise UsageError("--group and --partition: the group decides who reads what")
+            raise UsageError(
+                "--group and --partition cannot be combined: the group assigns partitions"
+            )
         if self.from_beginning and self.offset is not None:
-            raise UsageError("--from-beginning and --offset: one of them at most")
+            raise UsageError("--from-beginning and --offset cannot be combined")
         if self.seconds is not None:
             check_seconds("--timeout", self.seconds)
         if self.max_messages is not None and self.max_messages < 1:
@@ -115,21 +126,26 @@ class ConsumeOptions:
     def _check_share(self, group: str) -> None:
         start = f"headrace config set group {group} share.auto.offset.reset=earliest"
         alone = {
-            "--group": (bool(self.group), "one of them at most"),
-            "--partition": (bool(self.partitions), "the group decides who reads what"),
+            "--group": (bool(self.group), "cannot be combined"),
+            "--partition": (bool(self.partitions), "the group assigns partitions"),
             "--from-beginning": (
                 self.from_beginning,
-                f"the group has its own place; one that is new begins at the start after: {start}",
+                "a group starts at its committed offsets; a new one starts at the first offset"
+                f" after: {start}",
             ),
             "--offset": (
                 self.offset is not None,
-                f"the group has its own place; headrace share reset {group} moves it",
+                "a share group has its own start offset; move it with headrace share"
+                f" reset {group}",
             ),
-            "--until-end": (self.until_end, "others read beside; --timeout ends when nothing came"),
-            "--skip-damaged": (self.skip_damaged, "the group hands records out in its own order"),
+            "--until-end": (
+                self.until_end,
+                "other members consume concurrently; --timeout ends if no record arrives",
+            ),
+            "--skip-damaged": (self.skip_damaged, "the group delivers records in its own order"),
             "--read-committed": (
                 self.committed_only,
-                f"is the group's own: headrace config set group {group}"
+                f"is a setting of the group: headrace config set group {group}"
                 " share.isolation.level=read_committed",
             ),
         }
@@ -175,14 +191,16 @@ class PrintOptions:
     properties: Annotated[
         tuple[str, ...],
         Parameter(
-            name="--property", negative=(), help="print.key=true and the like, as Kafka's command."
+            name="--property",
+            negative=(),
+            help="print.key=true and similar, as in Kafka's command.",
         ),
     ] = ()
     formatter: Annotated[
         str | None,
         Parameter(
             name="--formatter",
-            help="What the coordinators' records say: offsets, group-metadata, consumer-groups,"
+            help="Decode the coordinators' records: offsets, group-metadata, consumer-groups,"
             " share-groups of __consumer_offsets, transactions of __transaction_state,"
             " share-state of __share_group_state.",
         ),
@@ -196,7 +214,7 @@ class PrintOptions:
             return coordinator_formatter(self.formatter)
         if json:
             if self.format is not None:
-                raise UsageError("--json and --format: one of them at most")
+                raise UsageError("--json and --format cannot be combined")
             return json_formatter()
         text = self.format
         if text is None:
@@ -205,7 +223,7 @@ class PrintOptions:
 
 
 def consume(
-    *topics: Annotated[str, Parameter(help="What to read.")],
+    *topics: Annotated[str, Parameter(help="Topics to consume.")],
     options: ConsumeOptions = ConsumeOptions(),
     printing: PrintOptions = PrintOptions(),
     topic_flag: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
@@ -292,7 +310,7 @@ def _format_of(properties: dict[str, str]) -> str:
     end = properties.pop("line.separator", "\\n")
     for name, value in properties.items():
         if name not in switches or value not in {"true", "false"}:
-            raise UsageError(f"--property {name}={value}: not known here; see --format")
+            raise UsageError(f"--property {name}={value}: not supported; see --format")
     parts = [
         part()
         for name, part in switches.items()

@@ -39,11 +39,11 @@ class Outage:
         if isinstance(error, ApiError) and error.code in OF_DAMAGE and not self._damage_told:
             self._damage_told = True
             words = error.message or error.code.name
-            note(f"{words}; trying again for {self.client.retry_seconds:g} s")
+            note(f"{words}; retrying for {self.client.retry_seconds:g} s")
         if isinstance(error, ClientError) and not self.under_way:
             self.under_way = True
             seconds = self.client.outage_seconds
             if seconds is None:
                 seconds = self.client.retry_seconds
             how_long = "until it answers" if seconds == float("inf") else f"for {seconds:g} s"
-            note(f"{error}; trying again {how_long}")
+            note(f"{error}; retrying {how_long}")

@@ -143,7 +143,7 @@ class Reader:
             elif self._told.get(partition) is not code:
                 note(
                     f"{partition} cannot be read at offset {self.consumer.positions[partition]}"
-                    f" [{code.name}]; trying again for {self.client.retry_seconds:g} s"
+                    f" [{code.name}]; retrying for {self.client.retry_seconds:g} s"
                 )
         self._told = failing
 
@@ -159,13 +159,13 @@ class Reader:
         if not self.options.skip_damaged:
             raise CommandError(
                 f"{partition}: the records at offset {offset} are damaged{where} ({why}); restore"
-                " the file from a copy, or go on behind them with --skip-damaged",
+                " the file from a backup, or skip them with --skip-damaged",
                 EXIT_FAILED,
             )
         following = run(next_sound_offset(self.client, partition, offset))
         self.consumer.positions[partition] = following
         self.consumer.forget_failure(partition)
-        note(f"{partition}: passed over offsets {offset} to {following - 1}, damaged{where}")
+        note(f"{partition}: skipped offsets {offset} to {following - 1}, damaged{where}")
 
     # the end
 
@@ -191,4 +191,4 @@ class Reader:
 
 
 def _tell_reset(partition: TopicPartition, gone: int, offset: int) -> None:
-    note(f"{partition}: offset {gone} is not there any more; going on at {offset}")
+    note(f"{partition}: offset {gone} no longer exists; continuing at {offset}")

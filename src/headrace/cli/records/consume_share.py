@@ -38,8 +38,8 @@ class ShareReader:
         group = self.member.group
         if run(describe_share_group(self.client, group)) is None:
             note(
-                f"share group {group} is new: it begins where share.auto.offset.reset of the group"
-                " says, at the end by default"
+                f"share group {group} is new: it starts at its share.auto.offset.reset, by default"
+                " at the end"
             )
         run(self.member.heartbeat())
         self._outage.await_brokers(self._outage_seconds)
@@ -79,8 +79,8 @@ class ShareReader:
     def _damaged(self, what: str) -> CommandError:
         group = self.member.group
         return CommandError(
-            f"{what}; the records there are damaged or the broker's disk failed: its own log says"
-            " which, and where. To have the group begin behind them: headrace share reset"
+            f"{what}; the records are damaged or the broker's disk failed: its log has the"
+            " reason and the file. To let the group continue after them: headrace share reset"
             f" {group} --to OFFSET --topics TOPIC:PARTITION --execute",
             EXIT_FAILED,
         )
@@ -95,8 +95,9 @@ class ShareReader:
     def _tell(self, failed: Mapping[TopicPartition, HeadraceError]) -> None:
         for partition, error in sorted(failed.items()):
             note(
-                f"{partition}: what was printed last could not be accepted"
-                f" ({line_of(error)[0]}); the group delivers it again"
+                f"{partition}: the records printed last could not be accepted"
+                f" ({line_of(error)[0]});"
+                " the group delivers them again"
             )
 
 

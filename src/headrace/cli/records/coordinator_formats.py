@@ -67,7 +67,7 @@ def coordinator_formatter(name: str) -> Formatter:
         (known for known in _KINDS.values() if known.kafkas == last), None
     )
     if found is None or not last:
-        raise UsageError(f"--formatter {name}: none of {', '.join(NAMES)}")
+        raise UsageError(f"--formatter {name}: must be one of {', '.join(NAMES)}")
     kind = found
 
     def format_(where: TopicPartition, record: Record) -> bytes:

@@ -152,14 +152,14 @@ class Shipper:
         """Return how many lines were shipped, and how many were not."""
         left = self.unacknowledged + self._unread
         text = f"{self._file}: {counted(self.shipped, 'line')} shipped, {left} not shipped"
-        return f"{text}; the next start begins with them" if left else text
+        return f"{text}; the next start ships them" if left else text
 
     def _announce(self) -> None:
         mark = self._tail.mark()
         brokers = ",".join(map(str, self._client.bootstrap))
         note(
             f"{self._file}: shipping to topic {self._topic} from byte"
-            f" {mark.position if mark else 0} on, at {brokers}"
+            f" {(mark.position if mark else 0)}, at {brokers}"
         )
 
     def _ship(self) -> None:
@@ -238,7 +238,7 @@ def _load(place: Path) -> Mark | None:
     try:
         state = json.loads(place.read_text("utf-8"))
         if state["version"] != _STATE_VERSION:
-            raise ValueError("of another version")
+            raise ValueError("written by another version")
         return Mark(
             int(state["device"]),
             int(state["inode"]),
@@ -250,8 +250,8 @@ def _load(place: Path) -> Mark | None:
         return None
     except (ValueError, KeyError, TypeError) as error:
         raise CommandError(
-            f"{place}: no position can be read from it ({error});"
-            " remove it to ship the file from its beginning",
+            f"{place}: is not a valid position ({error}); remove it to ship the file from its"
+            " beginning",
             EXIT_FAILED,
         ) from None
 
@@ -273,7 +273,7 @@ def _locked(place: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise CommandError(f"{place}: another process ships with this position") from None
+            raise CommandError(f"{place}: another process is using this position") from None
         yield
 
 

@@ -68,7 +68,7 @@ def text_formatter(text: str) -> Formatter:
         if mark:
             if mark[1:] not in _PLACEHOLDERS:
                 known = " ".join(f"%{name}" for name in _PLACEHOLDERS if name not in "sST")
-                raise UsageError(f"--format: {mark} is none of {known}")
+                raise UsageError(f"--format: {mark} is not one of {known}")
             parts.append(_PLACEHOLDERS[mark[1:]])
     if len(parts) == 2 and parts[0] is _PLACEHOLDERS["v"] and isinstance(parts[1], bytes):
         end = parts[1]

@@ -45,7 +45,7 @@ class LineParser:
             head, found, value = line.partition(self.separator)
             if not found:
                 shown = self.separator.decode("utf-8", "replace")
-                raise CommandError(f"line {number}: no key, there is no {shown!r} in it")
+                raise CommandError(f"line {number}: has no key: {shown!r} is missing")
             key = self._or_null(head)
         return Line(self._or_null(value), key, self.headers)
 
@@ -71,7 +71,7 @@ class LineParser:
                 _number(fields, "partition"),
             )
         except (ValueError, TypeError) as error:
-            raise CommandError(f"line {number}: no record in JSON: {error}") from None
+            raise CommandError(f"line {number}: not a record in JSON: {error}") from None
 
 
 _BYTES_FIELDS = frozenset({"key", "key_encoding", "key_base64"})
@@ -82,7 +82,7 @@ _RECORD_FIELDS = (
 """What `headrace consume --json` prints. A record's topic and offset are those of its source."""
 
 
-_SEND_IT_WHOLE = "; to send the object itself as the value, leave -f json out"
+_SEND_IT_WHOLE = "; to send the object itself as the value, omit -f json"
 
 
 def _check_names(
@@ -91,7 +91,7 @@ def _check_names(
     for name in fields:
         if name not in known:
             shown = ", ".join(sorted(field for field in known if not field.endswith("_base64")))
-            raise ValueError(f"{before}there is no field {name!r}; known are {shown}{advice}")
+            raise ValueError(f"{before}unknown field {name!r}; fields are {shown}{advice}")
 
 
 def _header(header: object) -> Header:
@@ -100,7 +100,7 @@ def _header(header: object) -> Header:
     _check_names(header, _HEADER_FIELDS, before="headers: ")
     name = header.get("key")
     if not isinstance(name, str):
-        raise TypeError("headers: key must be a text")
+        raise TypeError("headers: key must be a string")
     return name, _bytes_of(header, "value")
 
 
@@ -108,17 +108,17 @@ def _bytes_of(fields: "dict[str, Any]", name: str) -> bytes | None:
     value, encoding = fields.get(name), fields.get(f"{name}_encoding")
     if f"{name}_base64" in fields:
         if name in fields or encoding is not None:
-            raise ValueError(f"{name} and {name}_base64: give one of them")
+            raise ValueError(f"{name} and {name}_base64 cannot be combined")
         value, encoding = fields[f"{name}_base64"], "base64"
     if encoding == "base64":
         if not isinstance(value, str):
-            raise TypeError(f"{name}: must be a text in base64")
+            raise TypeError(f"{name}: must be a base64 string")
         try:
             return base64.b64decode(value, validate=True)
         except binascii.Error as error:
-            raise ValueError(f"{name}: no base64: {error}") from None
+            raise ValueError(f"{name}: invalid base64: {error}") from None
     if encoding is not None:
-        raise ValueError(f"{name}_encoding: only base64 is known")
+        raise ValueError(f"{name}_encoding: only base64 is supported")
     if value is None:
         return None
     text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

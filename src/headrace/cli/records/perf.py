@@ -22,7 +22,7 @@ from headrace.record.compression import Codec
 
 app = App(
     name="perf",
-    help="Measure how fast a cluster takes and gives records.",
+    help="Measure the throughput and latency of a cluster.",
     default_parameter=Parameter(show_default=False, negative=()),
 )
 
@@ -46,27 +46,27 @@ def produce(
     *,
     records: Records = 1_000_000,
     record_size: Annotated[
-        int, Parameter(show_default=True, help="Bytes of a record's value; random ones.")
+        int, Parameter(show_default=True, help="Random bytes in a record's value.")
     ] = 100,
     throughput: Annotated[
-        float, Parameter(show_default=True, help="Records a second at most; -1: no bound.")
+        float, Parameter(show_default=True, help="The most records per second; -1: no limit.")
     ] = -1,
     acks: Annotated[
-        Acks, Parameter(show_default=True, help="Who must have a record: all, 1 or 0 (nobody).")
+        Acks, Parameter(show_default=True, help="Acknowledgements: all, 1 (leader) or 0 (none).")
     ] = "all",
     compression: Annotated[
-        Compression, Parameter(name=["--compression", "-z"], help="How batches are compressed.")
+        Compression, Parameter(name=["--compression", "-z"], help="Compression of batches.")
     ] = "none",
     batch_size: Annotated[
-        int, Parameter(show_default=True, help="Bytes of a batch before it is compressed.")
+        int, Parameter(show_default=True, help="Bytes of a batch before compression.")
     ] = 16_384,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value
 ) -> None:
-    """Send records and say how many a second were acknowledged, and after how long.
+    """Measure produce throughput and latency.
 
-    The latency is that of a batch, from when its first record was handed to the producer; it counts
-    once for each of its records. For example: headrace perf produce t --records 100000
+    The latency of a record is the time from its batch's first record to the acknowledgement of
+    the batch. For example: headrace perf produce t --records 100000
     --record-size 1000 --throughput 5000
     """
     _check_least(
@@ -75,7 +75,7 @@ def produce(
     if record_size > RECORD_BYTES_MAX:
         raise UsageError(f"--record-size {record_size}: at most {RECORD_BYTES_MAX}")
     if throughput != -1 and not 0 < throughput < float("inf"):
-        raise UsageError(f"--throughput {throughput:g}: more than 0, or -1 for no bound")
+        raise UsageError(f"--throughput {throughput:g}: must be more than 0, or -1 for no limit")
     figures = Figures("acknowledged", "latency")
     with cluster.client() as client:
         producer = Producer(
@@ -124,20 +124,20 @@ def consume(
     records: Records = 1_000_000,
     timeout: Annotated[
         float,
-        Parameter(show_default=True, help="End when nothing came for so many seconds."),
+        Parameter(show_default=True, help="Stop if no record arrives for this many seconds."),
     ] = 10.0,
     from_latest: Annotated[
-        bool, Parameter(negative=(), help="New records only, not those that are there.")
+        bool, Parameter(negative=(), help="Start at the end, not at the first offset.")
     ] = False,
     fetch_size: Annotated[
-        int, Parameter(show_default=True, help="Bytes of a partition in an answer, at most.")
+        int, Parameter(show_default=True, help="The most bytes of a partition in a response.")
     ] = 1 << 20,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value
 ) -> None:
-    """Read records and say how many a second came.
+    """Measure consume throughput and fetch latency.
 
-    Batches are checked and counted, and not taken apart. The latency is that of a fetch. For
+    Batches are checked and counted, but their records are not decoded. For
     example: headrace perf consume t --records 100000
     """
     _check_least(("--records", records), ("--fetch-size", fetch_size))
@@ -168,7 +168,7 @@ def _read(consumer: Consumer, figures: Figures, records: int, timeout: float) ->
             last = now
         elif now - last >= timeout:
             figures.end_at(last)
-            note(f"nothing came for {timeout:g} s: that was all")
+            note(f"no record arrived for {timeout:g} s: stopped")
             return
 
 

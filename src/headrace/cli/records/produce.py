@@ -37,18 +37,18 @@ class Follow:
     ] = None
     state: Annotated[
         Path | None,
-        Parameter(name="--state", help="Where to note the position; else beside the file."),
+        Parameter(name="--state", help="File for the position; default: next to the file."),
     ] = None
     from_end: Annotated[
         bool,
-        Parameter(name="--from-end", negative=(), help="At the first start skip what is there."),
+        Parameter(name="--from-end", negative=(), help="At the first start skip existing lines."),
     ] = False
 
 
 def produce(
     topic: Annotated[str | None, Parameter(help="Where to.")] = None,
     /,
-    *files: Annotated[Path, Parameter(help="Files to read; none or -: standard input.")],
+    *files: Annotated[Path, Parameter(help="Files to read; none or - for standard input.")],
     records: Records = Records(),  # noqa: B008
     follow: Follow = Follow(),
     topic_flag: Annotated[str | None, Parameter(name="--topic", show=False)] = None,
@@ -60,11 +60,11 @@ def produce(
         files = files if topic is None else (Path(topic), *files)
         topic = topic_flag
     if topic is None:
-        raise UsageError("name the topic: headrace produce TOPIC [FILE…]")
+        raise UsageError("pass the topic: headrace produce TOPIC [FILE…]")
     parser = records.parser()
     if follow.file is not None:
         if files:
-            raise UsageError("--follow: takes no other files")
+            raise UsageError("--follow cannot be combined with other files")
         from headrace.cli.records.follow import ship
 
         return ship(cluster, topic, follow.file, follow.state, records, from_end=follow.from_end)

@@ -22,13 +22,15 @@ TABLE_ROWS_MAX = 1000
 
 
 def query(
-    sql: Annotated[str, Parameter(help="One statement; - reads it from standard input.")],
+    sql: Annotated[str, Parameter(help="One SQL statement; - reads it from standard input.")],
     *,
     data: DataDirectory = None,
-    csv: Annotated[bool, Parameter(negative=(), help="Answer in CSV.")] = False,
+    csv: Annotated[bool, Parameter(negative=(), help="Print CSV.")] = False,
     sample: Annotated[
         int,
-        Parameter(show_default=True, help="Records looked at for the columns of JSON values."),
+        Parameter(
+            show_default=True, help="Records that are sampled for the columns of JSON values."
+        ),
     ] = SAMPLE_RECORDS,
     binary: Annotated[
         bool, Parameter(negative=(), help="Keys, values and headers are bytes, not text.")
@@ -36,17 +38,17 @@ def query(
     isolation: Level = "read_committed",
     memory: Annotated[
         str,
-        Parameter(show_default=True, help="What a query may hold; beyond that it uses the disk."),
+        Parameter(show_default=True, help="Memory of a query; beyond it the query uses the disk."),
     ] = MEMORY,
     rows: Annotated[
-        int, Parameter(show_default=True, help="Rows of a table that are shown.")
+        int, Parameter(show_default=True, help="The most rows to print.")
     ] = TABLE_ROWS_MAX,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value
 ) -> None:
     """Ask topics by SQL: each is a table with the columns of its JSON values."""
     if json and csv:
-        raise UsageError("--json and --csv: one of them at most")
+        raise UsageError("--json and --csv cannot be combined")
     for flag, number in (("--sample", sample), ("--rows", rows)):
         if number < 1:
             raise UsageError(f"{flag} {number}: must be at least 1")
@@ -80,4 +82,4 @@ def _show(answer: "Answer", most: int) -> None:
     if answer.columns:
         print_table(answer.columns, rows)
     if more:
-        note(f"the first {counted(most, 'row')}: --rows shows more of them, --json and --csv all")
+        note(f"the first {counted(most, 'row')}: --rows shows more, --json and --csv all")

@@ -30,17 +30,19 @@ class Records:
         str | None,
         Parameter(
             name=["--key-separator", "-K"],
-            help="What stands between key and value in a line, \\t for a tab; without it a line is"
-            " a value.",
+            help="Separator between key and value in a line, \\t for a tab; without it a line is a"
+            " value.",
         ),
     ] = None
     headers: Annotated[
         tuple[str, ...],
-        Parameter(name=["-H", "--header"], negative=(), help="A header as name=value, repeatable."),
+        Parameter(
+            name=["-H", "--header"], negative=(), help="A header as name=value; may be given again."
+        ),
     ] = ()
     null: Annotated[
         str | None,
-        Parameter(name="--null-marker", help="A key or value that is this text is null."),
+        Parameter(name="--null-marker", help="A key or value equal to this text is sent as null."),
     ] = None
     tombstone: Annotated[
         bool,
@@ -50,31 +52,31 @@ class Records:
         Literal["lines", "json"],
         Parameter(
             name=["-f", "--format"],
-            help="json: as headrace consume --json prints them; partition and timestamp are kept.",
+            help="json: as printed by headrace consume --json; partition and timestamp are kept.",
         ),
     ] = "lines"
     partition: Annotated[
         int | None,
-        Parameter(name=["-p", "--partition"], help="Where to, instead of by key."),
+        Parameter(name=["-p", "--partition"], help="Partition, in place of choosing it by key."),
     ] = None
     compression: Annotated[
         Compression,
         Parameter(
-            name=["-z", "--compression", "--compression-codec"], help="How batches are compressed."
+            name=["-z", "--compression", "--compression-codec"], help="Compression of batches."
         ),
     ] = "none"
     acks: Annotated[
         Acks,
         Parameter(
             name=["--acks", "--request-required-acks"],
-            help="Who must have it: all replicas in sync, the leader (1), nobody (0).",
+            help="Acknowledgements: all (in-sync replicas), 1 (leader) or 0 (none).",
         ),
     ] = "all"
 
     def parser(self) -> LineParser:
         """Return the parser of lines. UsageError."""
         if self.key is not None and self.separator is not None:
-            raise UsageError("--key and --key-separator: one of them at most")
+            raise UsageError("--key and --key-separator cannot be combined")
         if self.separator == "":
             raise UsageError("--key-separator: must not be empty")
         if self.tombstone and self.key is None:

@@ -130,7 +130,7 @@ class Tail:
         lines = data[:end].split(b"\n")
         short = [line for line in lines if len(line) <= LINE_BYTES_MAX]
         if len(short) < len(lines):
-            self._warn(f"{self.path}: passed over a line of more than {LINE_BYTES_MAX} bytes")
+            self._warn(f"{self.path}: skipped a line of more than {LINE_BYTES_MAX} bytes")
         return short
 
     def _skip_long_line(self) -> None:
@@ -139,7 +139,7 @@ class Tail:
         while data := os.pread(self._descriptor, 1 << 20, at):
             end = data.find(b"\n")
             if end >= 0:
-                self._warn(f"{self.path}: passed over a line of {at + end - self._position} bytes")
+                self._warn(f"{self.path}: skipped a line of {at + end - self._position} bytes")
                 self._position = at + end + 1
                 return
             at += len(data)
@@ -162,7 +162,7 @@ class Tail:
             self._position = size
             if len(rest) <= LINE_BYTES_MAX:
                 return rest.split(b"\n")
-            self._warn(f"{self.path}: passed over a line of more than {LINE_BYTES_MAX} bytes")
+            self._warn(f"{self.path}: skipped a line of more than {LINE_BYTES_MAX} bytes")
         self._open(self._following(ours), 0)
         return []
 
@@ -183,7 +183,7 @@ class Tail:
             if size and _holds(path, size, head, self._position):
                 self._open(path, self._position)
                 return
-        self._warn(f"{self.path}: was truncated, reading it from its beginning")
+        self._warn(f"{self.path}: was truncated; reading it from its beginning")
         self._position = 0
         self._remember_head()
 
@@ -201,7 +201,10 @@ class Tail:
         found = same or other
         if found is None:
             if self._open(self.path, 0):
-                self._warn(f"{self.path}: the file read last is gone, beginning with this one")
+                self._warn(
+                    f"{self.path}: the file that was read last no longer exists; starting at the"
+                    " beginning of this one"
+                )
             return
         self._open(found, mark.position)
 

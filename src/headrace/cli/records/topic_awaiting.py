@@ -28,7 +28,7 @@ def await_topics(
         missing = _missing(client, names)
         if not missing:
             if first_missing:
-                note(f"{' and '.join(sorted(first_missing))}: there now")
+                note(f"{' and '.join(sorted(first_missing))}: created")
             return first_missing
         everything = sorted(run(client.metadata()).topics)
         error = not_found("topic", missing[0], everything)
@@ -39,7 +39,7 @@ def await_topics(
             for name in missing:
                 problem = topic_name_problem(name)
                 if problem is not None:
-                    raise UsageError(f"{name!r} can be no topic: {problem}")
+                    raise UsageError(f"{name!r} is not a valid topic name: {problem}")
             how_long = "for it" if seconds is None else f"{seconds:g} s for it"
             note(f"{error}; waiting {how_long}")
         client.known = None

@@ -18,7 +18,8 @@ DataDirectory = Annotated[
     Path | None,
     Parameter(
         name="--data",
-        help="A broker's data directory to read in place of asking brokers; it may run or not.",
+        help="A broker's data directory to read, in place of connecting to brokers; the broker"
+        " may run or not.",
     ),
 ]
 Level = Annotated[
@@ -26,7 +27,7 @@ Level = Annotated[
     Parameter(
         name="--isolation-level",
         show_default=True,
-        help="Whether transactions that are aborted or open are left out.",
+        help="Whether to exclude records of aborted and open transactions.",
     ),
 ]
 

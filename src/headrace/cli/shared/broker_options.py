@@ -48,31 +48,30 @@ class BrokerOptions:
                 "--broker-list",
             ],
             env_var=_BOOTSTRAP,
-            help="Brokers to ask first, as host:port,host:port; by default those of the profile"
-            f" (headrace profile), else {DEFAULT_BOOTSTRAP}. unix:DATA, on the broker's machine:"
-            " by the socket in its log directory, without a password.",
+            help="Bootstrap brokers, as host:port,host:port; default: those of the profile"
+            " (headrace"
+            f" profile), otherwise {DEFAULT_BOOTSTRAP}. unix:DATA, on the broker's machine: the"
+            " socket in its log directory, without a password.",
         ),
     ] = None
     profile: Annotated[
         str | None,
         Parameter(
             name="--profile",
-            help="The profile whose brokers to ask, by its settings (headrace profile).",
+            help="The profile whose brokers and settings to use (headrace profile).",
         ),
     ] = None
     settings: Annotated[
         tuple[str, ...],
-        Parameter(
-            name=["-X"], negative=(), help="A client setting as rpk takes it: brokers=host:port."
-        ),
+        Parameter(name=["-X"], negative=(), help="A client setting as in rpk: brokers=host:port."),
     ] = ()
     command_config: Annotated[
         Path | None,
         Parameter(
             name="--command-config",
             env_var=COMMAND_CONFIG,
-            help="A properties file with the client's settings, as Kafka's tools take it:"
-            " security.protocol, ssl.truststore.location, sasl.jaas.config and others.",
+            help="A properties file with client settings, as for Kafka's tools: security.protocol,"
+            " ssl.truststore.location, sasl.jaas.config and others.",
         ),
     ] = None
     seconds: Annotated[
@@ -80,7 +79,7 @@ class BrokerOptions:
         Parameter(
             name="--request-timeout",
             show_default=True,
-            help="How long to wait for an answer, in seconds.",
+            help="Timeout of requests to brokers, in seconds.",
         ),
     ] = 15.0
 
@@ -112,7 +111,7 @@ class BrokerOptions:
         file, bootstrap, profile = self.command_config, self._asked_for() or self.bootstrap, None
         if self.profile is not None:
             if bootstrap not in {None, os.environ.get(_BOOTSTRAP)}:
-                raise UsageError("--profile and --bootstrap-server: one of them at most")
+                raise UsageError("--profile and --bootstrap-server cannot be combined")
             profile = self.profile, profiles().named(self.profile)
             bootstrap = profile[1].bootstrap
             if profile[1].settings and str(file) == os.environ.get(COMMAND_CONFIG):
@@ -134,11 +133,12 @@ class BrokerOptions:
             name, equals, value = setting.partition("=")
             if is_secret(name):
                 raise UsageError(
-                    f"-X {name}: a secret is for all to see on a command line; put it into a file"
-                    " and name that by --command-config"
+                    f"-X {name}: other users can read secrets on a command line; put it into a"
+                    " file and"
+                    " pass that with --command-config"
                 )
             if name not in _NAMES_OF_BOOTSTRAP or not equals:
-                raise UsageError(f"-X {setting}: only brokers=host:port is known")
+                raise UsageError(f"-X {setting}: only brokers=host:port is supported")
             bootstrap = value
         return bootstrap
 

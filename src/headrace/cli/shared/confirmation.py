@@ -8,7 +8,10 @@ from cyclopts import Parameter
 from headrace.cli.shared.failure import CommandError, UsageError
 
 Yes = Annotated[
-    bool, Parameter(name=["-y", "--yes", "--no-confirm"], negative=(), help="Do not ask.")
+    bool,
+    Parameter(
+        name=["-y", "--yes", "--no-confirm"], negative=(), help="Do not ask for confirmation."
+    ),
 ]
 
 
@@ -26,7 +29,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError(f"{question} nobody is there to be asked: say --yes if you mean it")
+        raise UsageError(f"{question} cannot ask without a terminal: pass --yes to confirm")
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        raise CommandError("nothing was changed: you did not say yes")
+        raise CommandError("nothing was changed: not confirmed")

@@ -35,23 +35,24 @@ _NOT_FOUND = frozenset(
 )
 
 _BY_SOCKET = (
-    "on the broker's own machine its user and root need no password: -b unix:DATA, DATA being its"
-    " log directory"
+    "on the broker's machine its own user and root need no password: -b unix:DATA,"
+    " where DATA is its log directory"
 )
 """How who may not administrate, or cannot authenticate, does so."""
 
 _ADVICE = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _BY_SOCKET,
-    ErrorCode.TOPIC_ALREADY_EXISTS: "use --if-not-exists to accept that",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "pass --if-not-exists to ignore this",
     ErrorCode.NON_EMPTY_GROUP: "the group has members; stop them first",
     ErrorCode.MESSAGE_TOO_LARGE: "raise the topic's max.message.bytes or send a smaller record",
-    ErrorCode.NOT_ENOUGH_REPLICAS: "fewer replicas are in sync than min.insync.replicas asks for",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "fewer replicas are in sync than min.insync.replicas requires",
     ErrorCode.LEADER_NOT_AVAILABLE: "headrace cluster health says which broker is missing or which"
     " log directory has failed",
     ErrorCode.KAFKA_STORAGE_ERROR: "the broker's disk is full or has failed, or the records are"
-    " damaged: headrace cluster health, headrace disk and the broker's own log say which. To read"
-    " on behind damaged records: headrace consume -p PARTITION -o OFFSET",
-    ErrorCode.INVALID_REPLICATION_FACTOR: "there are not that many brokers",
+    " damaged: see headrace"
+    " cluster health, headrace disk and the broker's log. To continue after damaged"
+    " records: headrace consume -p PARTITION -o OFFSET",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "the cluster has fewer brokers",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "see: headrace topic list",
     ErrorCode.GROUP_ID_NOT_FOUND: "see: headrace group list",
 }
@@ -122,9 +123,12 @@ def refusal_of(error: ApiError) -> str:
 
 def _advice(error: ApiError) -> str | None:
     if error.message and error.message.startswith(STORE_UNANSWERED):
-        return "check that ZooKeeper runs and that the broker reaches it"
+        return "check that ZooKeeper runs and that the broker can connect to it"
     if error.message and BEING_DELETED in error.message:
-        return "the deletion ends once every broker with a replica is back: headrace cluster health"
+        return (
+            "the deletion completes once every broker with a replica is back: headrace cluster"
+            " health"
+        )
     return _ADVICE.get(error.code)
 
 
@@ -152,14 +156,18 @@ def _client_line(error: HeadraceError) -> tuple[str, int]:
 
     if isinstance(error, CannotConnect):
         advice = "is the broker running? start one with: headrace serve"
-        return f"{error}; {advice}, or name another with -b host:port", EXIT_UNREACHABLE
+        return f"{error}; {advice}, or pass another address with -b host:port", EXIT_UNREACHABLE
     if isinstance(error, ClientError):
         text = str(error)
         # A listener that asks who somebody is ends the connection of who asks without saying so.
         ended = isinstance(error, ConnectionLost) and "closed by the broker" in text
         refused = type(error).__name__ == "AuthenticationFailed"
         if refused or (ended and not text.startswith(LOCAL_PREFIX)):
-            who = "" if refused else "does the listener ask who you are (--command-config FILE)? "
+            who = (
+                ""
+                if refused
+                else "does the listener require TLS or authentication (--command-config FILE)? "
+            )
             text = f"{text}; {who}{_BY_SOCKET[0].upper() if who else _BY_SOCKET[0]}{_BY_SOCKET[1:]}"
         return text, EXIT_UNREACHABLE
     return str(error) or type(error).__name__, EXIT_FAILED

@@ -15,7 +15,7 @@ Regex = Annotated[
     Parameter(
         name=["-r", "--regex"],
         negative=(),
-        help="Names are regular expressions, each of a whole name: 'orders.*'.",
+        help="Names are regular expressions that match whole names: 'orders.*'.",
     ),
 ]
 
@@ -27,7 +27,7 @@ def matching(patterns: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
         try:
             compiled.append(re.compile(pattern))
         except re.error as error:
-            raise UsageError(f"-r {pattern}: no regular expression: {error}") from None
+            raise UsageError(f"-r {pattern}: invalid regular expression: {error}") from None
     return tuple(
         sorted(name for name in names if any(pattern.fullmatch(name) for pattern in compiled))
     )
@@ -38,7 +38,8 @@ def some_matching(patterns: Sequence[str], names: Iterable[str]) -> tuple[str, .
     found = matching(patterns, names)
     if not found:
         raise CommandError(
-            f"no topic matches {' or '.join(patterns)}; a whole name has to match: 'orders.*'",
+            f"no topic matches {' or '.join(patterns)}; a pattern must match the whole name:"
+            " 'orders.*'",
             EXIT_NOT_FOUND,
         )
     return found

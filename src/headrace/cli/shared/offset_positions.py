@@ -116,7 +116,13 @@ async def resolve_places(
         offsets[partition] = kept = min(max(offset, start), end)
         # The last so many of a partition that has fewer are all of them: nothing to tell.
         if kept != offset and not (place.kind == "before_end" and current is None):
-            tell(f"{partition}: there is no offset {offset}, it holds {start} to {end}: at {kept}")
+            tell(
+                f"{partition}: offset {offset} does not exist, the log has {start} to {end}:"
+                f" starting at {kept}"
+            )
         elif place.kind == "time" and place.number >= 0 and timed[partition].offset < 0:
-            tell(f"{partition}: no record is so late: at its end, {end}")
+            tell(
+                f"{partition}: no record is at or after that time: starting at the end"
+                f" offset, {end}"
+            )
     return offsets

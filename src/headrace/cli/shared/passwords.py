@@ -16,7 +16,7 @@ PasswordFile = Annotated[
     Parameter(
         name="--password-file",
         allow_leading_hyphen=True,
-        help="Where the password is, one line; - for standard input. Without it, it is asked for.",
+        help="File with the password in its first line; - for standard input. Default: ask for it.",
     ),
 ]
 
@@ -29,17 +29,17 @@ def password_of(name: str, file: Path | None, *, twice: bool) -> Secret:
     if file is not None:
         text = _first_line(file)
         if not text:
-            raise UsageError(f"--password-file {file}: its first line is empty")
+            raise UsageError(f"--password-file {file}: the first line is empty")
         return Secret(text)
     if not sys.stdin.isatty():
-        raise UsageError("nobody can be asked for the password: give it by --password-file")
+        raise UsageError("cannot ask for the password without a terminal: pass --password-file")
     from getpass import getpass
 
     typed = getpass(f"password of {name}: ")
     if not typed:
-        raise UsageError("a password is needed")
+        raise UsageError("the password is empty")
     if twice and getpass("again: ") != typed:
-        raise UsageError("the two are not the same")
+        raise UsageError("the two passwords differ")
     return Secret(typed)
 
 

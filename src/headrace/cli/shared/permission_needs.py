@@ -45,7 +45,7 @@ def _sentence(client: Client, need: Need) -> str:
     principal = quote(f"User:{user or 'NAME'}")
     who = f"user {user}" if user else "this client"
     return (
-        f"{who} has no permission to {need.operation} {need.resource} {need.name}; an administrator"
-        f" grants it: headrace acl create --allow-principal {principal} --operation"
-        f" {need.operation} --{need.resource} {quote(need.name)}"
+        f"{who} has no {need.operation} permission on {need.resource} {need.name}; an"
+        f" administrator can grant it: headrace acl create --allow-principal {principal}"
+        f" --operation {need.operation} --{need.resource} {quote(need.name)}"
     )

@@ -44,7 +44,7 @@ class Profiles(NamedTuple):
     def named(self, name: str) -> Profile:
         """Return a profile. CommandError where there is none of that name."""
         if name not in self.known:
-            known = ", ".join(sorted(self.known)) or "none at all"
+            known = ", ".join(sorted(self.known)) or "none"
             raise CommandError(f"there is no profile {name}; there are: {known}", EXIT_NOT_FOUND)
         return self.known[name]
 
@@ -73,11 +73,12 @@ def load() -> Profiles:
     except FileNotFoundError:
         return Profiles(None, {})
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise CommandError(f"{where} is no file of profiles: mend it or remove it") from None
+        raise CommandError(f"{where} is not a valid profile file: correct or remove it") from None
     if mode & _OTHERS and any(map(is_secret, _all_names(known))):
         raise CommandError(
-            f"{where} holds passwords, and others may read or change it (mode"
-            f" {mode & 0o777:04o}): chmod 600 {where}, and change the passwords if need be"
+            f"{where} contains passwords, and other users can read or change it (mode"
+            f" {mode & 511:04o}): chmod 600 {where}, and change the passwords if they may be"
+            " known"
         )
     return Profiles(current if current in known else None, known)
 

@@ -14,7 +14,7 @@ from headrace.model.errors import HeadraceError
 
 Watch = Annotated[
     float | None,
-    Parameter(name=["--watch", "-w"], help="Show it again every so many seconds, until Ctrl-C."),
+    Parameter(name=["--watch", "-w"], help="Refresh at this interval in seconds, until Ctrl-C."),
 ]
 CLEAR_SCREEN = "\x1b[2J\x1b[H"
 

@@ -34,12 +34,10 @@ def export(
         Path,
         Parameter(
             name=["-o", "--output"],
-            help="A file; in a directory that is there, one for each partition.",
+            help="A file; in an existing directory, one file for each partition.",
         ),
     ],
-    overwrite: Annotated[
-        bool, Parameter(negative=(), help="Put it in the place of a file that is there.")
-    ] = False,
+    overwrite: Annotated[bool, Parameter(negative=(), help="Replace an existing file.")] = False,
     data: DataDirectory = None,
     isolation: Level = "read_committed",
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value
@@ -67,7 +65,7 @@ def export(
         }
     for path in files:
         if path.exists() and not overwrite:
-            raise UsageError(f"{path} is there already: --overwrite puts the new one in its place")
+            raise UsageError(f"{path} already exists: pass --overwrite to replace it")
     note(bound_line(opened))
     for path, ranges in files.items():
         with _whole_file(path, overwrite=overwrite) as file:
@@ -94,7 +92,7 @@ def _whole_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
             try:
                 os.link(part, path)
             except FileExistsError:
-                raise UsageError(f"{path} is there since: nothing was put in its place") from None
+                raise UsageError(f"{path} was created meanwhile: it was not replaced") from None
     finally:
         with suppress(FileNotFoundError):
             part.unlink()

@@ -68,7 +68,7 @@ def offsets(
     columns = ["TOPIC", "PARTITION", "START", "END", "OFFSET", "TIMESTAMP"]
     print_table(columns[:shown], [row[:shown] for row in rows])
     if time is not None and any(row[4] is None for row in rows):
-        note("-: no record is so late")
+        note("-: no record at or after that time")
 
 
 def _found(
@@ -94,7 +94,7 @@ def trim(
         Parameter(
             name=["--to", "-o", "--offset"],
             allow_leading_hyphen=True,
-            help="New start: a number, end, @time, -N (the last N stay), +N (ahead of its start).",
+            help="New first offset: a number, end, @time, -N (keep the last N), +N (delete N).",
         ),
     ],
     regex: Regex = False,
@@ -175,7 +175,7 @@ def _print_trimmed(rows: Sequence[_Row], *, dry_run: bool, json: bool) -> int:
     if dry_run:
         note("nothing was changed: --dry-run")
     elif all(outcome is None for *_, outcome in rows):
-        note("nothing lies before that: nothing was deleted")
+        note("no records before that offset: nothing was deleted")
     return EXIT_FAILED if failed else 0
 
 
@@ -189,7 +189,8 @@ def _refuse_past_end(
         base = starts[partition].offset if place.kind == "ahead" else 0
         if place.kind in {"offset", "ahead"} and base + place.number > end.offset:
             raise UsageError(
-                f"--to: {partition} ends at {end.offset}; to delete all of it say --to end"
+                f"--to: the end offset of {partition} is {end.offset}; to delete all records pass"
+                " --to end"
             )
 
 

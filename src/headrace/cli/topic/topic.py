@@ -1,6 +1,5 @@
 """`headrace topic`: create, list, describe, alter, delete; `offsets` and `export` are beside it."""
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from headrace.cli.shared.name_patterns import Regex, confirmed_matching, matchin
 from headrace.cli.shared.output import counted, note, print_json, print_line, print_table
 from headrace.cli.shared.per_name_outcomes import describe_each, do_to_each
 from headrace.cli.topic.offsets import offsets, trim
+from headrace.cli.topic.reserved import note_reserved
 from headrace.client.admin import topics as admin
 from headrace.client.calls.metadata import Metadata, TopicMetadata
 from headrace.client.calls.offsets import EARLIEST, LATEST, list_offsets
@@ -22,7 +22,6 @@ from headrace.log.text_files import encode_uuid
 from headrace.model import nouns
 from headrace.model.errors import BEING_DELETED, ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
-from headrace.model.protocols import reserved_topics
 
 app = App(
     name="topic",
@@ -32,18 +31,20 @@ app = App(
 
 app.command(
     "headrace.cli.topic.export:export",
-    help="Write the records of a topic to files. A file appears when it is whole.\n\nThe lines of"
-    " jsonl are those of headrace consume --json, which headrace produce -f json takes. For"
-    " example: headrace topic export orders --to parquet -o orders.parquet",
+    help="Write the records of a topic to files. A file appears when it is complete.\n\nThe"
+    " lines of jsonl are those of headrace consume --json, which headrace produce -f"
+    " json reads. For example: headrace topic export orders --to parquet -o"
+    " orders.parquet",
 )
 app.command(offsets)
 app.command(trim, alias="trim-prefix")
 
 Partitions = Annotated[
-    int | None, Parameter(name=["-p", "--partitions"], help="How many partitions.")
+    int | None, Parameter(name=["-p", "--partitions"], help="Number of partitions.")
 ]
 Force = Annotated[
-    bool, Parameter(name="--force", negative=(), help="Internal topics too: see what it warns of.")
+    bool,
+    Parameter(name="--force", negative=(), help="Internal topics too: read the warning first."),
 ]
 _LOST_WITH = {
     nouns.OFFSETS_TOPIC: "the committed offsets of all groups",
@@ -67,12 +68,12 @@ def create(
     partitions: Partitions = None,
     replicas: Annotated[
         int | None,
-        Parameter(name=["-r", "--replicas", "--replication-factor"], help="Copies of each."),
+        Parameter(
+            name=["-r", "--replicas", "--replication-factor"], help="Replicas of each partition."
+        ),
     ] = None,
     config: Configs = (),
-    if_not_exists: Annotated[
-        bool, Parameter(negative=(), help="No error where it exists.")
-    ] = False,
+    if_not_exists: Annotated[bool, Parameter(negative=(), help="No error if it exists.")] = False,
     topic: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value
@@ -102,7 +103,7 @@ def create(
                 there = error.code is ErrorCode.TOPIC_ALREADY_EXISTS
                 if not (there and if_not_exists) or error.message == BEING_DELETED:
                     raise _named(error, name) from None
-                return False, f"{name} exists already"
+                return False, f"{name} already exists"
             return True, f"created {name}"
 
         return do_to_each("topic", wanted, "created", act, json=json)
@@ -110,7 +111,7 @@ def create(
 
 @app.command(name="list", alias="ls")
 def list_(
-    *names: Annotated[str, Parameter(help="Only these; all without any.")],
+    *names: Annotated[str, Parameter(help="Only these; default: all.")],
     regex: Regex = False,
     internal: Annotated[
         bool, Parameter(name=["-i", "--internal"], negative=(), help="Internal topics too.")
@@ -150,9 +151,7 @@ def list_(
             ]
         )
         return
-    reserved = [] if internal or names else list(filter(None, map(reserved_topics, topics)))
-    for plural, count in Counter(each.plural for each in reserved).items():
-        note(f"{counted(count, 'topic')} of {plural} not listed: --internal lists them")
+    note_reserved(() if internal or names else topics)
     if not shown:
         return note("no topics; create one with: headrace topic create NAME")
     print_table(
@@ -287,7 +286,7 @@ def alter(
         Parameter(
             name=["-d", "--delete-config", "--delete"],
             negative=(),
-            help="A setting to take back to its default; may be given again.",
+            help="A setting to reset to its default; may be given again.",
         ),
     ] = (),
     topic: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
@@ -297,15 +296,15 @@ def alter(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> int:
-    """Grow topics, change their settings; it asks where they are chosen by -r.
+    """Add partitions to topics, change their settings; asks for confirmation with -r.
 
-    Internal topics are never chosen by -r. For example: headrace topic alter orders -p 12
+    -r never selects internal topics. For example: headrace topic alter orders -p 12
     -c retention.ms=3600000 -d cleanup.policy; headrace topic alter -r 'trial-.*' -d retention.ms
     """
     configs = setting_pairs("-c", config)
     deleted = [name for text in delete_config for name in text.split(",") if name]
     if partitions is None and not configs and not deleted:
-        raise UsageError("nothing to alter: give -p, -c key=value or -d key")
+        raise UsageError("nothing to alter: pass -p, -c key=value or -d key")
     wanted = _needed(names + topic)
     with cluster.client() as client:
         known = run(client.metadata())
@@ -317,8 +316,8 @@ def alter(
             grows = partitions is not None and partitions != len(described.partitions)
             if grows and described.internal and not force:
                 raise CommandError(
-                    f"{name} is internal: with another number of partitions its coordinators look"
-                    " for groups and transactions where they are not; say --force if you mean it"
+                    f"{name} is internal: with another number of partitions its coordinators no"
+                    " longer find their groups and transactions; pass --force to confirm"
                 )
             if configs or deleted:
                 change = admin.alter_configs(
@@ -336,7 +335,7 @@ def alter(
 def delete(
     *names: str,
     if_exists: Annotated[
-        bool, Parameter(negative=(), help="No error where it is missing.")
+        bool, Parameter(negative=(), help="No error if it does not exist.")
     ] = False,
     force: Force = False,
     regex: Regex = False,
@@ -345,10 +344,10 @@ def delete(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> int:
-    """Delete topics with all their records; it asks on a terminal, and always with -r.
+    """Delete topics with all records; asks for confirmation on a terminal, and always with -r.
 
-    -r chooses no internal topic. For example: headrace topic delete orders; headrace topic delete
-    -r 'trial-.*' --yes
+    -r never selects internal topics. For example: headrace topic delete orders; headrace topic
+    delete -r 'trial-.*' --yes
     """
     wanted = _needed(names + topic)
     with cluster.client() as client:
@@ -363,8 +362,9 @@ def delete(
                 return False, f"there is no topic {name}"
             if _existing(known, name).internal and not force:
                 raise CommandError(
-                    f"{name} is internal: with it {_LOST_WITH.get(name, 'what it keeps')} of the"
-                    " whole cluster would be lost; say --force if you mean it"
+                    f"{name} is internal: deleting it loses"
+                    f" {_LOST_WITH.get(name, 'what it keeps')} of"
+                    " the whole cluster; pass --force to confirm"
                 )
             run(admin.delete_topic(client, name))
             return True, f"deleted {name}"

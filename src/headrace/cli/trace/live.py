@@ -124,7 +124,7 @@ def changes(before: PartitionState | None, after: PartitionState) -> Iterator[st
     if before is None:
         return
     if (before.leader, before.epoch) != (after.leader, after.epoch):
-        yield "nobody leads" if after.leader < 0 else f"{after.leader} begins to lead"
+        yield "nobody leads" if after.leader < 0 else f"{after.leader} becomes leader"
     gone, come = sorted({*before.isr} - {*after.isr}), sorted({*after.isr} - {*before.isr})
     if gone:
         yield f"ISR shrinks by {listed(gone)}"

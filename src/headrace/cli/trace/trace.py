@@ -17,7 +17,10 @@ def trace(
     *names: str,
     show_list: Annotated[bool, Parameter(name="--list", help="List the cases.")] = False,
     seed: Annotated[
-        int, Parameter(name="--seed", show_default=True, help="Draws delays and orders of events.")
+        int,
+        Parameter(
+            name="--seed", show_default=True, help="Seed for delays and the order of events."
+        ),
     ] = 0,
     follow: Annotated[
         bool,
@@ -29,7 +32,7 @@ def trace(
     ] = False,
     interval: Annotated[
         float,
-        Parameter(name="--interval", show_default=True, help="Seconds between looks of --follow."),
+        Parameter(name="--interval", show_default=True, help="Interval of --follow in seconds."),
     ] = 0.5,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value

@@ -1,1 +1,1 @@
-"""Administration through the client: topics, groups, ACLs, quotas, users, replicas, queues."""
+"""Admin requests of the client: topics, groups, ACLs, quotas, users, replicas, AMQP queues."""

@@ -1,4 +1,4 @@
-"""ACLs: who may do what (KIP-140, KIP-290)."""
+"""ACL requests of the client: describe, create, delete (KIP-140, KIP-290)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from headrace.wire.kafka.api import ApiKey
 
 
 async def describe_acls(client: Client, wanted: AclFilter) -> list[AclBinding]:
-    """Return the ACLs that a filter matches, those of one resource beside each other. ApiError."""
+    """Return the ACLs that match a filter, grouped by resource. ApiError."""
 
     def parse(response: Any) -> list[AclBinding]:  # noqa: ANN401 - kio's entity
         check(response.error_code, response.error_message)
@@ -29,7 +29,7 @@ async def describe_acls(client: Client, wanted: AclFilter) -> list[AclBinding]:
 
 
 async def create_acls(client: Client, bindings: Sequence[AclBinding]) -> list[ApiError | None]:
-    """Have these ACLs too, each for itself; the outcomes in the same order."""
+    """Create ACLs; return for each, in order, its error or None."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
         creations = tuple(
@@ -54,7 +54,7 @@ async def create_acls(client: Client, bindings: Sequence[AclBinding]) -> list[Ap
 
 
 async def delete_acls(client: Client, wanted: AclFilter) -> list[AclBinding]:
-    """Delete what a filter matches; returns it. ApiError."""
+    """Delete the ACLs that match a filter and return them. ApiError."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
         return maker.request(filters=(maker.part("DeleteAclsFilter", **_filter_fields(wanted)),))

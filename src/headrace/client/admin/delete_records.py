@@ -1,4 +1,4 @@
-"""Moving the start of partitions up: what lies before is deleted (KIP-107)."""
+"""DeleteRecords: delete the records of partitions before an offset (KIP-107)."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -11,11 +11,14 @@ from headrace.model.nouns import TopicPartition
 from headrace.wire.kafka.api import ApiKey
 
 Started = dict[TopicPartition, "int | ApiError"]
-"""Where each partition starts now, or why it was not moved."""
+"""Each partition's new log start offset, or the error that kept its records."""
 
 
 async def delete_records(client: Client, before: Mapping[TopicPartition, int]) -> Started:
-    """Delete the records of each partition before an offset, on its leader and its replicas."""
+    """Delete each partition's records before an offset; return the new log start offsets or errors.
+
+    The leader deletes them, and its followers follow.
+    """
     found: Started = {}
 
     async def attempt() -> Started:

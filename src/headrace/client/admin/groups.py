@@ -1,6 +1,6 @@
-"""Consumer groups seen from outside: list, describe, offsets, delete.
+"""Consumer groups from outside: list and describe groups, read and commit offsets, delete.
 
-How to be a member of one is in `member`.
+`consumer.member` is the client's own group member.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,17 +19,18 @@ _DEAD = "Dead"
 
 
 class ListedGroup(NamedTuple):
-    """A group as its coordinator lists it."""
+    """A group as its coordinator lists it (ListGroups)."""
 
     group: str
     state: str
     protocol_type: str
     type: str
-    """`classic`, `consumer`, `share`; empty from brokers before 3.8."""
+    """The group's protocol: `classic`, `consumer` or `share`; empty from brokers before Kafka
+    3.8."""
 
 
 class GroupMember(NamedTuple):
-    """A member and what it was given."""
+    """A group member with the partitions assigned to it."""
 
     member_id: str
     instance_id: str | None
@@ -39,7 +40,7 @@ class GroupMember(NamedTuple):
 
 
 class DescribedGroup(NamedTuple):
-    """A group with its members; state `Dead` where there is no such group."""
+    """A group with its state and members; state `Dead` if the group does not exist."""
 
     group: str
     state: str
@@ -49,7 +50,7 @@ class DescribedGroup(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """An offset a group left, the next record to read."""
+    """A group's committed offset in one partition: that of the next record to read."""
 
     offset: int
     leader_epoch: int = -1
@@ -57,7 +58,7 @@ class Committed(NamedTuple):
 
 
 async def list_groups(client: Client) -> list[ListedGroup]:
-    """Return all groups of all brokers, by name."""
+    """Return the groups of all brokers, sorted by group id."""
 
     def parse(response: Any) -> list[ListedGroup]:  # noqa: ANN401
         check(response.error_code)
@@ -85,7 +86,7 @@ async def list_groups(client: Client) -> list[ListedGroup]:
 
 
 async def describe_group(client: Client, group: str) -> DescribedGroup:
-    """Return state and members of a group, of the classic protocol or the newer one."""
+    """Return a group's state and members, of the classic or of the consumer protocol (KIP-848)."""
     classic = await _describe_classic(client, group)
     if classic.state != _DEAD:
         return classic
@@ -98,7 +99,7 @@ async def describe_group(client: Client, group: str) -> DescribedGroup:
 
 
 async def _describe_consumer(client: Client, group: str) -> DescribedGroup | None:
-    """Return a group of the newer protocol (KIP-848), None where there is none of that name."""
+    """Describe a group of the consumer protocol (KIP-848); None if it does not exist."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401
         return maker.request(group_ids=(group,), include_authorized_operations=False)
@@ -115,11 +116,12 @@ async def _describe_consumer(client: Client, group: str) -> DescribedGroup | Non
 
 
 def described(kind: str, group: str, found: Any) -> DescribedGroup:  # noqa: ANN401 - kio's entity
-    """Return what ConsumerGroupDescribe or ShareGroupDescribe, `kind`, tells of one group."""
+    """Convert one group of a ConsumerGroupDescribe or ShareGroupDescribe response, `kind` its
+    type."""
     members = [
         GroupMember(
             member.member_id,
-            getattr(member, "instance_id", None),  # share groups know none
+            getattr(member, "instance_id", None),  # Share groups have no instance ids.
             member.client_id,
             member.client_host,
             [
@@ -160,7 +162,8 @@ async def _describe_classic(client: Client, group: str) -> DescribedGroup:
 
 
 def _assignment(protocol_type: str, data: bytes) -> Sequence[TopicPartition]:
-    """Return what a member was given; nothing where that is not the consumers' own format."""
+    """Decode a member's assigned partitions; empty if it is not in the consumer protocol's
+    format."""
     if protocol_type != "consumer" or not data:
         return ()
     try:
@@ -176,9 +179,10 @@ async def committed(
     *,
     require_stable: bool = False,
 ) -> dict[TopicPartition, Committed]:
-    """Return the offsets a group left for `partitions` (None: all it has); others are left out.
+    """Return a group's committed offsets of `partitions` (None: all that it has committed).
 
-    ApiError UNSTABLE_OFFSET_COMMIT is tried again while `require_stable`.
+    Partitions without a committed offset are left out. `require_stable`: retry while a transaction
+    has pending offsets (UNSTABLE_OFFSET_COMMIT).
     """
     by_topic: dict[str, list[int]] | None = None
     if partitions is not None:
@@ -227,9 +231,9 @@ async def commit(
     generation: int = -1,
     instance_id: str | None = None,
 ) -> None:
-    """Leave offsets for a group; without a member only where it has none.
+    """Commit offsets for a group; without `member_id` only while the group has no members.
 
-    ApiError of the first partition refused.
+    ApiError of the first partition that the coordinator refuses.
     """
     topics: dict[str, list[commit_codec.PartitionRequest]] = {}
     for (topic, partition), committed in offsets.items():
@@ -264,7 +268,7 @@ async def commit(
 
 
 async def delete_group(client: Client, group: str) -> None:
-    """Forget a group without members, its offsets too."""
+    """Delete a group without members, with its committed offsets."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401
         return maker.request(groups_names=(group,))
@@ -277,7 +281,7 @@ async def delete_group(client: Client, group: str) -> None:
 
 
 async def delete_offsets(client: Client, group: str, partitions: Iterable[TopicPartition]) -> None:
-    """Forget a group's offsets of some partitions that no member reads."""
+    """Delete a group's committed offsets of partitions that no member is subscribed to."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
@@ -306,11 +310,11 @@ async def delete_offsets(client: Client, group: str, partitions: Iterable[TopicP
 
 
 def exists(group: DescribedGroup, offsets: Mapping[TopicPartition, Committed]) -> bool:
-    """Tell whether the group exists: Kafka describes those it never heard of as Dead."""
+    """Return whether the group exists: Kafka describes an unknown group as Dead."""
     return group.state != _DEAD or bool(offsets)
 
 
 def refuse_missing(group: DescribedGroup, offsets: Mapping[TopicPartition, Committed]) -> None:
-    """Raise ApiError where there is no such group."""
+    """Raise ApiError GROUP_ID_NOT_FOUND if the group does not exist."""
     if not exists(group, offsets):
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group.group}")

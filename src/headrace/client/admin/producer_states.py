@@ -1,4 +1,4 @@
-"""Who writes to partitions, and ending what a transaction left open there (KIP-664)."""
+"""Producer states of partitions, and aborting a hanging transaction in a partition (KIP-664)."""
 
 from collections.abc import Collection
 from typing import Any, NamedTuple
@@ -11,24 +11,27 @@ from headrace.wire.kafka.api import ApiKey
 
 
 class ProducerState(NamedTuple):
-    """One producer as the leader of a partition knows it."""
+    """The state of a producer in a partition, as the partition's leader reports it."""
 
     partition: TopicPartition
     producer_id: int
     producer_epoch: int
     last_sequence: int
     last_timestamp: int
-    """In ms since 1970."""
+    """Timestamp of the producer's last batch, in ms since 1970."""
     coordinator_epoch: int
-    """Of its last marker; -1 without one."""
+    """Coordinator epoch of the producer's last transaction marker; -1 if there was none."""
     transaction_start: int
-    """Where its open transaction begins; -1 without one."""
+    """First offset of the producer's open transaction in this partition; -1 if it has none."""
 
 
 async def describe_producers(
     client: Client, partitions: Collection[TopicPartition]
 ) -> list[ProducerState]:
-    """Return the producers of partitions, by partition and id; ApiError of the first refused."""
+    """Return the producer states of partitions, sorted by partition and producer id.
+
+    ApiError of the first partition that its leader refuses.
+    """
 
     async def attempt() -> list[ProducerState]:
         known = await client.metadata(sorted({partition.topic for partition in partitions}))
@@ -76,7 +79,10 @@ def _describe_call(topics: dict[str, list[int]]) -> ColdCall[list[ProducerState]
 
 
 async def abort_in_partition(client: Client, producer: ProducerState) -> None:
-    """End a producer's open transaction in one partition, whatever its coordinator knows of it."""
+    """Write an abort marker for a producer's open transaction into one partition.
+
+    The transaction coordinator is not asked: this ends hanging transactions that it has forgotten.
+    """
     partition = producer.partition
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity

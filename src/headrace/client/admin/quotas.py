@@ -1,4 +1,4 @@
-"""Quotas of users, clients and addresses (KIP-546)."""
+"""Client quotas of users, client ids and IP addresses (KIP-546)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,18 +10,18 @@ from headrace.wire.kafka.api import ApiKey
 ENTITY_TYPES = ("user", "client-id", "ip")
 
 Entity = Mapping[str, str | None]
-"""Names by type; None: the default of that type."""
+"""A quota entity: name by entity type; None as a name is the default of that type."""
 
 
 class Quota(NamedTuple):
-    """What is set for one entity."""
+    """The quotas set for one entity, by quota name."""
 
     entity: dict[str, str | None]
     limits: dict[str, float]
 
 
 async def describe_quotas(client: Client) -> list[Quota]:
-    """Return all quotas that are set."""
+    """Return all client quotas that are set in the cluster."""
 
     def parse(response: Any) -> list[Quota]:  # noqa: ANN401 - kio's entity
         check(response.error_code, response.error_message)
@@ -42,7 +42,7 @@ async def describe_quotas(client: Client) -> list[Quota]:
 async def alter_quotas(
     client: Client, entity: Entity, limits: Mapping[str, float], delete: Sequence[str] = ()
 ) -> None:
-    """Set some quotas of an entity, take back others; the rest stays as it is."""
+    """Set `limits` and remove the quotas in `delete` of one entity; its other quotas stay."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
         parts = tuple(

@@ -1,4 +1,4 @@
-"""How fast moved replicas are copied: throttles as kafka-reassign-partitions sets them (KIP-73)."""
+"""Replication throttles for reassignments, set as kafka-reassign-partitions.sh does (KIP-73)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -15,13 +15,13 @@ from headrace.client.client import Client
 from headrace.model.nouns import TopicPartition
 
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
-"""A broker's settings, in bytes a second."""
+"""The broker settings that limit throttled replication, in bytes a second."""
 REPLICAS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
-"""A topic's settings, in the same order."""
+"""The topic settings that list throttled replicas, in the order of `RATES`."""
 
 
 class Move(NamedTuple):
-    """Whence and whither the replicas of a partition are copied."""
+    """A partition's replicas that are copied, from which brokers to which."""
 
     partition: TopicPartition
     sources: frozenset[int]
@@ -33,7 +33,7 @@ def moves_of(
     wanted: Mapping[TopicPartition, Sequence[int] | None],
     moving: Iterable[Reassigning],
 ) -> list[Move]:
-    """Return what is being moved and what is to be, as a throttle concerns both."""
+    """Return the running reassignments merged with the `wanted` ones: a throttle covers both."""
     moves = {
         move.partition: Move(
             move.partition, frozenset(move.replicas) - set(move.adding), frozenset(move.adding)
@@ -48,9 +48,10 @@ def moves_of(
 
 
 async def throttle(client: Client, moves: Sequence[Move], bytes_per_second: int) -> list[int]:
-    """Bound what these moves copy; the brokers that have the bound. ApiError.
+    """Throttle the copying of `moves` to `bytes_per_second`; return the brokers that were set.
 
-    Topics first: where brokers had a rate, it holds for what is moved from the first byte on.
+    Topics are set first: on brokers with an older rate the throttle holds from the first byte.
+    ApiError.
     """
     for topic in sorted({move.partition.topic for move in moves}):
         some = [move for move in moves if move.partition.topic == topic]
@@ -73,7 +74,8 @@ def _named(move: Move, brokers: Iterable[int]) -> str:
 async def end_throttles(
     client: Client, topics: Iterable[str], brokers: Iterable[int]
 ) -> tuple[list[str], list[int]]:
-    """Take the throttles of topics and brokers away; those that had one. ApiError."""
+    """Remove the replication throttles of topics and brokers; return those that had one.
+    ApiError."""
     freed_topics = [
         topic for topic in topics if await _taken_back(client, TOPIC_RESOURCE, topic, REPLICAS)
     ]

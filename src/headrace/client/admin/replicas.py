@@ -1,6 +1,6 @@
-"""Who leads and who holds partitions: elections, moves to other brokers, what lies on disks.
+"""Replicas of partitions: leader elections, reassignments, log directories, log end offsets.
 
-What concerns one partition only is told by partition; ApiError is raised for what concerns all.
+An error of one partition is returned with it; an error of the whole request is raised as ApiError.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,50 +16,50 @@ from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import list_offsets as codec
 
 PREFERRED, UNCLEAN = range(2)
-"""Who may be elected: the first replica, or with UNCLEAN any that is left."""
+"""Election types: elect the first (preferred) replica, or any replica left (unclean)."""
 
 DEBUGGING_REPLICA_ID = -2
-"""Of a client to whom followers answer, and with the log's end instead of the high watermark."""
+"""Replica id in ListOffsets that makes followers answer too, with their log end offsets."""
 
 Outcome = dict[TopicPartition, ApiError | None]
 
 
 class ReplicaLog(NamedTuple):
-    """A replica's log in a log directory."""
+    """The size and lag of a replica's log in a log directory (DescribeLogDirs)."""
 
     size: int
-    """In bytes."""
+    """Size of the log in bytes."""
     lag: int
-    """How many offsets it ends below the high watermark."""
+    """How many offsets the log end is below the high watermark."""
     directory: str = ""
-    """The log directory, by its path on that broker."""
+    """Path of the log directory on its broker; empty if not known."""
 
 
 class LogDir(NamedTuple):
-    """A log directory of a broker."""
+    """A log directory of a broker (DescribeLogDirs)."""
 
     path: str
     failed: bool
-    """Whether it has failed: its partitions are offline."""
+    """Whether the directory has failed, so that its partitions are offline."""
     free: int
-    """Bytes that the file system has left; -1: not known."""
+    """Free bytes of the file system; -1 if not known."""
     total: int
-    """Bytes of the file system; -1: not known."""
+    """Total bytes of the file system; -1 if not known."""
     logs: Mapping[TopicPartition, ReplicaLog]
 
 
 class StrayDirectory(NamedTuple):
-    """A `-stray` directory: a partition's log that was set aside."""
+    """A `-stray` directory: a partition's log that the broker set aside and does not serve."""
 
     log_dir: str
     name: str
-    """The directory's within `log_dir`: `topic-0.<32 hex>-stray`."""
+    """The directory's name within `log_dir`: `topic-0.<32 hex digits>-stray`."""
     size: int
-    """In bytes."""
+    """Size of the directory's log in bytes."""
 
 
 class Reassigning(NamedTuple):
-    """A partition on its way to other brokers; `replicas` are all, with those that come and go."""
+    """A running reassignment; `replicas` holds all, with those being added and removed."""
 
     partition: TopicPartition
     replicas: Sequence[int]
@@ -68,7 +68,7 @@ class Reassigning(NamedTuple):
 
 
 async def log_dirs(client: Client, broker: int) -> dict[TopicPartition, ReplicaLog]:
-    """Return what lies in the sound log directories of a broker."""
+    """Return the size and lag of each replica in the healthy log directories of a broker."""
     found: dict[TopicPartition, ReplicaLog] = {}
     for directory in await directories(client, broker):
         found.update(directory.logs)
@@ -76,12 +76,12 @@ async def log_dirs(client: Client, broker: int) -> dict[TopicPartition, ReplicaL
 
 
 async def directories(client: Client, broker: int) -> list[LogDir]:
-    """Return the log directories of a broker, failed ones too."""
+    """Return all log directories of a broker, failed ones included."""
     return await client.ask(await client.broker(broker), _describe_log_dirs(None))
 
 
 async def stray_logs(client: Client, broker: int) -> list[StrayDirectory]:
-    """Return the logs that a broker has set aside as `-stray` and does not serve."""
+    """Return the logs that a broker has set aside as `-stray` directories."""
     call = _describe_log_dirs([STRAY_LOGS])
     return [
         StrayDirectory(directory.path, name.topic, log.size)
@@ -91,7 +91,7 @@ async def stray_logs(client: Client, broker: int) -> list[StrayDirectory]:
 
 
 def _describe_log_dirs(topics: Sequence[str] | None) -> ColdCall[list[LogDir]]:
-    """Return a DescribeLogDirs; None: of all topics."""
+    """Build a DescribeLogDirs request for `topics`; None: all topics."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401
         if topics is None:
@@ -124,10 +124,10 @@ def _describe_log_dirs(topics: Sequence[str] | None) -> ColdCall[list[LogDir]]:
 async def log_ends(
     client: Client, leader: int, epochs: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Return where the logs that a broker leads end (LEO), by their present leader epochs.
+    """Return the log end offsets (LEO) of partitions that a broker leads, by their leader epochs.
 
-    Partitions of which it does not say are left out. OffsetForLeaderEpoch has the end of the
-    present epoch, committed or not.
+    Uses OffsetForLeaderEpoch, which returns the end of the current epoch, committed or not.
+    Partitions with an error are left out.
     """
 
     def build(maker: Maker) -> Any:  # noqa: ANN401
@@ -163,9 +163,9 @@ async def log_ends(
 async def ends_on(
     client: Client, broker: int, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Return where the replicas on a broker end (LEO), whether it leads or follows.
+    """Return the log end offsets (LEO) of a broker's replicas, whether it leads or follows.
 
-    Partitions of which the broker has no replica that is sound are left out.
+    Partitions without a healthy replica on that broker are left out.
     """
     asked = [
         codec.TopicRequest(topic, [codec.PartitionRequest(index, codec.LATEST) for index in some])
@@ -186,7 +186,11 @@ async def ends_on(
 async def elect_leaders(
     client: Client, kind: int, partitions: Sequence[TopicPartition] | None
 ) -> Outcome:
-    """Have leaders elected; None: of all partitions that need it, and only those are told of."""
+    """Elect leaders of `partitions` and return each one's error or None.
+
+    `partitions` None: all that need an election; only those are returned. `kind`: PREFERRED or
+    UNCLEAN.
+    """
 
     def build(maker: Maker) -> Any:  # noqa: ANN401
         named = None
@@ -210,7 +214,7 @@ async def elect_leaders(
 
 
 async def reassign(client: Client, moves: Mapping[TopicPartition, Sequence[int] | None]) -> Outcome:
-    """Have moves of partitions to other brokers begun, or called off (None)."""
+    """Start reassignments to the given replicas, or cancel them (None); return the outcomes."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401
         topics = tuple(
@@ -241,12 +245,15 @@ async def reassign(client: Client, moves: Mapping[TopicPartition, Sequence[int] 
 
 
 async def reassignments(client: Client) -> list[Reassigning]:
-    """Return the partitions that are on their way to other brokers."""
+    """Return the running reassignments, as the controller lists them."""
     return await client.ask_controller(_reassignments_call(client))
 
 
 async def reassignments_on(client: Client, broker: int) -> list[Reassigning]:
-    """Return the same as one broker answers, once; ApiError NOT_CONTROLLER where it is not that."""
+    """Ask one broker, without retries, for the running reassignments.
+
+    ApiError NOT_CONTROLLER if that broker is not the controller.
+    """
     return await client.ask(await client.broker(broker), _reassignments_call(client))
 
 

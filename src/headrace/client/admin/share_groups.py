@@ -1,4 +1,4 @@
-"""Share groups seen from outside: members, where they begin, moving that (KIP-932)."""
+"""Share groups from outside: describe members, read and reset start offsets (KIP-932)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -12,15 +12,16 @@ from headrace.wire.kafka.api import ApiKey
 
 
 class ShareStart(NamedTuple):
-    """Where a share group begins in a partition; what lies before is done."""
+    """A share group's start offset (SPSO) in a partition; all records before it are
+    acknowledged."""
 
     offset: int | None
     lag: int | None
-    """Records that it has still to deliver or to have acknowledged; None where nobody says."""
+    """Records still to be delivered or acknowledged; None if the broker does not report it."""
 
 
 async def describe_share_group(client: Client, group: str) -> DescribedGroup | None:
-    """Return state and members of a share group; None where there is none of that name."""
+    """Return a share group's state and members; None if the group does not exist."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
         return maker.request(group_ids=(group,), include_authorized_operations=False)
@@ -36,7 +37,7 @@ async def describe_share_group(client: Client, group: str) -> DescribedGroup | N
 
 
 async def share_starts(client: Client, group: str) -> dict[TopicPartition, ShareStart]:
-    """Return where a share group begins, in all partitions that it has state of."""
+    """Return a share group's start offsets, for all partitions that it has state of."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
         wanted = maker.part("DescribeShareGroupOffsetsRequestGroup", group_id=group, topics=None)
@@ -63,7 +64,7 @@ async def share_starts(client: Client, group: str) -> dict[TopicPartition, Share
 async def move_share_starts(
     client: Client, group: str, offsets: Mapping[TopicPartition, int]
 ) -> None:
-    """Have a share group without members begin elsewhere; ApiError of the first refused."""
+    """Set the start offsets of a share group without members; ApiError of the first refused."""
     by_topic = _by_topic(offsets)
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity

@@ -1,4 +1,4 @@
-"""Delegation tokens: made, listed, renewed and ended (KIP-48)."""
+"""Delegation tokens: create, describe, renew, expire (KIP-48)."""
 
 import base64
 from collections.abc import Sequence
@@ -11,29 +11,32 @@ from headrace.model.secret import Secret
 from headrace.wire.kafka.api import ApiKey
 
 AT_ONCE_MS = -1
-"""The period in which a token ends that is to end now."""
+"""The expiry period that makes a token expire immediately."""
 _OWNER_VERSION = 3
-"""The first version of CreateDelegationToken that can name an owner (KIP-373)."""
+"""The first CreateDelegationToken version that can name an owner (KIP-373)."""
 
 
 class Token(NamedTuple):
-    """One token. Times in milliseconds since 1970."""
+    """A delegation token. Times are in milliseconds since 1970."""
 
     token_id: str
     owner: str
-    """As `User:NAME`."""
+    """The owner's principal, as `User:NAME`."""
     renewers: tuple[str, ...]
     issued_ms: int
     expires_ms: int
     max_ms: int
     hmac: Secret
-    """In base64: the password that goes with the id."""
+    """The token's HMAC in base64: the SCRAM password that belongs to its id."""
 
 
 async def create_token(
     client: Client, owner: str | None, renewers: Sequence[str], lifetime_ms: int
 ) -> Token:
-    """Make a token for user `owner`, None: for who asks; -1: as long as may be. ApiError."""
+    """Create a delegation token for user `owner` (None: the caller). ApiError.
+
+    `lifetime_ms` -1: the longest that the broker allows.
+    """
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
         return maker.request(
@@ -64,7 +67,7 @@ async def create_token(
 
 
 async def describe_tokens(client: Client, owner: str | None = None) -> list[Token]:
-    """Return the tokens that who asks may see, of one user or of all. ApiError."""
+    """Return the tokens that the caller may see, of one owner or of all. ApiError."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
         owners = None
@@ -95,14 +98,15 @@ async def describe_tokens(client: Client, owner: str | None = None) -> list[Toke
 
 
 async def renew_token(client: Client, token: Token, period_ms: int) -> int:
-    """Have a token hold for so long from now on, -1: as usual; returns until when. ApiError."""
+    """Renew a token for `period_ms` from now (-1: the broker's default); return its new expiry in
+    ms since 1970. ApiError."""
     return await client.ask_any(
         _change(ApiKey.RENEW_DELEGATION_TOKEN, token, "renew_period", period_ms)
     )
 
 
 async def expire_token(client: Client, token: Token, period_ms: int = AT_ONCE_MS) -> int:
-    """Have a token end in so long; returns when. ApiError."""
+    """Set a token to expire in `period_ms`; return its expiry in ms since 1970. ApiError."""
     return await client.ask_any(
         _change(ApiKey.EXPIRE_DELEGATION_TOKEN, token, "expiry_time_period", period_ms)
     )

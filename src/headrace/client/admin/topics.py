@@ -1,6 +1,6 @@
 """Topics and configurations: create, alter, describe, delete.
 
-Every function raises ApiError with the broker's own message where it refuses.
+Every function raises ApiError with the broker's own error message if the broker refuses.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ BROKER_RESOURCE = 4
 CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
-"""Operations of IncrementalAlterConfigs."""
+"""Operation codes of IncrementalAlterConfigs."""
 
 _SOURCES = {
     1: "topic",
@@ -31,18 +31,19 @@ _SOURCES = {
 
 
 class ConfigEntry(NamedTuple):
-    """One key of a topic, broker, group or client metrics subscription (DescribeConfigs)."""
+    """A configuration entry of a topic, broker, group or client metrics subscription."""
 
     name: str
     value: str | None
     source: str
-    """One of `_SOURCES`, else `other`."""
+    """Where the value comes from: a value of `_SOURCES`, else `other`."""
     read_only: bool
     sensitive: bool
 
     @property
     def is_own(self) -> bool:
-        """Whether it was set on the topic itself, or on the broker while it ran."""
+        """Whether the value was set dynamically on the topic or broker, not in a file or by
+        default."""
         return self.source in {"topic", "dynamic broker", "dynamic default"}
 
 
@@ -59,7 +60,7 @@ async def create_topic(
     configs: Mapping[str, str] | None = None,
     validate_only: bool = False,
 ) -> None:
-    """Create a topic; -1 leaves a number to the broker."""
+    """Create a topic; -1 for `partitions` or `replication_factor` uses the broker's default."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401
         own = tuple(
@@ -84,7 +85,7 @@ async def create_topic(
 
 
 async def delete_topic(client: Client, name: str) -> None:
-    """Delete a topic and all its records."""
+    """Delete a topic and all its records; ApiError if it does not exist."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401
         return maker.request(
@@ -97,7 +98,8 @@ async def delete_topic(client: Client, name: str) -> None:
 
     def parse(response: Any) -> None:  # noqa: ANN401
         for resource_result in response.responses:
-            # Unknown is no passing state here, whoever else may have deleted it.
+            # UNKNOWN_TOPIC is final here and not retried, although another client may have deleted
+            # it.
             check(resource_result.error_code, getattr(resource_result, "error_message", None))
 
     call = ColdCall(ApiKey.DELETE_TOPICS, build, parse)
@@ -109,7 +111,7 @@ async def delete_topic(client: Client, name: str) -> None:
 
 
 async def create_partitions(client: Client, name: str, count: int) -> None:
-    """Grow a topic to `count` partitions."""
+    """Increase a topic's partition count to `count`."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401
         topic = maker.part("CreatePartitionsTopic", name=name, count=count, assignments=None)
@@ -123,7 +125,8 @@ async def create_partitions(client: Client, name: str, count: int) -> None:
 
 
 async def topic_values(client: Client, topics: Iterable[str], key: str) -> dict[str, str]:
-    """Return the value of one setting by topic; topics that do not tell it are left out."""
+    """Return the value of configuration `key` by topic; topics that return an error are left
+    out."""
     named = sorted(topics)
 
     def build(maker: Maker) -> Any:  # noqa: ANN401
@@ -154,7 +157,7 @@ async def topic_values(client: Client, topics: Iterable[str], key: str) -> dict[
 async def describe_configs(
     client: Client, resource: int, name: str, keys: Sequence[str] | None = None
 ) -> list[ConfigEntry]:
-    """Return the keys of a topic or broker in the order of their names; None: all of them."""
+    """Return configuration entries of a resource, sorted by name; `keys` None: all of them."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401
         wanted = maker.part(
@@ -188,7 +191,7 @@ async def describe_configs(
 
 
 async def configured_names(client: Client, resource: int) -> list[str]:
-    """Return the names of groups or client metrics subscriptions that have settings (KIP-1142)."""
+    """Return the names of groups or client metrics subscriptions with configurations (KIP-1142)."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401
         return maker.request(resource_types=(resource,))
@@ -209,7 +212,7 @@ async def alter_configs(
     set_: Mapping[str, str] | None = None,
     delete: Sequence[str] = (),
 ) -> None:
-    """Set some keys, take back others; the rest stays as it is."""
+    """Set the configurations `set_` and remove those in `delete` of a resource; the rest stays."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401
         changes = [
@@ -239,5 +242,5 @@ async def alter_configs(
 
 
 def is_missing(code: ErrorCode) -> bool:
-    """Tell whether an error says that the topic does not exist."""
+    """Return whether an error code means that the topic does not exist."""
     return code in {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}

@@ -1,4 +1,4 @@
-"""Users who authenticate by SCRAM (KIP-554). A password never leaves the client: it is salted."""
+"""SCRAM users (KIP-554). A password never leaves the client: only its salted hash is sent."""
 
 from secrets import token_bytes
 from typing import Any, NamedTuple
@@ -16,14 +16,14 @@ SALT_BYTES = 24
 
 
 class User(NamedTuple):
-    """One user's credentials: rounds by mechanism."""
+    """A SCRAM user: iterations of each credential, by mechanism."""
 
     name: str
     credentials: dict[str, int]
 
 
 async def describe_users(client: Client) -> list[User]:
-    """Return all who can authenticate by SCRAM."""
+    """Return all users that have SCRAM credentials."""
 
     def parse(response: Any) -> list[User]:  # noqa: ANN401 - kio's entity
         check(response.error_code, response.error_message)
@@ -48,7 +48,7 @@ async def describe_users(client: Client) -> list[User]:
 async def set_credential(
     client: Client, user: str, mechanism: Mechanism, password: Secret, iterations: int
 ) -> None:
-    """Have `user` authenticate by this password from now on. ApiError."""
+    """Create or replace a user's SCRAM credential from `password`, salted here. ApiError."""
     salt = token_bytes(SALT_BYTES)
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
@@ -68,7 +68,7 @@ async def set_credential(
 
 
 async def delete_credential(client: Client, user: str, mechanism: Mechanism) -> None:
-    """Have `user` authenticate by the mechanism no more. ApiError RESOURCE_NOT_FOUND."""
+    """Delete a user's credential of one SCRAM mechanism. ApiError RESOURCE_NOT_FOUND."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
         deletion = maker.part("ScramCredentialDeletion", name=user, mechanism=_NUMBER_OF[mechanism])

@@ -1,1 +1,1 @@
-"""Requests of the client, each in the versions that it can encode."""
+"""Requests of the client, each with the range of API versions that it can encode."""

@@ -1,6 +1,6 @@
-"""Requests a client makes: something that can be encoded in several versions, and its answer read.
+"""The requests that a client sends: encoded in several API versions, the response decoded.
 
-Hot APIs have hand-written calls beside their use; all others are `ColdCall`s on kio's entities.
+Hot APIs have hand-written codecs (`HotCall`); all others use kio's entities (`ColdCall`).
 """
 
 from collections.abc import Callable, Sequence
@@ -45,28 +45,28 @@ RETRIABLE = frozenset(
         ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     }
 )
-"""Errors that may be over at the next try, after the metadata were fetched anew."""
+"""Error codes that may pass: the client refetches metadata and retries the request."""
 
 
 class Call(Protocol[T_co]):
-    """One request, not yet bound to a version."""
+    """A request that is not yet encoded in a particular API version."""
 
     @property
     def key(self) -> ApiKey: ...
 
     @property
     def versions(self) -> tuple[int, int]:
-        """The oldest and the newest version this call can be encoded in."""
+        """The oldest and the newest API version this request can be encoded in."""
 
     def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
-        """Encode the whole frame."""
+        """Encode the whole request frame, header included."""
 
     def decode(self, version: int, body: memoryview) -> T_co:
-        """Decode the answer in a response's body."""
+        """Decode the response's body."""
 
 
 class Maker:
-    """Makes kio's entities of one API version, leaving out fields that version does not have."""
+    """Builds kio's entities of one API version, leaving out fields which that version lacks."""
 
     def __init__(self, key: ApiKey, version: int) -> None:
         self.version = version
@@ -74,11 +74,11 @@ class Maker:
         self._module = kio_codec.entity_module(key, version).request
 
     def request(self, **values: Any) -> Any:  # noqa: ANN401 - kio's entity
-        """Build the request itself."""
+        """Build the request entity of this API."""
         return _filled(self._request, values)
 
     def part(self, name: str, /, **values: Any) -> Any:  # noqa: ANN401 - kio's entity
-        """Build a nested structure by its name in Kafka's message definitions."""
+        """Build a nested structure, by its name in Kafka's message definitions."""
         return _filled(getattr(self._module, name), values)
 
 
@@ -88,7 +88,8 @@ def _filled(entity: type[Any], values: dict[str, Any]) -> Any:  # noqa: ANN401
 
 
 class ColdCall(Generic[T]):
-    """A call through kio: `build` makes the request entity, `parse` reads the response's."""
+    """A request encoded by kio: `build` makes the request entity, `parse` reads the response
+    entity."""
 
     def __init__(
         self,
@@ -104,17 +105,17 @@ class ColdCall(Generic[T]):
         self._parse = parse
 
     def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
-        """Encode the whole frame."""
+        """Encode the whole request frame, header included."""
         entity = self._build(Maker(self.key, version))
         return [kio_codec.encode_request(entity, correlation_id, client_id)]
 
     def decode(self, version: int, body: memoryview) -> T:
-        """Decode a response by `parse`."""
+        """Decode the response with kio and convert it by `parse`."""
         return self._parse(kio_codec.decode_response(self.key, version, body))
 
 
 class HotCall(Generic[R, T]):
-    """A call through a hand-written codec of `wire.kafka.hot`."""
+    """A request encoded and decoded by a hand-written codec of `wire.kafka.hot`."""
 
     def __init__(
         self,
@@ -132,23 +133,24 @@ class HotCall(Generic[R, T]):
         self.request = request
 
     def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
-        """Encode the whole frame."""
+        """Encode the whole request frame, header included."""
         body = self._encode(version, self.request)
         return [request_head(self.key, version, correlation_id, client_id, len(body)), body]
 
     def decode(self, version: int, body: memoryview) -> T:
-        """Decode the codec's response."""
+        """Decode the response's body with the hand-written codec."""
         return self._decode(version, body)
 
 
 def check(code: int, message: str | None = None) -> None:
-    """Raise ApiError unless `code` is 0."""
+    """Raise ApiError with `message` unless `code` is 0."""
     if code:
         raise ApiError(error_code(code), message)
 
 
 def error_code(code: int) -> ErrorCode:
-    """Return the code by its number; UNKNOWN_SERVER_ERROR for numbers newer than this client."""
+    """Return the ErrorCode of a number; UNKNOWN_SERVER_ERROR for a number unknown to this
+    client."""
     try:
         return ErrorCode(code)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Fetch: what is asked of one broker, what comes back."""
+"""Fetch requests to one broker and their decoded responses."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,11 +15,11 @@ FetchCall = HotCall[codec.FetchRequest, FetchResponse]
 
 
 class Wanted(NamedTuple):
-    """What to fetch of one partition."""
+    """A partition to fetch: from which offset, with its size limit in bytes."""
 
     topic: str
     topic_id: bytes
-    """16 bytes, from the topic's metadata; zeros where it is not known."""
+    """The topic's id from its metadata, 16 bytes; zeros if unknown."""
     partition: int
     offset: int
     max_bytes: int = 8 << 20
@@ -27,7 +27,7 @@ class Wanted(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What a fetch brought of one partition."""
+    """The response for one fetched partition."""
 
     topic: str
     partition: int
@@ -36,10 +36,10 @@ class Fetched(NamedTuple):
     last_stable_offset: int
     log_start_offset: int
     aborted: Sequence[tuple[int, int]]
-    """(producer id, first offset) of aborted transactions among the records."""
+    """Producer id and first offset of each aborted transaction among the records."""
     records: memoryview
-    """Whole batches, the first perhaps beginning before the offset asked for, the last perhaps cut
-    short. From a `FetchConnection`: valid until its next `receive`."""
+    """Whole batches, except that the last may be cut short; the first may begin before the
+    requested offset. From a `FetchConnection`, valid until its next `receive`."""
 
 
 def fetch_call(
@@ -50,7 +50,7 @@ def fetch_call(
     max_wait_ms: int = 500,
     read_committed: bool = False,
 ) -> FetchCall:
-    """Ask one broker for several partitions it leads, outside of a fetch session."""
+    """Build a Fetch request for partitions that one broker leads, without a fetch session."""
     topics: dict[tuple[str, bytes], list[codec.FetchPartition]] = {}
     for place in wanted:
         topics.setdefault((place.topic, place.topic_id), []).append(
@@ -81,7 +81,8 @@ def fetch_call(
 
 
 def read_fetched(response: FetchResponse, wanted: Sequence[Wanted]) -> list[Fetched]:
-    """Return the partitions of an answer; ApiError where the whole fetch was refused."""
+    """Convert a Fetch response to its partitions; ApiError if the broker refused the whole
+    request."""
     check(response.error_code)
     names = {place.topic_id: place.topic for place in wanted}
     found: list[Fetched] = []

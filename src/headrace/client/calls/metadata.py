@@ -1,4 +1,4 @@
-"""What a client knows of a cluster: brokers, topics, leaders."""
+"""Cluster metadata as a client uses it: brokers, topics, partition leaders."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,11 +12,11 @@ from headrace.wire.kafka.hot import metadata as codec
 
 
 class PartitionMetadata(NamedTuple):
-    """One partition: who leads it and who has it."""
+    """A partition's metadata: leader, leader epoch, replicas and ISR."""
 
     partition: int
     leader: int
-    """Broker id, -1 for none."""
+    """Broker id of the leader; -1 if the partition has none."""
     leader_epoch: int
     replicas: Sequence[int]
     isr: Sequence[int]
@@ -25,7 +25,7 @@ class PartitionMetadata(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """One topic, partitions in the order of their numbers."""
+    """A topic's metadata; `partitions` in the order of their numbers."""
 
     name: str
     topic_id: bytes
@@ -35,7 +35,7 @@ class TopicMetadata(NamedTuple):
 
 
 class Metadata(NamedTuple):
-    """A cluster at one moment."""
+    """A snapshot of the cluster: id, controller, brokers with racks, topics."""
 
     cluster_id: str | None
     controller_id: int
@@ -45,7 +45,7 @@ class Metadata(NamedTuple):
 
     @classmethod
     def of(cls, response: codec.MetadataResponse) -> "Metadata":
-        """Read what a response says; topics nobody knows the name of are left out."""
+        """Convert a Metadata response; topics without a name are left out."""
         check(response.error_code)
         topics = {}
         for topic in response.topics:
@@ -75,7 +75,7 @@ class Metadata(NamedTuple):
         )
 
     def check(self, topic: str) -> TopicMetadata:
-        """Return the topic if all of it can be used; ApiError says what is wrong with it."""
+        """Return the topic if each of its partitions has a leader; else ApiError says why not."""
         found = self.topics.get(topic)
         if found is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic}")
@@ -91,7 +91,7 @@ class Metadata(NamedTuple):
         return found
 
     def has(self, wanted: TopicPartition) -> bool:
-        """Tell whether the cluster has a partition."""
+        """Return whether the partition exists and its topic has no error."""
         topic = self.topics.get(wanted.topic)
         return (
             topic is not None
@@ -100,7 +100,8 @@ class Metadata(NamedTuple):
         )
 
     def leader(self, topic: str, partition: int) -> int:
-        """Return the broker id of a partition's leader; ApiError where there is none."""
+        """Return the broker id of a partition's leader; ApiError if it has none or does not
+        exist."""
         found = self.topics.get(topic)
         for metadata in found.partitions if found else ():
             if metadata.partition == partition:
@@ -117,7 +118,7 @@ class Metadata(NamedTuple):
 def metadata_call(
     topics: Sequence[str] | None, *, create: bool
 ) -> HotCall[codec.MetadataRequest, codec.MetadataResponse]:
-    """Ask for the cluster and `topics`; None: all of them."""
+    """Build a Metadata request for `topics` (None: all); `create`: auto-create missing ones."""
     wanted = None if topics is None else [codec.TopicRequest(name) for name in topics]
     request = codec.MetadataRequest(wanted, allow_auto_topic_creation=create)
     return HotCall(

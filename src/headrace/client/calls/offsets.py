@@ -1,4 +1,4 @@
-"""Offsets of partitions: ends, beginnings, by time."""
+"""ListOffsets: first offset, end offset, or offset at a timestamp, of partitions."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -16,7 +16,8 @@ MAX_TIMESTAMP = -3
 
 
 class OffsetAt(NamedTuple):
-    """An offset and its record's time; both -1 where no record is that late."""
+    """An offset and its record's timestamp; both -1 if no record has that timestamp or a later
+    one."""
 
     offset: int
     timestamp: int
@@ -30,10 +31,10 @@ async def list_offsets(
     read_committed: bool = False,
     metadata: Metadata | None = None,
 ) -> dict[TopicPartition, OffsetAt]:
-    """Return each partition's offset for a timestamp in ms, LATEST, EARLIEST or MAX_TIMESTAMP.
+    """Return each partition's offset at a timestamp in ms, or at LATEST, EARLIEST or MAX_TIMESTAMP.
 
-    LATEST is the high watermark, or the last stable offset for `read_committed`. `metadata`, read
-    just before, spares reading them again; they are read again after a failure.
+    LATEST is the high watermark, or with `read_committed` the last stable offset. `metadata`:
+    fetched just before, used at the first attempt in place of another Metadata request.
     """
     fresh = metadata
 

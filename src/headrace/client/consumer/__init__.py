@@ -1,1 +1,1 @@
-"""Reading: positions, fetched batches, group and share group members."""
+"""Consumers: positions, fetched batches, group members and share group members."""

@@ -1,4 +1,4 @@
-"""Reading partitions in order: positions, whole batches, decoded records."""
+"""A consumer of given partitions: positions, fetched batches, decoded records."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -16,18 +16,19 @@ from headrace.record.record import ControlType, Record, parse_control
 
 
 class Chunk(NamedTuple):
-    """Records of one partition as they came."""
+    """Fetched batches of one partition."""
 
     partition: TopicPartition
     position: int
-    """The offset that was asked for: batches may begin before it."""
+    """The offset that was fetched from; the first batch may begin before it."""
     fetched: Fetched
     read_committed: bool
 
     def batches(self) -> Iterator[tuple[batches.BatchHeader, memoryview]]:
-        """Yield the header and bytes of each batch with records a reader may see.
+        """Yield the header and bytes of each batch with visible records.
 
-        CorruptLogError where a checksum is wrong.
+        Control batches and, with `read_committed`, aborted batches are skipped. CorruptLogError on
+        a wrong checksum.
         """
         view = self.fetched.records
         aborted = sorted(self.fetched.aborted, key=lambda transaction: transaction[1], reverse=True)
@@ -52,11 +53,11 @@ class Chunk(NamedTuple):
                 yield header, batch
 
     def records(self) -> Iterator[Record]:
-        """Yield the records from `position` on."""
+        """Yield the records at and after `position`."""
         return chain.from_iterable(self.record_lists())
 
     def record_lists(self) -> Iterator[list[Record]]:
-        """Yield the records from `position` on, many at a time."""
+        """Yield the records at and after `position`, in lists."""
         position = self.position
         for header, batch in self.batches():
             for records in batches.record_lists(batch):
@@ -67,9 +68,9 @@ class Chunk(NamedTuple):
 
     @property
     def next_position(self) -> int:
-        """The offset to ask for next; the same where no whole batch came.
+        """The offset to fetch next; equal to `position` if no whole batch was fetched.
 
-        Behind bytes that are no batch nothing is known: `batches` raises there.
+        Bytes that are not a batch are not skipped: `batches` raises there.
         """
         following = self.position
         with suppress(ApiError):
@@ -83,7 +84,7 @@ def _is_abort(batch: memoryview) -> bool:
 
 
 class Consumer:
-    """Fetches what `positions` names, turn by turn. Not for several threads."""
+    """Fetches partitions from `positions` on, in the order polled. Not thread-safe."""
 
     def __init__(
         self,
@@ -95,29 +96,34 @@ class Consumer:
         max_bytes: int = 50 << 20,
         partition_max_bytes: int = 4 << 20,
     ) -> None:
-        """`reset`: where to go on where an offset is gone (EARLIEST, LATEST); None: raise."""
+        """Create a consumer that starts at `positions`.
+
+        `reset`: where to continue if a position is out of range (EARLIEST or LATEST); None: raise.
+        """
         self.client = client
         self.positions = dict(positions)
-        """The next offset of each partition, moved on by `poll`."""
+        """The next offset to fetch, by partition; `poll` advances it."""
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.read_committed = read_committed
         self.reset = reset
         self.max_bytes = max_bytes
         self.partition_max_bytes = partition_max_bytes
         self.failing: dict[TopicPartition, ErrorCode] = {}
-        """Partitions whose last answer was an error that may pass."""
+        """Partitions whose last response was a retriable error, with that error."""
         self.on_reset: Callable[[TopicPartition, int, int], None] = lambda *_: None
-        """Told of a partition, the offset that is gone and the one read on from."""
+        """Called when a position is reset: with the partition, the offset out of range and the new
+        one."""
         self._failing_since: dict[TopicPartition, float] = {}
         self._failure: ApiError | None = None
-        """What the next `poll` raises: this one's chunks come first."""
+        """The error that the next `poll` raises: the chunks of this one are returned first."""
         self._backoff_seconds = 0.0
-        """How long the next `poll` waits before it asks again."""
+        """How many seconds the next `poll` waits before it fetches."""
 
     async def poll(self, *, max_wait_ms: int = 500, min_bytes: int = 1) -> list[Chunk]:
-        """Fetch what is there now for all partitions, waiting a while for the first bytes.
+        """Fetch available batches of all partitions, waiting up to `max_wait_ms` for the first
+        bytes.
 
-        ApiError where a partition has had errors alone for the client's `retry_seconds`.
+        ApiError if a partition has returned only errors for the client's `retry_seconds`.
         """
         if self._failure is not None:
             failure, self._failure = self._failure, None
@@ -139,7 +145,8 @@ class Consumer:
                 )
             chunks = []
             for leader, wanted in by_leader.items():
-                # Only the last broker may wait: the others' records would wait with it.
+                # Only a single leader may wait the full time: records from the other leaders would
+                # be delayed.
                 wait_ms = max_wait_ms if len(by_leader) == 1 else max_wait_ms // len(by_leader)
                 chunks += await self._fetch(leader, wanted, wait_ms, min_bytes)
             self._back_off()
@@ -151,7 +158,8 @@ class Consumer:
         return await self.client.retrying(attempt)
 
     def _back_off(self) -> None:
-        """Ask ever less often while a partition has nothing but errors."""
+        """Double the wait before the next fetch while a partition returns only errors; else reset
+        it."""
         if self._failing_since:
             longer = max(2 * self._backoff_seconds, BACKOFF_SECONDS_MIN)
             self._backoff_seconds = min(longer, BACKOFF_SECONDS_MAX)
@@ -185,19 +193,20 @@ class Consumer:
                 self.positions[partition] = following
                 chunks.append(chunk)
             elif fetched.records:
-                # Bytes, and no batch that goes on: asked for again at once they would come again.
+                # Bytes without a complete valid batch: fetching again at once would return the same
+                # bytes.
                 self._note_failure(partition, ErrorCode.CORRUPT_MESSAGE)
                 continue
             self.forget_failure(partition)
         return chunks
 
     def forget_failure(self, partition: TopicPartition) -> None:
-        """Take a partition for sound: it was read, or is to be read at another offset."""
+        """Clear a partition's error: it was read, or its position was changed."""
         self._failing_since.pop(partition, None)
         self.failing.pop(partition, None)
 
     async def _mend(self, partition: TopicPartition, fetched: Fetched) -> None:
-        """Do what a partition's error asks for, or raise it."""
+        """Handle a partition's error: reset its position, note it for a retry, or raise it."""
         code = error_code(fetched.error_code)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE and self.reset is not None:
             at = await list_offsets(self.client, {partition: self.reset})
@@ -210,7 +219,8 @@ class Consumer:
             raise self._refused(partition, code)
 
     def _note_failure(self, partition: TopicPartition, code: ErrorCode) -> None:
-        """Remember an error that may pass; raised in the end where it does not."""
+        """Record a retriable error; the next `poll` raises it once it has lasted
+        `retry_seconds`."""
         self.failing[partition] = code
         now = self.client.transport.now()
         if now - self._failing_since.setdefault(partition, now) >= self.client.retry_seconds:
@@ -220,7 +230,7 @@ class Consumer:
         return ApiError(code, f"fetching {partition} at offset {self.positions[partition]}")
 
     def caught_up(self) -> bool:
-        """Tell whether all that was readable at the last fetch has been handed out."""
+        """Return whether all that was readable at the last fetch has been returned by `poll`."""
         return all(
             partition in self.high_watermarks and position >= self.high_watermarks[partition]
             for partition, position in self.positions.items()

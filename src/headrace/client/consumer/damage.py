@@ -1,4 +1,4 @@
-"""Damaged records met by a reader: where they lie, and where it can go on behind them."""
+"""Corrupt records met by a consumer: find their place on disk, and the next readable offset."""
 
 from ipaddress import ip_address
 from pathlib import Path
@@ -13,25 +13,25 @@ from headrace.model.nouns import TopicPartition
 from headrace.record import batch as batches
 
 OF_DAMAGE = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE})
-"""What readers of damaged records are told; a failed disk's get the former, too."""
+"""Error codes for corrupt records; KAFKA_STORAGE_ERROR also means a failed disk."""
 _STEADY_PROBES = 512
-"""So many offsets are tried one by one before the steps grow: a batch rarely has more records."""
+"""How many offsets are probed one by one before the step doubles: few batches have more records."""
 
 
 class DamagePlace(NamedTuple):
-    """Where a partition's damaged records lie."""
+    """The leader and directory that hold a partition's corrupt records."""
 
     leader: int
     address: Address
     directory: str
-    """The partition's directory, by its path on the leader; empty where it does not say."""
+    """The partition's directory, by its path on the leader; empty if the user may not see it."""
 
 
 async def place_of_damage(client: Client, partition: TopicPartition) -> DamagePlace | None:
-    """Return where the leader has `partition`; None where its log directory is not in order.
+    """Return where the leader stores `partition`; None if its log directory has failed.
 
-    A reader whose fetches get KAFKA_STORAGE_ERROR from a sound directory has met damaged records;
-    from another one the disk has failed, and the next leader may have them.
+    KAFKA_STORAGE_ERROR from a healthy directory means corrupt records. From a failed directory it
+    means a failed disk, and the next leader may have the records.
     """
 
     async def attempt() -> DamagePlace | None:
@@ -52,9 +52,10 @@ async def place_of_damage(client: Client, partition: TopicPartition) -> DamagePl
 
 
 def file_of(place: DamagePlace, offset: int) -> str:
-    """Return the segment that holds `offset` where it is on this machine, else its directory."""
+    """Return the segment file that holds `offset` if the broker is on this machine, else its
+    directory."""
     if not place.directory:
-        return "a file that it does not name"
+        return "a file whose path the broker does not disclose"
     directory = Path(place.directory)
     if _is_loopback(place.address.host):
         segments = [path for path in directory.glob("*.log") if path.stem.isdigit()]
@@ -72,10 +73,10 @@ def _is_loopback(host: str) -> bool:
 
 
 async def next_sound_offset(client: Client, partition: TopicPartition, offset: int) -> int:
-    """Return the first offset behind `offset` from which records can be read, or the end.
+    """Return the first offset after `offset` from which a valid batch can be read, or the log end.
 
-    Tried one by one, in steps that grow where much is damaged: sound batches between two damaged
-    ones may then be passed over.
+    Offsets are probed one by one, then in growing steps; valid batches between two corrupt ones may
+    be skipped then.
     """
     step, tried, bad = 1, 0, offset
     while not await _is_sound(client, partition, bad + step):
@@ -94,7 +95,7 @@ async def next_sound_offset(client: Client, partition: TopicPartition, offset: i
 
 
 async def _is_sound(client: Client, partition: TopicPartition, offset: int) -> bool:
-    """Tell whether a whole batch can be read at `offset`, or nothing is there any more."""
+    """Return whether a valid batch can be read at `offset`, or `offset` is past the log end."""
 
     async def attempt() -> Fetched:
         known = client.known or await client.metadata([partition.topic])

@@ -1,6 +1,6 @@
-"""Being a member of a group by the classic protocol: join, sync, heartbeat, commit, leave.
+"""A member of a consumer group, classic protocol: join, sync, heartbeat, commit, leave.
 
-Driven by its caller: `heartbeat` between two fetches, `rejoin` where it says so.
+The caller drives it: `heartbeat` between two fetches, and `join` again when that returns False.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,11 +26,11 @@ from headrace.wire.kafka.hot import heartbeat as heartbeat_codec
 _LOST = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
 )
-"""Answers that mean: join again."""
+"""Errors after which the member must rejoin the group."""
 
 
 class Member:
-    """One membership. `assignment` is what to read until `heartbeat` says False."""
+    """A membership in a consumer group; `assignment` is valid until `heartbeat` returns False."""
 
     def __init__(
         self,
@@ -53,10 +53,12 @@ class Member:
         self.assignment: Sequence[TopicPartition] = ()
         self._beat_at = 0.0
         self._not_shared: Sequence[str] = ()
-        """Topics of the group that no broker's answer had when this member shared them out."""
+        """Subscribed topics of the group that were missing from the metadata when this leader
+        assigned."""
 
     async def join(self) -> Sequence[TopicPartition]:
-        """Take part in the next generation; returns the assignment."""
+        """Join the group, retrying until the member has a generation; return its assigned
+        partitions."""
         while True:
             try:
                 joined = await self._ask_join()
@@ -149,10 +151,10 @@ class Member:
         )
 
     async def heartbeat(self) -> bool:
-        """Say that this member lives, where it is time to; False: `join` again.
+        """Send a heartbeat if it is due; return False if the member must `join` again.
 
-        So it does too where it leads the group, and a topic is there that was not when it shared
-        them out: a broker that has just started knows of none.
+        Also False on the group's leader when a topic exists now that it could not assign before: a
+        broker that has just started does not know all topics yet.
         """
         now = self.client.transport.now()
         if now - self._beat_at < self.session_seconds / 10:
@@ -182,14 +184,15 @@ class Member:
         return await self.client.retrying(attempt) and not await self._finds_more()
 
     async def _finds_more(self) -> bool:
-        """Tell whether a topic is known now that nobody was given."""
+        """Return whether a topic that was missing at the assignment exists now."""
         if not self._not_shared:
             return False
         known = await self.client.metadata(sorted({*self.topics, *self._not_shared}))
         return any(not known.topics[name].error_code for name in self._not_shared)
 
     async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> bool:
-        """Leave offsets for the group; False where this generation is over and they were not."""
+        """Commit offsets for the group; return False if the generation is over and nothing was
+        stored."""
         try:
             await groups.commit(
                 self.client,
@@ -206,7 +209,10 @@ class Member:
         return True
 
     async def leave(self) -> None:
-        """Give the partitions to others at once; a static member's stay with it."""
+        """Leave the group so that its partitions are reassigned at once.
+
+        A static member does not leave: its partitions stay assigned to it.
+        """
         if not self.member_id or self.instance_id is not None:
             return
 

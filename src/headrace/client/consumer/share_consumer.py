@@ -1,8 +1,8 @@
-"""Reading as a member of a share group (KIP-932): records that are the member's own for a while.
+"""A share group member's consumer (KIP-932): fetch acquired records, acknowledge them.
 
-Each broker that leads assigned partitions has a session: partitions are named once, then only
-changes. What `poll` hands out is settled by `acknowledge`; what is not comes to somebody again,
-when its lock has run out or `close` has given it back.
+Each broker that leads assigned partitions has a share session, in which a request names only
+changed partitions. Records that `poll` returns are the member's until `acknowledge`; unacknowledged
+ones are delivered again after their acquisition lock expires or `close` releases them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,17 +22,17 @@ from headrace.wire.kafka.hot import share_acknowledge, share_fetch
 from headrace.wire.kafka.hot.share_common import AckBatch, AskedPartition, AskedTopic
 
 RECORDS_MAX = 500
-"""Records of one fetch, as Kafka's own client has it (`max.poll.records`)."""
+"""Maximum records of one fetch, the default of Kafka's `max.poll.records`."""
 _GAP, _ACCEPT = 0, 1
 _FINAL_EPOCH = -1
 _BYTES_MAX = 50 << 20
 
 TopicPart = tuple[bytes, int]
-"""Topic id and partition."""
+"""Topic id and partition number."""
 
 
 class _Session:
-    """Of one broker: which partitions are fetched there, on which connection."""
+    """A share session with one broker: its connection, its epoch and its partitions."""
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -41,7 +41,7 @@ class _Session:
 
 
 class ShareChunk:
-    """Records of one partition that are this member's until their lock runs out."""
+    """Records of one partition that this member has acquired until their lock expires."""
 
     def __init__(
         self,
@@ -50,9 +50,10 @@ class ShareChunk:
         acquired: Sequence[tuple[int, int, int]],
         chunk: Chunk,
     ) -> None:
-        """`acquired`: first and last offset, and how often they were delivered, at least one.
+        """Wrap fetched batches with the ranges acquired in them.
 
-        `chunk`: the batches they are in, with records that are not meant.
+        `acquired`: first offset, last offset and delivery count of each range, at least one range.
+        `chunk`: the batches, which may hold other records, too.
         """
         self.topic_id = topic_id
         self.session = session
@@ -62,21 +63,21 @@ class ShareChunk:
 
     @property
     def partition(self) -> TopicPartition:
-        """Whose records they are."""
+        """The partition that holds the records."""
         return self._chunk.partition
 
     @property
     def position(self) -> int:
-        """The first offset that is the member's."""
+        """The first acquired offset."""
         return self.acquired[0][0]
 
     @property
     def next_position(self) -> int:
-        """The offset behind the last that is the member's."""
+        """The offset after the last acquired one."""
         return self.acquired[-1][1] + 1
 
     def records(self) -> Iterator[Record]:
-        """Yield the records that are the member's. CorruptLogError where a checksum is wrong."""
+        """Yield the acquired records. CorruptLogError on a wrong checksum."""
         ranges = iter(self.acquired)
         first, last, _ = next(ranges)
         for record in self._chunk.records():
@@ -90,12 +91,16 @@ class ShareChunk:
                 yield record
 
     def record_lists(self) -> Iterator[list[Record]]:
-        """Yield the same, each in a list: they are few."""
+        """Yield the acquired records, one in each list: there are few."""
         for record in self.records():
             yield [record]
 
     def acknowledgements(self, following: int) -> list[AckBatch]:
-        """Accept what `records` has yielded below `following`; other offsets have no record."""
+        """Return the acknowledgements of acquired offsets below `following`.
+
+        Records that `records` has yielded are accepted; the other offsets are gaps without a
+        record.
+        """
         batches = []
         for first, last, _ in self.acquired:
             offsets = range(first, min(last + 1, following))
@@ -107,7 +112,7 @@ class ShareChunk:
 
 
 class ShareConsumer:
-    """Fetches what a share group has for its member, turn by turn. Not for several threads."""
+    """Fetches a share group's records for one member, leader by leader. Not thread-safe."""
 
     def __init__(self, client: Client, member: ShareMember) -> None:
         self.client = client
@@ -118,10 +123,10 @@ class ShareConsumer:
     async def poll(
         self, *, max_wait_ms: int = 500, records_max: int = RECORDS_MAX
     ) -> list[ShareChunk]:
-        """Fetch the next records, `records_max` at most, waiting a while for the first.
+        """Fetch the next records, at most `records_max`, waiting up to `max_wait_ms` for the first.
 
-        At most one chunk of each partition. ApiError where there were errors alone for the
-        client's `retry_seconds`.
+        Returns at most one chunk a partition. ApiError if only errors came for the client's
+        `retry_seconds`.
         """
         await self.member.heartbeat()
 
@@ -132,7 +137,8 @@ class ShareConsumer:
             chunks: list[ShareChunk] = []
             left = records_max
             for leader in self._in_turn(by_leader):
-                # Only a single broker may wait that long: the others' records would wait with it.
+                # Only a single leader may wait the full time: records from the other leaders would
+                # be delayed.
                 wait_ms = 0 if chunks else max_wait_ms // len(by_leader)
                 parts = frozenset(by_leader[leader])
                 try:
@@ -141,7 +147,8 @@ class ShareConsumer:
                     self._sessions.pop(leader, None)
                     if not chunks:
                         raise
-                    # They are ours, and our caller's first. What is wrong is met again then.
+                    # These records are acquired: the caller gets them first, and meets the error at
+                    # its next poll.
                     self.client.known = None
                     break
                 left = records_max - sum(_size(chunk) for chunk in chunks)
@@ -157,9 +164,9 @@ class ShareConsumer:
     async def acknowledge(
         self, settled: Sequence[tuple[ShareChunk, int]]
     ) -> dict[TopicPartition, HeadraceError]:
-        """Accept each chunk's records below the offset beside it.
+        """Accept the records of each chunk below its given offset.
 
-        Returns the partitions where that failed: their records are delivered again.
+        Returns the error of each partition where that failed: its records are delivered again.
         """
         failed: dict[TopicPartition, HeadraceError] = {}
         for session in {id(chunk.session): chunk.session for chunk, _ in settled}.values():
@@ -170,9 +177,11 @@ class ShareConsumer:
     async def close(
         self, settled: Sequence[tuple[ShareChunk, int]]
     ) -> dict[TopicPartition, HeadraceError]:
-        """Accept as `acknowledge`, give back all else that this member holds, and leave.
+        """Accept records as `acknowledge` does, release all others acquired here and leave the
+        group.
 
-        ApiError, ClientError where the group could not be left.
+        Returns the error of each partition where accepting failed. ApiError or ClientError if
+        leaving failed.
         """
         failed: dict[TopicPartition, HeadraceError] = {}
         for session in self._sessions.values():
@@ -185,7 +194,8 @@ class ShareConsumer:
     # requests
 
     async def _by_leader(self) -> tuple[Metadata, dict[int, set[TopicPart]]]:
-        """Return who leads what is assigned; brokers that lead none of it forget the member."""
+        """Return the assigned partitions by leader; close the sessions with brokers that lead
+        none."""
         known = self.client.known
         names = {} if known is None else _names(known)
         if known is None or not {topic_id for topic_id, _ in self.member.assignment} <= set(names):
@@ -193,7 +203,7 @@ class ShareConsumer:
             names = _names(known)
         by_leader: dict[int, set[TopicPart]] = {}
         for topic_id, partition in self.member.assignment:
-            if topic_id in names:  # a topic that was deleted is assigned for a while longer
+            if topic_id in names:  # A deleted topic stays assigned for a while.
                 leader = known.leader(names[topic_id], partition)
                 by_leader.setdefault(leader, set()).add((topic_id, partition))
         for gone in self._sessions.keys() - by_leader.keys():
@@ -201,7 +211,7 @@ class ShareConsumer:
         return known, by_leader
 
     def _in_turn(self, leaders: Iterable[int]) -> list[int]:
-        """Return the leaders, another one first each time: it may have all that is wanted."""
+        """Return the leaders, rotated at each call, as the first may return all records wanted."""
         order = sorted(leaders)
         self._turn += 1
         at = self._turn % max(len(order), 1)
@@ -249,7 +259,8 @@ class ShareConsumer:
     async def _settle(
         self, session: _Session, settled: Iterable[tuple[ShareChunk, int]], epoch: int
     ) -> dict[TopicPartition, HeadraceError]:
-        """Acknowledge in one request; returns the partitions where it failed."""
+        """Send the acknowledgements in one request; return the error of each partition that
+        failed."""
         names: dict[TopicPart, TopicPartition] = {}
         acks: dict[TopicPart, Sequence[AckBatch]] = {}
         for chunk, following in settled:
@@ -271,12 +282,14 @@ class ShareConsumer:
             request,
         )
         try:
-            if session.link.closed:  # the broker has given back all that was held there
+            # The broker has released all records that were acquired in this session.
+            if session.link.closed:
                 raise ConnectionLost(f"{session.link.address}: connection lost")
             response = await self.client.ask(session.link, call)
             check(response.error_code, response.error_message)
         except (ApiError, ClientError) as error:
-            # With its connection the session ends, and the broker gives back what was held.
+            # The share session ends with its connection, and the broker releases the acquired
+            # records.
             session.link.close()
             return dict.fromkeys(names.values(), error)
         session.epoch += 1
@@ -293,7 +306,8 @@ class ShareConsumer:
 def _chunks(
     response: share_fetch.ShareFetchResponse, names: Mapping[bytes, str], session: _Session
 ) -> list[ShareChunk]:
-    """Return what a fetch gave; ApiError of a partition where none gave anything."""
+    """Convert a ShareFetch response to chunks; ApiError of a partition if no partition has
+    records."""
     chunks: list[ShareChunk] = []
     failure: ApiError | None = None
     for topic in response.topics:

@@ -1,6 +1,6 @@
-"""Being a member of a share group (KIP-932): join, heartbeats, leave.
+"""A member of a share group (KIP-932): join, heartbeat, leave.
 
-Driven by its caller: `heartbeat` between two fetches. Records are read by `share_consumer`.
+The caller drives it: `heartbeat` between two fetches. `share_consumer` reads the records.
 """
 
 import os
@@ -14,14 +14,14 @@ from headrace.model.errors import ErrorCode
 from headrace.wire.kafka.api import ApiKey
 
 _LOST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
-"""Answers that mean: join again."""
+"""Errors after which the member must rejoin the group."""
 _JOIN, _LEAVE = 0, -1
 UNASSIGNED_SECONDS = 0.25
-"""Between two heartbeats of a member that has nothing to read yet: it is told by an answer."""
+"""Seconds between heartbeats while no partition is assigned: a response brings the assignment."""
 
 
 class ShareMember:
-    """One membership. `assignment` is what to read, and follows the heartbeats' answers."""
+    """A membership in a share group; each heartbeat's response may change `assignment`."""
 
     def __init__(self, client: Client, group: str, topics: Sequence[str]) -> None:
         self.client = client
@@ -30,20 +30,18 @@ class ShareMember:
         # As Kafka writes a UUID: 22 characters.
         self.member_id = urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
         self.assignment: frozenset[tuple[bytes, int]] = frozenset()
-        """Topic ids and partitions."""
+        """Topic id and number of each assigned partition."""
         self._epoch = _JOIN
         self._due = 0.0
 
     @property
     def joined(self) -> bool:
-        """Whether the group knows this member, as far as was heard."""
+        """Whether the group has accepted this member, by the last response."""
         return self._epoch != _JOIN
 
     async def heartbeat(self) -> None:
-        """Say that this member lives, where it is time to, and join where it is not in the group.
-
-        ApiError where the group refuses it.
-        """
+        """Send a heartbeat if it is due, joining the group if needed. ApiError if the group
+        refuses."""
         if self.joined and self.client.transport.now() < self._due:
             return
         answer = await self._ask(self._epoch)
@@ -64,7 +62,7 @@ class ShareMember:
         self._due = self.client.transport.now() + interval
 
     async def leave(self) -> None:
-        """Have the group share out the partitions among others at once."""
+        """Leave the group so that its partitions are reassigned at once."""
         if self.joined:
             link = await self.client.coordinator(0, self.group)
             await self.client.ask(link, self._call(_LEAVE))
@@ -75,7 +73,8 @@ class ShareMember:
 
     def _call(self, epoch: int) -> ColdCall[Any]:
         def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
-            # In full each time: an answer that was lost leaves open what the group knows.
+            # All fields each time: after a lost response, the client cannot know what the group has
+            # stored.
             return maker.request(
                 group_id=self.group,
                 member_id=self.member_id,

@@ -1,4 +1,4 @@
-"""What members of a group tell each other, as the client has it: topics and partitions by name."""
+"""Subscriptions and assignments of the consumer protocol, with partitions by topic name."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,17 +8,17 @@ from headrace.wire.kafka import consumer_protocol
 
 
 def encode_subscription(topics: Sequence[str]) -> bytes:
-    """Encode a subscription, version 0."""
+    """Encode a subscription of the consumer protocol, version 0."""
     return consumer_protocol.subscription(topics)
 
 
 def decode_subscription(data: bytes) -> list[str]:
-    """Decode the topics a member wants, of any version; Malformed."""
+    """Decode the subscribed topics of a member, any version; Malformed."""
     return consumer_protocol.read_topics(data)
 
 
 def encode_assignment(partitions: Sequence[TopicPartition]) -> bytes:
-    """Encode an assignment, version 0."""
+    """Encode an assignment of the consumer protocol, version 0."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
@@ -26,7 +26,7 @@ def encode_assignment(partitions: Sequence[TopicPartition]) -> bytes:
 
 
 def decode_assignment(data: bytes) -> list[TopicPartition]:
-    """Decode the partitions a member was given, of any version; Malformed."""
+    """Decode the partitions assigned to a member, any version; Malformed."""
     return [
         TopicPartition(topic, partition)
         for topic, numbers in consumer_protocol.read_assignment(data)
@@ -37,9 +37,10 @@ def decode_assignment(data: bytes) -> list[TopicPartition]:
 def assign_ranges(
     members: Mapping[str, Sequence[str]], partitions: Mapping[str, int]
 ) -> dict[str, list[TopicPartition]]:
-    """Assign by the range assignor: per topic, neighbours together, the first members more.
+    """Assign partitions as Kafka's range assignor: per topic, contiguous ranges in member order.
 
-    `members`: topics by member id; `partitions`: their number by topic.
+    `members`: subscribed topics by member id; `partitions`: partition count by topic. The first
+    members get one partition more if the count does not divide evenly.
     """
     given: dict[str, list[TopicPartition]] = {member: [] for member in members}
     for topic in sorted(partitions):

@@ -1,1 +1,1 @@
-"""Writing: batches by partition, sequence numbers, transactions."""
+"""Producers: batches by partition, sequence numbers, transactions."""

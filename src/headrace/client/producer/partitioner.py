@@ -1,6 +1,6 @@
-"""The partition of each record: by its key, or one partition for a batch of records without keys.
+"""The client's partitioner: by key hash, or without keys one partition until its batch is full.
 
-Without keys the next batch goes to another partition (KIP-480).
+The next batch of keyless records goes to another partition (KIP-480).
 """
 
 import random
@@ -9,14 +9,15 @@ from headrace.record.key_partition import partition_of
 
 
 class StickyPartitioner:
-    """The partitioner of a producer: keyless records share a partition until its batch is full."""
+    """A producer's sticky partitioner: keyless records share a partition until its batch is
+    full."""
 
     def __init__(self, chance: random.Random | None = None) -> None:
         self._chance = chance or random.Random()  # noqa: S311 - spreads load, guards nothing
         self._current = -1
 
     def choose(self, key: bytes | None, partitions: int) -> int:
-        """Return the partition of a record with `key` in a topic of `partitions`."""
+        """Return the partition for a record with `key` in a topic with `partitions` partitions."""
         if key is not None:
             return partition_of(key, partitions)
         if not 0 <= self._current < partitions:
@@ -24,7 +25,8 @@ class StickyPartitioner:
         return self._current
 
     def next_batch(self, partitions: int) -> None:
-        """Turn to another partition, where there is one: a batch without keys is full."""
+        """Choose another partition, if the topic has several: a batch of keyless records is
+        full."""
         if partitions > 1:
             step = self._chance.randrange(1, partitions)
             self._current = (max(self._current, 0) + step) % partitions

@@ -1,8 +1,8 @@
-"""Writing records: batches per partition, several requests in flight, each batch once and in order.
+"""Idempotent producer: batches per partition, several requests in flight, order kept on retries.
 
-With idempotence (the default at acks=all) every batch carries producer id, epoch and sequence: what
-is sent again after a failure of unknown outcome is stored once. Batches of a partition are sent in
-order; when one fails, those behind it wait for their answers and are sent again behind it.
+With idempotence (the default at acks=all) every batch carries producer id, epoch and sequence, so a
+batch that is retried after an unknown outcome is stored once. Batches of a partition are sent in
+order. When one fails, the batches after it wait for their responses and are sent again after it.
 """
 
 from collections import deque
@@ -34,17 +34,17 @@ from headrace.wire.kafka.primitives import NO_UUID
 
 BATCH_BYTES = 256 << 10
 IN_FLIGHT_MAX = 5
-"""Requests unanswered per broker: idempotence holds for the last five batches of a partition."""
+"""Maximum unanswered requests; brokers detect duplicates of a partition's last five batches."""
 BUFFERED_BATCHES_MAX = 64
-"""Full batches that may wait before `send` waits for answers."""
+"""Full batches that may be queued before `send` waits for responses."""
 _WITHOUT_ADDING = 11
-"""The newest Produce in which partitions do not come into a transaction by themselves."""
+"""The newest Produce version in which the client must add partitions to a transaction itself."""
 _OUT_OF_ORDER = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 
 
 @dataclass(slots=True)
 class _Request:
-    """A request whose answer has not been read."""
+    """A Produce request whose response has not been read."""
 
     link: Link
     version: int
@@ -54,7 +54,7 @@ class _Request:
 
 
 class Producer:
-    """Sends records; `flush` returns when all are acknowledged. Not for several threads."""
+    """A producer; `flush` returns when all its records are acknowledged. Not thread-safe."""
 
     def __init__(
         self,
@@ -66,22 +66,21 @@ class Producer:
         batch_bytes: int = BATCH_BYTES,
         create_topics: bool = True,
     ) -> None:
-        """`idempotent` None: yes where acks is -1 (all)."""
+        """Create a producer; `idempotent` None: idempotent only if `acks` is -1 (all)."""
         self.client = client
         self.acks = acks
         self.compression = compression
         self.batch_bytes = batch_bytes
-        """Of a batch; lowered where a topic refuses a batch as too large."""
+        """Maximum size of a batch in bytes; lowered when a topic refuses a batch as too large."""
         self.create_topics = create_topics
         self.idempotent = acks == -1 if idempotent is None else idempotent
         self.acknowledged = 0
-        """Records acknowledged (at acks=0: sent)."""
+        """Number of records acknowledged; with acks=0, of records sent."""
         self.acknowledged_bytes = 0
         self.offsets: dict[TopicPartition, int] = {}
-        """The offset of each partition's last acknowledged record."""
+        """Offset of the last acknowledged record, by partition."""
         self.on_delivered: Callable[[int, int, int], None] = lambda *_: None
-        """Told of each batch that is acknowledged: its records, its bytes, and the time of its
-        first record in ms; not of those that were encoded elsewhere."""
+        """Called for each acknowledged batch with record count, bytes and first timestamp in ms."""
         self._transactional_id: str | None = None
         self._producer = (-1, -1)
         self._sequences: dict[TopicPartition, int] = {}
@@ -93,7 +92,7 @@ class Producer:
         self._queued = 0
 
     async def partitions(self, topic: str) -> int:
-        """Return how many partitions `topic` has; made if missing and the broker makes topics."""
+        """Return the partition count of `topic`, auto-creating the topic if configured."""
         if topic not in self._counts:
             known = await self.client.leaders([topic], create=self.create_topics)
             self._counts[topic] = len(known.topics[topic].partitions)
@@ -109,10 +108,10 @@ class Producer:
         headers: Sequence[Header] = (),
         partition: int | None = None,
     ) -> TopicPartition:
-        """Take a record; it leaves with its batch. Returns the partition it goes to.
+        """Add a record to its partition's batch; return the partition.
 
-        Waits only where many batches are waiting. ApiError or ClientError of an earlier record
-        that could not be delivered: then the producer is of no more use.
+        Waits only while BUFFERED_BATCHES_MAX batches are queued. ApiError or ClientError of an
+        earlier record that was not delivered; the producer cannot be used after it.
         """
         if topic not in self._counts:
             await self.partitions(topic)
@@ -133,7 +132,7 @@ class Producer:
         return where
 
     def place(self, topic: str, key: bytes | None, partition: int | None = None) -> TopicPartition:
-        """Return where a record goes, once `partitions` were asked for: `partition` if given."""
+        """Return a record's partition, `partition` if given; call `partitions` before."""
         count = self._counts[topic]
         if partition is None:
             partitioner = self._partitioners.get(topic)
@@ -148,9 +147,9 @@ class Producer:
         return TopicPartition(topic, partition)
 
     def write_as(self, transactional_id: str, producer_id: int, epoch: int) -> None:
-        """Let all that is sent from now on belong to this producer's open transaction.
+        """Write all further records as part of this producer's open transaction.
 
-        Partitions are taken into it before their first batch is sent
+        Add each partition to the transaction before its first batch
         (`transactions.add_partitions`).
         """
         self._transactional_id, self._producer = transactional_id, (producer_id, epoch)
@@ -159,9 +158,9 @@ class Producer:
     async def send_encoded(
         self, where: TopicPartition, encoded: EncodedRecords, size: int = 0, *, keyed: bool = True
     ) -> None:
-        """Take a batch that was encoded elsewhere, counted as `size` bytes; the rest as `send`.
+        """Queue a batch that was encoded elsewhere, counted as `size` bytes; errors as in `send`.
 
-        Without `keyed`, `place` turns to another partition.
+        `keyed` False: `place` then chooses another partition.
         """
         if where in self._open:
             self._seal(self._open[where])
@@ -170,18 +169,18 @@ class Producer:
         await self._advance(BUFFERED_BATCHES_MAX)
 
     async def dispatch(self) -> None:
-        """Send what was taken so far, full batches or not, without waiting for the answers."""
+        """Send all batches, full or not, without waiting for their responses."""
         for batch in list(self._open.values()):
             self._seal(batch)
         await self._advance(BUFFERED_BATCHES_MAX)
 
     async def flush(self) -> None:
-        """Send everything and wait until all of it is acknowledged; errors as in `send`."""
+        """Send all batches and wait until they are acknowledged; errors as in `send`."""
         await self.dispatch()
         await self._advance(0)
 
     def _seal(self, batch: Batch) -> None:
-        """Close a batch and put it in its partition's queue."""
+        """Close a batch and append it to its partition's queue."""
         self._open.pop(batch.partition, None)
         if not batch.keyed:
             topic = batch.partition.topic
@@ -192,7 +191,7 @@ class Producer:
         self._queued += 1
 
     async def _advance(self, waiting_max: int) -> None:
-        """Send what can be sent; read answers until at most `waiting_max` batches wait for one."""
+        """Send what can be sent; read responses until `waiting_max` batches or fewer wait."""
         backoff = BACKOFF_SECONDS_MIN
         while self._queued:
             try:
@@ -208,7 +207,7 @@ class Producer:
                 backoff = min(backoff * 2, BACKOFF_SECONDS_MAX)
 
     async def _send_ready(self) -> None:
-        """Send the next batch of each partition, one request a leader, while there is room."""
+        """Send each partition's next batch, one request a leader, up to IN_FLIGHT_MAX requests."""
         if self.idempotent and self._producer[0] < 0:
             self._producer = await self.client.ask_any(InitProducerCall())
         while True:
@@ -278,7 +277,7 @@ class Producer:
         self._requests.append(_Request(link, version, call, reply, batches))
 
     def _encode(self, batch: Batch) -> None:
-        """Give a batch its sequence and its bytes, once: a repetition must be the same bytes."""
+        """Assign a batch its sequence and encode it, once: a retry must send the same bytes."""
         if batch.data:
             return
         producer_id, epoch = self._producer
@@ -304,7 +303,7 @@ class Producer:
         )
 
     async def _settle(self, request: _Request) -> None:
-        """Wait for an answer and take note of it; raises the first error in it."""
+        """Wait for a response and apply it to its batches; raise the first error in it."""
         try:
             frame = await request.reply.wait(self.client.request_timeout_seconds)
         except ClientError:
@@ -335,7 +334,7 @@ class Producer:
             if code in TOO_LARGE and batch.count > 1:
                 self._halve(batch)
                 continue
-            # Behind a batch that failed, a gap in the sequence is only its consequence.
+            # After a failed batch, a gap in the sequence of later ones is only its consequence.
             if failure is None or failure.code in RETRIABLE:
                 failure = self._failure(batch, code, text)
         if failure is not None:
@@ -351,7 +350,7 @@ class Producer:
         return ApiError(code, f"{batch.partition}: not stored{detail}")
 
     def _halve(self, batch: Batch) -> None:
-        """Put two halves in the place of a batch that is too large; smaller ones follow."""
+        """Replace a batch that is too large by its two halves, and lower `batch_bytes`."""
         queue = self._queues[batch.partition]
         at = queue.index(batch)
         del queue[at]
@@ -361,10 +360,10 @@ class Producer:
         self.batch_bytes = min(self.batch_bytes, max(batch.size // 2, 1))
 
     def _delivered(self, batch: Batch, offset: int) -> None:
-        """Take an acknowledged batch out of its queue and count its records."""
+        """Remove an acknowledged batch from its queue and count its records."""
         batch.done = True
         queue = self._queues[batch.partition]
-        # The head may still be on its way: a broker without idempotence takes batches as they come.
+        # The head may still be in flight: without idempotence a broker stores batches in any order.
         while queue and queue[0].done:
             queue.popleft()
         self._queued -= 1
@@ -376,8 +375,9 @@ class Producer:
             self.on_delivered(batch.count, batch.size, batch.records[0].timestamp)
 
     async def _recover(self, error: ApiError | ClientError) -> None:
-        """Read what is left to read, forget what was known of the cluster; raise what lasts."""
-        # A refused password or certificate does not pass: no broker is waited for.
+        """Read outstanding responses and drop cached metadata; raise an error that does not
+        pass."""
+        # A refused password or certificate does not pass, so no retry follows.
         passing = not isinstance(error, Refused)
         if isinstance(error, ApiError):
             passing = error.code in RETRIABLE

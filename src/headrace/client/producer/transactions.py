@@ -1,8 +1,8 @@
-"""Transactions of several producers, begun in one process and ended in another.
+"""Transactions that one process begins and another may end.
 
-Transaction version 1 (KIP-98): partitions are added before they are written to, and a producer's
-epoch stays as it is when its transaction ends, so that its end can be asked for again whoever
-asks: the same end twice is one, and any other is refused.
+Uses transaction version 1 (KIP-98): partitions are added before they are written to, and a
+producer's epoch stays the same when its transaction ends. So EndTxn can be repeated by any process:
+the same outcome again succeeds, and the opposite one is refused.
 """
 
 from collections.abc import Collection, Iterable
@@ -17,12 +17,12 @@ from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.reader import CompactReader
 
 _TRANSACTION = 1
-"""The kind of coordinator."""
+"""Coordinator type of transactional ids in FindCoordinator."""
 _TWO_PHASE_SINCE = 6
 _STATE_BYTES_MIN = 28
-"""One transaction in the answer to DescribeTransactions."""
+"""Least encoded size of a transaction in a DescribeTransactions response."""
 NO_TIMEOUT_MS = (1 << 31) - 1
-"""A transaction's timeout where it has none (KIP-939)."""
+"""The timeout reported for a two-phase transaction, which never times out (KIP-939)."""
 GONE = frozenset(
     {
         ErrorCode.INVALID_TXN_STATE,
@@ -32,11 +32,12 @@ GONE = frozenset(
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
     }
 )
-"""What is answered about a transaction that ended otherwise, or whose id another producer took."""
+"""Errors for a transaction that has ended otherwise, or whose id another producer has taken
+over."""
 
 
 class Writer(NamedTuple):
-    """A producer that has a transactional id, until another takes it."""
+    """A transactional producer: its transactional id with current producer id and epoch."""
 
     transactional_id: str
     producer_id: int
@@ -44,33 +45,34 @@ class Writer(NamedTuple):
 
 
 class OpenTransaction(NamedTuple):
-    """Where a transaction stands (KIP-664)."""
+    """A transactional id's state (DescribeTransactions, KIP-664)."""
 
     writer: Writer
     state: str
     timeout_ms: int
     started_ms: int
-    """-1 where none is open."""
+    """When the transaction began, in ms since 1970; -1 if none is open."""
     partitions: Collection[TopicPartition] = ()
 
 
 class ListedTransaction(NamedTuple):
-    """A transactional id as its coordinator lists it."""
+    """A transactional id as its coordinator lists it (ListTransactions)."""
 
     transactional_id: str
     state: str
     producer_id: int
     coordinator: int
-    """The broker that said so."""
+    """Id of the broker that listed the transactional id."""
 
 
 async def take_id(
     client: Client, transactional_id: str, timeout_ms: int, *, two_phase: bool = False
 ) -> Writer:
-    """Take the id: whoever had it is fenced, and what that one left open is aborted.
+    """Initialise a producer for the id: fence its previous producer and abort the open transaction.
 
-    `two_phase`: its transactions never time out where the broker offers that (KIP-939), else after
-    `timeout_ms`. ApiError TRANSACTIONAL_ID_AUTHORIZATION_FAILED also where that is not allowed.
+    `two_phase`: request transactions without a timeout (KIP-939), where the broker supports them;
+    else `timeout_ms` applies. ApiError TRANSACTIONAL_ID_AUTHORIZATION_FAILED also if two-phase is
+    not authorised.
     """
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
@@ -92,7 +94,7 @@ async def take_id(
 async def add_partitions(
     client: Client, writer: Writer, partitions: Collection[TopicPartition]
 ) -> None:
-    """Take partitions into the writer's transaction, which begins with the first ones."""
+    """Add partitions to the producer's transaction; the first ones begin it."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)
@@ -115,7 +117,7 @@ async def add_partitions(
             for topic in response.results_by_topic_v3_and_below
             for partition in topic.results_by_partition
         ]
-        # Those that could have been added are answered so where another could not.
+        # If one partition cannot be added, the others get OPERATION_NOT_ATTEMPTED: show its error.
         codes.sort(key=lambda found: found[2] is ErrorCode.OPERATION_NOT_ATTEMPTED)
         for topic, partition, code in codes:
             if code is not ErrorCode.NONE:
@@ -126,7 +128,10 @@ async def add_partitions(
 
 
 async def end(client: Client, writer: Writer, *, commit: bool) -> None:
-    """End the writer's transaction; again the same way does nothing. ApiError of `GONE`."""
+    """Commit or abort the producer's transaction; repeating the same outcome does nothing.
+
+    ApiError with a code of `GONE` if the transaction ended otherwise.
+    """
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
         return maker.request(
@@ -144,7 +149,7 @@ async def end(client: Client, writer: Writer, *, commit: bool) -> None:
 
 
 async def describe(client: Client, ids: Iterable[str]) -> dict[str, OpenTransaction]:
-    """Return where the transactions of these ids stand; ids that are not known are left out."""
+    """Return the transaction state of each transactional id; unknown ids are left out."""
     by_address: dict[Any, list[str]] = {}
     for transactional_id in ids:
         link = await client.retrying(lambda name=transactional_id: client.coordinator(1, name))  # type: ignore[misc]
@@ -157,9 +162,9 @@ async def describe(client: Client, ids: Iterable[str]) -> dict[str, OpenTransact
 
 
 class _DescribeCall(ColdCall[dict[str, OpenTransaction]]):
-    """DescribeTransactions v0; its answer is read here: kio takes no start of -1 (no transaction).
+    """DescribeTransactions v0, decoded by hand: kio refuses a start time of -1 (no transaction).
 
-    Ids that are not known are left out. ApiError for what is wrong with one.
+    Unknown transactional ids are left out. ApiError if the coordinator returns an error for one.
     """
 
     def __init__(self, names: tuple[str, ...]) -> None:
@@ -169,9 +174,9 @@ class _DescribeCall(ColdCall[dict[str, OpenTransaction]]):
         super().__init__(ApiKey.DESCRIBE_TRANSACTIONS, build, lambda _: {}, versions=(0, 0))
 
     def decode(self, version: int, body: memoryview) -> dict[str, OpenTransaction]:
-        """Decode the response; `Malformed` where it is none."""
+        """Decode a DescribeTransactions response; Malformed."""
         reader = CompactReader(body)
-        reader.int32()  # how long the client was throttled
+        reader.int32()  # Skip the throttle time.
         found = {}
         for _ in range(reader.count(_STATE_BYTES_MIN)):
             code, transaction = _read_state(reader)
@@ -198,7 +203,7 @@ def _read_state(reader: CompactReader) -> tuple[int, OpenTransaction]:
 async def list_transactions(
     client: Client, states: Collection[str] = ()
 ) -> list[ListedTransaction]:
-    """Return the transactional ids of all brokers, by name; with `states` those in one of them."""
+    """Return the transactional ids of all brokers, sorted; `states`: only those in these states."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
         return maker.request(state_filters=tuple(states), producer_id_filters=())
@@ -228,14 +233,15 @@ async def list_transactions(
 
 
 async def open_ids(client: Client, prefix: str) -> list[str]:
-    """Return the transactional ids that begin so and have an open transaction, on all brokers."""
+    """Return the transactional ids with this prefix that have an open transaction, on all
+    brokers."""
     listed = await list_transactions(client, ("Ongoing",))
     names = (transaction.transactional_id for transaction in listed)
     return [name for name in names if name.startswith(prefix)]
 
 
 async def offers_two_phases(client: Client) -> bool:
-    """Tell whether the brokers offer transactions without timeout (KIP-939)."""
+    """Return whether the brokers support two-phase transactions without a timeout (KIP-939)."""
 
     async def attempt() -> bool:
         link = await client.any_link()

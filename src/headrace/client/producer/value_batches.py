@@ -1,4 +1,4 @@
-"""Values that come many at a time, cut into batches and encoded together, not one by one."""
+"""Bulk encoding: many values with one key and headers, cut into batches and encoded together."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -9,11 +9,11 @@ from headrace.record.encoded_records import EncodedRecords
 from headrace.record.record import Header, write_values
 
 _RECORD_BYTES = 12
-"""About what a record takes beside its key, value and headers."""
+"""Approximate size of a record apart from key, value and headers, in bytes."""
 
 
 def bytes_beside(key: bytes | None, headers: Sequence[Header]) -> int:
-    """Return about how many bytes a record takes beside its value."""
+    """Return the approximate size in bytes of a record without its value."""
     size = _RECORD_BYTES + len(key or b"")
     for name, content in headers:
         size += 2 + len(name) + len(content or b"")
@@ -29,10 +29,11 @@ def encode_values(
     batch_bytes: int,
     codec: Codec,
 ) -> Iterator[tuple[EncodedRecords, int]]:
-    """Yield batches of records that share all but the value, each with its size.
+    """Yield encoded batches of records that differ only in their value, each with its size in
+    bytes.
 
-    A batch is of at most `batch_bytes`, counted as `Producer.send` does; only a record that is
-    larger by itself makes a larger one.
+    A batch has at most `batch_bytes`, counted as `Producer.send` counts; a larger record is a batch
+    by itself.
     """
     beside = bytes_beside(key, headers)
     ends = list(accumulate(map(beside.__add__, map(len, values))))

@@ -1,1 +1,1 @@
-"""How the client reaches brokers: plain sockets or an asyncio loop, TLS and SASL."""
+"""Transports of the client: plain sockets or an asyncio loop, with TLS and SASL."""

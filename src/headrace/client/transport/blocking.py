@@ -1,7 +1,6 @@
-"""The transport without an event loop: plain sockets, one thread.
+"""The transport on plain sockets, without an event loop.
 
-Its coroutines never suspend. A link that is used by one thread only needs no locks; several
-threads take a transport each.
+Its coroutines never suspend. Connections have no locks: each thread needs its own transport.
 """
 
 import socket
@@ -32,7 +31,7 @@ _SEND_SECONDS = 60.0
 
 
 class BlockingReply:
-    """An answer that is read when it is waited for, the earlier ones first."""
+    """A response that is read from the socket when it is awaited, after the earlier ones."""
 
     __slots__ = ("_frame", "_link")
 
@@ -41,11 +40,11 @@ class BlockingReply:
         self._frame: memoryview | None = None
 
     def arrived(self, frame: memoryview) -> None:
-        """Take the answer from the link."""
+        """Store the response frame that the connection has read."""
         self._frame = frame
 
     async def wait(self, seconds: float) -> memoryview:
-        """Wait for the response frame, without its length; TimedOut, ConnectionLost."""
+        """Return the response frame, without its length prefix; TimedOut, ConnectionLost."""
         deadline = time.monotonic() + seconds
         while self._frame is None:
             self._link.read_one(deadline)
@@ -53,7 +52,7 @@ class BlockingReply:
 
 
 class BlockingLink:
-    """One socket."""
+    """A connection to a broker on a plain socket."""
 
     def __init__(self, address: Address, connection: socket.socket) -> None:
         self.versions: dict[int, tuple[int, int]] = {}
@@ -65,21 +64,21 @@ class BlockingLink:
 
     @property
     def address(self) -> Address:
-        """The other end."""
+        """The broker's address."""
         return self._address
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more can be sent."""
+        """Whether the connection is closed, so no request can be sent."""
         return self._socket is None
 
     def next_correlation_id(self) -> int:
-        """Return the number of the next request."""
+        """Return the correlation id of the next request."""
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         return self._correlation_id
 
     def send(self, frame: Sequence[Buffer], *, answered: bool = True) -> BlockingReply:
-        """Send a whole request; ConnectionLost."""
+        """Send a whole request frame; ConnectionLost. `answered` False: no response will come."""
         reply = BlockingReply(self)
         if self._socket is None:
             raise ConnectionLost(f"{self._address}: connection lost")
@@ -93,7 +92,7 @@ class BlockingLink:
         return reply
 
     def read_one(self, deadline: float) -> None:
-        """Read the next answer and give it to whom it belongs."""
+        """Read the next response and give it to the oldest unanswered request."""
         if self._socket is None or not self._waiting:
             raise ConnectionLost(f"{self._address}: connection lost")
         head = self._read(4, deadline)
@@ -124,7 +123,7 @@ class BlockingLink:
             except OSError as error:
                 raise self._lost(error) from None
             except BaseException:
-                # Interrupted amid an answer: what would be read next is not the start of one.
+                # Interrupted within a response: the next bytes would not be the start of one.
                 self.close()
                 raise
             if count == 0:
@@ -137,23 +136,23 @@ class BlockingLink:
         return connection_lost(self._address, why)
 
     def close(self) -> None:
-        """End the connection; answers still awaited are lost."""
+        """Close the connection; outstanding responses are lost."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
     def retire(self) -> None:
-        """End the connection once no answer is awaited any more."""
+        """Close the connection once no response is outstanding."""
         self._retiring = True
         if not self._waiting:
             self.close()
 
 
 class BlockingTransport:
-    """Opens sockets, with TLS where there is a context for it."""
+    """Opens connections on plain sockets, with TLS if it has a context."""
 
     def __init__(self, tls: "SSLContext | None" = None) -> None:
-        """`tls`: what connections are encrypted and brokers verified by; None: plain text."""
+        """Create a transport. `tls` encrypts connections and verifies brokers; None: plain text."""
         self._tls = tls
 
     async def connect(self, address: Address, seconds: float) -> BlockingLink:
@@ -161,18 +160,19 @@ class BlockingTransport:
         return BlockingLink(address, open_socket(address, seconds, self._tls))
 
     async def sleep(self, seconds: float) -> None:
-        """Do nothing for a while."""
+        """Block the thread for `seconds`."""
         time.sleep(seconds)  # noqa: ASYNC251 - this transport's coroutines are meant to block
 
     def now(self) -> float:
-        """Return the seconds of a clock that never goes back."""
+        """Return the seconds of a monotonic clock."""
         return time.monotonic()
 
 
 def open_socket(address: Address, seconds: float, tls: "SSLContext | None" = None) -> socket.socket:
-    """Open a connected socket without Nagle's delay; CannotConnect says why there is none.
+    """Open a connected socket with TCP_NODELAY; CannotConnect says why it failed.
 
-    With `tls` the other end has shown that it is who `address` says. A Unix socket needs none.
+    With `tls`, the broker's certificate is verified against the host of `address`. A Unix socket
+    needs no TLS.
     """
     connection = None
     try:

@@ -1,4 +1,4 @@
-"""How a client says who it is: settings by Kafka's names, and the exchange on a new connection."""
+"""SASL on the client: credentials from Kafka's settings, and the exchange on a new connection."""
 
 import base64
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
@@ -21,32 +21,32 @@ from headrace.wire.kafka.writer import Writer
 
 MECHANISM = "sasl.mechanism"
 TOKEN_FILE = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - a setting's name
-"""Where the token of OAUTHBEARER is, as file:/PATH; Kafka's name (KIP-768)."""
+"""Kafka's setting (KIP-768) for the OAUTHBEARER token; here a file, as file:/PATH."""
 _USERNAME, _PASSWORD = "sasl.username", "sasl.password"
 _TOKEN_AUTH = "tokenauth"  # noqa: S105 - an option's name
 
 
 class AuthenticationFailed(Refused):
-    """The broker does not believe who we say we are, or we not it. Trying again is of no use."""
+    """The broker refused the credentials, or failed to prove its own. A retry will not help."""
 
 
 class Credentials(NamedTuple):
-    """Who a client is, on SASL_PLAINTEXT and SASL_SSL listeners."""
+    """A client's SASL identity, for SASL_PLAINTEXT and SASL_SSL listeners."""
 
     mechanism: Mechanism
     user: str
     password: Secret
     delegated: bool = False
-    """Whether these are a delegation token's id and its HMAC (KIP-48)."""
+    """Whether user and password are a delegation token's id and HMAC (KIP-48)."""
     token_file: str | None = None
-    """Where the token of OAUTHBEARER is: read for each new connection."""
+    """Path of the OAUTHBEARER token, read again for each connection; None: another mechanism."""
 
 
 def credentials_in(settings: Mapping[str, str]) -> Credentials | None:
-    """Return what a client's settings say of security; None: it need not say who it is.
+    """Return the SASL credentials in a client's settings; None if its protocol has no SASL.
 
-    By Kafka's names, or librdkafka's sasl.username and sasl.password. ConfigError, without values
-    that may be secret.
+    Accepts Kafka's names and librdkafka's sasl.username and sasl.password. ConfigError, whose text
+    contains no secret.
     """
     if client_protocol(settings) not in SASL_PROTOCOLS:
         return None
@@ -75,20 +75,20 @@ def credentials_in(settings: Mapping[str, str]) -> Credentials | None:
 
 
 def _token_file(settings: Mapping[str, str]) -> str:
-    """Return the path of the file with the token; ConfigError."""
+    """Return the path of the OAUTHBEARER token file; ConfigError."""
     from urllib.parse import unquote, urlsplit
 
     parts = urlsplit(settings.get(TOKEN_FILE, ""))
     if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or not parts.path:
         raise ConfigError(
-            f"{TOKEN_FILE}: this client brings a token out of a file, and asks nobody for one:"
+            f"{TOKEN_FILE}: this client reads its token from a file and requests none:"
             " must be file:/PATH"
         )
     return unquote(parts.path)
 
 
 class HandshakeCall:
-    """SaslHandshake v1: which mechanism is meant."""
+    """SaslHandshake v1: propose the SASL mechanism."""
 
     key = ApiKey.SASL_HANDSHAKE
     versions = (1, 1)
@@ -97,7 +97,7 @@ class HandshakeCall:
         self._mechanism = mechanism
 
     def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
-        """Encode the whole frame."""
+        """Encode the whole request frame, header included."""
         writer = Writer()
         writer.string(self._mechanism)
         return [
@@ -106,19 +106,19 @@ class HandshakeCall:
         ]
 
     def decode(self, version: int, body: memoryview) -> None:
-        """Check the answer; ApiError names the mechanisms there are."""
+        """Check the response; ApiError names the mechanisms that the broker supports."""
         reader = Reader(body)
         code = reader.int16()
         if code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             raise ApiError(
                 ErrorCode.UNSUPPORTED_SASL_MECHANISM,
-                f"the broker does not take {self._mechanism}, but {', '.join(reader.strings())}",
+                f"the broker does not offer {self._mechanism}, but {', '.join(reader.strings())}",
             )
         check(code)
 
 
 class TokenCall:
-    """SaslAuthenticate v0-v1: one token of the mechanism."""
+    """SaslAuthenticate v0-v1: one token of the SASL exchange."""
 
     key = ApiKey.SASL_AUTHENTICATE
     versions = (0, 1)
@@ -127,7 +127,7 @@ class TokenCall:
         self._token = token
 
     def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
-        """Encode the whole frame."""
+        """Encode the whole request frame, header included."""
         writer = Writer()
         writer.bytes(self._token)
         return [
@@ -136,7 +136,7 @@ class TokenCall:
         ]
 
     def decode(self, version: int, body: memoryview) -> tuple[bytes, int]:
-        """Decode the broker's token, and for how many milliseconds the session lasts."""
+        """Decode the broker's token and the session lifetime in ms (0: unlimited)."""
         reader = Reader(body)
         code, told = reader.int16(), reader.nullable_string()
         check(code, told)
@@ -145,9 +145,9 @@ class TokenCall:
 
 
 def exchange(credentials: Credentials) -> Generator[HandshakeCall | TokenCall, Any, int]:
-    """Yield the requests of an authentication, each to be answered by what its answer decodes to.
+    """Yield the requests of a SASL exchange; send in each decoded response.
 
-    Returns for how many milliseconds the session lasts, 0: for good. AuthenticationFailed.
+    Returns the session lifetime in ms, 0 if unlimited. AuthenticationFailed.
     """
     try:
         yield HandshakeCall(credentials.mechanism)
@@ -167,10 +167,10 @@ def exchange(credentials: Credentials) -> Generator[HandshakeCall | TokenCall, A
 async def authenticate(
     credentials: Credentials, ask: Callable[[HandshakeCall | TokenCall], Awaitable[Any]]
 ) -> int:
-    """Authenticate on a connection, each request asked by `ask` for what its answer decodes to.
+    """Authenticate on a connection; `ask` sends each request and returns its decoded response.
 
-    Returns for how many milliseconds the session lasts, 0: for good. AuthenticationFailed, and what
-    else `ask` raises.
+    Returns the session lifetime in ms, 0 if unlimited. AuthenticationFailed, or any other error of
+    `ask`.
     """
     asking = exchange(credentials)
     call = next(asking)
@@ -204,14 +204,15 @@ def _client(credentials: Credentials) -> SaslClient:
 
 
 def _token(path: str) -> Secret:
-    """Return the token in a file, as it is now: whoever renews it writes it anew. SaslRefused."""
+    """Read the token file, which another process renews; SaslRefused if it is missing or
+    invalid."""
     try:
         with Path(path).open("rb") as file:
             data = file.read(TOKEN_BYTES_MAX + 1)
         text = data.decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "is no token"
+        why = getattr(error, "strerror", None) or "is not a token"
         raise SaslRefused(f"{TOKEN_FILE}={path}: {why.lower()}") from None
     if not text or len(data) > TOKEN_BYTES_MAX:
-        raise SaslRefused(f"{TOKEN_FILE}={path}: is no token")
+        raise SaslRefused(f"{TOKEN_FILE}={path}: is not a token")
     return Secret(text)

@@ -23,15 +23,19 @@ from headrace.client.transport.port import (
 _LENGTH = struct.Struct(">i")
 _LENGTH_BYTES = 4
 SCRATCH_BYTES = 32 << 10
-"""Answers up to this size are received together; larger ones each in a memory of their own."""
+"""Responses up to this size are received into one shared buffer; larger ones into their own."""
 KEPT_BYTES_MAX = 16 << 20
-"""The largest answer's memory that a connection keeps for the next one."""
+"""The largest response buffer, in bytes, that a connection reuses for later responses."""
 _HELD_BY_NOBODY = 2
-"""References to what only an attribute refers to, as `sys.getrefcount` counts: its own too."""
+"""The result of `sys.getrefcount` for an object that only one attribute references.
+
+The call's own argument is the second reference. A higher count means that a memoryview of the last
+response is still held, so that its buffer must not be overwritten.
+"""
 
 
 class EventReply:
-    """An answer whose frame arrives by the loop."""
+    """A response that the event loop delivers."""
 
     __slots__ = ("_future", "_link")
 
@@ -40,19 +44,19 @@ class EventReply:
         self._future: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
 
     def arrived(self, frame: memoryview) -> None:
-        """Take the answer from the link."""
+        """Deliver the response frame."""
         if not self._future.done():
             self._future.set_result(frame)
 
     def lost(self, error: ClientError) -> None:
-        """Take from the link that no answer will come."""
+        """Fail the awaited response with `error`."""
         if not self._future.done():
             self._future.set_exception(error)
-            # Nobody may wait for it any more; that is no fault worth a warning.
+            # No caller may be waiting; retrieving the exception avoids asyncio's warning.
             self._future.exception()
 
     async def wait(self, seconds: float) -> memoryview:
-        """Wait for the response frame, without its length; TimedOut, ConnectionLost."""
+        """Return the response frame, without its length prefix; TimedOut, ConnectionLost."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._future
@@ -62,10 +66,10 @@ class EventReply:
 
 
 class EventLink(asyncio.BufferedProtocol):
-    """One connection on the loop.
+    """A connection to a broker on the event loop.
 
-    A follower receives gigabytes in large answers, each used up before the next one comes: their
-    memory is used again when nobody holds the answer any more.
+    A follower receives gigabytes in large responses and uses up each before the next arrives. So a
+    large response's buffer is reused once no memoryview of it is held.
     """
 
     def __init__(self, address: Address) -> None:
@@ -76,40 +80,41 @@ class EventLink(asyncio.BufferedProtocol):
         self._correlation_id = 0
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._space = self._scratch
-        """Where the next bytes go: into the scratch, or into a large answer."""
+        """The buffer for the next bytes: the shared scratch buffer or a large response's own."""
         self._filled = 0
         self._large = bytearray()
         self._retiring = False
 
     @property
     def address(self) -> Address:
-        """The other end."""
+        """The broker's address."""
         return self._address
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more can be sent."""
+        """Whether the connection is closed, so no request can be sent."""
         return self._transport is None
 
     def next_correlation_id(self) -> int:
-        """Return the number of the next request."""
+        """Return the correlation id of the next request."""
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         return self._correlation_id
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport (called by asyncio)."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
+        """Store the asyncio transport (called by asyncio)."""
+        # uvloop's transport is no subclass of asyncio.Transport.
+        self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail what waits (called by asyncio)."""
+        """Fail all outstanding responses (called by asyncio)."""
         self._end(connection_lost(self._address, exc))
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return the memory for the next bytes (called by asyncio)."""
+        """Return the buffer for the next bytes (called by asyncio)."""
         return self._space[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Hand over the answers that are whole (called by asyncio)."""
+        """Deliver the responses that are complete (called by asyncio)."""
         self._filled += nbytes
         if self._space is self._scratch:
             self._split()
@@ -121,7 +126,7 @@ class EventLink(asyncio.BufferedProtocol):
             self.retire()
 
     def _split(self) -> None:
-        """Hand over what the scratch holds, and keep the beginning of the next answer."""
+        """Deliver the complete responses in the scratch buffer; keep the start of the next one."""
         scratch, at = self._scratch, 0
         while self._filled - at >= _LENGTH_BYTES:
             (size,) = _LENGTH.unpack_from(scratch, at)
@@ -151,7 +156,7 @@ class EventLink(asyncio.BufferedProtocol):
         self._space[: self._filled] = begun
 
     def send(self, frame: Sequence[Buffer], *, answered: bool = True) -> EventReply:
-        """Send a whole request; ConnectionLost."""
+        """Send a whole request frame; ConnectionLost. `answered` False: no response will come."""
         if self._transport is None:
             raise ConnectionLost(f"{self._address}: connection lost")
         reply = EventReply(self)
@@ -161,11 +166,11 @@ class EventLink(asyncio.BufferedProtocol):
         return reply
 
     def close(self) -> None:
-        """End the connection; answers still awaited are lost."""
+        """Close the connection; outstanding responses are lost."""
         self._give_up("connection closed")
 
     def retire(self) -> None:
-        """End the connection once no answer is awaited any more."""
+        """Close the connection once no response is outstanding."""
         self._retiring = True
         if not self._waiting:
             self.close()
@@ -183,20 +188,21 @@ class EventLink(asyncio.BufferedProtocol):
 
 
 Connect = Callable[[Callable[[], EventLink], str, int], Awaitable[EventLink]]
-"""Connects the protocol it is handed the maker of to a host's port; OSError."""
+"""Connects the protocol that its first argument makes to a host and port; OSError."""
 
 
 async def connect_by_loop(made: Callable[[], EventLink], host: str, port: int) -> EventLink:
-    """Connect as the running loop does; returns the connection."""
+    """Connect over the running loop and return the connection."""
     _, link = await asyncio.get_running_loop().create_connection(made, host, port)
     return link
 
 
 class EventTransport:
-    """Opens connections on the running loop."""
+    """Opens connections on the running event loop."""
 
     def __init__(self, connect: Connect = connect_by_loop) -> None:
-        """`connect` opens them; a `ports.network.Network` has one."""
+        """Create a transport; `connect` opens its connections, for example a
+        `ports.network.Network`'s."""
         self._connect = connect
 
     async def connect(self, address: Address, seconds: float) -> EventLink:
@@ -210,9 +216,9 @@ class EventTransport:
             raise cannot_connect(address, error) from None
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run for a while."""
+        """Suspend the coroutine for `seconds`."""
         await asyncio.sleep(seconds)
 
     def now(self) -> float:
-        """Return the seconds of a clock that never goes back."""
+        """Return the event loop's time in seconds, which never goes back."""
         return asyncio.get_running_loop().time()

@@ -1,7 +1,6 @@
-"""What is asked before anything else: the broker's versions, who coordinates, a producer's id.
+"""ApiVersions, InitProducerId and FindCoordinator: the requests that a client sends first.
 
-Two of them have codecs here: they are all that a producer needs beside the hot ones, and kio takes
-longer to import than a short-lived process takes to do its work.
+The first two have codecs by hand, as importing kio takes longer than a short-lived producer runs.
 """
 
 from collections.abc import Sequence
@@ -15,34 +14,34 @@ from headrace.wire.kafka.reader import Reader, reader_of
 from headrace.wire.kafka.writer import writer_of
 
 _TRANSACTION_TIMEOUT_MS = 60_000
-"""Must be said; means nothing without a transactional id."""
+"""The required field's value; without a transactional id the broker ignores it."""
 
 
 class VersionsCall:
-    """ApiVersions v0: the one request every broker understands."""
+    """ApiVersions v0: the request that every broker understands."""
 
     key = ApiKey.API_VERSIONS
     versions = (0, 0)
 
     def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
-        """Encode the whole frame: the request has no body."""
+        """Encode the request frame, which has no body."""
         return [request_head(self.key, version, correlation_id, client_id, 0)]
 
     def decode(self, version: int, body: memoryview) -> dict[int, tuple[int, int]]:
-        """Decode the lowest and highest version by API key."""
+        """Decode the broker's lowest and highest version by API key."""
         reader = Reader(body)
         check(reader.int16())
         return {reader.int16(): (reader.int16(), reader.int16()) for _ in range(reader.count(6))}
 
 
 class InitProducerCall:
-    """InitProducerId v0-v4: a new producer id and its epoch, outside of transactions."""
+    """InitProducerId v0-v4: get a new producer id and epoch, without transactions."""
 
     key = ApiKey.INIT_PRODUCER_ID
     versions = (0, 4)
 
     def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
-        """Encode the whole frame."""
+        """Encode the whole request frame, header included."""
         writer = writer_of(version >= 2)()
         writer.nullable_string(None)
         writer.int32(_TRANSACTION_TIMEOUT_MS)
@@ -54,7 +53,7 @@ class InitProducerCall:
         return [head, writer.out]
 
     def decode(self, version: int, body: memoryview) -> tuple[int, int]:
-        """Decode producer id and epoch."""
+        """Decode the producer id and the producer epoch."""
         reader = reader_of(version >= 2)(body)
         reader.int32()
         check(reader.int16())
@@ -62,7 +61,7 @@ class InitProducerCall:
 
 
 def find_coordinator_call(kind: int, key: str) -> ColdCall[Address]:
-    """Make the call that finds the coordinator of group (`kind` 0) or transactional id `key`."""
+    """Build FindCoordinator for `key`: a group (`kind` 0) or a transactional id (1)."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401
         return maker.request(key=key, key_type=kind, coordinator_keys=(key,))

@@ -1,8 +1,8 @@
-"""The clients that a broker talks to others by: encrypted, and as whom; and who refuses it.
+"""The clients by which a broker connects to other brokers, with shared back-off after refusals.
 
-A broker that its peers do not believe, or that does not believe them, has many who ask: followers,
-the controller, coordinators. They share what is known of a peer's refusal: it is tried again only
-after a while, and told by one line a minute.
+Followers, the controller and coordinators of one broker share what is known about a peer that
+refuses its credentials or certificate: the peer is tried again only after a pause, and logged once
+a minute.
 """
 
 import logging
@@ -19,36 +19,40 @@ _logger = logging.getLogger(__name__)
 
 REST_SECONDS_MIN = 0.5
 REST_SECONDS_MAX = 10.0
-"""How long a peer is not connected to after a refusal; twice as long after each."""
+"""How many seconds to wait after a refusal before connecting again; doubled after each."""
 TOLD_SECONDS = 60.0
-"""How long the same refusal by the same peer is not told again."""
+"""How many seconds the same refusal by the same peer is not logged again."""
 
 
 class _Refusal(NamedTuple):
     error: ClientError
     rest_seconds: float
     until: float
-    """When the peer may be connected to again."""
+    """When the broker may connect to the peer again."""
     told: float
-    """When it was last told."""
+    """When the refusal was last logged."""
 
 
 class Refusals:
-    """Which peers could not be authenticated to. Shared by the clients of one broker."""
+    """Peers that failed mutual authentication. Shared by all clients of one broker."""
 
     def __init__(self, authentication: str, trust: str) -> None:
-        """What to do where a user is refused, and where a certificate is, in words for people."""
+        """Create an empty table.
+
+        `authentication` and `trust`: the advice logged when credentials or a certificate are
+        refused.
+        """
         self._remedies = {AuthenticationFailed: authentication, Untrusted: trust}
         self._known: dict[Address, _Refusal] = {}
 
     def check(self, address: Address, now: float) -> None:
-        """Raise the peer's last refusal, as long as it is too early to try again. ClientError."""
+        """Raise the peer's last refusal again while its pause lasts. ClientError."""
         known = self._known.get(address)
         if known is not None and now < known.until:
             raise type(known.error)(str(known.error))
 
     def refused(self, address: Address, error: ClientError, now: float) -> None:
-        """Take note of a refusal: tell it, where it has not been told, and let the peer rest."""
+        """Record a refusal: log it if it is new, and start the peer's pause."""
         known = self._known.get(address)
         rest_seconds, told = REST_SECONDS_MIN, -TOLD_SECONDS
         if known is not None:
@@ -57,7 +61,7 @@ class Refusals:
         if now - told >= TOLD_SECONDS:
             told = now
             _logger.error(
-                "broker at %s: %s: %s; tried again every %g s",
+                "broker at %s: %s: %s; retrying every %g s",
                 address, error, self._remedy(error), REST_SECONDS_MAX,
             )  # fmt: skip
         self._known[address] = _Refusal(error, rest_seconds, now + rest_seconds, told)
@@ -66,18 +70,18 @@ class Refusals:
         return next(text for kind, text in self._remedies.items() if isinstance(error, kind))
 
     def believed(self, address: Address) -> None:
-        """Take note that the peer and we believe each other."""
+        """Clear the peer's refusal: both brokers have authenticated."""
         if self._known and self._known.pop(address, None) is not None:
-            _logger.info("broker at %s: it and this broker believe each other now", address)
+            _logger.info("broker at %s: authentication succeeds again", address)
 
 
 class PeerClient(Client):
-    """A client of one broker to others."""
+    """A client by which one broker sends requests to another."""
 
     refusals: Refusals
 
     async def connect(self, address: Address, seconds: float = CONNECT_SECONDS) -> Link:
-        """Make a new connection, unless the peer has refused one only now."""
+        """Open a connection, unless the peer has just refused one. ClientError."""
         now = self.transport.now
         self.refusals.check(address, now())
         try:
@@ -90,12 +94,13 @@ class PeerClient(Client):
 
 
 class PeerClients:
-    """Makes clients that reach other brokers by the same listener."""
+    """Makes clients that reach other brokers over one listener."""
 
     def __init__(
         self, transport: Transport, credentials: "Credentials | None", refusals: Refusals
     ) -> None:
-        """`credentials`: who this broker is over there; None where it need not say."""
+        """Create the factory. `credentials`: this broker's SASL identity; None: no
+        authentication."""
         self._transport = transport
         self._credentials = credentials
         self._refusals = refusals
@@ -103,7 +108,7 @@ class PeerClients:
     def make(
         self, client_id: str, *, request_timeout_seconds: float = 30.0, patient: bool = False
     ) -> Client:
-        """Return a client with connections of its own; none is made yet."""
+        """Return a client with connections of its own, opened at first use."""
         client = PeerClient(
             self._transport,
             (),

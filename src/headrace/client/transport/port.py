@@ -1,4 +1,4 @@
-"""What a client needs of the network, and what may go wrong there."""
+"""The network interface that the client needs, and its errors."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -8,23 +8,23 @@ from headrace.model.errors import HeadraceError
 Buffer = bytes | bytearray | memoryview
 
 RESPONSE_BYTES_MAX = 256 << 20
-"""A longer announced response ends the connection."""
+"""Longest response, in bytes: a longer announced one closes the connection."""
 _OF_CERTIFICATES = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")
 
 
 LOCAL_PREFIX = "unix:"
-"""What stands before the path of a Unix socket, in place of a host and its port."""
+"""Prefix of an address that is the path of a Unix socket."""
 
 
 class Address(NamedTuple):
-    """Where a broker listens: a host and a port, or `unix:PATH` and 0."""
+    """A broker's address: host and port, or `unix:PATH` and 0."""
 
     host: str
     port: int
 
     @property
     def local_path(self) -> str | None:
-        """The path of the Unix socket for administration; None: it is a host."""
+        """Path of the Unix socket for administration; None if the address is host and port."""
         local = self.host.startswith(LOCAL_PREFIX)
         return self.host.removeprefix(LOCAL_PREFIX) if local else None
 
@@ -35,11 +35,11 @@ class Address(NamedTuple):
 
 
 class ClientError(HeadraceError):
-    """What a client could not do; its text is one line for people."""
+    """A failure of the client; its text is one line for people."""
 
 
 class CannotConnect(ClientError):
-    """Nobody answers at the address."""
+    """No connection could be opened to the address."""
 
 
 class Unanswered(CannotConnect):
@@ -47,7 +47,7 @@ class Unanswered(CannotConnect):
 
 
 class Refused(ClientError):
-    """One side does not believe who the other says it is: trying again is of no use."""
+    """Authentication failed on either side; a retry will not help."""
 
 
 class OtherProtocol(Refused):
@@ -55,24 +55,23 @@ class OtherProtocol(Refused):
 
 
 class Untrusted(CannotConnect):
-    """There is no TLS connection: one end does not believe the other, or they do not understand
-    each other."""
+    """TLS failed: a certificate was refused, or the two sides have no TLS in common."""
 
 
 class CertificateRefused(Refused, Untrusted):
-    """One end's certificate is not believed by the other."""
+    """Client or broker refused the other's TLS certificate."""
 
 
 class ConnectionLost(ClientError):
-    """The connection ended while an answer was awaited: whether it was done is unknown."""
+    """The connection closed before the response; the broker may or may not have acted."""
 
 
 class TimedOut(ClientError):
-    """No answer in time: whether it was done is unknown."""
+    """No response in time; the broker may or may not have acted on the request."""
 
 
 def cannot_connect(address: Address, error: OSError) -> CannotConnect:
-    """Return why there is no connection, in words for people."""
+    """Convert an error of connecting to the client's error, worded for people."""
     import ssl  # not where nothing went wrong
 
     where = f"cannot connect to {address}"
@@ -87,10 +86,9 @@ def cannot_connect(address: Address, error: OSError) -> CannotConnect:
 
 
 def connection_lost(address: Address, error: object) -> "ConnectionLost | CertificateRefused":
-    """Return why a connection has ended, in words for people.
+    """Convert the error that closed a connection to the client's error, worded for people.
 
-    As of TLS 1.3 a client hears only after its own half of the handshake that the broker does not
-    believe its certificate.
+    With TLS 1.3 a refusal of the client's certificate arrives only after the client's handshake.
     """
     return _certificate_refused(address, error) or ConnectionLost(
         f"{address}: connection lost: {error or 'closed by the broker'}"
@@ -98,7 +96,10 @@ def connection_lost(address: Address, error: object) -> "ConnectionLost | Certif
 
 
 def unreadable_answer(address: Address, first: bytes) -> "ConnectionLost | OtherProtocol":
-    """Return why a connection ends whose broker's answer begins with these bytes, its length."""
+    """Return the error for a response whose first bytes, its length, are not Kafka's.
+
+    The text names the protocol that the listener speaks, if the bytes show it.
+    """
     from headrace.wire.first_bytes import TLS, server_protocol
 
     row = server_protocol(first)
@@ -112,14 +113,14 @@ def unreadable_answer(address: Address, first: bytes) -> "ConnectionLost | Other
 
 
 def _certificate_refused(address: Address, error: object) -> CertificateRefused | None:
-    """Return what a broker means by its alert, where it speaks of our certificate."""
-    reason = str(getattr(error, "reason", None) or "")  # of an ssl.SSLError, in OpenSSL's words
+    """Return the error for a TLS alert about the client's certificate; None for any other error."""
+    # OpenSSL's name of the error, such as TLSV13_ALERT_CERTIFICATE_REQUIRED.
+    reason = str(getattr(error, "reason", None) or "")
     if "_ALERT_" not in reason or not any(word in reason for word in _OF_CERTIFICATES):
         return None
     said = _words(reason.partition("_ALERT_")[2])
     return CertificateRefused(
-        f"cannot connect to {address}: the broker wants a certificate that it believes, and says:"
-        f" {said}"
+        f"cannot connect to {address}: the broker refuses the client's certificate: {said}"
     )
 
 
@@ -128,21 +129,20 @@ def _words(reason: str) -> str:
 
 
 class Reply(Protocol):
-    """An answer on its way."""
+    """A response that is awaited."""
 
     async def wait(self, seconds: float) -> memoryview:
-        """Wait for the response frame, without its length, the caller's own.
+        """Return the response frame without its length prefix; the caller owns the buffer.
 
-        TimedOut closes the connection: answers come in order, so no later one could come either.
-        ConnectionLost.
+        TimedOut also closes the connection, as responses come in order. ConnectionLost.
         """
 
 
 class Link(Protocol):
-    """One connection. Requests may be sent before earlier ones are answered."""
+    """A connection to a broker; requests may be pipelined."""
 
     versions: dict[int, tuple[int, int]]
-    """What the broker said it serves, by API key; empty until asked."""
+    """The broker's version range by API key; empty until ApiVersions was answered."""
 
     @property
     def address(self) -> Address: ...
@@ -151,19 +151,19 @@ class Link(Protocol):
     def closed(self) -> bool: ...
 
     def next_correlation_id(self) -> int:
-        """Return the number of the next request."""
+        """Return the correlation id of the next request."""
 
     def send(self, frame: Sequence[Buffer], *, answered: bool = True) -> Reply:
-        """Send a whole request; ConnectionLost. `answered`: whether an answer will come."""
+        """Send a whole request frame; ConnectionLost. `answered` False: no response will come."""
 
     def close(self) -> None: ...
 
     def retire(self) -> None:
-        """Close once what was asked so far is answered, without loss."""
+        """Close the connection once all outstanding responses have arrived."""
 
 
 class Transport(Protocol):
-    """Opens links and waits."""
+    """Opens connections, sleeps and reads the clock."""
 
     async def connect(self, address: Address, seconds: float) -> Link:
         """Open a connection; CannotConnect."""
@@ -171,13 +171,13 @@ class Transport(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
     def now(self) -> float:
-        """Return the seconds of a clock that never goes back."""
+        """Return the seconds of a monotonic clock."""
 
 
 def parse_bootstrap(text: str, default_port: int = 9092) -> list[Address]:
-    """Parse the addresses in `host:port,host:port`, or the one in `unix:PATH`.
+    """Parse a bootstrap list `host:port,host:port`, or the single `unix:PATH`.
 
-    ValueError says which one is wrong.
+    ValueError names the invalid address.
     """
     if text.strip().startswith(LOCAL_PREFIX):
         address = Address(text.strip(), 0)

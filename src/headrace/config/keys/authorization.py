@@ -16,10 +16,10 @@ class AuthorizationKeys(Keys):
     authorizer_class_name = key(
         Kind.STRING,
         "",
-        "Whether ACLs decide who may do what: either of Kafka's names means Headrace's own"
-        " authorizer, and no class is ever loaded. Empty: everybody may do everything through"
-        " listeners that are plain text on the loopback or opened by insecure.listeners, and only"
-        " super.users through all others.",
+        "Whether ACLs decide access. Both of Kafka's class names mean Headrace's own"
+        " authorizer; no class is loaded. Empty: everyone may do everything on listeners that"
+        " are plain text on the loopback or opened by insecure.listeners, and only super.users"
+        " on all others.",
         form=(
             "|".join(["", *AUTHORIZERS]).replace(".", r"\."),
             f"{AUTHORIZERS[0]} or {AUTHORIZERS[1]}, which both mean Headrace's own authorizer, or"
@@ -29,8 +29,9 @@ class AuthorizationKeys(Keys):
     super_users = key(
         Kind.STRING,
         "",
-        "Principals that may do everything whatever the ACLs say, separated by semicolons:"
-        " User:alice;User:bob. Brokers of a cluster with ACLs reach each other as one of them.",
+        "Principals that may do everything regardless of ACLs, separated by semicolons:"
+        " User:alice;User:bob. In a cluster with ACLs, the brokers' own principal must be one of"
+        " them.",
         form=(
             r"(\s*|[^:;]+:[^;]+)(;(\s*|[^:;]+:[^;]+))*",
             "principals as User:NAME, separated by semicolons",
@@ -39,5 +40,5 @@ class AuthorizationKeys(Keys):
     allow_everyone_if_no_acl_found = key(
         Kind.BOOLEAN,
         False,
-        "Whether everybody may do everything to a resource that no ACL is of.",
+        "Whether every principal may access a resource that has no ACLs.",
     )

@@ -17,10 +17,10 @@ GROUPS_OWN = frozenset(
 )
 """Group keys that no broker's key is the default of."""
 
-_SESSION = "A member that sends no heartbeat for this long is out of the group"
-_HEARTBEAT = "How often members are told to send heartbeats"
-_OFFLOAD = "Whether a large group's assignor works on a thread"
-_ASSIGNMENT = "The least time between two computations of who reads what"
+_SESSION = "A member that sends no heartbeat for this long is removed from the group"
+_HEARTBEAT = "The heartbeat interval of members"
+_OFFLOAD = "Whether a large group's assignor runs on a thread"
+_ASSIGNMENT = "The least time between two assignments"
 
 
 def _of_broker(name: str, doc: str) -> Definition:
@@ -39,32 +39,32 @@ _GROUP_KEYS: tuple[Definition, ...] = (
     _of_broker("share.heartbeat.interval.ms", f"{_HEARTBEAT} (share groups)."),
     _of_broker("share.assignment.interval.ms", f"{_ASSIGNMENT} (share groups)."),
     _of_broker("share.assignor.offload.enable", f"{_OFFLOAD} (share groups)."),
-    _of_broker("share.record.lock.duration.ms", "How long a record handed to a member is its own."),
+    _of_broker("share.record.lock.duration.ms", "How long a member may hold an acquired record."),
     _of_broker(
-        "share.delivery.count.limit", "How often a record is handed out before it is given up."
+        "share.delivery.count.limit", "How often a record is delivered before it is archived."
     ),
     _of_broker(
-        "share.partition.max.record.locks", "Records of one partition that may be out at once."
+        "share.partition.max.record.locks", "Records of one partition that may be acquired at once."
     ),
     Definition(
         "share.auto.offset.reset",
         Kind.STRING,
         "latest",
-        "Where a share group begins a partition: latest, earliest, or by_duration:PnDTnHnMn.nS.",
+        "Where a share group starts in a partition: latest, earliest, or by_duration:PnDTnHnMn.nS.",
         check=check_offset_reset,
     ),
     Definition(
         "share.isolation.level",
         Kind.STRING,
         "read_uncommitted",
-        "Whether aborted transactions' records are handed out.",
+        "Whether records of aborted transactions are delivered.",
         words=("read_committed", "read_uncommitted"),
     ),
     Definition(
         "share.renew.acknowledge.enable",
         Kind.BOOLEAN,
         True,
-        "Whether a member may keep a record longer by renewing its lock.",
+        "Whether a member may extend the lock of a record by renewing it.",
     ),
     # Bounds are Kafka's: the broker's keys for them have no effect here.
     Definition(
@@ -137,14 +137,14 @@ CLIENT_METRICS: dict[str, Definition] = {
             "match",
             Kind.LIST,
             (),
-            "Which clients: name=regular expression, each of"
-            f" {', '.join(MATCHED)}; empty: all of them.",
+            "Which clients, as name=regular expression, each of"
+            f" {', '.join(MATCHED)}; empty: all clients.",
         ),
         Definition(
             "metrics",
             Kind.LIST,
             (),
-            "Which metrics, by prefixes of their names; * for all of them.",
+            "Which metrics, by prefixes of their names; *: all metrics.",
         ),
     )
 }

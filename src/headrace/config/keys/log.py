@@ -21,37 +21,40 @@ class LogKeys(RetentionKeys):
     log_dirs: tuple[str, ...] = combined(
         Kind.LIST,
         None,
-        "Directories of the partitions' logs, with commas; new partitions go where fewest are."
-        " Unset: log.dir.",
+        "Directories of the partitions' logs, separated by commas. New partitions are placed in"
+        " the directory with the fewest. Unset: log.dir.",
         coarser=(("log.dir", 1),),
     )
     log_dir = key(
         Kind.STRING,
         "headrace-data",
-        "The log directory where log.dirs is not set, relative to where the broker is started."
+        "The log directory if log.dirs is not set, relative to the broker's working directory."
         " Kafka's default is /tmp/kafka-logs, which a restart of the machine empties.",
     )
     num_recovery_threads_per_data_dir = key(
-        Kind.INT, 2, "Threads a log directory is loaded with at start.", at_least=1
+        Kind.INT, 2, "Threads that load a log directory at start.", at_least=1
     )
     num_partitions = key(
-        Kind.INT, 1, "Partitions of a topic that is created without saying how many.", at_least=1
+        Kind.INT,
+        1,
+        "Partitions of a topic that is created without a number of partitions.",
+        at_least=1,
     )
     default_replication_factor = key(
-        Kind.INT, 1, "Replicas of a topic that is created without saying how many.", at_least=1
+        Kind.INT, 1, "Replicas of a topic that is created without a replication factor.", at_least=1
     )
     auto_create_topics_enable = key(
         Kind.BOOLEAN,
         True,
-        "Create a topic when a client asks for its metadata and allows it. On, as in Kafka:"
-        " clients written for Kafka rely on it, and listeners are loopback unless opened on"
-        " purpose.",
+        "Create a topic when a client requests its metadata and allows its creation. The"
+        " default is true, as in Kafka: clients written for Kafka rely on it, and listeners are"
+        " on the loopback unless configured otherwise.",
     )
     delete_topic_enable = key(Kind.BOOLEAN, True, "Whether topics can be deleted.")
     partitions_per_topic_max = key(
         Kind.INT,
         10_000,
-        "Partitions one topic may have.",
+        "The most partitions of one topic.",
         at_least=1,
         mode=_DYNAMIC,
         ours=True,
@@ -59,7 +62,7 @@ class LogKeys(RetentionKeys):
     partitions_max = key(
         Kind.INT,
         100_000,
-        "Partitions of all topics together.",
+        "The most partitions of all topics together.",
         at_least=1,
         mode=_DYNAMIC,
         ours=True,
@@ -69,15 +72,15 @@ class LogKeys(RetentionKeys):
     log_segment_bytes = key(
         Kind.INT,
         1 << 30,
-        "A segment grows no larger. Kafka 4 refuses less than 1 MiB; here, as in Kafka 3, it is"
-        " taken, with a warning.",
+        "The largest size of a segment. Kafka 4 refuses less than 1 MiB; here, as in Kafka 3,"
+        " it is accepted with a warning.",
         at_least=14,
         mode=_DYNAMIC,
     )
     log_roll_ms: int = combined(
         Kind.LONG,
         None,
-        "A segment whose first record is this old is rolled; unset: log.roll.hours.",
+        "A segment is rolled when its first record is this old; unset: log.roll.hours.",
         at_least=1,
         mode=_DYNAMIC,
         coarser=(("log.roll.hours", _HOUR_MS),),
@@ -86,8 +89,8 @@ class LogKeys(RetentionKeys):
     log_roll_jitter_ms: int = combined(
         Kind.LONG,
         None,
-        "At most this much is taken off log.roll.ms by chance, so that segments do not all roll at"
-        " once; unset: log.roll.jitter.hours.",
+        "A random time up to this is subtracted from log.roll.ms, so that segments do not all"
+        " roll at once; unset: log.roll.jitter.hours.",
         at_least=0,
         mode=_DYNAMIC,
         coarser=(("log.roll.jitter.hours", _HOUR_MS),),
@@ -106,7 +109,7 @@ class LogKeys(RetentionKeys):
     log_segment_delete_delay_ms = key(
         Kind.LONG,
         60_000,
-        "How long the files of a deleted segment or topic stay, renamed.",
+        "How long the renamed files of a deleted segment or topic stay on disk.",
         at_least=0,
         mode=_DYNAMIC,
     )
@@ -120,8 +123,8 @@ class LogKeys(RetentionKeys):
     log_open_files_max = key(
         Kind.INT,
         2_000,
-        "Files of logs that are open at a time; those not used lately are closed and opened again"
-        " when they are needed.",
+        "The most log files that are open at once. The least recently used are closed, and"
+        " opened again when needed.",
         at_least=16,
         ours=True,
     )
@@ -129,10 +132,11 @@ class LogKeys(RetentionKeys):
     log_dirs_free_bytes_min: int | None = key(
         Kind.LONG,
         None,
-        "While a log directory's file system has less free space, its partitions refuse records of"
-        " producers (KAFKA_STORAGE_ERROR), before the disk is full and the directory fails. Reads"
-        " go on, and producers resume once there is space. Followers stop fetching into it below"
-        " half of this value. Unset: 50000000, or a tenth of a smaller file system. 0: never.",
+        "While a log directory's file system has less free space, its partitions refuse"
+        " producers' records (KAFKA_STORAGE_ERROR), before the disk is full and the directory"
+        " fails. Consumers continue, and producers resume once there is space. Below half of"
+        " this value followers stop fetching into it. Unset: 50000000, or a tenth of a smaller"
+        " file system. 0: never.",
         at_least=0,
         mode=_DYNAMIC,
         ours=True,
@@ -142,7 +146,7 @@ class LogKeys(RetentionKeys):
     log_flush_interval_messages = key(
         Kind.LONG,
         LONG_MAX,
-        "A partition is flushed when this many records wait for it, whoever waits for an answer.",
+        "A partition is flushed when this many records are unflushed, regardless of acks.",
         at_least=1,
         mode=_DYNAMIC,
     )
@@ -158,7 +162,7 @@ class LogKeys(RetentionKeys):
     log_flush_scheduler_interval_ms = key(
         Kind.LONG,
         LONG_MAX,
-        "How often partitions are looked at for log.flush.interval.ms.",
+        "How often partitions are checked for log.flush.interval.ms.",
         at_least=1,
     )
     log_flush_offset_checkpoint_interval_ms = key(
@@ -184,17 +188,17 @@ class LogKeys(RetentionKeys):
     log_flush_on_ack = key(
         Kind.BOOLEAN,
         True,
-        "true: acks=all is answered, and a record becomes visible, when it is on the disk of every"
-        " in-sync replica. false: Kafka's behaviour, page cache and replication.",
+        "true: acks=all is acknowledged, and a record becomes visible, when it is on the disk"
+        " of every in-sync replica. false: Kafka's behaviour, page cache and replication.",
         mode=_DYNAMIC,
         ours=True,
     )
     log_flush_strategy = key(
         Kind.STRING,
         "auto",
-        "How files that wait for a flush are flushed together: one by one by fdatasync, side by"
-        " side by the kernel's asynchronous I/O (aio), all by one syncfs, or auto: by their number"
-        " and size, and by what has been quicker lately.",
+        "How files that wait for a flush are flushed together: fdatasync (one by one), aio"
+        " (concurrently, by the kernel's asynchronous I/O), syncfs (all in one call), or auto:"
+        " by their number and size and by recent measurements.",
         words=("auto", "fdatasync", "aio", "syncfs"),
         ours=True,
     )
@@ -203,15 +207,15 @@ class LogKeys(RetentionKeys):
     message_max_bytes = key(
         Kind.INT,
         1_048_588,
-        "The largest record batch a producer may send, compressed as it comes.",
+        "The largest record batch that a producer may send, after compression.",
         at_least=0,
         mode=_DYNAMIC,
     )
     compression_gzip_level = key(
         Kind.INT,
         -1,
-        "Level of gzip where compression.type has the broker compress: 1 to 9, or -1 for gzip's"
-        " own choice; not 0.",
+        "gzip level if compression.type makes the broker compress: 1 to 9, or -1 for gzip's"
+        " default; 0 is refused.",
         between=(-1, 9),
         check=_check_gzip_level,
         mode=_DYNAMIC,
@@ -219,42 +223,42 @@ class LogKeys(RetentionKeys):
     compression_lz4_level = key(
         Kind.INT,
         9,
-        "Level of lz4 where compression.type has the broker compress.",
+        "lz4 level if compression.type makes the broker compress.",
         between=(1, 17),
         mode=_DYNAMIC,
     )
     compression_zstd_level = key(
         Kind.INT,
         3,
-        "Level of zstd where compression.type has the broker compress.",
+        "zstd level if compression.type makes the broker compress.",
         between=(-131072, 22),
         mode=_DYNAMIC,
     )
     compression_type = key(
         Kind.STRING,
         "producer",
-        "The codec batches are stored in; producer: the one they come in.",
+        "The codec in which batches are stored; producer: the codec in which they arrive.",
         words=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         mode=_DYNAMIC,
     )
     log_message_timestamp_type = key(
         Kind.STRING,
         "CreateTime",
-        "CreateTime keeps the producer's time, LogAppendTime puts the broker's in its place.",
+        "CreateTime stores the producer's timestamp, LogAppendTime replaces it by the broker's.",
         words=("CreateTime", "LogAppendTime"),
         mode=_DYNAMIC,
     )
     log_message_timestamp_before_max_ms = key(
         Kind.LONG,
         LONG_MAX,
-        "A record whose time lies further in the past than this is refused.",
+        "A record whose timestamp is further in the past than this is refused.",
         at_least=0,
         mode=_DYNAMIC,
     )
     log_message_timestamp_after_max_ms = key(
         Kind.LONG,
         3_600_000,
-        "A record whose time lies further in the future than this is refused.",
+        "A record whose timestamp is further in the future than this is refused.",
         at_least=0,
         mode=_DYNAMIC,
     )
@@ -268,13 +272,14 @@ class LogKeys(RetentionKeys):
     unclean_leader_election_enable = key(
         Kind.BOOLEAN,
         False,
-        "Whether a replica that is not in sync may lead, and lose records, when no other is left.",
+        "Whether a replica that is not in sync may become leader, and lose records, if no"
+        " in-sync replica is left.",
         mode=_DYNAMIC,
     )
     producer_id_expiration_ms = key(
         Kind.INT,
         86_400_000,
-        "An idempotent producer that has written nothing for this long is forgotten.",
+        "The state of an idempotent producer that has written nothing for this long is removed.",
         at_least=1,
         mode=_DYNAMIC,
     )
@@ -284,15 +289,15 @@ class LogKeys(RetentionKeys):
     record_batch_inflated_bytes_max = key(
         Kind.INT,
         67_108_864,
-        "The most a compressed batch may grow to where the broker has to look into it.",
+        "The largest decompressed size of a batch that the broker has to decompress.",
         at_least=1_048_576,
         ours=True,
     )
     producers_per_partition_max = key(
         Kind.INT,
         100_000,
-        "The most idempotent producers of a partition; beyond, the least recently active sixteenth"
-        " is removed. Producers with an open transaction are not removed.",
+        "The most idempotent producers of a partition; beyond it, the least recently active"
+        " sixteenth is removed. Producers with an open transaction are not removed.",
         at_least=1,
         ours=True,
     )
@@ -301,15 +306,15 @@ class LogKeys(RetentionKeys):
     log_scrub_bytes_per_second = key(
         Kind.LONG,
         4 << 20,
-        "How fast each log directory is read through for damaged batches, in the background. 0:"
-        " not at all.",
+        "The rate at which each log directory is checked for damaged batches in the background."
+        " 0: not at all.",
         at_least=0,
         ours=True,
     )
     log_scrub_interval_ms = key(
         Kind.LONG,
         7 * 86_400_000,
-        "How often everything is read through; no faster than log.scrub.bytes.per.second allows.",
+        "How often all logs are checked, as far as log.scrub.bytes.per.second allows.",
         at_least=1000,
         ours=True,
     )

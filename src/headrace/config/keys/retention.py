@@ -13,7 +13,7 @@ class RetentionKeys(Keys):
     log_retention_ms: int = combined(
         Kind.LONG,
         None,
-        "Segments whose newest record is older are deleted; -1: never. Unset:"
+        "Segments whose latest record is older are deleted; -1: never. Unset:"
         " log.retention.minutes.",
         at_least=-1,
         mode=_DYNAMIC,
@@ -26,8 +26,8 @@ class RetentionKeys(Keys):
     log_retention_bytes = key(
         Kind.LONG,
         -1,
-        "Oldest segments are deleted while a partition holds more than this without them; -1: no"
-        " bound.",
+        "The oldest segments are deleted while the partition would still have at least this"
+        " many bytes without them; -1: no bound.",
         at_least=-1,
         mode=_DYNAMIC,
     )
@@ -53,21 +53,22 @@ class RetentionKeys(Keys):
     log_cleanup_policy: tuple[str, ...] = key(
         Kind.LIST,
         ("delete",),
-        "delete: by time and size. compact: keep the newest record of each key. Both at once work.",
+        "delete: by time and size. compact: retain the latest record of each key. Both can be"
+        " combined.",
         words=("delete", "compact"),
         mode=_DYNAMIC,
     )
     log_cleaner_delete_retention_ms = key(
         Kind.LONG,
         86_400_000,
-        "How long a compacted topic keeps tombstones for readers that have not seen them.",
+        "How long a compacted topic retains tombstones, for consumers that have not read them.",
         at_least=0,
         mode=_DYNAMIC,
     )
     log_cleaner_min_cleanable_ratio = key(
         Kind.DOUBLE,
         0.5,
-        "Share of a compacted log that must be uncompacted before it is compacted.",
+        "The least uncompacted share of a log at which it is compacted.",
         between=(0, 1),
         mode=_DYNAMIC,
     )
@@ -77,7 +78,7 @@ class RetentionKeys(Keys):
     log_cleaner_max_compaction_lag_ms = key(
         Kind.LONG,
         LONG_MAX,
-        "A record older than this is compacted whatever the ratio.",
+        "A record older than this is compacted regardless of the dirty ratio.",
         at_least=1,
         mode=_DYNAMIC,
     )
@@ -91,36 +92,38 @@ class RetentionKeys(Keys):
     log_cleaner_backoff_ms = key(
         Kind.LONG,
         15_000,
-        "How long to wait before looking for a log to compact again when there was none.",
+        "How long to wait before looking for logs to compact after finding none.",
         at_least=0,
         mode=_DYNAMIC,
     )
     log_cleaner_dedupe_buffer_size = key(
         Kind.LONG,
         134_217_728,
-        "Memory for the keys of a compaction, 24 bytes each; where it does not do for all of them,"
-        " a log is compacted in several passes. Taken by a process that lives while there is work.",
+        "Memory for the keys of a compaction, 24 bytes each. If it is too small for all keys, a"
+        " log is compacted in several passes. It is allocated in a process that runs only while"
+        " there are logs to compact.",
         at_least=1 << 20,
         mode=_DYNAMIC,
     )
     log_cleaner_io_buffer_load_factor = key(
         Kind.DOUBLE,
         0.9,
-        "How full the memory for keys may get: fuller takes more keys at a time, and longer.",
+        "The largest fill ratio of the memory for keys: a higher one fits more keys in a pass"
+        " and is slower.",
         between=(0.01, 0.99),
         mode=_DYNAMIC,
     )
     log_cleaner_io_buffer_size = key(
         Kind.INT,
         524_288,
-        "Memory for what compaction reads and writes at a time.",
+        "The buffer size for reads and writes of compaction.",
         at_least=1024,
         mode=_DYNAMIC,
     )
     log_cleaner_io_max_bytes_per_second = key(
         Kind.DOUBLE,
         1.7976931348623157e308,
-        "Compaction reads and writes no more than this, taken together.",
+        "The most bytes per second that compaction reads and writes together.",
         at_least=1,
         mode=_DYNAMIC,
     )

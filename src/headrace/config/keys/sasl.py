@@ -16,48 +16,48 @@ class SaslKeys(Keys):
     sasl_enabled_mechanisms: tuple[str, ...] = key(
         Kind.LIST,
         ("SCRAM-SHA-256", "SCRAM-SHA-512"),
-        "By which mechanisms clients may authenticate on SASL listeners: PLAIN, SCRAM-SHA-256,"
-        " SCRAM-SHA-512, OAUTHBEARER. PLAIN and OAUTHBEARER must be named."
-        " listener.name.NAME.sasl.enabled.mechanisms says it for one listener; its PLAIN users are"
-        " in listener.name.NAME.plain.sasl.jaas.config.",
+        "SASL mechanisms of the listeners: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER."
+        " PLAIN and OAUTHBEARER must be enabled explicitly."
+        " listener.name.NAME.sasl.enabled.mechanisms sets it for one listener; its PLAIN users"
+        " are in listener.name.NAME.plain.sasl.jaas.config.",
     )
     sasl_mechanism_inter_broker_protocol = key(
         Kind.STRING,
         "GSSAPI",
-        "By which mechanism brokers authenticate to each other, on SASL listeners: PLAIN,"
-        " SCRAM-SHA-256 or SCRAM-SHA-512, one that the listener takes; Kafka's default is not"
-        " there. Who a broker is stands in listener.name.NAME.MECHANISM.sasl.jaas.config, NAME and"
-        " MECHANISM in lower case: username and password.",
+        "The mechanism with which brokers authenticate to each other on SASL listeners: PLAIN,"
+        " SCRAM-SHA-256 or SCRAM-SHA-512, which the listener must enable. Kafka's default"
+        " (GSSAPI) is not supported. The broker's username and password are in"
+        " listener.name.NAME.MECHANISM.sasl.jaas.config, with NAME and MECHANISM in lower case.",
     )
     connections_max_reauth_ms: int = key(
         Kind.LONG,
         0,
-        "Sessions of SASL clients end after this long unless they authenticate again (KIP-368);"
-        " 0: never. Also as listener.name.NAME.connections.max.reauth.ms, and with a mechanism in"
-        " lower case behind the listener's name.",
+        "Sessions of SASL clients end after this long unless they reauthenticate (KIP-368); 0:"
+        " never. Can be set by listener as listener.name.NAME.connections.max.reauth.ms, or by"
+        " listener and mechanism (in lower case).",
         at_least=0,
     )
     connection_failed_authentication_delay_ms: int = key(
         Kind.INT,
         100,
-        "How long a client that failed to authenticate waits for the answer that says so, and the"
-        " end of its connection: after the first failure of its address, twice as long after each"
-        " further one, and up to a fifth longer by chance.",
+        "How long the response to a failed authentication, and the close of its connection, are"
+        " delayed: this long after the first failure of an address, twice as long after each"
+        " further one, plus up to a random fifth.",
         between=(0, 10_000),
     )
     connection_failed_authentication_delay_max_ms: int = key(
         Kind.INT,
         5_000,
-        "How long that delay grows. An address that has not failed for ten minutes begins anew."
-        " Clients that wait 10 s for an answer, as franz-go does, tell their user nothing of a"
-        " refusal that comes later.",
+        "The longest delay of connection.failed.authentication.delay.ms. It is reset for an"
+        " address without a failure for ten minutes. Clients that wait 10 s for a response, as"
+        " franz-go does, do not show the reason of a refusal that arrives later.",
         between=(0, 60_000),
         ours=True,
     )
     sasl_server_max_receive_size: int = key(
         Kind.INT,
         FIRST_FRAME_BYTES_MAX,
-        "The most bytes that a mechanism's message from a client may have.",
+        "The largest message of a SASL mechanism from a client, in bytes.",
         between=(1, FIRST_FRAME_BYTES_MAX),
     )
 

@@ -18,87 +18,93 @@ class TlsKeys(Keys):
     ssl_keystore_type: str | None = key(
         Kind.STRING,
         None,
-        "What ssl.keystore.location is: PEM, or PKCS12 (which needs headrace[tls]); unset: found"
-        " out by its first bytes. JKS, Kafka's default, is not read: keytool converts it.",
+        "The format of ssl.keystore.location: PEM, or PKCS12 (needs headrace[tls]); unset:"
+        " detected from its first bytes. JKS, Kafka's default, is not supported: convert it with"
+        " keytool.",
         words=STORE_TYPES,
     )
     ssl_keystore_location: str | None = key(
         Kind.STRING,
         None,
-        "The file with a listener's private key and its chain of certificates, its own first. Read"
-        " again when it changes.",
+        "The file with a listener's private key and certificate chain, its own certificate"
+        " first. Read again when it changes.",
     )
     ssl_keystore_password: str | None = key(
-        Kind.PASSWORD, None, "What a PKCS12 keystore is encrypted with; PEM has none."
+        Kind.PASSWORD, None, "The password of a PKCS12 keystore; PEM has no password."
     )
     ssl_key_password: str | None = key(
-        Kind.PASSWORD, None, "What the private key itself is encrypted with, if it is."
+        Kind.PASSWORD, None, "The password of the encrypted private key."
     )
     ssl_keystore_key: str | None = key(
-        Kind.PASSWORD, None, "The private key itself, as PEM, instead of a file."
+        Kind.PASSWORD, None, "The private key as PEM, instead of a file."
     )
     ssl_keystore_certificate_chain: str | None = key(
-        Kind.PASSWORD, None, "The certificates for ssl.keystore.key, as PEM, its own first."
+        Kind.PASSWORD,
+        None,
+        "The certificate chain of ssl.keystore.key as PEM, the broker's certificate first.",
     )
     ssl_truststore_type: str | None = key(
         Kind.STRING,
         None,
-        "What ssl.truststore.location is, as ssl.keystore.type says it.",
+        "The format of ssl.truststore.location, as ssl.keystore.type.",
         words=STORE_TYPES,
     )
     ssl_truststore_location: str | None = key(
         Kind.STRING,
         None,
-        "The file with the certificates of the authorities whose clients are believed. Read again"
-        " when it changes.",
+        "The file with the certificates of the trusted authorities. Read again when it changes.",
     )
     ssl_truststore_password: str | None = key(
-        Kind.PASSWORD, None, "What a PKCS12 truststore is encrypted with; PEM has none."
+        Kind.PASSWORD, None, "The password of a PKCS12 truststore; PEM has no password."
     )
     ssl_truststore_certificates: str | None = key(
-        Kind.PASSWORD, None, "The authorities' certificates themselves, as PEM, instead of a file."
+        Kind.PASSWORD,
+        None,
+        "The certificates of the trusted authorities as PEM, instead of a file.",
     )
     ssl_client_auth = key(
         Kind.STRING,
         "none",
-        "Whether clients must show a certificate: required; or may: requested, then who shows none"
-        " is ANONYMOUS. Not on SASL_SSL unless it is set for that listener by name, as in Kafka.",
+        "Client certificates: required; or requested, which makes a client without one"
+        " ANONYMOUS. On SASL_SSL it has an effect only if it is set for that listener by name,"
+        " as in Kafka.",
         words=CLIENT_AUTH,
         mode=Mode.PER_BROKER,
     )
     ssl_enabled_protocols: tuple[str, ...] = key(
         Kind.LIST,
         ("TLSv1.2", "TLSv1.3"),
-        "Versions of TLS that listeners speak.",
+        "TLS versions of the listeners.",
         words=VERSIONS,
         mode=Mode.PER_BROKER,
     )
     ssl_cipher_suites: tuple[str, ...] = key(
         Kind.LIST,
         (),
-        "The ciphers of TLS 1.2, by OpenSSL's names or by the standard's; none: what OpenSSL holds"
-        " for safe. Those of TLS 1.3 are always all of them.",
+        "The ciphers of TLS 1.2, by OpenSSL's or the standard's names; empty: OpenSSL's"
+        " default. All TLS 1.3 ciphers are always enabled.",
         mode=Mode.PER_BROKER,
     )
     ssl_principal_mapping_rules = key(
         Kind.STRING,
         "DEFAULT",
-        "How a certificate's distinguished name becomes a user's: RULE:pattern/replacement/[LU], or"
-        " DEFAULT for the name as it is; the first that fits. Who fits none is refused.",
+        "How a certificate's distinguished name maps to a user name:"
+        " RULE:pattern/replacement/[LU], or DEFAULT for the name unchanged. The first matching"
+        " rule applies; a certificate that matches no rule is refused.",
     )
     ssl_endpoint_identification_algorithm = key(
         Kind.STRING,
         "https",
-        "How a broker checks that another one's certificate is of the host that it connected to:"
-        " https, or empty for no check: then any holder of a certificate of the same authority can"
-        " pass for a broker.",
+        "How a broker verifies that another broker's certificate matches its host: https, or"
+        " empty for no verification, which lets every holder of a certificate of the same"
+        " authority impersonate a broker.",
         form=(r"(?i:https)?", "https, or empty"),
         mode=Mode.PER_BROKER,
     )
     ssl_reload_interval_ms = key(
         Kind.INT,
         10_000,
-        "How often the files of keystores and truststores are looked at for changes.",
+        "How often the files of keystores and truststores are checked for changes.",
         at_least=100,
         ours=True,
     )

@@ -12,14 +12,15 @@ OF_REPLICAS: tuple[Definition, ...] = (
         FOLLOWERS_THROTTLED,
         Kind.LIST,
         (),
-        "Replicas that fetch no more than follower.replication.throttled.rate.",
+        "Replicas that are limited to follower.replication.throttled.rate when they fetch.",
         form=_REPLICAS,
     ),
     Definition(
         LEADERS_THROTTLED,
         Kind.LIST,
         (),
-        "Replicas that give followers out of sync no more than leader.replication.throttled.rate.",
+        "Replicas that are limited to leader.replication.throttled.rate when they send to"
+        " followers out of sync.",
         form=_REPLICAS,
     ),
 )

@@ -1,25 +1,25 @@
-"""Consumer groups: who is in them, what each member reads, how far the group has come.
+"""Group coordinator: members and assignments of groups, and their committed offsets.
 
-*Coordinators are partitions.* Every partition of `__consumer_offsets` that this broker leads has
-one `GroupShard`; a group lives in the shard its name hashes to. A shard is replayed from its
-partition's log when leadership comes (`loader`), dropped when it goes, never trusted beyond what
-was appended: offsets become visible, and commits and assignments are answered, once the high
-watermark has passed them.
+*Coordinators are partitions.* Each partition of `__consumer_offsets` that this broker leads has one
+`GroupShard`. The hash of a group's id chooses its shard. A shard replays its partition's log when
+this broker becomes the leader (`runtime.loader`) and is dropped when leadership ends. Offsets
+become visible, and commits and assignments are answered, only after the high watermark has passed
+their records.
 
-    group_coordinators   the facade: group name -> shard, and what frontends call
+    group_coordinators   the facade: group id -> shard, and all requests of the frontends
     group_shard          one partition's groups, as `coordination.runtime` loads and drops them
-    context              what the verbs of a shard share
-    classic/             the classic protocol: its states, and its verbs one by one
-    modern/              what groups have in common in which the coordinator assigns
-    consumer/            consumer groups among these (KIP-848), and how they migrate
-    share/               share groups among these (KIP-932)
-    assignors/           who is to read what in a consumer group
-    commit, committed_offsets, expiry    committed offsets and when they end
-    describe, messages   what the admin requests show; requests and answers free of the wire
+    context              the state that all handlers of a shard share
+    classic/             the classic protocol: its states, and one file for each request
+    modern/              code shared by groups whose coordinator computes the assignment
+    consumer/            consumer groups of that kind (KIP-848), and migration to and from them
+    share/               share groups (KIP-932)
+    assignors/           server-side assignors of consumer groups
+    commit, committed_offsets, expiry    committed offsets and their retention
+    describe, messages   responses to admin requests; requests and responses without wire formats
 
-Nothing here waits, reads a clock of its own or knows a wire format beyond the records' own. Answers
-go out through the callback each request brings. Kafka's classic group coordinator (KIP-62, 345,
-394, 429, 559, 800, 814 and GroupMetadataManager of Kafka 4) settles every behaviour. A group's id
-is in one of the shard's tables: classic or modern. Records of streams groups, the third kind of
-modern ones, are passed over: their seam is `group_shard.apply`.
+Nothing in this package waits, reads a clock of its own or knows a wire format other than the
+records'. Each request brings a callback for its response. The reference for all behaviour is
+Kafka's classic group coordinator (KIP-62, 345, 394, 429, 559, 800, 814) and Kafka 4's
+GroupMetadataManager. A group id is in one of the shard's two tables: classic or modern. Records of
+streams groups, a third modern kind, are skipped in `group_shard.apply`.
 """

@@ -1,7 +1,7 @@
-"""OffsetCommit, OffsetDelete, DeleteGroups: offsets that come, and that go by somebody's wish.
+"""OffsetCommit, TxnOffsetCommit, OffsetDelete and DeleteGroups.
 
-Offsets become visible, and are answered for, when their records are committed, never before: what a
-client has read of them outlives this broker.
+Offsets become visible, and the request is answered, when their records are committed: an offset
+that a client has read survives this broker.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -27,7 +27,7 @@ _ANSWERS_UNKNOWN_GROUP_SINCE = 9
 
 
 def commit(shard: ShardContext, request: CommitRequest, done: Done[ErrorCode]) -> None:
-    """Keep the request's offsets; `done` is called once, after they are committed or refused."""
+    """Store the request's offsets; call `done` once, after they are committed or refused."""
     group = _admitted(shard, request, done)
     if group is not None:
         changes, written = _records(shard, request)
@@ -41,9 +41,9 @@ def commit_repeated(
     leader_epochs: Sequence[int],
     done: Done[ErrorCode],
 ) -> None:
-    """Commit as `commit` does for several requests one after the other, answered alike.
+    """Commit as `commit` does for several requests of one member, all answered with the same code.
 
-    Nothing happens to the group between them, so what holds for one holds for all.
+    The requests are handled together, so nothing changes the group between them.
     """
     group = _admitted(shard, repeated.request, done)
     if group is not None:
@@ -54,7 +54,10 @@ def commit_repeated(
 def _admitted(
     shard: ShardContext, request: CommitRequest, done: Done[ErrorCode]
 ) -> ClassicGroup | ConsumerGroup | None:
-    """Return the group, if the request may commit to it: its member lives. Else `done` is told."""
+    """Return the group if the request may commit to it, and renew the member's session.
+
+    Otherwise call `done` with the error and return None.
+    """
     try:
         group = _checked(shard, request)
     except ApiError as error:
@@ -81,10 +84,10 @@ def _keep(
 def commit_in_transaction(
     shard: ShardContext, request: CommitRequest, producer_id: int, epoch: int, done: Done[ErrorCode]
 ) -> None:
-    """Keep the request's offsets for the end of the producer's transaction, which decides on them.
+    """Store the request's offsets as pending until the producer's transaction ends.
 
-    `done` is called once, after they are committed or refused; INVALID_PRODUCER_EPOCH for a
-    producer that was fenced.
+    `done` is called once, after their records are committed or refused; INVALID_PRODUCER_EPOCH for
+    a fenced producer.
     """
     try:
         group = _checked(shard, request, transactional=True)
@@ -107,7 +110,7 @@ def commit_in_transaction(
 def _records(
     shard: ShardContext, request: CommitRequest
 ) -> tuple[list[tuple[Place, Committed]], list[KeyValue]]:
-    """Return what the request changes, and the records that say so."""
+    """Return the offsets that the request commits and the records that store them."""
     now_ms = shard.clock.wall_ms()
     expires_ms = -1 if request.retention_ms < 0 else now_ms + request.retention_ms
     group_id = request.group_id
@@ -122,7 +125,7 @@ def _records(
 
 
 class _Answer:
-    """A client's answer, given once: when its commit is settled, or when that takes too long."""
+    """A client's response to OffsetCommit, sent once: when the commit is decided or times out."""
 
     __slots__ = ("_done",)
 
@@ -158,9 +161,9 @@ def _committed(
 def _checked(
     shard: ShardContext, request: CommitRequest, *, transactional: bool = False
 ) -> ClassicGroup | ConsumerGroup:
-    """Return the group, if the request may commit now. ApiError as Kafka's validateOffsetCommit.
+    """Return the group if the request may commit now; ApiError as Kafka's validateOffsetCommit.
 
-    In a transaction a producer need not say for which member it commits (before KIP-447).
+    In a transaction the request may lack a member id (before KIP-447).
     """
     consumers = shard.modern.find(ConsumerGroup, request.group_id)
     if consumers is not None:
@@ -172,7 +175,7 @@ def _checked(
         if generation >= 0:
             knows = request.version >= _ANSWERS_UNKNOWN_GROUP_SINCE and not transactional
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if knows else ErrorCode.ILLEGAL_GENERATION)
-        # A consumer that assigns its partitions itself: the group is its offsets and nothing else.
+        # A consumer with manual assignment: the group has committed offsets and no members.
         group = ClassicGroup(request.group_id, shard.clock.wall_ms())
         shard.groups[request.group_id] = group
         return group
@@ -186,7 +189,7 @@ def _checked(
     if generation != group.generation:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
     if group.state is _S.COMPLETING_REBALANCE and not transactional:
-        # The member is about to hear its new assignment, and may not own what it commits.
+        # The member is about to receive a new assignment and may not own the partitions it commits.
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
     return group
 
@@ -197,9 +200,10 @@ def delete_offsets(
     wanted: Sequence[tuple[str, int]],
     done: Callable[[ErrorCode, list[ErrorCode]], None],
 ) -> None:
-    """Forget offsets of topics nobody in the group reads.
+    """Delete committed offsets of topics that no group member is subscribed to.
 
-    `done(error of the group, one code for each of wanted)` once the deletions are committed.
+    `done(error of the group, one code for each of wanted)` is called once the tombstones are
+    committed.
     """
     group = shard.groups.get(group_id) or shard.modern.find(ConsumerGroup, group_id)
     if group is None:
@@ -227,7 +231,8 @@ def delete_offsets(
 
 
 def forget(shard: ShardContext, places: Iterable[Place], done: Done[ErrorCode | None]) -> None:
-    """Write tombstones for `places`; they are gone when those are committed."""
+    """Write tombstones for the offsets at `places`; remove them once the tombstones are
+    committed."""
     gone = list(places)
     if not gone:
         done(None)
@@ -243,7 +248,7 @@ def forget(shard: ShardContext, places: Iterable[Place], done: Done[ErrorCode | 
 
 
 def delete_group(shard: ShardContext, group_id: str, done: Done[ErrorCode]) -> None:
-    """Delete an empty group and all its offsets; `done` once that is committed."""
+    """Delete an empty group and its committed offsets; `done` is called once that is committed."""
     group = shard.groups.get(group_id) or shard.modern.find(ConsumerGroup, group_id)
     if group is None:
         done(ErrorCode.GROUP_ID_NOT_FOUND)
@@ -252,14 +257,14 @@ def delete_group(shard: ShardContext, group_id: str, done: Done[ErrorCode]) -> N
         done(ErrorCode.NON_EMPTY_GROUP)
         return
     if group.commits_in_flight:
-        # What is on its way to the log must not outlive the group.
+        # Commits in flight must not outlive the group.
         shard.journal.when_settled(partial(delete_group, shard, group_id, done))
         return
     bury_with_offsets(shard, group, list(shard.offsets.places(group_id)), done)
 
 
 def is_occupied(group: ClassicGroup | ConsumerGroup) -> bool:
-    """Tell whether anybody is in the group, or about to be."""
+    """Return whether the group has members, or is about to get some."""
     if isinstance(group, ConsumerGroup):
         return bool(group.members)
     return group.state is not _S.EMPTY
@@ -271,10 +276,10 @@ def bury_with_offsets(
     places: list[Place],
     done: Done[ErrorCode],
 ) -> None:
-    """Write the tombstones of an empty group and of `places`.
+    """Write tombstones for an empty group and for its offsets at `places`.
 
-    The group itself ends now, so that whoever comes next founds another; if the append fails it is
-    there again.
+    The group is removed at once, so a member that joins now creates a new one; if the append fails,
+    the group is restored.
     """
     group_id = group.group_id
 

@@ -1,7 +1,7 @@
-"""Committed offsets: what a restarted consumer goes on from.
+"""Committed offsets of groups, including those pending in transactions.
 
-Offsets written inside a transaction wait beside the others until its marker comes: a commit makes
-them count, an abort drops them.
+Offsets written inside a transaction are pending until its marker: a commit makes them visible, an
+abort drops them.
 """
 
 from collections.abc import Collection, Iterator
@@ -10,37 +10,38 @@ from typing import NamedTuple
 
 
 class Committed(NamedTuple):
-    """An offset as it lies in the log."""
+    """A committed offset, as its record in `__consumer_offsets` stores it."""
 
     offset: int
     leader_epoch: int
     metadata: str
     committed_ms: int
     expires_ms: int = -1
-    """Of old clients that said how long to keep it; -1: as the broker is configured."""
+    """When the offset expires, in ms since 1970, set by old clients; -1: by the broker's
+    retention."""
     log_offset: int = -1
-    """Where its record lies in `__consumer_offsets`; -1 where nobody asks."""
+    """Offset of this record in `__consumer_offsets`; -1 if not tracked."""
 
 
 Place = tuple[str, str, int]
-"""Group, topic, partition."""
+"""The key of a committed offset: group id, topic, partition."""
 ByPartition = dict[int, Committed]
 ByTopic = dict[str, ByPartition]
 
 
 @dataclass(slots=True)
 class OffsetStore:
-    """All offsets of one shard."""
+    """All committed offsets of one shard."""
 
     by_group: dict[str, ByTopic] = field(default_factory=dict)
     open_transactions: dict[int, dict[Place, tuple[int, Committed]]] = field(default_factory=dict)
-    """By producer id: offsets whose transaction has not ended, and when they came."""
+    """Pending offsets by producer id and place, each with its sequence number in this store."""
     _came: int = 0
     _put_at: dict[Place, int] = field(default_factory=dict)
-    """When a place was last put, as long as any transaction is open."""
+    """Sequence number of the last write to each place, tracked while any transaction is open."""
 
     def put(self, place: Place, committed: Committed) -> None:
-        """Set the group's offset for the partition to `committed`."""
+        """Set the group's committed offset of the partition."""
         if self.open_transactions:
             self._came += 1
             self._put_at[place] = self._came
@@ -54,12 +55,12 @@ class OffsetStore:
         partitions[partition] = committed
 
     def get(self, place: Place) -> Committed | None:
-        """Return the group's offset for the partition, None where there is none."""
+        """Return the group's committed offset of the partition; None if it has none."""
         group, topic, partition = place
         return self.by_group.get(group, {}).get(topic, {}).get(partition)
 
     def remove(self, place: Place) -> None:
-        """Remove the group's offset for the partition, in open transactions too."""
+        """Remove the group's committed offset of the partition, in open transactions too."""
         group, topic, partition = place
         for pending in self.open_transactions.values():
             pending.pop(place, None)
@@ -74,14 +75,15 @@ class OffsetStore:
             del self.by_group[group]
 
     def put_in_transaction(self, producer_id: int, place: Place, committed: Committed) -> None:
-        """Keep `committed` until the producer's transaction ends."""
+        """Add `committed` as pending until the producer's transaction ends."""
         self._came += 1
         self.open_transactions.setdefault(producer_id, {})[place] = self._came, committed
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """End the producer's transaction: its offsets count, or are gone.
+        """End the producer's transaction: make its pending offsets visible, or drop them.
 
-        One written by somebody else after it stays: the log's order decides, not the marker's.
+        An offset that was committed to the same place later stays: the order of the offset records
+        in the log counts, not that of the marker.
         """
         pending = self.open_transactions.pop(producer_id, None)
         if pending is not None and committed:
@@ -93,18 +95,19 @@ class OffsetStore:
             self._put_at.clear()
 
     def is_unstable(self, place: Place) -> bool:
-        """Tell whether an open transaction may change this offset yet (KIP-447)."""
+        """Return whether an open transaction has a pending offset at this place (KIP-447)."""
         transactions = self.open_transactions
         return bool(transactions) and any(place in pending for pending in transactions.values())
 
     def in_transaction(self, group: str) -> bool:
-        """Tell whether any open transaction holds offsets of `group`."""
+        """Return whether any open transaction has pending offsets of `group`."""
         return any(
             place[0] == group for pending in self.open_transactions.values() for place in pending
         )
 
     def places(self, group: str) -> Iterator[Place]:
-        """Yield all partitions the group has an offset for, pending ones last, each once."""
+        """Yield each place at which the group has an offset once, places with only pending ones
+        last."""
         topics = self.by_group.get(group, {})
         for topic, partitions in topics.items():
             for partition in partitions:
@@ -117,7 +120,8 @@ class OffsetStore:
                     yield place
 
     def places_in(self, topics: Collection[str]) -> list[Place]:
-        """Return all offsets any group has in these topics, pending ones too, each once."""
+        """Return each place in these topics at which any group has an offset, pending ones
+        included."""
         found: dict[Place, None] = {}
         for group in self.by_group:
             for place in self.places(group):

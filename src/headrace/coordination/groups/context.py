@@ -1,4 +1,4 @@
-"""What the verbs of a shard share: its groups, its offsets, its way to the log, its time."""
+"""The state shared by all handlers of a shard: groups, offsets, journal, timers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from headrace.ports.deadlines import Deadlines
 
 @dataclass(slots=True)
 class ShardContext:
-    """One shard's insides, handed to every verb."""
+    """The state and interfaces of one shard, passed to every handler."""
 
     clock: Clock
     random: Random
@@ -25,28 +25,29 @@ class ShardContext:
     journal: Journal
     deadlines: Deadlines
     image: Callable[[], MetadataImage]
-    """The cluster as it is now."""
+    """Returns the current metadata image."""
     group_setting: Callable[[str, str], int]
-    """A number by a group's id and key (`consumer.session.timeout.ms`): the group's own, or the
-    broker's."""
+    """Returns an integer setting by group id and key (`consumer.session.timeout.ms`): the group's
+    own value, else the broker's."""
     run: Callable[[Callable[[], Any], Callable[[Any], None]], None]
-    """Do work on a thread, then tell its result or its error here (`ports.disk.Disk.run`)."""
+    """Runs work on a thread, then calls back with its result or error (`ports.disk.Disk.run`)."""
     groups: dict[str, ClassicGroup] = field(default_factory=dict)
-    """Of the classic protocol, and those that are offsets and nothing else."""
+    """Classic groups by id, including groups that have only committed offsets."""
     modern: ModernGroups = field(default_factory=ModernGroups)
-    """Consumer groups of the newer protocol, and share groups; an id is in one of the two."""
+    """Consumer groups (KIP-848) and share groups by id; an id is in one of the two tables only."""
     offsets: OffsetStore = field(default_factory=OffsetStore)
 
     def setting_of(self, group: ModernGroup[Any, Any], name: str) -> int:
-        """Return a number by the name it has for every kind of group (`session.timeout.ms`)."""
+        """Return an integer group setting by the name common to all kinds
+        (`session.timeout.ms`)."""
         return self.group_setting(group.group_id, f"{group.kind}.{name}")
 
     def new_id(self) -> str:
-        """Return an id nobody has, made of nothing."""
+        """Return a new random id."""
         return self.random.uuid().hex()
 
     def new_member_id(self, prefix: str) -> str:
-        """Return an id nobody has: the client's id or the instance's, and a UUID."""
+        """Return a new member id: the client id or instance id as `prefix`, and a UUID."""
         digits = self.random.uuid().hex()
         parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
         return "-".join((prefix, *parts))

@@ -1,4 +1,4 @@
-"""DescribeGroups and ListGroups: what administrators see."""
+"""DescribeGroups and ListGroups."""
 
 from collections.abc import Collection, Iterator
 
@@ -11,10 +11,10 @@ from headrace.model.errors import ErrorCode
 
 
 def describe(shard: ShardContext, group_id: str) -> DescribedGroup:
-    """Describe the group as it is. One nobody knows is Dead, with GROUP_ID_NOT_FOUND beside it.
+    """Describe a classic group; an unknown one is Dead with GROUP_ID_NOT_FOUND.
 
-    Subscriptions and assignments are shown while the group is Stable: before, they are of two
-    generations.
+    Subscriptions and assignments are included only while the group is Stable: before that they
+    belong to two generations.
     """
     group = shard.groups.get(group_id)
     if group is None:
@@ -53,7 +53,8 @@ def describe(shard: ShardContext, group_id: str) -> DescribedGroup:
 def list_groups(
     shard: ShardContext, states: Collection[str], types: Collection[str]
 ) -> Iterator[ListedGroup]:
-    """Yield the groups whose state and type are among those named, in any case; empty: all."""
+    """Yield the groups whose state and type are among those named (case-insensitive); empty:
+    all."""
     wanted_states = {state.strip().lower() for state in states}
     wanted_types = {kind.strip().lower() for kind in types}
     if not wanted_types or "classic" in wanted_types:

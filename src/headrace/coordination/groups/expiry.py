@@ -1,8 +1,8 @@
-"""When committed offsets end (KIP-211), and groups with them.
+"""Expiry of committed offsets (KIP-211), and of groups without any.
 
-The clock of a group's offsets starts when its last member has left; while a group is Stable, it
-runs for the topics that nobody subscribes to any more; a simple group's, and one's of the newer
-protocol, runs from each commit.
+Retention of a group's offsets starts when its last member leaves. In a Stable group it covers
+topics without subscribers. In a group that only commits offsets, and in a consumer group of
+KIP-848, it starts at each commit.
 """
 
 from headrace.coordination.groups import commit
@@ -17,7 +17,7 @@ _S = GroupState
 
 
 def expire(shard: ShardContext) -> None:
-    """Write tombstones for all that is past its time, and for groups that have nothing left."""
+    """Write tombstones for expired offsets, and for empty groups that have no offsets left."""
     now_ms = shard.clock.wall_ms()
     for group in list(shard.groups.values()):
         if not _may_expire(group):
@@ -78,4 +78,4 @@ def _counts_from(group: ClassicGroup, committed: Committed) -> int:
 
 
 def _not_waited_for(error: ErrorCode | None) -> None:
-    """Ignore what could not be written now: the next check finds it again."""
+    """Ignore a failed write: the next check finds the offset or group again."""

@@ -1,4 +1,4 @@
-"""The facade: which shard a group lives in, and everything that can be asked of a group."""
+"""The facade of the group coordinator: finds a group's shard and serves all group requests."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 
 
 class GroupCoordinators:
-    """All groups this broker coordinates. All calls on the deciding thread.
+    """All groups that this broker coordinates. All calls happen on the deciding thread.
 
-    The broker tells it of partitions that come and go; frontends ask the rest. Requests that may
-    have to wait take a callback, called exactly once.
+    The broker reports partitions that it starts or stops leading; frontends send requests. Requests
+    that may wait have a callback, which is called exactly once.
     """
 
     def __init__(
@@ -63,8 +63,11 @@ class GroupCoordinators:
         image: Callable[[], MetadataImage],
         group_setting: Callable[[str, str], int],
     ) -> None:
-        """`config`, `image` and `group_setting` answer with what is so now; all may change at run
-        time. `group_setting`: a group's own number by its id and key, the broker's by default."""
+        """Create coordinators without any shard.
+
+        `config`, `image` and `group_setting` return current values, which may change at run time.
+        `group_setting`: an integer by group id and key, the group's own or the broker's.
+        """
         self._world = world
         self._limits = Derived(config, GroupLimits, self._hand_out)
         self._image = image
@@ -75,12 +78,12 @@ class GroupCoordinators:
             image=image,
             partitions=lambda: self._limits().partitions,
         )
-        """The partitions of `__consumer_offsets`; the broker tells it which it leads."""
+        """The led partitions of `__consumer_offsets`, reported by the broker."""
         self._deleted: dict[str, None] = {}
 
     @classmethod
     def of(cls, broker: "Broker", world: World) -> "GroupCoordinators":
-        """Return the coordinators of `broker`; whoever wires them tells of its partitions."""
+        """Return the coordinators of `broker`; the caller reports its partitions to them."""
         return cls(
             world=world,
             config=lambda: broker.config,
@@ -92,7 +95,7 @@ class GroupCoordinators:
 
     @property
     def limits(self) -> GroupLimits:
-        """The limits of the present configuration."""
+        """The limits of the current configuration."""
         return self._limits()
 
     def _hand_out(self, limits: GroupLimits) -> None:
@@ -114,7 +117,8 @@ class GroupCoordinators:
     # What the broker tells
 
     def topic_deleted(self, topic: str) -> None:
-        """Forget, with this turn, the offsets groups had in a topic that is gone for good."""
+        """Delete the committed offsets of a deleted topic, together with other topics of this loop
+        turn."""
         if not self._deleted:
             self._world.clock.call_later(0, self._forget_deleted)
         self._deleted[topic] = None
@@ -125,16 +129,14 @@ class GroupCoordinators:
             shard.topics_deleted(deleted)
 
     def end_transaction(self, index: int, producer_id: int, *, committed: bool) -> None:
-        """Apply a transaction's marker committed in partition `index`.
-
-        Its offsets count, or not.
-        """
+        """Apply a committed transaction marker of partition `index`: its offsets become visible or
+        are dropped."""
         shard = self.led.at(index)
         if shard is not None:
             shard.end_transaction(producer_id, committed=committed)
 
     def close(self) -> None:
-        """Serve nothing any more; whoever waits is told to look for another coordinator."""
+        """Stop serving; waiting requests are answered with NOT_COORDINATOR."""
         self.led.close()
 
     # Where a group lives
@@ -146,19 +148,20 @@ class GroupCoordinators:
     def shard(self, group_id: str) -> ShardContext:
         """Return the shard of `group_id`.
 
-        ApiError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+        ApiError NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS.
         """
         self._limits()
         return self.led.of(group_id).context
 
     def when_loaded(self, callback: Callable[[], None]) -> None:
-        """Call back once no shard led now is loading any more."""
+        """Call `callback` once no led shard is loading."""
         self.led.when_loaded(callback)
 
     # What members ask
 
     def join(self, request: JoinRequest, done: Done[JoinAnswer]) -> None:
-        """Answer JoinGroup. An empty group id is INVALID_GROUP_ID, as in all that members ask."""
+        """Answer JoinGroup; INVALID_GROUP_ID for an empty group id, as in all requests of
+        members."""
         try:
             shard = self._member_shard(request.group_id)
             _check_not_shared(shard, request.group_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -186,7 +189,7 @@ class GroupCoordinators:
         try:
             shard = self._member_shard(request.group_id)
         except ApiError as error:
-            # A coordinator that is being loaded will find the group Stable, and its members there.
+            # Once loaded, the coordinator finds the group Stable with its members.
             loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             done(SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS if loading else error.code))
             return
@@ -199,7 +202,8 @@ class GroupCoordinators:
     def heartbeat(
         self, group_id: str, member_id: str, instance_id: str | None, generation: int
     ) -> ErrorCode:
-        """Answer Heartbeat. While the group is loaded its members are taken to be alive."""
+        """Answer Heartbeat; NONE while the group's shard is loading, as its members count as
+        alive."""
         try:
             shard = self._member_shard(group_id)
         except ApiError as error:
@@ -213,7 +217,7 @@ class GroupCoordinators:
     def consumer_heartbeat(
         self, request: HeartbeatRequest, done: Done[HeartbeatAnswer[OwnedPartitions]]
     ) -> None:
-        """Answer ConsumerGroupHeartbeat."""
+        """Answer ConsumerGroupHeartbeat (KIP-848)."""
         try:
             shard = self._member_shard(request.group_id)
             _check_not_shared(shard, request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
@@ -224,7 +228,8 @@ class GroupCoordinators:
         consumer_heartbeat.heartbeat(shard, request, done)
 
     def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[Left]:
-        """Answer LeaveGroup: one answer a member. ApiError where the group cannot be asked."""
+        """Answer LeaveGroup with one result for each member; ApiError if the group is not served
+        here."""
         shard = self._member_shard(group_id)
         group = shard.modern.find(ConsumerGroup, group_id)
         if group is None:
@@ -232,7 +237,7 @@ class GroupCoordinators:
         return classic_members.leave(shard, group, leavers)
 
     def commit(self, request: CommitRequest, done: Done[ErrorCode]) -> None:
-        """Answer OffsetCommit: one code for all its offsets."""
+        """Answer OffsetCommit with one code for all its offsets."""
         shard = self._committing(request.group_id, done)
         if shard is not None:
             commit.commit(shard, request, done)
@@ -244,20 +249,18 @@ class GroupCoordinators:
         leader_epochs: Sequence[int],
         done: Done[ErrorCode],
     ) -> None:
-        """Answer several OffsetCommits that differ in offsets and leader epochs only.
+        """Answer several OffsetCommits that differ only in offsets and leader epochs, with one
+        code.
 
-        One code for all.
-        For each request as many offsets as it has places, request by request.
+        `offsets` and `leader_epochs` hold one value for each place of a request, request by
+        request.
         """
         shard = self._committing(repeated.request.group_id, done)
         if shard is not None:
             commit.commit_repeated(shard, repeated, offsets, leader_epochs, done)
 
     def _committing(self, group_id: str, done: Done[ErrorCode]) -> ShardContext | None:
-        """Return the shard of a group that may have offsets committed.
-
-        Otherwise tell `done` why.
-        """
+        """Return the shard of a group that may commit offsets; else call `done` with the error."""
         try:
             shard = self.shard(group_id)
             _check_not_shared(shard, group_id, ErrorCode.GROUP_ID_NOT_FOUND)
@@ -270,7 +273,8 @@ class GroupCoordinators:
     def commit_in_transaction(
         self, request: CommitRequest, producer_id: int, epoch: int, done: Done[ErrorCode]
     ) -> None:
-        """Answer TxnOffsetCommit: one code for all its offsets, which wait for the end."""
+        """Answer TxnOffsetCommit with one code for all its offsets, pending until the transaction
+        ends."""
         try:
             shard = self._member_shard(request.group_id)
             _check_not_shared(shard, request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
@@ -283,32 +287,33 @@ class GroupCoordinators:
     # What anybody asks
 
     def offset(self, group_id: str, topic: str, partition: int) -> Committed | None:
-        """Return a committed offset, None where there is none. ApiError as `shard`."""
+        """Return a group's committed offset of a partition, None if it has none. ApiError as
+        `shard`."""
         return self.shard(group_id).offsets.get((group_id, topic, partition))
 
     def offsets(self, group_id: str) -> ByTopic:
-        """Return all committed offsets of a group; not to be changed. ApiError as `shard`."""
+        """Return all committed offsets of a group; read-only. ApiError as `shard`."""
         return self.shard(group_id).offsets.by_group.get(group_id, {})
 
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
-        """Raise ApiError unless a member may fetch its group's offsets (OffsetFetch v9+)."""
+        """Raise ApiError unless this member may fetch the group's offsets (OffsetFetch v9+)."""
         group = self.shard(group_id).modern.find(ConsumerGroup, group_id)
         if group is not None:
             consumer_offsets.check_fetch(group, member_id, member_epoch)
 
     def when_settled(self, group_id: str, done: Callable[[], None]) -> None:
-        """Call back once all commits made so far can be read. ApiError as `shard`."""
+        """Call `done` once all commits made so far can be read. ApiError as `shard`."""
         self.shard(group_id).journal.when_settled(done)
 
     def describe(self, group_id: str) -> DescribedGroup:
-        """Answer DescribeGroups, for one group."""
+        """Answer DescribeGroups for one group."""
         try:
             return describe.describe(self.shard(group_id), group_id)
         except ApiError as error:
             return DescribedGroup(group_id, error.code, error.message)
 
     def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
-        """Answer ConsumerGroupDescribe, for one group."""
+        """Answer ConsumerGroupDescribe for one group."""
         try:
             return consumer_describe.describe(self.shard(group_id), group_id)
         except ApiError as error:
@@ -317,14 +322,14 @@ class GroupCoordinators:
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> list[ListedGroup]:
-        """Answer ListGroups. ApiError: COORDINATOR_LOAD_IN_PROGRESS while any shard is loading."""
+        """Answer ListGroups; ApiError COORDINATOR_LOAD_IN_PROGRESS while any shard is loading."""
         found: list[ListedGroup] = []
         for shard in self.led.active():
             found.extend(describe.list_groups(shard.context, states, types))
         return found
 
     def delete(self, group_id: str, done: Done[ErrorCode]) -> None:
-        """Answer DeleteGroups, for one group."""
+        """Answer DeleteGroups for one group."""
         try:
             shard = self.shard(group_id)
         except ApiError as error:
@@ -338,7 +343,7 @@ class GroupCoordinators:
         wanted: Sequence[tuple[str, int]],
         done: Callable[[ErrorCode, list[ErrorCode]], None],
     ) -> None:
-        """Answer OffsetDelete: the group's error, and one for each (topic, partition) wanted."""
+        """Answer OffsetDelete: the group's error, and a code for each (topic, partition) wanted."""
         try:
             shard = self._member_shard(group_id)
         except ApiError as error:
@@ -352,7 +357,8 @@ class GroupCoordinators:
         return self.shard(group_id)
 
     def check_room(self, shard: ShardContext, group_id: str) -> None:
-        """Check groups.max: a stranger's invented names must not fill the memory."""
+        """Raise ApiError if a new group would exceed groups.max: invented group ids must not fill
+        memory."""
         if group_id in shard.groups or group_id in shard.modern:
             return
         shards = [shard.context for shard in self.led]

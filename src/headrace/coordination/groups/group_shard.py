@@ -1,4 +1,4 @@
-"""One partition of `__consumer_offsets` and the groups that live in it."""
+"""A partition of `__consumer_offsets` and the groups that it stores."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -75,7 +75,7 @@ class GroupShard(Shard):
         context.modern.clear()
 
     def topics_deleted(self, deleted: frozenset[str]) -> None:
-        """Forget all offsets in topics that are gone, those on their way to the log too."""
+        """Delete all committed offsets of deleted topics, those in flight included."""
         context = self.context
 
         def settled() -> None:
@@ -100,7 +100,7 @@ class GroupShard(Shard):
             self._replay_offset(about, producer_id, records.parse_offset(value, log_offset))
 
     def replay_end(self, producer_id: int, *, committed: bool) -> None:
-        """Replay a transaction's marker: its offsets count, or never will."""
+        """Replay a transaction marker: make its pending offsets visible, or drop them."""
         self.context.offsets.end_transaction(producer_id, committed=committed)
 
     def _replay_offset(self, place: Place, producer_id: int | None, committed: Committed) -> None:
@@ -135,7 +135,7 @@ class GroupShard(Shard):
         if not isinstance(group, kind):
             if value is None:
                 return
-            # Whatever the log said of another kind of group of that name was before this.
+            # Earlier records of a group of another kind with this id are superseded.
             self.context.groups.pop(group_id, None)
             group = modern[group_id] = kind(group_id)
         group.apply(change)
@@ -153,7 +153,8 @@ class GroupShard(Shard):
         self._schedule_check()
 
     def _revive(self, group: ClassicGroup) -> None:
-        """Give members of before one session's time to be heard of again."""
+        """Start a session for each restored member, so that it expires unless it sends a
+        request."""
         for member in group.members.values():
             rebalance.keep_alive(self.context, group, member)
         if len(group.members) > self.context.limits.max_size:
@@ -169,7 +170,7 @@ class GroupShard(Shard):
 
 
 def restored(group_id: str, image: records.GroupValue) -> ClassicGroup:
-    """Restore a group as the log has it: Stable with its members, or Empty."""
+    """Build a classic group from its record: Stable if it has members, else Empty."""
     group = ClassicGroup(
         group_id,
         image.state_timestamp,
@@ -201,4 +202,4 @@ def _member(image: records.GroupValue, member: records.Member) -> Member:
 
 
 def _not_waited_for(error: ErrorCode | None) -> None:
-    """Ignore the outcome: offsets that stay are expired like any others."""
+    """Ignore a failed write: the offsets that stay expire by retention."""

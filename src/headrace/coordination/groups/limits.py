@@ -1,4 +1,4 @@
-"""The limits of groups and committed offsets, as the configuration sets them."""
+"""Limits of groups and committed offsets, derived from the configuration."""
 
 from typing import Final
 
@@ -7,21 +7,23 @@ from headrace.record.compression import Codec
 
 
 def assignor_name(given: str) -> str:
-    """Return `uniform`, also where it was given as Kafka's class of that name."""
+    """Return an assignor's short name, `uniform` or `range`, from it or from Kafka's class name."""
     return given.rsplit(".", 1)[-1].removesuffix("Assignor").lower()
 
 
 class GroupLimits:
-    """Limits of one configuration. Times in milliseconds; what keys mean is told with them."""
+    """Group limits of one configuration. Times are in milliseconds; `config.keys` documents the
+    keys."""
 
     new_member_join_timeout_ms: Final = 300_000
-    """How long a new member may wait for its first generation (Kafka: 5 minutes)."""
+    """How long a new member may wait for its first generation (5 minutes, as in Kafka)."""
     regexes_max: Final = 100
-    """Our own: regular expressions one consumer group may subscribe by."""
+    """Maximum number of regular expressions in the subscriptions of a consumer group (not in
+    Kafka)."""
     pending_joins_max: Final = 10_000
-    """Our own: ids given out in one group to members that have not come back with them."""
+    """Maximum member ids per group that were issued and not used to join yet (not in Kafka)."""
     append_bytes_max: Final = 512 * 1024
-    """Our own: records of one turn are split into batches of about this size."""
+    """Records of one loop turn are split into batches of about this many bytes."""
 
     def __init__(self, config: GroupKeys) -> None:
         self.min_session_timeout_ms = config.group_min_session_timeout_ms
@@ -32,14 +34,15 @@ class GroupLimits:
         self.offsets_retention_ms = config.offsets_retention_minutes * 60_000
         self.offsets_retention_check_ms = config.offsets_retention_check_interval_ms
         self.partitions = config.offsets_topic_num_partitions
-        """Counts only until `__consumer_offsets` exists."""
+        """Partition count of `__consumer_offsets`, used only until the topic exists."""
         self.commit_timeout_ms = config.offsets_commit_timeout_ms
-        """An OffsetCommit that is committed later counts all the same."""
+        """After how many ms a waiting OffsetCommit gets an error; its offsets may still be
+        committed."""
         self.groups_max = config.groups_max
         self.codec = Codec(config.offsets_topic_compression_codec)
         self.consumer_settling_interval_ms = config.group_consumer_settling_heartbeat_interval_ms
         self.consumer_regex_refresh_ms = config.group_consumer_regex_refresh_interval_ms
         self.consumer_max_size = config.group_consumer_max_size
         self.consumer_assignors = tuple(map(assignor_name, config.group_consumer_assignors))
-        """Those members may ask for; the first where none does."""
+        """The assignors that members may request; the first one is the default."""
         self.consumer_migration_policy = config.group_consumer_migration_policy.lower()

@@ -1,4 +1,4 @@
-"""Requests to a group coordinator and its answers, free of any version of the wire."""
+"""Requests to the group coordinator and its responses, independent of wire versions."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -6,35 +6,36 @@ from typing import NamedTuple
 from headrace.model.errors import ErrorCode
 
 UNKNOWN_MEMBER = ""
-"""The member id of who has none yet."""
+"""The member id of a member that has not received one yet."""
 NO_GENERATION = -1
 
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest:
-    """One member asks to be in the group's next generation."""
+    """A JoinGroup request: a member wants to be in the group's next generation."""
 
     group_id: str
     member_id: str
     instance_id: str | None
-    """group.instance.id of a static member (KIP-345)."""
+    """The group.instance.id of a static member (KIP-345); None for a dynamic one."""
     client_id: str
     client_host: str
-    """As Kafka writes it: a slash and the address."""
+    """The client's address as Kafka writes it, with a leading slash."""
     session_timeout_ms: int
     rebalance_timeout_ms: int
     protocol_type: str
     protocols: tuple[tuple[str, bytes], ...]
-    """(name, metadata) of each assignor the member can use, the one it likes most first."""
+    """Name and subscription of each assignor that the member supports, preferred first."""
     needs_member_id: bool = True
-    """JoinGroup v4+: a new dynamic member is given an id first and counted on its second call."""
+    """JoinGroup v4+: a new dynamic member gets an id first, and joins by a second request
+    (KIP-394)."""
     skips_assignment: bool = True
-    """JoinGroup v9+: a returning static leader is told not to assign anew (KIP-814)."""
+    """JoinGroup v9+: a returning static leader may be told to skip the assignment (KIP-814)."""
     reason: str = ""
 
 
 class JoinedMember(NamedTuple):
-    """What the leader learns of a member."""
+    """A member as the response to the group leader's JoinGroup lists it."""
 
     member_id: str
     instance_id: str | None
@@ -42,7 +43,7 @@ class JoinedMember(NamedTuple):
 
 
 class JoinAnswer(NamedTuple):
-    """`members` is filled for the leader only."""
+    """A response to JoinGroup; `members` is filled for the group leader only."""
 
     error: ErrorCode
     member_id: str = UNKNOWN_MEMBER
@@ -56,7 +57,7 @@ class JoinAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
-    """One member asks what it is to read; the leader says what everybody is."""
+    """A SyncGroup request: a member asks for its assignment; the leader sends all assignments."""
 
     group_id: str
     generation: int
@@ -65,7 +66,7 @@ class SyncRequest:
     protocol_type: str | None = None
     protocol_name: str | None = None
     assignments: tuple[tuple[str, bytes], ...] = ()
-    """(member id, assignment), from the leader."""
+    """Member id and encoded assignment of each member; sent by the leader only."""
 
 
 class SyncAnswer(NamedTuple):
@@ -76,7 +77,7 @@ class SyncAnswer(NamedTuple):
 
 
 class Leaver(NamedTuple):
-    """A member to be taken out: by id, or by instance id with an empty member id."""
+    """A member to remove from the group: by id, or by instance id with an empty member id."""
 
     member_id: str
     instance_id: str | None = None
@@ -90,7 +91,7 @@ class Left(NamedTuple):
 
 
 class OffsetToCommit(NamedTuple):
-    """One partition's offset. The topic is known to exist."""
+    """An offset to commit for one partition, whose topic exists."""
 
     topic: str
     partition: int
@@ -101,7 +102,7 @@ class OffsetToCommit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
-    """Offsets a member, or a consumer without membership (generation -1), wants kept."""
+    """An OffsetCommit of a member, or of a consumer with manual assignment (generation -1)."""
 
     group_id: str
     generation: int
@@ -109,7 +110,7 @@ class CommitRequest:
     instance_id: str | None
     offsets: tuple[OffsetToCommit, ...] | list[OffsetToCommit]
     retention_ms: int = -1
-    """Of OffsetCommit v2 to v4; -1: as the broker is configured."""
+    """Retention in ms, of OffsetCommit v2 to v4; -1: the broker's configured retention."""
     version: int = 9
 
 

@@ -1,7 +1,11 @@
-"""Records of `__consumer_offsets`: what the coordinators write and what they read back.
+"""Encoding and decoding of the coordinator's records in `__consumer_offsets`.
 
-The formats are `wire.kafka.records.consumer_offsets`'s. Committed offsets, of which there are tens
-of thousands a second, are written here in one pass; a property test holds both alike.
+`wire.kafka.records.consumer_offsets` defines the formats. Committed offsets, of which there are
+tens of thousands a second, are encoded here in one pass, without the general codec. A property test
+proves that both encode alike:
+
+    key    int16 type = 1, string group, string topic, int32 partition
+    value  int16 version = 3, int64 offset, int32 leader epoch, string metadata, int64 timestamp
 """
 
 import struct
@@ -43,7 +47,7 @@ _V1_TIMES = struct.Struct(">qq")
 
 
 def offset_key(place: Place) -> bytes:
-    """Encode the key of a committed offset (type 1)."""
+    """Encode the record key of a committed offset (type 1)."""
     group, topic, partition = place
     group_bytes, topic_bytes = group.encode(), topic.encode()
     return b"".join((
@@ -53,7 +57,10 @@ def offset_key(place: Place) -> bytes:
 
 
 def offset_value(committed: Committed) -> bytes:
-    """Encode a committed offset: version 3, or 1 where a client said how long to keep it."""
+    """Encode the record value of a committed offset.
+
+    Version 3, or version 1 if the client set an expiry time.
+    """
     offset, leader_epoch, metadata, committed_ms, expires_ms, _ = committed
     text = metadata.encode()
     if expires_ms >= 0:
@@ -63,7 +70,10 @@ def offset_value(committed: Committed) -> bytes:
 
 
 def offset_packer(metadata: str) -> Callable[[int, int, int], bytes]:
-    """Make a packer of values with one note: offset, leader epoch and time in, version 3 out."""
+    """Return a packer of offset values (version 3) with fixed metadata.
+
+    The packer maps offset, leader epoch and commit time in ms to the encoded value.
+    """
     text = metadata.encode()
     size = len(text)
     pack = struct.Struct(f">hqih{size}sq").pack
@@ -73,12 +83,12 @@ def offset_packer(metadata: str) -> Callable[[int, int, int], bytes]:
 
 
 def group_key(group_id: str) -> bytes:
-    """Encode the key of a group."""
+    """Encode the record key of a classic group."""
     return encode_key(GroupKey(group_id))
 
 
 def group_metadata(group: ClassicGroup, assignments: Mapping[str, bytes]) -> tuple[bytes, bytes]:
-    """Encode the group as it is, its members reading what `assignments` says: key and value."""
+    """Encode a classic group with its members' assignments as record key and value."""
     members = [
         Member(
             member.member_id,
@@ -104,7 +114,7 @@ def group_metadata(group: ClassicGroup, assignments: Mapping[str, bytes]) -> tup
 
 
 def parse_key(key: bytes) -> Place | str | int:
-    """Parse what a record is about: an offset's place, a classic group's id, or its key's type.
+    """Decode a record key: a committed offset's place, a classic group's id, or another key's type.
 
     CorruptBatch.
     """
@@ -119,7 +129,7 @@ def parse_key(key: bytes) -> Place | str | int:
 
 
 def parse_offset(value: bytes, log_offset: int) -> Committed:
-    """Parse a committed offset's value. CorruptBatch."""
+    """Decode the record value of a committed offset. CorruptBatch."""
     read = decode_offset_value(value)
     return Committed(
         read.offset,

@@ -1,7 +1,7 @@
-"""Commits that a member makes again and again: of the same partitions, with the same words.
+"""OffsetCommits that a member repeats with the same partitions and metadata.
 
-Only offsets and leader epochs change from one to the next, so the rest of their records is made
-once. What is written is what `records` would write for each of them by itself.
+Only offsets and leader epochs change from request to request, so keys and the fixed part of each
+value are encoded once. The written records equal those of `records`.
 """
 
 from collections.abc import Sequence
@@ -13,24 +13,24 @@ from headrace.coordination.groups.messages import CommitRequest
 from headrace.coordination.runtime.journal import KeyValue
 
 _RECORD_BYTES = 60
-"""What a record takes beside its key and its metadata, at most."""
+"""Upper bound of a record's size in bytes apart from its key and metadata."""
 _new = tuple.__new__
 
 
 class RepeatedCommit:
-    """What such commits have in common."""
+    """The fixed part of repeated OffsetCommits, encoded once."""
 
     __slots__ = ("_metadata", "_records", "places", "record_bytes", "request")
 
     def __init__(self, request: CommitRequest) -> None:
-        """`request` is any one of them, without a retention time of its own."""
+        """Prepare for commits like `request`, which must not set a retention time of its own."""
         self.request = request
         group_id = request.group_id
         self.places: list[Place] = [
             (group_id, topic, partition) for topic, partition, *_ in request.offsets
         ]
         self._metadata = [offset.metadata for offset in request.offsets]
-        # One for each note, which mostly is the same for all, and empty.
+        # A packer for each distinct metadata text; mostly all are equal and empty.
         packers = {
             metadata: records.offset_packer(metadata) for metadata in dict.fromkeys(self._metadata)
         }
@@ -42,14 +42,15 @@ class RepeatedCommit:
             len(key) + len(metadata.encode()) + _RECORD_BYTES
             for (key, _), metadata in zip(self._records, self._metadata, strict=True)
         )
-        """About what the records of one commit take in the log, rather more."""
+        """Upper estimate of the size in bytes of one commit's records."""
 
     def written(
         self, offsets: Sequence[int], leader_epochs: Sequence[int], now_ms: int
     ) -> tuple[list[tuple[Place, Committed]], list[KeyValue]]:
-        """Return what commits of these offsets come to, and the records that say each of them.
+        """Return the resulting committed offsets and the records of all repeated commits.
 
-        As many offsets as there are places, once for each commit: the last commit's count.
+        `offsets` and `leader_epochs` hold one value for each place, commit by commit; the last
+        commit's offsets count.
         """
         count = len(self.places)
         each = chain.from_iterable(repeat(self._records, len(offsets) // count))

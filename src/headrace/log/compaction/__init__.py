@@ -1,14 +1,14 @@
-"""Log compaction: of each key the newest record stays (Kafka's LogCleaner).
+"""Log compaction: keep the newest record of each key (Kafka's LogCleaner).
 
-* `plan` which log is filthiest, how far it may be compacted, which segments become one
-* `order` the settings, and the job that is made of what was chosen
-* `job` what is handed to whoever does the work, and what comes back
-* `clean_segments` the work: keys to offsets, then every segment copied without what is superseded
-* `records` the record-by-record part in Python; `kernels.compact_records` is its compiled twin
-* `transactions` which markers and aborted records may go
-* `swap_segments` cleaned segments take the place of the old ones, also after a crash in the middle
-* `cleaner` when, one log at a time, and what is remembered of it
+* `plan` the log to compact, its offset range, and the segments to merge
+* `order` the settings, and the job made from them and the chosen log
+* `job` the values exchanged with the process that does the work
+* `clean_segments` the work: map keys to offsets, then copy segments without superseded records
+* `records` the part per record in Python; `kernels.compact_records` is its compiled version
+* `transactions` removable transaction markers and aborted records
+* `swap_segments` replace old segments by cleaned ones, also after a crash in between
+* `cleaner` schedule compactions, one log at a time, and store their progress
 
-The engine reads old segments and writes `.cleaned` ones, nothing else: it may run in another
-process, and be killed at any moment. Only `swap_segments` changes a log.
+`clean_segments` reads old segments and writes `.cleaned` files, nothing else: it may run in another
+process and be killed at any time. Only `swap_segments` changes a log.
 """

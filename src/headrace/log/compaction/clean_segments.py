@@ -1,11 +1,11 @@
 """The work of a compaction: read old segments, write `.cleaned` ones (Kafka's Cleaner).
 
-First pass: from the first dirty offset on, the last offset of every key, until the map is full.
-Second pass: every segment from the log's first on is copied, without the records that the map says
-are superseded, tombstones past their horizon, records of aborted transactions and old markers.
+First pass: from the first dirty offset on, store the last offset of every key until the map is
+full. Second pass: copy each segment from the log's start on, without superseded records, expired
+tombstones, records of aborted transactions and old markers.
 
-Blocking and long: for a process of its own, or a simulation. It touches no file but `.cleaned`
-ones, so it can be stopped, or fail, at any point without harm to the log.
+Blocking and long: made for a separate process, or a simulation. Only `.cleaned` files are written,
+so the work can be stopped or fail at any point without harm to the log.
 """
 
 import struct
@@ -34,30 +34,31 @@ from headrace.record.compression import Codec, CorruptBatch, compress, decompres
 from headrace.record.crc32c import crc32c
 
 Steps = Iterator[Event | int]
-"""What becomes of a job; in between, how many bytes were read or written since: a moment to wait,
-to go on from another thread, or to stop."""
+"""The progress of a job: events, and between them numbers of bytes read or written since.
+
+At each number the caller may wait, continue on another thread, or stop.
+"""
 
 _STEP_BYTES = 1 << 20
 _SYNC_BYTES = 32 << 20
-"""Flushed this often while it is written: one flush of a whole segment holds up everybody else's
-for as long as it takes."""
+"""Bytes between flushes of a segment being written.
+
+One flush of a whole segment would delay other flushes for its whole duration.
+"""
 _PARTS_MAX = 512
 _NO_TIMESTAMP = -1
 _CRC = struct.Struct(">I")
 
 
 def keys_max(job: Job, entry_bytes: int = INDEX_ENTRY_BYTES) -> int:
-    """Return how many keys the map of `job` holds.
-
-    Its bytes allow so many, and there can be no more.
-    """
+    """Return how many keys the map of `job` may hold: its bytes through the size of an entry."""
     return max(int(job.map_bytes // entry_bytes * job.load_factor), 1)
 
 
 def compact(job: Job, disk: Disk, engine: Records) -> Steps:
-    """Do `job`: yields each Cleaned segment as it is made, then Done; or Damaged, and ends.
+    """Run `job`: yield each Cleaned segment when it is complete, then Done; Damaged ends the job.
 
-    `engine` holds no keys yet. OSError.
+    `engine` must hold no keys. Raises OSError.
     """
     run = _Compaction(job, disk, engine)
     try:
@@ -92,7 +93,8 @@ class _Compaction:
         return size
 
     def _batches(self, base: int, size: int, start: int = 0) -> Iterator[tuple[str, Batch]]:
-        """Yield a segment's batches, from the one that holds offset `start` on, each checked."""
+        """Yield a segment's batches, checked by CRC, from the one that contains offset `start`
+        on."""
         segment = self._segment(base, size)
         where = segment.path(file_names.LOG)
         position = 0
@@ -127,7 +129,7 @@ class _Compaction:
     # --- first pass --------------------------------------------------------------------------
 
     def map_keys(self) -> Generator[int, None, int]:
-        """Fill the map; returns the offset up to which it knows every key."""
+        """Fill the map; return the offset up to which it includes every key."""
         job = self._job
         start = job.first_dirty
         transactions = Transactions(
@@ -143,12 +145,12 @@ class _Compaction:
                     return self._latest
                 if self._unsaid >= _STEP_BYTES:
                     yield self._said()
-            # Beyond the last batch there may be a gap, up to the next segment.
+            # Up to the next segment there may be an offset gap.
             self._latest = max(self._latest, end - 1)
         return self._latest
 
     def _map_batch(self, batch: Batch, transactions: Transactions, start: int, where: str) -> bool:
-        """Note a batch's keys; whether the map is full."""
+        """Add a batch's keys to the map; return whether the map is full."""
         position, header, view = batch
         last = header.base_offset + header.last_offset_delta
         counts = self.counts
@@ -170,7 +172,7 @@ class _Compaction:
     # --- second pass -------------------------------------------------------------------------
 
     def groups(self, end: int) -> list[list[Size]]:
-        """Return the segments that begin below `end`, in groups that become one each."""
+        """Return the segments that begin below `end`, in groups; each group becomes one segment."""
         found = [
             Size(
                 base,
@@ -254,7 +256,7 @@ class _Compaction:
         writer.add(made, data)
 
     def _kept(self, header: BatchHeader, view: memoryview) -> tuple[BatchHeader, Buffer] | None:
-        """Return the batch as it goes on, or None (Kafka's checkBatchRetention and filterTo)."""
+        """Return the batch to write, or None (Kafka's checkBatchRetention and filterTo)."""
         attributes = header.attributes
         horizon = header.base_timestamp if attributes & DELETE_HORIZON else None
         now_ms = self._job.now_ms
@@ -289,10 +291,10 @@ class _Compaction:
         return self._emptied(header)
 
     def _emptied(self, header: BatchHeader) -> tuple[BatchHeader, Buffer] | None:
-        """Return the header alone where something still needs it, else None.
+        """Return the batch's header without records if it is still needed, else None.
 
-        The last batch of a producer that is still known carries its sequence; the last one of the
-        range says where the range ends.
+        The last batch of a known producer has its sequence number; the last batch of the range
+        marks the range's end.
         """
         last, epoch = self._producers.get(header.producer_id, (None, -1))
         if last is None or header.producer_id < 0:
@@ -325,7 +327,7 @@ class _Compaction:
 
 
 def sealed(header: BatchHeader, payload: bytes) -> tuple[BatchHeader, bytearray]:
-    """Return the header and batch, with the length and the checksum that belong to `payload`."""
+    """Return header and batch for `payload`, with length and CRC computed."""
     out = bytearray(HEADER_BYTES + len(payload))
     out[HEADER_BYTES:] = payload
     made = header._replace(batch_length=len(out) - OVERHEAD_BYTES, crc=0)
@@ -336,7 +338,7 @@ def sealed(header: BatchHeader, payload: bytes) -> tuple[BatchHeader, bytearray]
 
 
 class _Writer:
-    """Batches into a segment, many at a time, indexed as an append would."""
+    """Writes batches to a segment, many per write, with index entries as an append makes them."""
 
     def __init__(self, segment: Segment, job: Job, spent: Callable[[int], None]) -> None:
         self._segment = segment
@@ -349,7 +351,7 @@ class _Writer:
 
     def add(self, header: BatchHeader, data: Buffer) -> None:
         segment = self._segment
-        # An index that is full takes no more entries: what they would point to is found by walking.
+        # A full index accepts no entry; a scan finds the batches behind its last entry.
         every = self._every if not segment.index.full and not segment.time_index.full else 1 << 62
         last = header.base_offset + header.last_offset_delta
         segment.note(last, header.max_timestamp, segment.size + self._held, every)
@@ -360,7 +362,7 @@ class _Writer:
             self.write_out()
 
     def write_out(self) -> None:
-        """Hand what is held to the file."""
+        """Write the buffered batches to the file."""
         if not self._parts:
             return
         segment = self._segment

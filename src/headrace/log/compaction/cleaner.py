@@ -1,11 +1,12 @@
-"""The cleaner: picks the filthiest log, has it compacted, swaps the result in, remembers how far.
+"""`LogCleaner`: compact the log with the largest dirty share, swap the result in, store progress.
 
-One log at a time. What is long is done by a `Worker`; here, on the deciding thread, happen the
-choice and the swap. Whatever takes segments out of a log (retention, truncation, deletion) says so
-first (`about_to_cut`), and a compaction of that log is given up: it will be tried again.
+One log at a time, on the deciding thread; steps in brackets run elsewhere:
 
-A log is compacted only below the recovery point that is on the disk. A start after a crash reads
-what lies above it batch by batch, and would take a gap that compaction made for a lost segment.
+    look -> choose -> checkpoint -> gaps noted -> [prepare] -> [worker] -> swap each segment -> done
+    segments removed meanwhile (`about_to_cut`) -> retried later; damage -> not before a restart
+
+A log is compacted only below its stored recovery point: a start after a crash checks what lies
+above, where a gap made by compaction would look like a lost segment.
 """
 
 import logging
@@ -38,16 +39,16 @@ _SLICE_LOGS = 200
 
 @dataclass(slots=True)
 class _Run:
-    """The compaction under way."""
+    """The compaction in progress."""
 
     directory: "LogDirectory"
     chosen: Cleanable
     began: float
     waiting: deque[Event | Stopped] = field(default_factory=deque)
     busy: bool = False
-    """Whether a swap waits for its directory: what comes next waits too."""
+    """Whether a swap waits for a directory fsync; later events wait too."""
     working: bool = False
-    """Whether the worker has it, and will say how it ended."""
+    """Whether the worker is running and will report an end."""
     given_up: str = ""
 
     @property
@@ -56,7 +57,7 @@ class _Run:
 
 
 class LogCleaner:
-    """Compacts the logs of all directories of one broker. All calls on the deciding thread."""
+    """The compaction of all log directories of one broker. For the deciding thread."""
 
     def __init__(
         self,
@@ -67,12 +68,12 @@ class LogCleaner:
         worker: "Worker",
         settings: Callable[[], CleanerSettings],
     ) -> None:
-        """`settings` is asked before each compaction and each rest."""
+        """Make the cleaner; `settings` is called before each compaction and each pause."""
         self._settings = settings
         self.uncleanable: dict[TopicPartition, str] = {}
-        """Logs that cannot be compacted, and why: left alone until the next start."""
+        """Logs that cannot be compacted, with the reason; skipped until the next start."""
         self.counts = Counts()
-        """Over all compactions."""
+        """Totals over all compactions."""
         self.seconds = 0.0
         self.compactions = 0
         self._directories = directories
@@ -90,7 +91,7 @@ class LogCleaner:
     # --- life --------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Read how far the logs are compacted, then look for work every `backoff_ms`."""
+        """Read the stored progress, then look for work every `backoff_ms` milliseconds."""
         for directory in self._directories:
             directory.listen(self)
 
@@ -103,8 +104,8 @@ class LogCleaner:
         def have_read(result: BaseException | None) -> None:
             if isinstance(result, BaseException):
                 _logger.error(
-                    "no log is compacted until the broker is started again: how far they were"
-                    " compacted cannot be read: %s", result,
+                    "no log is compacted until the broker is restarted: the cleaner checkpoint"
+                    " cannot be read: %s", result,
                 )  # fmt: skip
             elif not self._closed:
                 self._rest()
@@ -112,7 +113,7 @@ class LogCleaner:
         self._disk.run(read, have_read)
 
     def close(self) -> None:
-        """Stop; what is half done is removed by the next start."""
+        """Stop compacting; the next start removes unfinished files."""
         self._closed = True
         self._worker.close()
         if self._timer is not None:
@@ -127,12 +128,12 @@ class LogCleaner:
     # --- choosing ----------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Look for the filthiest log, a slice of them in each turn of the loop, and begin."""
+        """Choose the log with the largest dirty share, 200 logs in each turn, and compact it."""
         if self._closed:
             return
         run = self._run
         if run is not None and run.directory.fenced:
-            self._run = None  # nobody will call back
+            self._run = None  # its callbacks will not come
             self._worker.stop()
         if self._run is not None or self._looking or not self._settings().enabled:
             self._rest()
@@ -167,7 +168,7 @@ class LogCleaner:
         if log.closed or log.cutting or directory.fenced:
             return None
         if log.flushed_offset < log.segments[-1].base_offset:
-            directory.flusher.flush_soon(log)  # closed segments first become durable
+            directory.flusher.flush_soon(log)  # only flushed segments are compacted
         place = log.topic_partition
         checkpoint = self._offsets[directory.path].entries.get(place)
         try:
@@ -187,8 +188,8 @@ class LogCleaner:
     def _mark_uncleanable(self, place: TopicPartition, reason: str) -> None:
         self.uncleanable[place] = reason
         _logger.error(
-            "%s is damaged and cannot be compacted, it is left as it is until the broker is started"
-            " again: %s", place, reason,
+            "%s is damaged and cannot be compacted; it is skipped until the broker is restarted:"
+            " %s", place, reason,
         )  # fmt: skip
 
     # --- one compaction ----------------------------------------------------------------------
@@ -199,7 +200,7 @@ class LogCleaner:
 
         def checkpointed(is_written: bool) -> None:
             if is_written and self._goes_on(run):
-                # Durable before the first segment is swapped in: a start knows whose gaps they are.
+                # Durable before the first segment is swapped in: a start then accepts the gaps.
                 directory.gaps.allow(run.log.topic_partition, chosen.upper)
                 directory.gaps.write_soon(noted)
 
@@ -217,7 +218,7 @@ class LogCleaner:
                 self._finish(run)
             elif isinstance(result, OSError):
                 _logger.warning(
-                    "%s is not compacted this time, it is tried again later: %s",
+                    "%s: compaction failed, retrying later: %s",
                     run.log.topic_partition, result,
                 )  # fmt: skip
                 self._finish(run)
@@ -260,7 +261,7 @@ class LogCleaner:
                     run.working = False
                     reason = run.given_up or event.reason
                     _logger.warning(
-                        "%s: this compaction is given up, it is tried again later: %s",
+                        "%s: compaction stopped, retrying later: %s",
                         run.log, reason,
                     )  # fmt: skip
                     self._clean_up(run)
@@ -269,17 +270,17 @@ class LogCleaner:
         log = run.log
         at = None if run.given_up else swap_segments.place_of(log, cleaned)
         if at is None or log.closed or not log.config.compacted:
-            self._give_up(run, "its segments or its policy changed")
+            self._give_up(run, "its segments or cleanup.policy changed")
             return
         try:
             gone = swap_segments.swap_in(log, cleaned, at)
         except StorageError:
-            return  # the directory is fenced, and has said so
+            return  # the directory is fenced and has logged it
         run.busy = True
 
         def synced(result: BaseException | None) -> None:
             if isinstance(result, FileNotFoundError) and log.closed:
-                result = None  # deleted meanwhile, and the directory renamed
+                result = None  # the log was deleted and its directory renamed
             if isinstance(result, OSError):
                 log.context.fail(result, log.directory)
                 return
@@ -303,17 +304,17 @@ class LogCleaner:
         self._count(done.counts, seconds)
         counts = done.counts
         _logger.info(
-            "%s: compacted up to %d in %.1f s: %d of %d records stay, %d of %d bytes%s",
+            "%s: compacted up to %d in %.1f s: %d of %d records and %d of %d bytes remain%s",
             log.topic_partition, done.end, seconds, counts.records_kept, counts.records_read,
             counts.bytes_written, counts.bytes_read,
-            f"; {counts.keyless} without a key went" if counts.keyless else "",
+            f"; removed {counts.keyless} records without a key" if counts.keyless else "",
         )  # fmt: skip
         offsets = self._offsets[directory.path]
         offsets.entries[log.topic_partition] = Offset(done.end)
         self._save(directory, lambda: self._finish(run, go_on=True))
 
     def _save(self, directory: "LogDirectory", then: Callable[[], None]) -> None:
-        """Write a directory's `cleaner-offset-checkpoint`, then `then`."""
+        """Write a directory's `cleaner-offset-checkpoint` on a thread, then call `then`."""
         offsets = self._offsets[directory.path]
         content = offsets.content({**directory.logs, **directory.quarantined})
 
@@ -341,7 +342,7 @@ class LogCleaner:
             self._clock.call_later(0, self.look)
 
     def _clean_up(self, run: _Run) -> None:
-        """Remove what a compaction left that did not come to its end."""
+        """Remove the `.cleaned` files of a compaction that did not complete."""
         directory = run.log.directory
 
         def remove() -> None:
@@ -352,7 +353,7 @@ class LogCleaner:
         def removed(result: BaseException | None) -> None:
             if isinstance(result, OSError) and not isinstance(result, FileNotFoundError):
                 _logger.warning(
-                    "%s: what a compaction left could not be removed, the next start does that: %s",
+                    "%s: cannot remove a stopped compaction's files, the next start tries it: %s",
                     directory, result,
                 )  # fmt: skip
             elif isinstance(result, BaseException) and not isinstance(result, OSError):
@@ -369,10 +370,10 @@ class LogCleaner:
             self._worker.stop()
 
     def about_to_cut(self, log: "Log", end: Offset | None) -> None:
-        """Do as `LogDirectoryListener` says."""
+        """Stop the compaction of `log`, as segments of it are removed, and lower its progress."""
         run = self._run
         if run is not None and run.log is log:
-            self._give_up(run, "segments of it go")
+            self._give_up(run, "segments of it are removed")
         for directory in self._directories:
             if directory.context is not log.context:
                 continue
@@ -381,7 +382,7 @@ class LogCleaner:
             if end is None:
                 self.uncleanable.pop(log.topic_partition, None)
                 if entries.pop(log.topic_partition, None) is not None:
-                    # Else a topic of the same name, made later, would count as compacted.
+                    # Otherwise a new topic of that name would count as compacted.
                     self._save(directory, lambda: None)
             elif known is not None and known > end:
                 entries[log.topic_partition] = end

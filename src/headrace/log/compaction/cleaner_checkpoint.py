@@ -1,4 +1,4 @@
-"""`cleaner-offset-checkpoint`: up to where each log of a directory has been compacted."""
+"""`cleaner-offset-checkpoint`: the offset up to which each log of a directory is compacted."""
 
 import logging
 from collections.abc import Container
@@ -13,7 +13,7 @@ _logger = logging.getLogger(__name__)
 
 
 class CleanerOffsets:
-    """The file's entries, as Kafka writes them. Losing them costs work, and no record."""
+    """The entries of Kafka's `cleaner-offset-checkpoint`. Without it logs are compacted again."""
 
     __slots__ = ("_disk", "_path", "entries")
 
@@ -23,22 +23,22 @@ class CleanerOffsets:
         self.entries: dict[TopicPartition, Offset] = {}
 
     def read(self) -> None:
-        """Read the file, if there is a sound one; blocking. OSError."""
+        """Read the file if it exists and is valid; blocking. Raises OSError."""
         try:
             content = read_file(self._disk, self._path)
             if content is not None:
                 self.entries = text_files.read_offsets(content, self._path)
         except CorruptLogError as error:
             _logger.warning(
-                "%s; all logs count as not compacted: they are compacted again from their starts",
+                "%s; all logs count as not compacted and are compacted again from their starts",
                 error,
             )
 
     def content(self, present: Container[TopicPartition]) -> bytes:
-        """Return what the file should hold: the entries of partitions that are `present`."""
+        """Return the bytes of the file: the entries of the partitions in `present`."""
         self.entries = {at: end for at, end in self.entries.items() if at in present}
         return text_files.write_offsets(self.entries)
 
     def write(self, content: bytes) -> None:
-        """Replace the file; blocking. OSError."""
+        """Replace the file; blocking. Raises OSError."""
         self._disk.replace(self._path, content)

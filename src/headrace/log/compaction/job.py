@@ -1,4 +1,4 @@
-"""What the one who compacts is handed, and what he tells: plain values, made to cross a pipe."""
+"""Messages between the cleaner and its worker: plain values that fit in a line of JSON."""
 
 import json
 from dataclasses import asdict, dataclass, fields
@@ -8,24 +8,24 @@ Sources = tuple[tuple[int, int], ...]
 """Segments as (base offset, size in bytes), in order."""
 
 Aborted = tuple[tuple[int, int, int, int], ...]
-"""`.txnindex` entries: producer id, first and last offset, last stable offset."""
+"""`.txnindex` entries: producer id, first offset, last offset, last stable offset."""
 
 
 class Job(NamedTuple):
-    """One log to be compacted. Offsets and sizes as they were when it was given."""
+    """A log to compact, with offsets and sizes as of the job's creation."""
 
     directory: str
     partition: str
     segments: Sources
     """All segments below `upper`."""
     first_dirty: int
-    """Records from here on have not been compacted yet."""
+    """First offset that has not been compacted yet."""
     upper: int
-    """Nothing from here on is touched: the base of a segment (the first uncleanable offset)."""
+    """The first uncleanable offset, at which a segment begins: nothing from here on is changed."""
     aborted: Aborted
-    """What overlaps the segments, in order."""
+    """Aborted transactions that overlap the segments, in order."""
     producers: tuple[tuple[int, int, int], ...]
-    """Of each known producer: id, offset of its last data record (-1: none), epoch."""
+    """(id, offset of its last data record or -1, epoch) of each known producer."""
     now_ms: int
     delete_retention_ms: int
     segment_bytes: int
@@ -40,47 +40,47 @@ class Job(NamedTuple):
 
 @dataclass(slots=True)
 class Counts:
-    """What was read, what was kept, and what had no key."""
+    """Records and bytes read and written by a compaction, and records without a key."""
 
     records_read: int = 0
     records_kept: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
     keyless: int = 0
-    """Records without a key that were left out: nothing tells what they supersede."""
+    """Records removed because they have no key, so that they supersede no other record."""
     map_bytes_read: int = 0
     map_records: int = 0
 
 
 class Cleaned(NamedTuple):
-    """A segment was made, complete and flushed, under `.cleaned` names."""
+    """Event: a segment is complete and flushed under `.cleaned` names."""
 
     base_offset: int
     size: int
     files: tuple[str, ...]
     """Suffixes of its files, `.log` first."""
     sources: Sources
-    """The segments it takes the place of."""
+    """The segments that it replaces."""
 
 
 class Done(NamedTuple):
-    """All is made. Everything below `end` is clean once the last segment is swapped in."""
+    """Event: all segments are made. Below `end` the log is clean after the last swap."""
 
     end: int
     counts: Counts
 
 
 class Damaged(NamedTuple):
-    """The log cannot be compacted: what is wrong, with file and position."""
+    """Event: the log cannot be compacted; `reason` has file and position."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The work has ended early and nobody works on it any more: asked to, failed, or killed.
+    """Event: the work ended early, as it was stopped, failed or was killed.
 
-    A dataclass: a named tuple would equal a `Damaged` of the same reason.
+    A dataclass, as a named tuple would equal a `Damaged` with the same reason.
     """
 
     reason: str
@@ -93,14 +93,15 @@ _KINDS: dict[str, type[Any]] = {
 
 
 def write(message: Event | Stopped | Job) -> bytes:
-    """Return one line of JSON."""
+    """Encode a message as one line of JSON."""
     values = asdict(message) if isinstance(message, Stopped) else message._asdict()
-    line = json.dumps({"kind": type(message).__name__} | values, default=asdict)  # Done's counts
+    # Done has a Counts
+    line = json.dumps({"kind": type(message).__name__} | values, default=asdict)
     return line.encode() + b"\n"
 
 
 def read(line: bytes) -> Event | Stopped | Job:
-    """Return what `write` wrote."""
+    """Decode a line that `write` encoded."""
     values = json.loads(line)
     kind = _KINDS[values.pop("kind")]
     made: Event | Stopped | Job = kind(**{name: _tuples(value) for name, value in values.items()})

@@ -1,4 +1,4 @@
-"""What a compaction is told: the settings, and the job that is made of a log that was chosen."""
+"""`CleanerSettings`, and `job_of`: the job of a compaction, made from settings and a log."""
 
 from headrace.config.keys.log import LogKeys
 from headrace.log.compaction.job import Aborted, Job
@@ -6,7 +6,7 @@ from headrace.log.compaction.plan import Cleanable
 
 
 class CleanerSettings:
-    """What a configuration has compaction do and take."""
+    """The settings log.cleaner.* and record.batch.inflated.bytes.max that compaction uses."""
 
     def __init__(self, config: LogKeys) -> None:
         self.enabled = config.log_cleaner_enable
@@ -14,16 +14,16 @@ class CleanerSettings:
         self.dedupe_buffer_bytes = config.log_cleaner_dedupe_buffer_size
         self.load_factor = config.log_cleaner_io_buffer_load_factor
         self.io_buffer_bytes = max(config.log_cleaner_io_buffer_size // 2, 1)
-        """For what is read, and as much for what is written."""
+        """Bytes of the read buffer, and as many of the write buffer."""
         self.io_bytes_per_second = config.log_cleaner_io_max_bytes_per_second
         self.inflated_bytes_max = config.record_batch_inflated_bytes_max
 
 
 def prepare(chosen: Cleanable) -> Aborted:
-    """Return the aborted transactions among what is compacted; blocking.
+    """Return the aborted transactions in the compacted range; blocking.
 
-    The old segments' indexes are loaded on the way: a reader that meets one of them after the swap
-    must not find the new segment's index under the old name.
+    It also loads the old segments' indexes: a read that still uses such a segment after the swap
+    must not load the new segment's index under the old name.
     """
     log = chosen.log
     old = [segment for segment in log.segments if segment.base_offset < chosen.upper]
@@ -42,7 +42,7 @@ def prepare(chosen: Cleanable) -> Aborted:
 
 
 def job_of(chosen: Cleanable, aborted: Aborted, settings: CleanerSettings, now_ms: int) -> Job:
-    """Return the job, as the log is now. On the deciding thread."""
+    """Make the job from the log's present state. For the deciding thread."""
     log = chosen.log
     config = log.config
     return Job(

@@ -1,7 +1,7 @@
-"""Which log to compact, how far, and which of its segments become one (Kafka's LogCleanerManager).
+"""Choose the log to compact, the offset range, and the segments to merge (LogCleanerManager).
 
-Nothing here changes anything. What a segment's newest record is may have to be read from its time
-index, once, and only where a topic sets a compaction lag.
+Nothing is changed. A segment's greatest timestamp may be read from its time index, once, and only
+if the topic sets a compaction lag.
 """
 
 from collections.abc import Sequence
@@ -17,41 +17,40 @@ if TYPE_CHECKING:
 
 NEVER_MS = (1 << 63) - 1
 GROUP_SEGMENTS_MAX = 64
-"""Most segments that become one at a time: the swap renames each of them on the event loop. Kafka
-has no such bound; where there are more, the next compaction joins the results."""
+"""Most segments merged into one: the swap renames each of them on the event loop.
+
+Kafka has no such limit; the next compaction merges the results.
+"""
 
 
 class Cleanable(NamedTuple):
-    """A log that may be compacted, and why it should be."""
+    """A log with segments that may be compacted, and how much of it is dirty."""
 
     log: "Log"
     first_dirty: Offset
     upper: Offset
-    """The first uncleanable offset: the base of a segment."""
+    """The first uncleanable offset, at which a segment begins."""
     clean_bytes: int
     dirty_bytes: int
     overdue: bool
-    """Whether its oldest uncompacted record has waited for max.compaction.lag.ms."""
+    """Whether its oldest uncompacted record is older than max.compaction.lag.ms."""
 
     @property
     def ratio(self) -> float:
-        """Share of the bytes that have not been compacted yet."""
+        """Dirty bytes as a share of all compactable bytes, 0 to 1."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
     @property
     def due(self) -> bool:
-        """Whether it is dirty enough, or has waited long enough."""
+        """Whether the log exceeds min.cleanable.dirty.ratio or is overdue."""
         if self.overdue and self.dirty_bytes > 0:
             return True
         return self.ratio > self.log.config.min_cleanable_dirty_ratio
 
 
 def first_dirty_offset(log: "Log", checkpoint: Offset | None) -> Offset:
-    """Return where the last compaction ended.
-
-    That is the log's start where it is not known or not possible.
-    """
+    """Return the end of the last compaction; the log's start if it is unknown or out of range."""
     if checkpoint is None or not log.start_offset <= checkpoint <= log.end_offset:
         return log.start_offset
     return checkpoint
@@ -60,10 +59,10 @@ def first_dirty_offset(log: "Log", checkpoint: Offset | None) -> Offset:
 def cleanable(
     log: "Log", checkpoint: Offset | None, now_ms: int, hold: Offset | None = None
 ) -> Cleanable | None:
-    """Return what of `log` could be compacted now; None where nothing could.
+    """Return what of `log` could be compacted now, or None.
 
-    Never the active segment, nothing undecided or above the high watermark, nothing that is not on
-    the disk, nothing from `hold` on, nothing younger than min.compaction.lag.ms.
+    Excluded: the active segment, undecided transactions, records above the high watermark or not
+    flushed, records from offset `hold` on, records younger than min.compaction.lag.ms.
     """
     segments = log.segments
     if len(segments) < 2:
@@ -102,7 +101,7 @@ def _first_young(dirty: "Sequence[Segment]", until_ms: int, bound: Offset) -> Of
 
 
 def _floor(segments: "Sequence[Segment]", bound: Offset) -> Offset:
-    """Return the base of the segment that holds `bound`; the first one's where it lies before."""
+    """Return the base offset of the segment that contains `bound`, at least the first one's."""
     floor = segments[0].base_offset
     for segment in segments:
         if segment.base_offset > bound:
@@ -122,7 +121,7 @@ def _overdue(dirty: "Sequence[Segment]", now_ms: int, lag_ms: int) -> bool:
 
 
 def filthiest(found: Sequence[Cleanable]) -> Cleanable | None:
-    """Return the log with the greatest share of uncompacted bytes among those that are due."""
+    """Return the log with the largest dirty share among those that are due, or None."""
     return max(
         (candidate for candidate in found if candidate.due),
         key=lambda candidate: candidate.ratio,
@@ -131,7 +130,7 @@ def filthiest(found: Sequence[Cleanable]) -> Cleanable | None:
 
 
 class Size(NamedTuple):
-    """A segment, as far as grouping asks."""
+    """The sizes of a segment, for grouping."""
 
     base_offset: int
     log_bytes: int
@@ -142,9 +141,9 @@ class Size(NamedTuple):
 def grouped(
     segments: Sequence[Size], upper: int, segment_bytes: int, index_bytes: int
 ) -> list[list[Size]]:
-    """Return which segments become one: as many as fit a segment's sizes and its range of offsets.
+    """Group segments that become one: as many as fit a segment's sizes and offset range.
 
-    Kafka's Cleaner.groupSegmentsBySize. `upper`: where the last of them ends at the latest.
+    As Kafka's Cleaner.groupSegmentsBySize. `upper`: the last segment ends here at the latest.
     """
     groups: list[list[Size]] = []
     for at, segment in enumerate(segments):

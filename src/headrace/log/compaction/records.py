@@ -1,11 +1,12 @@
-"""The record-by-record part of compaction: keys to offsets, and records copied or left out.
+"""The part of compaction per record: map keys to offsets, copy or drop records.
 
-`Records` is what the engine asks for; `PlainRecords` does it in Python, some 300,000 records a
-second. `kernels.compact_records` does the same compiled: change both or the property test fails.
+`Records` is the interface; `PlainRecords` implements it in Python, at about 300,000 records a
+second. `kernels.compact_records` is the compiled version: a property test compares the two, so
+change both.
 
-Record bytes are copied as they are. Base offset and base timestamp of a batch stay, so nothing in a
-record changes when its neighbours go; only where a delete horizon takes the base timestamp's place
-(KIP-534) are the timestamps written anew (`rebase`).
+Records are copied unchanged. A batch keeps its base offset and base timestamp when records are
+removed. Only a delete horizon, which replaces the base timestamp (KIP-534), makes new timestamp
+deltas necessary (`rebase`).
 """
 
 from hashlib import blake2b
@@ -21,16 +22,16 @@ from headrace.record.record import (
 )
 
 INDEX_ENTRY_BYTES = 24
-"""Of the compiled map: a hash of 16 bytes and an offset, as in Kafka."""
+"""Bytes of an entry of the compiled map: a 16-byte hash and an offset, as in Kafka."""
 PLAIN_ENTRY_BYTES = 200
-"""Of a Python dictionary, about: key object, number object, slot."""
+"""Approximate bytes of a dictionary entry in Python: key, number and slot."""
 _KEY_BYTES_MAX = 32
 _RECORD_BYTES_MIN = 6
-"""Length, attributes, two deltas, two lengths."""
+"""Smallest record in bytes: length, attributes, two deltas, two lengths."""
 
 
 class Span(NamedTuple):
-    """The records of one batch, unfolded, and what its header says of them."""
+    """The decompressed records of one batch, with its record count, base offset and last delta."""
 
     payload: Buffer
     record_count: int
@@ -39,44 +40,49 @@ class Span(NamedTuple):
 
 
 class Filtered(NamedTuple):
-    """What of a batch stays."""
+    """The records of a batch that remain after filtering."""
 
     kept: int
     payload: Buffer
     newest_delta: int
-    """Greatest timestamp delta of the records kept."""
+    """Greatest timestamp delta of the remaining records."""
     tombstones: bool
-    """Whether there is one among them."""
+    """Whether a tombstone remains."""
     keyless: int
-    """Records that were left out because they have no key."""
+    """Records removed because they have no key."""
 
 
 class Records(Protocol):
-    """A map from keys to last offsets, and what is done with it. CorruptBatch: bytes that lie."""
+    """A map of keys to their last offsets, with the operations of compaction on it.
+
+    Methods raise CorruptBatch for malformed records.
+    """
 
     def index(self, span: Span, start: int) -> tuple[bool, int]:
-        """Note the keys of the records from offset `start` on.
+        """Add the keys of the records from offset `start` on to the map.
 
-        Whether the map is full, and the last offset noted (-1: none): a record finds no place when
-        as many keys as fit are in the map, whether or not its own is among them (as in Kafka).
+        Returns whether the map is full, and the last offset added (-1: none). As in Kafka, a full
+        map accepts no record, even if its key is in the map.
         """
 
     def filter(self, span: Span, latest: int, keep_tombstones: bool) -> Filtered:
-        """Return the records that stay: all behind `latest`, else the newest of each key."""
+        """Return the records that remain: all above offset `latest`, below it the newest per
+        key."""
 
     def rebase(self, payload: Buffer, count: int, shift: int) -> bytes:
-        """Return the same records with `shift` added to their timestamp deltas."""
+        """Return the records with `shift` milliseconds added to their timestamp deltas."""
 
 
 class PlainRecords:
-    """In plain Python."""
+    """`Records` in plain Python, with a dictionary."""
 
     def __init__(self, keys_max: int) -> None:
         self._keys_max = max(keys_max, 1)
         self._offsets: dict[bytes, int] = {}
 
     def index(self, span: Span, start: int) -> tuple[bool, int]:
-        """Do as `Records.index` says."""
+        """Add the records' keys to the dictionary; return whether it is full and the last
+        offset."""
         offsets, keys_max = self._offsets, self._keys_max
         noted = -1
         for parsed in _parse(span):
@@ -91,7 +97,7 @@ class PlainRecords:
         return False, noted
 
     def filter(self, span: Span, latest: int, keep_tombstones: bool) -> Filtered:
-        """Do as `Records.filter` says."""
+        """Return the records that remain after removing superseded ones and old tombstones."""
         find = self._offsets.get
         kept: list[Buffer] = []
         newest = keyless = 0
@@ -112,12 +118,12 @@ class PlainRecords:
         return Filtered(len(kept), b"".join(kept), newest, tombstones, keyless)
 
     def rebase(self, payload: Buffer, count: int, shift: int) -> bytes:
-        """Do as `Records.rebase` says."""
+        """Return the records with `shift` milliseconds added to their timestamp deltas."""
         return rebase(payload, count, shift)
 
 
 def _name(key: bytes) -> bytes:
-    """Return the key itself, or where it is long 32 bytes that no other key will have."""
+    """Return a short key as it is, a long key as its 32-byte hash."""
     return key if len(key) < _KEY_BYTES_MAX else blake2b(key, digest_size=_KEY_BYTES_MAX).digest()
 
 
@@ -131,13 +137,13 @@ class _Parsed(NamedTuple):
 
 
 def _parse(span: Span) -> list[_Parsed]:
-    """Return where each record lies, its key, and if its value is null.
+    """Return position, offset, timestamp delta and key of each record, and if it is a tombstone.
 
-    Headers are not looked at.
+    Record headers are skipped.
     """
     data = bytes(span.payload)
     if not 0 <= span.record_count * _RECORD_BYTES_MIN <= len(data):
-        raise CorruptBatch(f"{span.record_count} records announced in {len(data)} bytes")
+        raise CorruptBatch(f"{span.record_count} records do not fit in {len(data)} bytes")
     end, at, previous = len(data), 0, -1
     found: list[_Parsed] = []
     for _ in range(span.record_count):
@@ -173,9 +179,9 @@ def _number(data: bytes, at: int, end: int, bytes_max: int = VARINT_BYTES_MAX) -
 
 
 def rebase(payload: Buffer, count: int, shift: int) -> bytes:
-    """Return the sound records of `payload` with `shift` added to their timestamp deltas.
+    """Return the records of a valid `payload` with `shift` added to their timestamp deltas.
 
-    Deltas wrap at 64 bits, as the sums with them do in Java.
+    Deltas wrap at 64 bits, as in Java.
     """
     data = bytes(payload)
     out = bytearray()

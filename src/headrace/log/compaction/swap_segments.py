@@ -1,14 +1,12 @@
-"""Cleaned segments take the place of those they were made of.
+"""Replace segments of a log by the cleaned segment made from them, also after a crash in between.
 
-The files of a cleaned segment are complete and flushed under `.cleaned` names. Then, in this order
-(Kafka's LocalLog.replaceSegments):
+The files of a cleaned segment are complete and flushed. Then (Kafka's LocalLog.replaceSegments):
 
-1. `.cleaned` becomes `.swap`, the `.log` first
-2. the old segments become `.deleted`
-3. `.swap` is dropped from the names, the `.log` first
-
-A start finds any prefix of that (`settle`, Kafka's LogLoader): while a `.cleaned` is left, the new
-segment does not count; once all is `.swap`, it does, and what it replaces goes.
+    step                               a start that finds this state (`settle`, Kafka's LogLoader)
+    0  x.log.cleaned                   removes `.cleaned` and any `.swap`: the old segments count
+    1  .cleaned -> .swap, .log first   as in 0 while a `.cleaned` exists, else as in 2
+    2  old segments -> .deleted        removes the old segments, then does step 3
+    3  .swap -> final, .log first      renames the rest
 """
 
 from headrace.log import file_names
@@ -23,10 +21,9 @@ _Parsed = dict[str, tuple[int, str]]
 
 
 def place_of(log: Log, cleaned: Cleaned) -> int | None:
-    """Return where the segments that `cleaned` was made of are in the log.
+    """Return the index in the log of the segments that `cleaned` was made from.
 
-    None where they are not all there any more: neither the
-    active segment nor one that has changed since counts.
+    None if one is missing, active or changed since.
     """
     bases = [base for base, _ in cleaned.sources]
     for at, segment in enumerate(log.segments[:-1]):
@@ -40,17 +37,17 @@ def place_of(log: Log, cleaned: Cleaned) -> int | None:
 
 
 def swap_in(log: Log, cleaned: Cleaned, at: int) -> list[Segment]:
-    """Put `cleaned` in the place that `place_of` gave; returns the segments it replaces.
+    """Replace the segments at index `at` by `cleaned`; return the replaced segments.
 
-    A few renames, no waiting. Readers that hold the old segments go on in them. Durable with the
-    directory's next sync. StorageError.
+    Renames only, no blocking flush. Readers of the old segments continue in them. Durable after the
+    directory's next fsync. Raises StorageError.
     """
     disk = log.context.disk
     old = log.segments[at : at + len(cleaned.sources)]
     base = f"{log.directory}/{file_names.segment_file(cleaned.base_offset, '')}"
     try:
         for segment in old:
-            _ = segment.file  # opened while its name is its own
+            _ = segment.file  # open it while the name is still its own
         for suffix in cleaned.files:
             disk.rename(f"{base}{suffix}{file_names.CLEANED}", f"{base}{suffix}{file_names.SWAP}")
         for segment in old:
@@ -67,9 +64,9 @@ def swap_in(log: Log, cleaned: Cleaned, at: int) -> list[Segment]:
 
 
 def settle(disk: Disk, directory: str, present: list[str]) -> bool:
-    """Finish or undo the swaps that `present`, the names in `directory`, tell of; whether any was.
+    """Finish or undo interrupted swaps among the names `present`; return whether any was found.
 
-    Blocking. CorruptLogError: a complete `.swap` that is no log.
+    Blocking. CorruptLogError: a complete `.swap` file is not a valid log.
     """
     parsed = {name: found for name in present if (found := file_names.parse_segment_file(name))}
     cleaned = {name: at for name, at in parsed.items() if at[1].endswith(file_names.CLEANED)}
@@ -77,7 +74,8 @@ def settle(disk: Disk, directory: str, present: list[str]) -> bool:
     if not cleaned and not swaps:
         return False
     first_cleaned = min((base for base, _ in cleaned.values()), default=None)
-    # The incomplete swaps go before the `.cleaned` that tell they are: a crash here tells it again.
+    # Incomplete swaps are removed before the `.cleaned` files that mark them: after a crash in
+    # between, the next start still finds the mark.
     for name, (base, _) in list(swaps.items()):
         if first_cleaned is not None and base >= first_cleaned:
             disk.remove(f"{directory}/{name}")
@@ -85,7 +83,7 @@ def settle(disk: Disk, directory: str, present: list[str]) -> bool:
     for name in cleaned:
         disk.remove(f"{directory}/{name}")
     _drop_replaced(disk, directory, swaps, parsed)
-    # The log first: once it has its name, a further crash finds nothing to be replaced any more.
+    # The `.log` first: after a crash the next start finds no replaced segment to remove.
     for name in sorted(swaps, key=lambda path: not path.endswith(file_names.LOG + file_names.SWAP)):
         disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(file_names.SWAP)}")
     return True

@@ -1,7 +1,7 @@
-"""Which batches of aborted transactions, and which markers, a compaction may leave out.
+"""Decide which batches of aborted transactions and which markers compaction may remove.
 
-Kafka's CleanedTransactionMetadata. Feed batches in offset order. A marker stays until no batch of
-its transaction was seen; an aborted transaction's entry in the `.txnindex` stays as long as that.
+As Kafka's CleanedTransactionMetadata; batches must come in offset order. A marker, and an aborted
+transaction's `.txnindex` entry, remain as long as a batch of the transaction was seen.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,12 +11,13 @@ from headrace.record.batch import TRANSACTIONAL, BatchHeader, ControlType, parse
 
 
 class Transactions:
-    """What has been seen of the transactions under way."""
+    """The transactions open at the current offset of a compaction, and whether records remain."""
 
     __slots__ = ("_aborted", "_committed", "_observed", "_ongoing", "keep")
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """`aborted`: all that overlap what will be fed."""
+        """Make it; `aborted` must have all aborted transactions that overlap the batches to
+        come."""
         self._aborted = sorted(
             aborted, key=lambda transaction: transaction.first_offset, reverse=True
         )
@@ -24,7 +25,8 @@ class Transactions:
         self._observed: set[int] = set()
         self._committed: set[int] = set()
         self.keep: Callable[[AbortedTransaction], None] | None = None
-        """Told of the entries that the new `.txnindex` needs."""
+        """Called with each aborted transaction that the new `.txnindex` needs; None in the first
+        pass."""
 
     def _consume(self, offset: int) -> None:
         while self._aborted and self._aborted[-1].first_offset <= offset:
@@ -32,7 +34,7 @@ class Transactions:
             self._ongoing.setdefault(entry.producer_id, entry)
 
     def may_go(self, header: BatchHeader) -> bool:
-        """Tell whether a batch of data belongs to an aborted transaction."""
+        """Return whether a data batch belongs to an aborted transaction."""
         self._consume(header.base_offset + header.last_offset_delta)
         if not header.attributes & TRANSACTIONAL:
             return False
@@ -43,11 +45,11 @@ class Transactions:
         return False
 
     def marker_may_go(self, header: BatchHeader, view: memoryview) -> bool:
-        """Tell whether a control batch ends a transaction of which nothing is left."""
+        """Return whether a control batch ends a transaction without remaining batches."""
         self._consume(header.base_offset + header.last_offset_delta)
         record = next(iter(records(view)), None) if header.record_count else None
         if record is None:
-            return True  # emptied before
+            return True  # emptied by an earlier compaction
         kind = parse_control(record).type
         producer_id = header.producer_id
         if kind is ControlType.COMMIT:

@@ -1,4 +1,4 @@
-"""Who does a compaction's work, as the cleaner sees him; and one who does it on the spot."""
+"""`Worker`: the interface of a compaction worker, and `InlineWorker` for simulations."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -12,28 +12,28 @@ Told = Callable[[Event | Stopped], None]
 
 
 class Worker(Protocol):
-    """Does one job at a time, away from the deciding thread."""
+    """Runs one compaction job at a time, off the deciding thread."""
 
     def start(self, job: Job, told: Told) -> None:
-        """Begin; `told` every event on the deciding thread, the last one Done, Damaged or Stopped.
+        """Start a job; call `told` on the deciding thread for each event.
 
-        Whatever fails is told as Stopped.
+        The last event is Done, Damaged or Stopped; a failure is reported as Stopped.
         """
 
     def stop(self) -> None:
-        """Stop at once what is under way, if anything; Stopped is told when it has stopped."""
+        """Stop the running job, if any; Stopped is reported when it has ended."""
 
     def close(self) -> None:
-        """Stop for good, and tell nobody."""
+        """Stop the running job without reporting anything."""
 
 
 def next_event(steps: Steps) -> Event | None:
-    """Go on to the next event; None: there is none."""
+    """Run a job to its next event and return that; None at its end."""
     return next((step for step in steps if not isinstance(step, int)), None)
 
 
 class InlineWorker:
-    """Works on the disk's own threads, a segment at a time: for simulations, without a process."""
+    """A `Worker` that runs on the disk's threads, one segment at a time: for simulations."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -41,7 +41,7 @@ class InlineWorker:
         self._stopped = False
 
     def start(self, job: Job, told: Told) -> None:
-        """Do as `Worker.start` says."""
+        """Start a job on the disk's threads."""
         self._told, self._stopped = told, False
         keys = PlainRecords(keys_max(job, PLAIN_ENTRY_BYTES))
         self._next(compact(job, self._disk, keys))
@@ -63,9 +63,9 @@ class InlineWorker:
         self._disk.run(lambda: next_event(steps), done)
 
     def stop(self) -> None:
-        """Do as `Worker.stop` says."""
+        """Stop after the current segment."""
         self._stopped = True
 
     def close(self) -> None:
-        """Do as `Worker.close` says."""
+        """Stop reporting events."""
         self._told = None

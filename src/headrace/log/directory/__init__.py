@@ -1,1 +1,1 @@
-"""A `log.dir`: its lock, its identity, its logs, its checkpoints, its failure."""
+"""A log directory (`log.dir`): lock, identity, logs, checkpoints, fencing after disk errors."""

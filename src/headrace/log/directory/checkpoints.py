@@ -1,8 +1,12 @@
-"""The checkpoint files of a log directory: recovery points, log starts, high watermarks.
+"""`Checkpoints`: a log directory's recovery points, log start offsets and high watermarks.
 
-`cleaner-offset-checkpoint` is the cleaner's and kept untouched. Partitions that could not be loaded
-keep the entries they had. None of the files has a checksum; one that is no checkpoint is said and
-taken for lost: see `Known` for what recovery does then.
+    recovery-point-offset-checkpoint   flushed offset: records above it are read at an unclean start
+    log-start-offset-checkpoint        start offset, if it is above the oldest segment's base offset
+    replication-offset-checkpoint      high watermark, at most the flushed offset
+
+`text_files` has the format. The cleaner owns `cleaner-offset-checkpoint`; it is only read here.
+Partitions that could not be loaded keep their entries. The files have no checksum; an invalid file
+is logged and treated as lost: `Known` says what recovery does then.
 """
 
 import logging
@@ -21,12 +25,15 @@ _NAMES = (file_names.RECOVERY_POINTS, file_names.LOG_STARTS, file_names.HIGH_WAT
 Picture = tuple[
     list[tuple[TopicPartition, Offset, Offset, Offset]], list[dict[TopicPartition, Offset]]
 ]
-"""Of each log its recovery point, its start (-1: where its segments begin) and its high watermark;
-and what each file said of partitions that are not loaded."""
+"""A copy of the offsets to be written, taken at one moment.
+
+Of each log: recovery point, start offset (-1: its segments' beginning) and high watermark; and of
+each file the entries of partitions that are not loaded.
+"""
 
 
 class Checkpoints:
-    """Reads all of them at the start, writes those that changed."""
+    """The checkpoint files of a log directory: read at a start, written when offsets changed."""
 
     __slots__ = (
         "_again",
@@ -49,16 +56,16 @@ class Checkpoints:
         self._lost: set[str] = set()
         self._cleaned: dict[TopicPartition, Offset] = {}
         self.foreign = False
-        """Whether a file was written by another broker: a Kafka does not sort its lines."""
+        """Whether another broker wrote a file: Kafka does not sort the lines."""
         self._written: dict[str, bytes] = {}
         self._generation = 0
         self.writing = False
-        """Whether files are being written beside the work."""
+        """Whether a thread is writing the files."""
         self._again: Mapping[TopicPartition, Log] | None = None
         self._waiting: list[Callable[[bool], None]] = []
 
     def read(self, *, used_before: bool) -> None:
-        """Read the files there are; blocking. `used_before`: then there were recovery points."""
+        """Read the checkpoint files; blocking. `used_before`: recovery points must exist."""
         for name in _NAMES:
             self._known[name] = self._read(name)
         self._cleaned = self._read(file_names.CLEANER_OFFSETS)
@@ -66,7 +73,7 @@ class Checkpoints:
         if used_before and not self._context.disk.exists(path):
             self._lost.add(file_names.RECOVERY_POINTS)
             _logger.warning(
-                "%s: the file is missing: this start reads more of the logs and takes longer", path
+                "%s: the file is missing; this start reads more of each log and takes longer", path
             )
 
     def _read(self, name: str) -> dict[TopicPartition, Offset]:
@@ -81,39 +88,41 @@ class Checkpoints:
         except CorruptLogError as error:
             self._lost.add(name)
             _logger.warning(
-                "%s; taken for lost: this start reads more of the logs and takes longer", error
+                "%s; treated as lost: this start reads more of each log and takes longer", error
             )
             return {}
 
     def of(self, partition: TopicPartition) -> tuple[Offset, Offset, Offset, Offset]:
-        """Return recovery point, log start, high watermark and cleaner's offset of a partition."""
+        """Return recovery point, start offset, high watermark and cleaner offset of a partition,
+        else 0."""
         none = Offset(0)
         recovery, start, mark = (self._known[name].get(partition, none) for name in _NAMES)
         return recovery, start, mark, self._cleaned.get(partition, none)
 
     def lost(self, name: str) -> bool:
-        """Tell whether the file was there and cannot be read."""
+        """Return whether the checkpoint file `name` is missing or invalid although it must
+        exist."""
         return name in self._lost
 
     def forget(self, partition: TopicPartition) -> None:
-        """Forget a partition that is gone, or whose log now speaks for itself."""
+        """Remove the stored entries of a partition that was deleted or whose log is loaded."""
         for entries in self._known.values():
             entries.pop(partition, None)
 
     def note(self, partition: TopicPartition, flushed: Offset, start: Offset, mark: Offset) -> None:
-        """Have the next checkpoints say so of a log that is about to come here."""
+        """Store offsets of a log that is about to move here, for the next checkpoints."""
         for name, offset in zip(_NAMES, (flushed, start, mark), strict=True):
             self._known[name][partition] = offset
 
     def listed(self) -> set[TopicPartition]:
-        """Return the partitions of which something is known that is not loaded."""
+        """Return the partitions with checkpoint entries but without a loaded log."""
         return {at for entries in self._known.values() for at in entries}
 
     def picture(self, logs: Mapping[TopicPartition, Log]) -> Picture:
-        """Return what the files should say, taken at once; `contents_of` makes text of it anywhere.
+        """Return a copy of the offsets to write; `contents_of` encodes it on any thread.
 
-        The high watermark counts only as far as it was flushed (G12): what is written here must
-        not outrun the disk.
+        A high watermark above the flushed offset is lowered to it: a checkpoint must not exceed
+        what is on the disk.
         """
         none = Offset(-1)
         rows = [
@@ -123,12 +132,12 @@ class Checkpoints:
                 log.start_offset if log.start_offset > log.segments.first_base else none,
                 mark if (mark := log.high_watermark) < flushed else flushed,
             )
-            for partition, log in logs.items()  # many: no call for each
+            for partition, log in logs.items()  # per partition: inlined, as there may be many
         ]
         return rows, [dict(self._known[name]) for name in _NAMES]
 
     def write_now(self, logs: Mapping[TopicPartition, Log]) -> None:
-        """Write what changed; blocking. OSError."""
+        """Write the changed checkpoint files; blocking. Raises OSError."""
         self._generation += 1
         for name, content in self._changed(self.picture(logs)).items():
             self._context.disk.replace(f"{self._path}/{name}", content)
@@ -141,9 +150,11 @@ class Checkpoints:
     def write_soon(
         self, logs: Mapping[TopicPartition, Log], done: Callable[[bool], None] | None = None
     ) -> None:
-        """Write what changed, off the thread; one writer at a time, asked again it writes again.
+        """Write the changed checkpoint files on a thread; a call during a write causes one more
+        write.
 
-        `done`: told whether all that `logs` say now is on the disk; else the directory failed.
+        `done` gets True once the offsets of this call are on the disk, False if the directory
+        failed.
         """
         if done is not None:
             self._waiting.append(done)
@@ -161,7 +172,7 @@ class Checkpoints:
             changed = self._changed(picture)
             for name, content in changed.items():
                 if generation != self._generation:
-                    break  # written since, and newer
+                    break  # `write_now` has written newer offsets since
                 disk.replace(f"{path}/{name}", content)
             return changed
 
@@ -190,7 +201,7 @@ class Checkpoints:
 
 
 def contents_of(picture: Picture) -> dict[str, bytes]:
-    """Return the bytes each file should have; on any thread."""
+    """Return the content of each checkpoint file; may be called on any thread."""
     rows, (recovery, starts, marks) = picture
     for partition, flushed, start, mark in rows:
         recovery[partition] = flushed

@@ -1,7 +1,12 @@
-"""From the files of a `log.dir` to its logs: what was left there is judged, and taken up.
+"""`DirectoryLoader`: open the logs of a `log.dir` at a start and decide what is damaged or lost.
 
-Boot ids tell what the page cache is worth, checkpoints and `gaps` what must be there, `recover`
-what is.
+Boot ids tell whether the page cache survived, checkpoints and `gaps` which records must exist,
+`recover` which records exist.
+
+    clean stop                     logs are opened as they are
+    same boot id, killed           segments above the recovery point are scanned
+    other boot id (power lost)     the same; any unflushed part may be missing
+    a flush failed ("doubted")     the same, read from the disk and not from the page cache
 """
 
 import errno
@@ -25,31 +30,31 @@ _logger = logging.getLogger(__name__)
 _CHUNK_LOGS = 64
 _NO_PARTITIONS = frozenset({file_names.KRAFT_METADATA, file_names.SECURE})
 _SYNCED_SINGLY_MAX = 64
-"""More files than that are made durable by one sync of all there is in the file system."""
+"""Above this number of files, one sync of the whole file system replaces single fsyncs."""
 
 Loaded = list[tuple[TopicPartition, Log | CorruptLogError]]
 
 
 class DirectoryLoader:
-    """Opens the logs of one directory, and knows what the files were worth at this start."""
+    """The start of one log directory: opens its logs and knows how the last stop went."""
 
     def __init__(self, parts: DirectoryParts) -> None:
         self._parts = parts
         self._disk = parts.disk
         self._path = parts.path
         self.was_clean = False
-        """Whether the stop before this start was a clean one."""
+        """Whether the last stop was clean."""
         self.same_boot = False
-        """Whether the machine has run on since the directory was last used."""
+        """Whether the machine has not rebooted since the directory was last used."""
         self.power_lost = False
-        """Whether it went down meanwhile, without a clean stop before."""
+        """Whether the machine went down since without a clean stop of the broker."""
         self.doubted = False
-        """Whether a flush has failed since: the page cache is not believed."""
+        """Whether a flush failed before: the page cache may differ from the disk."""
         self.used_before = False
-        """Whether a broker of ours has had it."""
+        """Whether a Headrace broker has used the directory before."""
 
     def know_the_boot(self) -> None:
-        """Tell whether the machine was down since the last start here; after `gaps` was read."""
+        """Compare the stored boot id with the machine's, and set the flags. `gaps` must be read."""
         path = f"{self._path}/{file_names.BOOT_ID}"
         content = read_file(self._disk, path)
         before = "" if content is None else text_files.read_boot_id(content)
@@ -62,21 +67,21 @@ class DirectoryLoader:
         self.power_lost = bool(now and before) and before != now and not self.was_clean
         if self.doubted:
             _logger.warning(
-                "%s: a flush has failed before this start: what was not flushed before is read "
-                "from the disk itself above its recovery points, and any part may be missing",
+                "%s: a flush failed before this start: records above the recovery points are read "
+                "from the disk, and any part that was not flushed may be missing",
                 self._path,
             )
         if self.power_lost:
             _logger.warning(
-                "%s: the machine went down without a clean stop of the broker: of what was not "
-                "flushed any part may be missing; it is read again above its recovery points",
+                "%s: the machine went down without a clean stop of the broker: any part that was "
+                "not flushed may be missing; logs are read above their recovery points",
                 self._path,
             )
 
     # --- loading -----------------------------------------------------------------------------
 
     def doubt(self) -> None:
-        """Have the next start believe no cached page, if the disk still takes a word. Blocking."""
+        """Store that the next start must not trust the page cache, if the disk allows. Blocking."""
         path = f"{self._path}/{file_names.BOOT_ID}"
         try:
             self._disk.replace(path, text_files.write_boot_id(text_files.DOUBTED))
@@ -87,7 +92,8 @@ class DirectoryLoader:
     def found(self) -> list[TopicPartition]:
         """Return the partitions that have a directory. Blocking.
 
-        Cleans up what deletions left, and what was of a process that was killed alone.
+        Removes leftovers of deletions and spill files of a killed process; notes `-future` and
+        `-stray` directories.
         """
         partitions = []
         deleted = []
@@ -104,8 +110,8 @@ class DirectoryLoader:
             moving = file_names.parse_future(name)
             if moving is not None:
                 _logger.warning(
-                    "%s: a copy that was in the making; it is left alone until its partition is"
-                    " here, and then made anew", path,
+                    "%s: an incomplete copy of a log from an interrupted move; it stays until its "
+                    "partition is loaded and the move is restarted", path,
                 )  # fmt: skip
                 self._parts.futures_left[moving] = name, topic_id_in(self._disk, path)
                 continue
@@ -114,7 +120,7 @@ class DirectoryLoader:
                 continue
             partition = file_names.parse_directory(name)
             if partition is None:
-                _logger.warning("%s: the name is no partition's, the directory is left alone", path)
+                _logger.warning("%s: not a partition directory's name; it is left alone", path)
                 continue
             partitions.append(partition)
         log_strays(self._parts.strays)
@@ -131,15 +137,15 @@ class DirectoryLoader:
             self._disk.remove(path)
         except OSError as error:
             _logger.warning(
-                "%s: messages of a broker that was killed, which nobody needs, could not be"
-                " removed, the next start tries again: %s", path, error,
+                "%s: a spill file of a killed broker could not be removed; it is not needed, and"
+                " the next start tries again: %s", path, error,
             )  # fmt: skip
 
     def _forget_what_is_gone(self, present: list[TopicPartition], deleted: list[str]) -> None:
-        """Remove deleted logs, once no checkpoint says a word of them.
+        """Remove the checkpoint entries and then the directories of deleted logs.
 
-        What was flushed of a deleted log would else be held against a new one of that name. After a
-        kill an entry may be either's; a clean stop has written them all anew.
+        The entries of a deleted log would be taken for a new log of its name. After a kill an entry
+        may belong to either, so both are dropped; a clean stop has rewritten all entries.
         """
         stems = set() if self.was_clean else {file_names.stem_of(name) for name in deleted}
         there = set(present)
@@ -151,7 +157,8 @@ class DirectoryLoader:
         for partition in gone:
             known = self._known(partition)
             end = max(known.recovery_point, known.high_watermark)
-            moving = partition in self._parts.futures_left  # a copy was to take that name
+            # an interrupted move was about to use that name
+            moving = partition in self._parts.futures_left
             if end > 0 and not moving and file_names.deletion_stem(partition) not in stems:
                 self._parts.missing[partition] = end
         gone = [partition for partition in gone if partition not in self._parts.missing]
@@ -164,12 +171,12 @@ class DirectoryLoader:
                 self._disk.remove_tree(f"{self._path}/{name}")
         except OSError as error:
             _logger.warning(
-                "%s: deleted logs could not be removed, the next start tries again: %s",
+                "%s: cannot remove deleted logs, the next start tries again: %s",
                 self._path, error,
             )  # fmt: skip
 
     def refused(self, partition: TopicPartition, topic_id: bytes) -> CorruptLogError | None:
-        """Return why a partition that is to be served is out of service here; None: it is not."""
+        """Return why `partition` cannot be served from this directory, or None if it can."""
         if partition not in self._parts.logs and partition not in self._parts.quarantined:
             end = self.flushed_before(partition, topic_id)
             self._parts.missing.pop(partition, None)
@@ -178,46 +185,47 @@ class DirectoryLoader:
         return self._parts.quarantined.get(partition)
 
     def flushed_before(self, partition: TopicPartition, topic_id: bytes) -> Offset:
-        """Return the flushed offset of a log without a directory; 0: unknown."""
+        """Return the flushed offset of a log whose directory is missing; 0 if unknown."""
         if partition in self._parts.logs or partition in self._parts.quarantined:
             return Offset(0)
-        # Checkpoints are written now and then, the read bounds with each flush.
+        # The read bounds are newer: they are written with each flush.
         return max(
             self._parts.missing.get(partition, Offset(0)),
             self._parts.bounds.end_of(topic_id, partition.partition),
         )
 
     def forget_missing(self, partition: TopicPartition, topic_id: bytes) -> None:
-        """Forget a log without a directory: its loss is noted elsewhere, and it may be created."""
+        """Forget a log whose directory is missing: its loss is recorded elsewhere; it may be
+        created."""
         self._parts.missing.pop(partition, None)
         self._parts.checkpoints.forget(partition)
         self._parts.bounds.forget(topic_id, partition.partition)
 
     def _gone(self, partition: TopicPartition, end: Offset) -> CorruptLogError:
         return CorruptLogError(
-            f"{self._path}/{partition}: is gone, and with it the offsets up to {end - 1} that were "
-            f"flushed; restore it from a copy, or delete the topic"
+            f"{self._path}/{partition}: the directory is missing, and with it flushed offsets up "
+            f"to {end - 1}; restore it from a copy, or delete the topic"
         )
 
     def load_blocking(self, config_of: Callable[[TopicPartition], LogConfig]) -> None:
-        """Load every log now."""
+        """Load every log of the directory now. Blocking."""
         self._take(self._load_some(self.found(), config_of))
         self._settle_recovery()
 
     def _settle_recovery(self) -> None:
-        """Put on the disk what recovery went by, and the boot it was done in; blocking. OSError.
+        """Make durable what recovery changed, then store the boot id; blocking. Raises OSError.
 
-        The boot is noted only now: a kill halfway leaves logs that still bear a power cut's marks.
+        The boot id comes last: after a kill halfway the logs may still have a power cut's damage.
         """
         unsynced, self._parts.context.unsynced = self._parts.context.unsynced, []
         self._make_durable(unsynced)
         if not self.was_clean:
-            # A process killed before its first flush has left names that are not durable.
+            # A process killed before its first flush leaves directory entries that are not durable.
             self._disk.sync_directory(self._path)
         try:
             if self.doubted:
-                # Logs were read from the disk itself; of the files beside them pages may count as
-                # clean that the disk never got: no flush would write those.
+                # Logs were read from the disk. Pages of the other files may count as clean although
+                # the disk never got them: they are rewritten, as a flush would skip them.
                 beside = [path for path in unsynced if not path.endswith(file_names.LOG)]
                 _write_again(self._disk, beside)
                 self._make_durable(beside)
@@ -226,15 +234,15 @@ class DirectoryLoader:
                 boot_id = text_files.write_boot_id(self._disk.boot_id())
                 self._disk.replace(f"{self._path}/{file_names.BOOT_ID}", boot_id)
                 self.same_boot = True
-            # Last: with it all above the recovery points counts as appended by us.
+            # Last: from now on records above the recovery points count as appended by this broker.
             self._parts.gaps.write(self._parts.gaps.content())
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            # To serve what is there takes no space; the next start does all of this again.
+            # Serving needs no space; the next start repeats this work.
             _logger.warning(
-                "%s: there is no room to note what this start has recovered, the next one does it"
-                " again; make room: %s", self._path, error,
+                "%s: no space to store the results of this recovery; the next start repeats it;"
+                " free some space: %s", self._path, error,
             )  # fmt: skip
 
     def _make_durable(self, paths: Sequence[str]) -> None:
@@ -249,10 +257,10 @@ class DirectoryLoader:
         done: Callable[[BaseException | None], None],
         parallel: int = 2,
     ) -> None:
-        """Load every log off the thread, `parallel` chunks at once; `done` with an error or None.
+        """Load every log on threads, `parallel` chunks at once; `done` gets an error or None.
 
-        `config_of` is called off the thread too. Damaged logs end up in `quarantined`, which is no
-        error; an OSError is.
+        `config_of` is called on the threads too. A damaged log is no error: it is added to
+        `quarantined`. An OSError is an error.
         """
         waiting: list[list[TopicPartition]] = []
         running = 0
@@ -326,7 +334,7 @@ class DirectoryLoader:
             recovery_point_lost=self._parts.checkpoints.lost(file_names.RECOVERY_POINTS),
             start_lost=self._parts.checkpoints.lost(file_names.LOG_STARTS),
             gaps_below=max(cleaned, self._parts.gaps.below(partition)),
-            # A Kafka may have had the directory since our file was written.
+            # Kafka may have used the directory since the gaps file was written.
             gaps_known=self._parts.gaps.known and not self._parts.checkpoints.foreign,
             seen=seen,
             seen_exact=exact,
@@ -348,7 +356,7 @@ class DirectoryLoader:
 
 
 def _present(disk: Disk, paths: Sequence[str]) -> Iterator[DiskFile]:
-    """Yield the files that are there, each open until the next one is asked for. OSError."""
+    """Yield each existing file, open until the next one is requested. Raises OSError."""
     for path in paths:
         try:
             file = disk.open(path)
@@ -359,13 +367,16 @@ def _present(disk: Disk, paths: Sequence[str]) -> Iterator[DiskFile]:
 
 
 def _write_again(disk: Disk, paths: Sequence[str]) -> None:
-    """Have the next flush write all of these files; missing ones are passed over. OSError."""
+    """Rewrite the content of these files, so that the next flush writes them. Raises OSError.
+
+    Missing files are skipped.
+    """
     for file in _present(disk, paths):
         file.write_at(0, (file.read(0, file.size()),))
 
 
 def _sync_each(disk: Disk, paths: Sequence[str]) -> None:
-    """Make files and their names durable; missing ones are passed over. Blocking. OSError."""
+    """Make files and their directory entries durable; skip missing files. Blocking. OSError."""
     for file in _present(disk, paths):
         file.sync()
     for parent in sorted({path.rpartition("/")[0] for path in paths}):
@@ -373,7 +384,7 @@ def _sync_each(disk: Disk, paths: Sequence[str]) -> None:
 
 
 def make_durably(disk: Disk, path: str) -> None:
-    """Make a directory and its parents so that a power cut takes none of them back."""
+    """Create a directory and its parents, durably."""
     missing = []
     while path and not disk.is_directory(path):
         missing.append(path)

@@ -1,4 +1,4 @@
-"""What a log directory is made of, for those who do its work."""
+"""`DirectoryParts`: the logs and helpers of one log directory, shared by its components."""
 
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class DirectoryParts:
-    """The logs of one directory, the files beside them, and what they are worked with."""
+    """The logs of one directory with its checkpoints, flusher, clock and other helpers."""
 
     __slots__ = (
         "at_rest", "bounds", "checkpoints", "clock", "context", "disk", "flusher", "futures_left",
@@ -54,17 +54,20 @@ class DirectoryParts:
         self.index_writer = IndexWriter(self.context, clock, self.flusher.after_current)
         self.logs: dict[TopicPartition, Log] = {}
         self.quarantined: dict[TopicPartition, CorruptLogError] = {}
-        """Partitions out of service: damaged below what was surely flushed. Left as they are."""
+        """Partitions out of service because flushed records are damaged; their files are
+        unchanged."""
         self.missing: dict[TopicPartition, Offset] = {}
-        """Partitions without a directory of which the checkpoints know flushed records, and where
-        those ended; until the duties begin. Those still wanted by then were lost (`refused`), the
-        others' topics are gone."""
+        """End offsets of logs that have checkpoint entries but no directory; emptied by `start`.
+
+        A partition still assigned here by then has lost its records (`refused`); the others' topics
+        are deleted.
+        """
         self.futures_left: dict[TopicPartition, tuple[str, bytes]] = {}
-        """Names and topic ids of `-future` directories that this start has found."""
+        """(name, topic id) of the `-future` directories that this start found, by partition."""
         self.strays: list[StrayLog] = []
-        """`-stray` directories that this start has found."""
+        """The `-stray` directories that this start found, and those set aside since."""
 
     @property
     def fenced(self) -> bool:
-        """Whether the directory has failed."""
+        """Whether a disk error has fenced the directory."""
         return self.context.failure is not None

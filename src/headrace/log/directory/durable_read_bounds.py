@@ -1,13 +1,18 @@
-"""`durable-read-bounds`: how far each log of a directory may be read from its files.
+"""`durable-read-bounds`: the offset range of each log that may be read from its files.
 
-Written by the broker for readers of the files themselves (`headrace.arrow.open`). Below `end` all
-is on the disk and below the high watermark. A log has a slot of 48 bytes, overwritten in
-place after each flush, with a checksum of its own: a reader that meets a slot half written reads it
-again. The file is made durable with the checkpoints; whatever older state a power cut brings back
-was true once and still is, since what was flushed is never shortened.
+The broker writes this file for readers of the files themselves (`headrace.arrow.open`).
 
-Slots go by topic id: a topic that was deleted and made again under its name is another one. After a
-clean stop the file is gone, for the clean-shutdown marker says more. Kafka ignores the file.
+    header, 48 bytes:   "headrace durable read bounds, version 1\n", zeros
+    slot, 48 bytes:     u32 CRC32C | topic id, 16 bytes | i32 partition
+                        i64 start | i64 end | i64 last stable offset         big-endian
+
+Records below `end` are on the disk and below the high watermark. Each log has one slot, overwritten
+in place after each flush; a reader that meets a half-written slot (CRC) reads again. The file is
+fsynced with the checkpoints. An older state after a power cut is still valid, as flushed records
+are not removed without a lower bound first.
+
+Slots are found by topic id, so a recreated topic has another slot. A clean stop removes the file,
+as the clean-shutdown marker says that all records are on the disk. Kafka ignores the file.
 """
 
 from collections.abc import Collection, Iterable
@@ -26,7 +31,7 @@ from headrace.record.crc32c import crc32c
 
 NAME = "durable-read-bounds"
 SLOT = Struct(">I16siqqq")
-"""CRC32C of what follows, topic id, partition, start, end, last stable offset."""
+"""Slot layout: CRC32C of the rest, topic id, partition, start, end, last stable offset."""
 _BODY_AT = 4
 _KEY = Struct(">16si")
 _pack_crc = Struct(">I").pack
@@ -35,29 +40,29 @@ _HEADER = b"headrace durable read bounds, version 1\n".ljust(SLOT.size, b"\0")
 _READS_MAX = 50
 
 Key = tuple[bytes, int]
-"""Topic id and partition."""
+"""Key of a slot: topic id and partition."""
 
 
 class ReadBound(NamedTuple):
-    """What of a partition may be read from its files."""
+    """The offset range of a partition that may be read from its files."""
 
     start: Offset
     end: Offset | None
-    """None: all there is, for the last stop was clean."""
+    """End offset; None after a clean stop: all records in the files may be read."""
     stable: Offset | None
-    """Where readers of committed data end; None where the log itself must tell."""
+    """Last stable offset for read_committed readers; None if the log must be read for it."""
 
 
 class ReadBounds:
-    """The broker's side: keeps the file. On the deciding thread, save `sync`.
+    """The writer of `durable-read-bounds`. For the deciding thread, except `sync`.
 
-    A write that fails fences the log directory.
+    A failed write fences the log directory.
     """
 
     __slots__ = ("_changed", "_context", "_file", "_free", "_path", "_slots", "_table")
 
     def __init__(self, context: LogDirContext[Log], path: str) -> None:
-        """Of the log directory `path`."""
+        """Make the writer for the log directory `path`; `open` reads the file."""
         self._context = context
         self._path = f"{path}/{NAME}"
         self._file: DiskFile | None = None
@@ -67,7 +72,7 @@ class ReadBounds:
         self._changed = False
 
     def open(self) -> None:
-        """Take over the slots there are, or begin anew. Blocking; OSError."""
+        """Read the existing slots, or create the file. Blocking. Raises OSError."""
         self._file = self._context.disk.open(self._path, create=True)
         self._table = bytearray(self._file.read(0, self._file.size()))
         if not self._table.startswith(_HEADER):
@@ -84,12 +89,12 @@ class ReadBounds:
                 slot.said = body[2:]
 
     def end_of(self, topic_id: bytes, partition: int) -> Offset:
-        """Return what was said last to be flushed of a log, 0 where nothing was."""
+        """Return the published end offset of a log; 0 if none is published."""
         slot = self._slots.get((topic_id, partition))
         return Offset(0 if slot is None or slot.said is None else slot.said[1])
 
     def publish(self, logs: Collection[Log]) -> None:
-        """Say how far these logs may be read now; at once in the page cache."""
+        """Write the current bounds of these logs to their slots (page cache, no fsync)."""
         written = [at for log in logs if (at := self._note(log)) is not None]
         if not written:
             return
@@ -101,16 +106,16 @@ class ReadBounds:
                 self._write(at, at)
 
     def add(self, topic_id: bytes, partition: int) -> None:
-        """Register a log about to be made: nothing of it may be read yet."""
+        """Write an empty range for a log that is about to be created."""
         slot = self._slot((topic_id, partition))
         self._say(slot, (0, 0, 0))
         self._write(slot.at, slot.at)
 
     def lower(self, logs: Collection[Log]) -> None:
-        """Lower the bounds of logs about to be cut to their flushed offsets: the one way back.
+        """Lower the bounds of logs before their truncation; the only way that a bound decreases.
 
-        Durable with `sync`. If the directory fails they must not be cut: a start would take what
-        goes for lost.
+        Durable with `sync`. If the directory fails, the logs must not be truncated: a start would
+        report the removed records as lost.
         """
         for log in logs:
             slot = self._slots.get((log.topic_id, log.topic_partition.partition))
@@ -119,29 +124,29 @@ class ReadBounds:
         self.publish(logs)
 
     def forget(self, topic_id: bytes, partition: int) -> None:
-        """Forget the deleted log."""
+        """Clear the slot of a deleted log."""
         self._drop((topic_id, partition))
 
     def keep_only(self, logs: Iterable[Log]) -> None:
-        """Drop the slots of all others: topics deleted while somebody else had the directory."""
+        """Clear the slots of all other logs: their topics were deleted by another broker."""
         known = {(log.topic_id, log.topic_partition.partition) for log in logs}
         for key in [key for key in self._slots if key not in known]:
             self._drop(key)
 
     @property
     def changed(self) -> bool:
-        """Whether something was published since the last `sync`."""
+        """Whether bounds were written since the last `sync`."""
         return self._changed
 
     def sync(self) -> None:
-        """Make what was published durable. Blocking; OSError."""
+        """Fsync the file. Blocking. Raises OSError."""
         file = self._file
         if file is not None and self._changed:
             self._changed = False
             file.sync()
 
     def close(self, remove: bool) -> None:
-        """Publish no more; `remove` the file after a clean stop. OSError."""
+        """Close the file; `remove` it after a clean stop. Raises OSError."""
         file, self._file = self._file, None
         if file is not None:
             file.close()
@@ -154,12 +159,12 @@ class ReadBounds:
         slot = log.bound
         if slot is None:
             if log.directory.endswith(file_names.FUTURE_SUFFIX):
-                return None  # a copy in the making, which its readers do not know of
+                return None  # an incomplete copy, which readers of the files ignore
             slot = log.bound = self._slot((log.topic_id, log.topic_partition.partition))
         end = min(log.high_watermark, log.flushed_offset)
         said = slot.said
         if said is not None and said[1] > end:
-            return None  # a log that is loaded, not led yet: what was said before holds
+            return None  # loaded but not led yet: the published bound is still valid
         now = log.start_offset, end, min(end, log.last_stable_offset(end))
         if now == said:
             return None
@@ -198,7 +203,7 @@ class ReadBounds:
 
 
 def _body(table: bytes | bytearray, at: int) -> tuple[bytes, int, int, int, int] | None:
-    """Return what the slot at `at` says; None where it is empty, torn or not there."""
+    """Decode the slot at byte `at`; None if it is empty, torn or missing."""
     slot = bytes(table[at : at + SLOT.size])
     if len(slot) < SLOT.size:
         return None
@@ -209,19 +214,19 @@ def _body(table: bytes | bytearray, at: int) -> tuple[bytes, int, int, int, int]
 
 
 def read_slots(content: bytes, path: str) -> dict[Key, Said]:
-    """Return all that the file says, torn slots left out; CorruptLogError where it is none."""
+    """Decode all valid slots of the file; CorruptLogError if its header is invalid."""
     if not content.startswith(_HEADER):
-        raise CorruptLogError(f"{path}: no durable read bounds of version 1")
+        raise CorruptLogError(f"{path}: not a durable-read-bounds file of version 1")
     bodies = (_body(content, at) for at in range(SLOT.size, len(content), SLOT.size))
     return {(body[0], body[1]): body[2:] for body in bodies if body is not None}
 
 
 def read_bound(disk: Disk, path: str, place: TopicPartition, topic_id: bytes) -> ReadBound:
-    """Return how far the log of `place` in log directory `path` may be read, by what is on disk.
+    """Return the offset range of partition `place` that may be read from log directory `path`.
 
-    The slot where there is one; else, as with Kafka's own directories, the checkpoints, which are
-    some seconds old. `end` is None after a clean stop: then ask again (`clean_still`) once the
-    sizes of the files have been looked at. CorruptLogError, OSError.
+    From its slot; without one (Kafka's directories) from the checkpoints, which are some seconds
+    old. After a clean stop `end` is None: look at the file sizes, then call `clean_still`. Raises
+    CorruptLogError, OSError.
     """
     starts = _checkpoint(disk, path, file_names.LOG_STARTS)
     start = starts.get(place, Offset(0))
@@ -232,7 +237,7 @@ def read_bound(disk: Disk, path: str, place: TopicPartition, topic_id: bytes) ->
         return ReadBound(Offset(said[2]), Offset(said[3]), Offset(said[4]))
     there = disk.list(path) if disk.is_directory(path) else []
     if file_names.deletion_stem(place) in map(file_names.stem_of, there):
-        # The checkpoints may speak of a deleted log of that name, until the next start.
+        # Until the next start the checkpoints may have entries of a deleted log of that name.
         return ReadBound(Offset(0), Offset(0), None)
     flushed = _checkpoint(disk, path, file_names.RECOVERY_POINTS).get(place, 0)
     marked = _checkpoint(disk, path, file_names.HIGH_WATERMARKS).get(place, 0)
@@ -240,7 +245,7 @@ def read_bound(disk: Disk, path: str, place: TopicPartition, topic_id: bytes) ->
 
 
 def clean_still(disk: Disk, path: str) -> bool:
-    """Tell whether the directory lies as a clean stop left it."""
+    """Return whether the directory is unchanged since a clean stop: its marker exists."""
     return disk.exists(f"{path}/{file_names.CLEAN_SHUTDOWN}")
 
 

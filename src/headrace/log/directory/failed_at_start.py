@@ -1,4 +1,4 @@
-"""A log directory whose disk fails while the broker starts: fenced, and its partitions offline."""
+"""`failed_at_start`: fence a log directory whose disk fails while the broker starts."""
 
 import logging
 from contextlib import suppress
@@ -25,7 +25,7 @@ def failed_at_start(
     strategy: Strategy,
     error: OSError,
 ) -> LogDirectory:
-    """Return a directory that could not be opened, fenced; no log of it is loaded. Blocking."""
+    """Return a fenced LogDirectory for a path that cannot be opened; no log is loaded. Blocking."""
     directory = LogDirectory(disk, clock, random, path, periods=periods, strategy=strategy)
     give_up(directory, error)
     return directory
@@ -34,8 +34,8 @@ def failed_at_start(
 def give_up(directory: LogDirectory, error: OSError) -> None:
     """Fence a directory that cannot be opened or loaded. Blocking.
 
-    Partitions that lie in it stay its own, as far as it can be listed: no other directory makes
-    an empty log for them.
+    Its partitions stay assigned to it, as far as it can be listed, so that no other directory
+    creates empty logs for them.
     """
     path = directory.path
     directory.context.fail(error, path)
@@ -52,7 +52,7 @@ def give_up(directory: LogDirectory, error: OSError) -> None:
 
 
 def hold(directory: LogDirectory, place: TopicPartition) -> None:
-    """Add a partition to the failed directory, offline."""
+    """Mark a partition of a failed directory as offline."""
     directory.quarantined[place] = CorruptLogError(
         f"{directory.path}/{place}: its log directory has failed; repair the disk, then restart"
         " the broker"

@@ -1,12 +1,14 @@
-"""Logs that are moving into a log directory: copies in the making, `topic-0.<32 hex>-future`.
+r"""`FutureLogs`: incomplete copies of logs that move into a log directory (`-future`).
 
-Whoever copies appends to them as a follower does. Nothing is said of a copy outside of its
-directory, in checkpoints and read bounds, before it takes the original's place: after a kill it
-counts for nothing, and the next move begins by removing it (`left`).
+    begin -> hold -> (appends as a follower) -> promote -> accept
+                 \-> drop                             \-> reject: the original stays
 
-From the rename on the copy is the partition's log as much as the original, whichever of the two a
-start after a kill takes. So before it everything that the batches do not tell is on the disk: the
-checkpoints, with the log's start, and the epochs and producers whose batches compaction has taken.
+Before it is promoted, a copy has no checkpoint entry and no read bound. After a kill it is ignored,
+and the next move first removes it (`left`).
+
+From its rename on, the copy is as valid as the original, whichever of the two the next start loads.
+So before the rename everything that its batches do not contain is durable: the checkpoints with the
+start offset, and leader epochs and producers whose batches compaction removed.
 """
 
 import logging
@@ -30,7 +32,7 @@ _logger = logging.getLogger(__name__)
 
 
 class FutureLogs:
-    """The copies in the making of one log directory. On the deciding thread."""
+    """The incomplete copies (`-future`) of one log directory. For the deciding thread."""
 
     __slots__ = ("_checkpoint", "_ended", "_parts", "_remove_later", "logs", "promoting", "running")
 
@@ -44,21 +46,23 @@ class FutureLogs:
         self.logs: dict[TopicPartition, Log] = {}
         """The copies, by partition."""
         self.promoting: set[TopicPartition] = set()
-        """Of which a copy takes, or has taken, the partition's directory name, and is neither
-        accepted nor rejected yet: no other log of that name may be made."""
+        """Partitions whose copy is being renamed to the partition's directory.
+
+        From the rename until `accept` or `reject` no other log of that name may be created.
+        """
         self.running = 0
-        """How much is done off the thread that a clean stop waits for."""
+        """Number of running thread jobs, which a clean stop waits for."""
 
     @property
     def left(self) -> dict[TopicPartition, tuple[str, bytes]]:
-        """What a stop or a kill left of moves: the directory's name and the topic's id."""
+        """(directory name, topic id) of copies that a stop or a kill left, by partition."""
         return self._parts.futures_left
 
     def begin(self, new: NewLog, done: Done[Log | BaseException]) -> None:
-        """Make an empty copy, off the thread; what was left of one before is removed.
+        """Create an empty copy on a thread, after removing one left by an earlier move.
 
-        `hold` or `drop` what `done` is handed. Or StorageError: the directory has failed, or holds
-        the partition already.
+        `done` gets the copy, to be passed to `hold` or `drop`; or StorageError if the directory has
+        failed or already has the partition.
         """
         key, parts = new.topic_partition, self._parts
         name = file_names.future_directory(key, parts.random.uuid())
@@ -68,7 +72,7 @@ class FutureLogs:
             if former is not None:
                 parts.disk.remove_tree(f"{parts.path}/{former[0]}")
             if parts.disk.exists(f"{parts.path}/{key}"):
-                raise StorageError(f"{parts.path}/{key}: is there already")
+                raise StorageError(f"{parts.path}/{key}: already exists")
             return create_log(parts.context, f"{parts.path}/{name}", *new)
 
         def made(result: Log | BaseException) -> None:
@@ -82,7 +86,7 @@ class FutureLogs:
             self._run(make, made)
 
     def _run(self, work: Callable[[], Log], done: Done[Log | BaseException]) -> None:
-        """Do `work` off the thread, unless the broker is stopping: then nothing is told."""
+        """Run `work` on a thread; if the broker is stopping, do nothing and never call `done`."""
         if self._ended:
             return
         self.running += 1
@@ -94,11 +98,11 @@ class FutureLogs:
         self._parts.disk.run(work, ran)
 
     def hold(self, log: Log) -> None:
-        """Show a copy that was made as the partition's."""
+        """Add a created copy to `logs` as the partition's copy."""
         self.logs[log.topic_partition] = log
 
     def drop(self, log: Log) -> None:
-        """Remove a copy, unless it takes the original's place already."""
+        """Remove a copy, unless it is already promoted."""
         key = log.topic_partition
         if self.logs.get(key) is log:
             del self.logs[key]
@@ -108,7 +112,7 @@ class FutureLogs:
             self._remove(key, log.directory, log)
 
     def forget(self, key: TopicPartition) -> None:
-        """Remove whatever copy there is of a partition, or was left of one."""
+        """Remove the current copy of a partition and any copy left by an earlier move."""
         log = self.logs.get(key)
         former = self.left.pop(key, None)
         if log is not None:
@@ -117,7 +121,8 @@ class FutureLogs:
             self._remove(key, f"{self._parts.path}/{former[0]}", None)
 
     def _remove(self, key: TopicPartition, source: str, log: Log | None) -> None:
-        """Rename a directory so that no start takes it for a move, and remove it."""
+        """Rename a copy's directory to `-delete`, which no start takes for a move, then remove
+        it."""
         parts = self._parts
         name = file_names.delete_directory(key, parts.random.uuid())
         target = f"{parts.path}/{name}"
@@ -135,24 +140,26 @@ class FutureLogs:
 
         def removed(result: BaseException | None) -> None:
             if isinstance(result, OSError) and not isinstance(result, FileNotFoundError):
-                _logger.warning("%s: not removed, the next start does it: %s", target, result)
+                _logger.warning(
+                    "%s: cannot be removed, the next start tries again: %s", target, result
+                )
 
         def remove(_: bool) -> None:
             if log is not None:
                 log.release()
             parts.disk.run(lambda: parts.disk.remove_tree(target), removed)
 
-        # Once no checkpoint speaks of it: else a start would take it for lost.
+        # After the checkpoints lost its entry: otherwise a start would report the log as lost.
         self._remove_later(0, lambda: self._checkpoint(remove))
 
     # --- taking the original's place -----------------------------------------------------------
 
     def promote(self, log: Log, original: Log, done: Done[Log | BaseException]) -> None:
-        """Give a whole copy its partition's directory name, durably, off the thread.
+        """Rename a complete copy to its partition's directory, durably, on a thread.
 
-        Neither takes appends meanwhile. `done` is handed the log at its new place, flushed to its
-        end, and with its original's start, high watermark, epochs and producers: `accept` it, or
-        `reject` it. Or an error, and the copy is gone: StorageError, the directory has failed;
+        Neither log accepts appends meanwhile. `done` gets the reopened log, flushed to its end,
+        with the original's start, high watermark, epochs and producers: call `accept` or `reject`.
+        Or `done` gets an error and the copy is removed: StorageError if the directory failed,
         CorruptLogError.
         """
         parts, key = self._parts, log.topic_partition
@@ -187,16 +194,18 @@ class FutureLogs:
         self._checkpoint(noted)
 
     def _hand_over(self, log: Log, original: Log) -> None:
-        """Give the copy the original's epochs and producers, made durable as it is closed.
+        """Copy the original's leader epochs and producers to the copy; durable when it closes.
 
-        StorageError.
+        Raises StorageError.
         """
         if log.epochs.entries != original.epochs.entries:
             log.epochs = LeaderEpochs(original.epochs.entries)
             log.save_epochs()
         log.producers = original.producers
         if log.segments.active.size:
-            log.roll()  # a start reads from a segment's begin on: there all is known
+            # A start reads from a segment's first batch on; the roll puts epochs and producers
+            # there.
+            log.roll()
             return
         try:
             log.unflushed.add_file(log.write_snapshot())
@@ -205,15 +214,15 @@ class FutureLogs:
         log.unflushed.add_directory(log.directory)
 
     def _rename(self, log: Log, start: Offset, mark: Offset) -> Log:
-        """Close the copy, rename its directory and open it there. Off the thread."""
+        """Close the copy, rename its directory and reopen it. Runs on a thread."""
         parts, key = self._parts, log.topic_partition
         named = f"{parts.path}/{key}"
         log.close()
         stem = file_names.deletion_stem(key)
         for name in parts.disk.list(parts.path):
-            # Beside what is left of a log of that name no checkpoint is believed: see `found`.
+            # `found` ignores the checkpoints of a name that a `-delete` directory also has.
             if file_names.is_deleted(name) and file_names.stem_of(name) == stem:
-                with suppress(FileNotFoundError):  # the timer removes it just now
+                with suppress(FileNotFoundError):  # the removal timer may be removing it
                     parts.disk.remove_tree(f"{parts.path}/{name}")
         parts.disk.rename(log.directory, named)
         parts.disk.sync_directory(parts.path)
@@ -229,14 +238,14 @@ class FutureLogs:
             raise
 
     def accept(self, log: Log) -> None:
-        """Hold a promoted log as one of the directory's."""
+        """Add a promoted log to the directory's logs."""
         key = log.topic_partition
         self.promoting.discard(key)
         self._parts.checkpoints.forget(key)
         self._parts.logs[key] = log
 
     def reject(self, log: Log) -> None:
-        """Remove a promoted log: its original stays."""
+        """Remove a promoted log; its original stays."""
         key = log.topic_partition
         log.retire()
         self._forget_promoted(key)
@@ -250,10 +259,10 @@ class FutureLogs:
     # --- the end ---------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """Begin nothing more off the thread: the broker stops."""
+        """Refuse further thread jobs, as the broker stops."""
         self._ended = True
 
     def close(self) -> None:
-        """Let go of the files. What is there of copies stays, for the next start to remove."""
+        """Close the copies' files; the next start removes their directories."""
         for log in self.logs.values():
             log.close(clean=False)

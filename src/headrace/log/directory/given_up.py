@@ -1,10 +1,10 @@
-"""`headrace-given-up-replicas`: logs of a directory that lack records which were flushed there.
+"""`headrace-given-up-replicas`: replicas in a log directory that lack records once flushed there.
 
 Written durably before a log is changed outside of replication: by `headrace log repair`, and by a
-start that misses a log which its checkpoints name. In a cluster such a replica is in doubt until a
-controller knows of it, and begins with an empty log if another broker leads (ADR 64). The file is
-an offset checkpoint in Kafka's form; each offset is where the log ended before. Kafka and earlier
-versions ignore the file.
+start that finds a checkpoint entry without a log. In a cluster such a replica is not trusted until
+the controller knows of it, and starts with an empty log if another broker leads (ADR 64). The file
+has the format of Kafka's offset checkpoints; each offset is the log's former end. Kafka and earlier
+versions of Headrace ignore the file.
 """
 
 import logging
@@ -20,9 +20,9 @@ _logger = logging.getLogger(__name__)
 
 
 def read(disk: Disk, directory: str) -> dict[TopicPartition, Offset] | None:
-    """Return the former end offsets of the logs that lack records, or None if it is malformed.
+    """Return the former end offsets of logs that lack records; None if the file is malformed.
 
-    Blocking. OSError.
+    Blocking. Raises OSError.
     """
     path = f"{directory}/{file_names.GIVEN_UP}"
     content = read_file(disk, path)
@@ -31,12 +31,12 @@ def read(disk: Disk, directory: str) -> dict[TopicPartition, Offset] | None:
     try:
         return text_files.read_offsets(content, path)
     except CorruptLogError as error:
-        _logger.warning("%s; every log of the directory may lack records", error)
+        _logger.warning("%s; treating every log of the directory as one that lacks records", error)
         return None
 
 
 def write(disk: Disk, directory: str, ends: Mapping[TopicPartition, int]) -> None:
-    """Write durably that exactly these logs lack records. Blocking. OSError."""
+    """Replace the list of logs that lack records, durably. Blocking. Raises OSError."""
     path = f"{directory}/{file_names.GIVEN_UP}"
     if ends:
         disk.replace(path, text_files.write_offsets(ends))
@@ -46,7 +46,7 @@ def write(disk: Disk, directory: str, ends: Mapping[TopicPartition, int]) -> Non
 
 
 def add(disk: Disk, directory: str, partition: TopicPartition, end: int) -> None:
-    """Write durably that a log is about to lose records. Blocking. OSError."""
+    """Add a log that is about to lose records, durably. Blocking. Raises OSError."""
     known = read(disk, directory) or {}
     if partition not in known:
         write(disk, directory, {**known, partition: end})

@@ -1,4 +1,4 @@
-"""Who still wants which records of a partition: what is held is neither deleted nor compacted."""
+"""`Holds`: records of a partition that must not be deleted or compacted yet, by holder."""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,24 +10,25 @@ if TYPE_CHECKING:
 
 
 class Holder(Protocol):
-    """Somebody who wants records of a partition. Asked each time."""
+    """A component that still needs records of a partition, such as a queue. Asked at each
+    deletion."""
 
     def first(self) -> Offset | None:
-        """Return the first offset that he still wants; None: he wants nothing."""
+        """Return the first offset that the holder still needs, or None if it needs none."""
 
     def wants(self, first: Offset, below: Offset) -> bool:
-        """Tell whether he wants any offset from `first` on and below `below`."""
+        """Return whether the holder needs any offset in [first, below)."""
 
 
 class WantsNothing:
-    """A holder who lets retention take what it will. `Holder`."""
+    """A `Holder` that needs no records."""
 
     def first(self) -> Offset | None:
-        """Return that he wants nothing."""
+        """Return None: no offset is needed."""
         return None
 
     def wants(self, first: Offset, below: Offset) -> bool:
-        """Tell that he does not."""
+        """Return False: no offset is needed."""
         return False
 
 
@@ -35,27 +36,31 @@ _START = Offset(0)
 
 
 def _is_reserved(partition: TopicPartition) -> bool:
-    """Return whether only another protocol than Kafka's knows what of it is still to be read."""
+    """Return whether `partition` stores another protocol's data; only a holder knows which records
+    it needs."""
     return reserved_topics(partition.topic) is not None
 
 
 class Holds:
-    """The holders of one directory's partitions. On the deciding thread."""
+    """The holders of one log directory's partitions. For the deciding thread."""
 
     __slots__ = ("_holders", "holds_all")
 
     def __init__(self) -> None:
         self._holders: dict[TopicPartition, list[Holder]] = {}
         self.holds_all: Callable[[TopicPartition], bool] = _is_reserved
-        """Whether all of a partition is held while it has no holder: a queue's, whose cursor is not
-        loaded yet, or never is because nobody may ask for it."""
+        """Returns whether all records of a partition without a holder are held.
+
+        True for another protocol's data: its holder is not loaded yet, or never is as no client may
+        use it.
+        """
 
     def add(self, partition: TopicPartition, holder: Holder) -> None:
-        """Have `holder` asked of `partition` until it is removed."""
+        """Ask `holder` before records of `partition` are deleted, until `remove`."""
         self._holders.setdefault(partition, []).append(holder)
 
     def remove(self, partition: TopicPartition, holder: Holder) -> None:
-        """Ask `holder` no more; nothing where it was not added."""
+        """Stop asking `holder`; no effect if it was not added."""
         holders = self._holders.get(partition)
         if holders is not None and holder in holders:
             holders.remove(holder)
@@ -63,7 +68,7 @@ class Holds:
                 del self._holders[partition]
 
     def first(self, partition: TopicPartition) -> Offset | None:
-        """Return the first offset that anybody still wants; None where nobody wants any."""
+        """Return the first offset that any holder needs, or None if none is needed."""
         holders = self._holders.get(partition)
         if holders is None:
             return _START if self.holds_all(partition) else None
@@ -71,7 +76,7 @@ class Holds:
         return min(wanted, default=None)
 
     def wants(self, partition: TopicPartition, first: Offset, below: Offset) -> bool:
-        """Tell whether anybody still wants an offset from `first` on and below `below`."""
+        """Return whether any holder needs an offset in [first, below)."""
         holders = self._holders.get(partition)
         if holders is None:
             return self.holds_all(partition)

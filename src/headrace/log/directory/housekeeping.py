@@ -1,4 +1,4 @@
-"""A log directory's periodic duties, on a handful of timers however many partitions there are."""
+"""`Housekeeping`: a log directory's periodic checkpoints, retention and producer expiry."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +19,7 @@ _SLICE_LOGS = 100
 
 
 class Housekeeping:
-    """Timers of one directory."""
+    """The timers of one log directory; their number does not depend on its partitions."""
 
     __slots__ = (
         "_checkpoint", "_directory", "_removal_timer", "_removals", "_sequence", "_thinning",
@@ -29,7 +29,7 @@ class Housekeeping:
     def __init__(
         self, directory: DirectoryParts, checkpoint: Callable[[], None], thinning: Thinning
     ) -> None:
-        """`checkpoint`: writes the checkpoints, off the thread."""
+        """Make the timers; `checkpoint` writes the checkpoints on a thread."""
         self._directory = directory
         self._checkpoint = checkpoint
         self._thinning = thinning
@@ -39,17 +39,17 @@ class Housekeeping:
         self._timers: dict[str, Timer] = {}
 
     def start(self) -> None:
-        """Begin the periodic duties."""
+        """Start the periodic checkpoints, retention and producer expiry."""
         self._every("checkpoint", self._directory.periods.checkpoint_ms, self._checkpoint)
         self._every("retention", self._directory.periods.retention_check_ms, self.retain_soon)
         self._every("expiry", self._directory.periods.producer_expiry_check_ms, self._expire_soon)
 
     def reconfigure(self, periods: Periods) -> None:
-        """Use other periods from the next duty on."""
+        """Use new periods, each from its timer's next run on."""
         self._directory.periods = periods
 
     def stop(self) -> None:
-        """End them; removals that wait are left to the next start."""
+        """Cancel all timers; pending file removals are left to the next start."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -70,12 +70,12 @@ class Housekeeping:
     # --- retention ---------------------------------------------------------------------------
 
     def retain_all(self) -> None:
-        """Apply retention to every log, in one go."""
+        """Apply retention to every log in one call."""
         for log in list(self._directory.logs.values()):
             self._retain(log)
 
     def retain_soon(self) -> None:
-        """Apply retention to a slice of the logs in each turn of the loop."""
+        """Apply retention to all logs, 100 in each turn of the event loop."""
         self._in_slices("slice", self._retain)
 
     def _in_slices(self, name: str, duty: Callable[[Log], None]) -> None:
@@ -92,7 +92,7 @@ class Housekeeping:
         next_slice()
 
     def make_room(self) -> None:
-        """Apply retention soon, and remove what was deleted before without waiting for its time."""
+        """Apply retention soon, and remove deleted files now instead of after their delay."""
         self._removals = [(0.0, number, removal) for _, number, removal in sorted(self._removals)]
         self._arm()
         if "slice" not in self._timers:
@@ -106,14 +106,15 @@ class Housekeeping:
         try:
             retention.apply_retention(log, now_ms)
         except StorageError:
-            return  # the directory is fenced, and has said so
+            return  # the directory is fenced and has logged it
         if log.context.holds.first(log.topic_partition) is not None:
             self._thinning.thin(log, partial(retention.past_retention, now_ms=now_ms))
 
     # --- producers ---------------------------------------------------------------------------
 
     def _expire_soon(self) -> None:
-        """Forget producers that have been silent for long, of a slice of the logs in each turn."""
+        """Remove the state of inactive producers from all logs, 100 logs in each turn of the
+        loop."""
         self._in_slices("expiry slice", self._expire)
 
     def _expire(self, log: Log) -> None:
@@ -124,7 +125,8 @@ class Housekeeping:
     # --- removals ----------------------------------------------------------------------------
 
     def remove_later(self, delay_ms: int, removal: Callable[[], None]) -> None:
-        """Run `removal` after `delay_ms`, when no flush holds its files; at once on a low disk."""
+        """Run `removal` after `delay_ms` and outside of flushes; at once if the disk is nearly
+        full."""
         self._sequence += 1
         if self._directory.context.low:
             delay_ms = 0

@@ -1,4 +1,4 @@
-"""Logs that leave a log directory: deleted now and removed later, or set aside with all bytes."""
+"""`LeavingLogs`: delete logs of a log directory, or set them aside as `-stray`."""
 
 import logging
 from collections.abc import Callable
@@ -16,22 +16,23 @@ RemoveLater = Callable[[int, Callable[[], None]], None]
 
 
 class LeavingLogs:
-    """Takes logs out of one directory. On the deciding thread."""
+    """The removal of logs from one directory. For the deciding thread."""
 
     __slots__ = ("_checkpoint", "_parts", "_remove_later")
 
     def __init__(
         self, parts: DirectoryParts, checkpoint: Checkpoint, remove_later: RemoveLater
     ) -> None:
-        """`remove_later` does something so many milliseconds later."""
+        """Make it; `remove_later(ms, action)` runs an action later, `checkpoint` writes
+        checkpoints."""
         self._parts = parts
         self._checkpoint = checkpoint
         self._remove_later = remove_later
 
     def delete_log(self, topic_partition: TopicPartition) -> None:
-        """Take the partition out and rename its directory away; it is removed after its delay.
+        """Delete a partition's log: rename its directory now, remove it after file.delete.delay.ms.
 
-        A quarantined partition goes too. StorageError.
+        A quarantined partition is deleted too. Raises StorageError.
         """
         unique = self._parts.random.uuid()
         left = self._take_out(topic_partition, file_names.delete_directory(topic_partition, unique))
@@ -41,15 +42,15 @@ class LeavingLogs:
         delay_ms = (
             LogConfig().file_delete_delay_ms if log is None else (log.config.file_delete_delay_ms)
         )
-        # As long as it lies there a start after a kill believes no checkpoint of that name.
+        # While the directory exists, a start after a kill ignores checkpoint entries of its name.
         self._remove_later(
             delay_ms, lambda: self._checkpoint(lambda written: self._remove(target, log, written))
         )
 
     def set_aside(self, topic_partition: TopicPartition) -> None:
-        """Take the partition out and rename its directory to one that nobody loads, for good.
+        """Rename a partition's directory to `-stray`, which is retained and never loaded.
 
-        StorageError.
+        Raises StorageError.
         """
         unique = self._parts.random.uuid()
         left = self._take_out(topic_partition, file_names.stray_directory(topic_partition, unique))
@@ -69,9 +70,10 @@ class LeavingLogs:
     def _take_out(
         self, topic_partition: TopicPartition, name: str
     ) -> tuple[str, Log | None] | None:
-        """Rename the partition's directory to `name`; the new path and the log, None: damaged.
+        """Rename the partition's directory to `name`; return its new path and the log.
 
-        None where there is no directory. StorageError.
+        The log is None if the partition was quarantined. None if there is no directory. Raises
+        StorageError.
         """
         parts = self._parts
         log = parts.logs.pop(topic_partition, None)
@@ -92,7 +94,7 @@ class LeavingLogs:
             parts.disk.rename(source, target)
         except OSError as error:
             raise parts.context.fail(error, source) from error
-        # Else a power cut brings the partition back although its topic is gone.
+        # Otherwise a power cut could restore the partition of a deleted topic.
         parts.disk.run(lambda: parts.disk.sync_directory(parts.path), self._synced)
         return target, log
 
@@ -104,10 +106,12 @@ class LeavingLogs:
         if log is not None:
             log.release()
         if not written:
-            return  # a start would hold the checkpoints of this log against a new one
+            return  # a start would take this log's checkpoint entries for a new log's
 
         def removed(result: BaseException | None) -> None:
             if isinstance(result, OSError) and not isinstance(result, FileNotFoundError):
-                _logger.warning("%s: not removed, the next start does it: %s", path, result)
+                _logger.warning(
+                    "%s: cannot be removed, the next start tries again: %s", path, result
+                )
 
         self._parts.disk.run(lambda: self._parts.disk.remove_tree(path), removed)

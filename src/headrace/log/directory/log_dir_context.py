@@ -1,4 +1,5 @@
-"""What the logs of one directory share: the disk, chance, holds, and where failures go."""
+"""`LogDirContext`: the disk, random numbers, holds and failure state shared by a directory's
+logs."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -11,80 +12,81 @@ from headrace.ports.clock import Random
 from headrace.ports.disk import Disk
 
 LogT = TypeVar("LogT", contravariant=True)
-"""`log.Log`, which holds a context and so cannot be named here."""
+"""Stands for `log.Log`, whose module imports this one."""
 
 
 class LogDirectoryEvents(Protocol[LogT]):
-    """What the logs of a directory ask of it, and tell it. `LogDirectory` is one."""
+    """The services of a log directory to its logs, and their notifications. See `LogDirectory`."""
 
     def failed(self, error: OSError, path: str) -> None:
-        """Fence the directory: the first error of the disk below."""
+        """Log the directory's first disk error and notify listeners; it is fenced now."""
 
     def flush_soon(self, log: LogT) -> None:
-        """Make all that `log` holds now durable."""
+        """Request a flush of everything that `log` holds now."""
 
     def write_indexes_soon(self, log: LogT) -> None:
-        """Write the index entries of the active segment to its files within a second."""
+        """Write the index entries of the log's active segment to its files within a second."""
 
     def publish(self, logs: Collection[LogT]) -> None:
-        """Let readers of the files go as far as these logs' high watermarks and flushes allow."""
+        """Publish to readers of the files how far these logs may be read."""
 
     def start_moved(self) -> None:
-        """Note that a client moved a log's start: the checkpoint is due."""
+        """Note that DeleteRecords moved a log's start, so that a checkpoint is due."""
 
     def let_go(self, log: LogT, below: Offset) -> None:
-        """Delete, now or soon, what lies below the log's start, and what nobody wants (`Holds`).
+        """Delete segments below the log's start, and middle segments that no hold needs.
 
-        Between others, whole segments below `below`.
+        Middle segments only if they lie wholly below offset `below`.
         """
 
     def about_to_cut(self, log: LogT, end: Offset | None) -> None:
-        """Note that segments of `log` go at once; it will end at `end` (None: all of it goes)."""
+        """Note that segments of `log` are being removed; it will end at `end` (None: all
+        removed)."""
 
     def remove_later(self, delay_ms: int, removal: Callable[[], None]) -> None:
-        """Run `removal` once `delay_ms` have passed and no flush holds its files."""
+        """Run `removal` after `delay_ms` milliseconds, outside of flushes."""
 
     def allow_gap(self, partition: TopicPartition, below: Offset) -> None:
-        """Allow the log gaps below an offset. Called on any thread. See `recovery.gaps`."""
+        """Record that the log may have gaps below an offset. On any thread. See `recovery.gaps`."""
 
     def gap_appended(self, log: LogT, below: Offset) -> None:
-        """Allow a gap that is about to be appended; durable with the log's next flush."""
+        """Record a gap that is about to be appended; durable with the log's next flush."""
 
     def gaps_below(self, partition: TopicPartition) -> Offset:
         """Return the offset below which a log may have gaps."""
 
     def published_end(self, topic_id: bytes, partition: int) -> Offset:
-        """Return the end that readers were told is flushed of a log; 0: none. On any thread."""
+        """Return the published end offset of a log in the read bounds, or 0. On any thread."""
 
 
 @dataclass(slots=True)
 class LogDirContext(Generic[LogT]):
-    """Handed to every Log of a directory."""
+    """The state that all logs of a directory share."""
 
     disk: Disk
     random: Random
     events: LogDirectoryEvents[LogT]
     producers_max: int | None = None
-    """Producers that each log remembers at most; None: any number."""
+    """Most producers stored per log; None: no limit."""
     holds: Holds = field(default_factory=Holds)
-    """Who still wants which records: asked before any go."""
+    """Records still needed by queues and others: consulted before any are deleted."""
     failure: StorageError | None = None
-    """Why the directory is fenced; None while it works."""
+    """The error that fenced the directory; None while it works."""
     low: str = ""
-    """Why clients' records are refused while the file system is short of room; empty: it is not."""
+    """Why clients' records are refused while free space is low; empty if they are accepted."""
     full: bool = False
-    """Whether followers fetch nothing into the directory either, for there is hardly any room."""
+    """Whether followers' fetches are paused too, as almost no space is left."""
     unsynced: list[str] = field(default_factory=list)
-    """Files that recovery takes for flushed and that may be in the page cache only yet."""
+    """Files that recovery treats as flushed although they may be in the page cache only."""
     damaged: int = 0
-    """Damaged batches that reads or the scrub have met since the start."""
+    """Number of damaged batches found by reads and the scrub since the start."""
     unflushed: bool = False
-    """Whether it was a flush that failed: the page cache may hold what the disk never will."""
+    """Whether a flush failed: the page cache may hold data that the disk never gets."""
 
     def fail(self, error: OSError, path: str, *, flush: bool = False) -> StorageError:
-        """Fence the directory for good; returns what the caller raises.
+        """Fence the directory until a restart; return the StorageError for the caller to raise.
 
-        `flush`: written data could not be made durable, so it is not to be believed by reading it.
+        `flush`: an fsync failed, so written data must not be trusted when it is read back.
         """
         self.unflushed = self.unflushed or flush
         if self.failure is None:

@@ -1,10 +1,10 @@
-"""A `log.dir`: its lock, its identity, its logs, its checkpoints, its failure.
+"""`LogDirectory`: a `log.dir` with its lock, identity, logs, checkpoints and failure state.
 
-Life cycle: `open` (blocking: lock, `meta.properties`, checkpoints, clean-shutdown marker), `load`
-(all logs, several at once off the thread), `start` (periodic duties), `close`.
+    open (blocking: lock, meta.properties, checkpoints, clean-shutdown marker)
+      -> load (all logs, several at once on threads) -> start (periodic work) -> close
+    any disk error -> fenced until a restart: appends raise `failure`, `on_failure` callbacks run
 
-Any disk error fences the directory for good: `failure` is set, every later append raises it, and
-`on_failure` callbacks run. Foreign files, `-stray` and `-future` directories stay untouched.
+Files of others and `-stray` directories are not changed.
 """
 
 import logging
@@ -41,18 +41,18 @@ __all__ = ["LogDirectory", "Periods", "read_identity"]
 
 _logger = logging.getLogger(__name__)
 AT_REST_EVERY = 12
-"""With every so many checkpoints it is written which logs are at rest: once a minute."""
+"""Unchanged logs are written with every 12th checkpoint: once a minute."""
 
 
 class LogDirectoryListener(Protocol):
-    """Who is told before segments of a log go."""
+    """An observer that is notified before segments of a log are removed."""
 
     def about_to_cut(self, log: Log, end: Offset | None) -> None:
-        """Note that segments of `log` go at once; it will end at `end` (None: all of it goes)."""
+        """Note that segments of `log` are removed; it will end at `end` (None: all removed)."""
 
 
 class LogDirectory:
-    """One log directory. All calls on the deciding thread. See `LogDirectoryEvents`."""
+    """A log directory and its logs. For the deciding thread. See `LogDirectoryEvents`."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class LogDirectory:
         periods: Periods,
         strategy: Strategy,
     ) -> None:
-        """Use `open`."""
+        """Make an unopened directory object; callers use `open`."""
         parts = DirectoryParts(
             disk, clock, random, path, periods=periods, strategy=strategy, events=self
         )
@@ -105,13 +105,13 @@ class LogDirectory:
         self.delete_log = leaving.delete_log
         self.set_aside = leaving.set_aside
         self.futures = FutureLogs(parts, self.checkpoint, self.remove_later)
-        """Logs that are moving here from other directories of the broker."""
+        """Copies of logs that are moving here from other directories of the broker."""
         self._listeners: tuple[LogDirectoryListener, ...] = ()
         self._failure_listeners: tuple[Callable[[OSError], None], ...] = ()
         self._prepared: dict[TopicPartition, Log] = {}
         self._unlock: Callable[[], None] | None = None
         self._is_new = False
-        """Whether it was made when it was opened."""
+        """Whether `open` created the directory."""
         self._closed = False
         self._checkpoints = 0
 
@@ -129,11 +129,11 @@ class LogDirectory:
         periods: Periods | None = None,
         strategy: Strategy = fdatasync_each,
     ) -> "LogDirectory":
-        """Take the directory, made where it is missing; no log is loaded yet. Blocking.
+        """Lock and open a log directory, creating it if missing; logs are loaded later. Blocking.
 
-        `accepted`: a directory of another cluster joins `cluster_id`.
-        ConfigError: another process holds it, or it belongs to another broker or cluster.
-        CorruptLogError: a checkpoint file that is none. OSError.
+        `accepted`: a directory of another cluster joins `cluster_id`. ConfigError: another process
+        uses the directory, or it belongs to another broker or cluster. Raises CorruptLogError,
+        OSError.
         """
         self = cls(disk, clock, random, path, periods=periods or Periods(), strategy=strategy)
         self._is_new = not disk.exists(path)
@@ -143,8 +143,8 @@ class LogDirectory:
         except BlockingIOError as held:
             holder = held.strerror or "another process"
             raise ConfigError(
-                f"log.dirs={path}: in use by {holder}: stop that, as by headrace stop --data"
-                f" {path}, or name another directory"
+                f"log.dirs={path}: in use by {holder}: stop that process (headrace stop --data"
+                f" {path}) or use another directory"
             ) from None
         try:
             self.identity = Identity.claim(disk, path, broker_id, cluster_id, accepted=accepted)
@@ -166,31 +166,31 @@ class LogDirectory:
 
     @property
     def strays(self) -> list[StrayLog]:
-        """The logs that lie here set aside as `-stray`, found at the start or since."""
+        """The `-stray` directories, found at the start or set aside since."""
         return self._parts.strays
 
     @property
     def failure(self) -> StorageError | None:
-        """Why the directory is fenced; None while it works."""
+        """The error that fenced the directory; None while it works."""
         return self.context.failure
 
     @property
     def fenced(self) -> bool:
-        """Whether the directory has failed."""
+        """Whether a disk error has fenced the directory."""
         return self.context.failure is not None
 
     # --- listeners and events ----------------------------------------------------------------
 
     def listen(self, listener: LogDirectoryListener) -> None:
-        """Tell `listener` before segments of a log go."""
+        """Notify `listener` before segments of a log are removed."""
         self._listeners = (*self._listeners, listener)
 
     def on_failure(self, told: Callable[[OSError], None]) -> None:
-        """Call `told` once, when the directory is fenced."""
+        """Call `told` once, with the error, when the directory is fenced."""
         self._failure_listeners = (*self._failure_listeners, told)
 
     def failed(self, error: OSError, path: str) -> None:
-        """Do as `LogDirectoryEvents` says."""
+        """Log the error that fenced the directory and call the failure listeners."""
         _logger.critical("%s: %s; directory %s is fenced until a restart", path, error, self.path)
         if self.context.unflushed:
             self.disk.run(self.loader.doubt, lambda _: None)
@@ -198,12 +198,12 @@ class LogDirectory:
             told(error)
 
     def about_to_cut(self, log: Log, end: Offset | None) -> None:
-        """Do as `LogDirectoryEvents` says."""
+        """Notify the listeners that segments of `log` are being removed."""
         for listener in self._listeners:
             listener.about_to_cut(log, end)
 
     def gap_appended(self, log: Log, below: Offset) -> None:
-        """Do as `LogDirectoryEvents` says."""
+        """Record a gap that is about to be appended; durable with the log's next flush."""
         try:
             file = self.gaps.note(log.topic_partition, below, ahead=True)
         except OSError as error:
@@ -213,14 +213,14 @@ class LogDirectory:
             log.unflushed.add_directory(self.path)
 
     def start_moved(self) -> None:
-        """Do as `LogDirectoryEvents` says."""
+        """Write a checkpoint, as DeleteRecords moved a log's start."""
         self.checkpoint()
 
     def let_go(self, log: Log, below: Offset) -> None:
-        """Do as `LogDirectoryEvents` says."""
+        """Delete segments below the log's start, and middle segments that no hold needs."""
         if log.closed or log.cutting or self.fenced:
             return
-        with suppress(StorageError):  # the directory is fenced, and has said so
+        with suppress(StorageError):  # the directory is fenced and has logged it
             delete_below_start(log)
         self._thinning.thin(log, partial(unwanted, below=below))
 
@@ -231,10 +231,10 @@ class LogDirectory:
         wanted: Sequence[NewLog],
         done: Callable[[BaseException | None], None],
     ) -> None:
-        """Make the files of new logs off the thread, for `create_log` to take up.
+        """Create the files of new logs on a thread; `create_log` then adds them to the directory.
 
-        Making a file may wait for the file system's journal. What could not be made is tried again
-        by `create_log`, which says why not.
+        Creating a file may block on the file system's journal. `create_log` retries what failed,
+        and raises the error.
         """
         missing = [
             new
@@ -243,7 +243,7 @@ class LogDirectory:
             and not self.refused(new.topic_partition, new.topic_id)
         ]
         for new in missing:
-            # Before the directory is there: nobody takes a former topic's checkpoints for its.
+            # Before the directory exists: entries of a former topic of that name must not apply.
             self.bounds.add(new.topic_id, new.topic_partition.partition)
 
         def make() -> list[Log]:
@@ -267,13 +267,13 @@ class LogDirectory:
             self.disk.run(make, made)
 
     def prepared(self, partition: TopicPartition) -> bool:
-        """Tell whether `prepare_logs` has made the files of this partition."""
+        """Return whether `prepare_logs` has created the files of this partition."""
         return partition in self._prepared
 
     def create_log(
         self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig
     ) -> Log:
-        """Return a new, empty log; durable with its first flush, which is asked for here.
+        """Add a new, empty log and request its first flush, which makes it durable.
 
         StorageError: the directory has failed. CorruptLogError: the partition is out of service.
         """
@@ -286,7 +286,7 @@ class LogDirectory:
         path = f"{self.path}/{topic_partition}"
         log = self._prepared.pop(topic_partition, None)
         if log is None:
-            # Before the directory is there: nobody takes a former topic's checkpoints for its.
+            # Before the directory exists: entries of a former topic of that name must not apply.
             self.bounds.add(topic_id, topic_partition.partition)
             if self.context.failure is not None:
                 raise self.context.failure
@@ -302,7 +302,7 @@ class LogDirectory:
     # --- duties ------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin the periodic duties: checkpoints, retention, producer expiry, removals, scrub."""
+        """Start the periodic work: checkpoints, retention, producer expiry, removals, scrub."""
         if self.fenced:
             return
         for partition in self.missing:
@@ -318,27 +318,27 @@ class LogDirectory:
         self.scrub.start()
 
     def end_duties(self) -> None:
-        """Begin no periodic duty any more; what runs is over when `writing` is False."""
+        """Stop the periodic work; running jobs have ended when `writing` is False."""
         self._housekeeping.stop()
         self.scrub.stop()
         self.futures.end()
 
     @property
     def writing(self) -> bool:
-        """Whether files of the directory's own are being written off the thread.
+        """Whether a thread is writing files of the directory itself.
 
-        `close` writes the same ones: whoever closes cleanly waits until it is False.
+        `close` writes the same files: before a clean close wait until this is False.
         """
         running = self._truncations.running or self.futures.running
         files = self.checkpoints.writing or self.at_rest.writing or self.gaps.writing
         return bool(files or running)
 
     def reconfigure(self, periods: Periods) -> None:
-        """Use other periods from the next duty on."""
+        """Use new periods, each from its timer's next run on."""
         self._housekeeping.reconfigure(periods)
 
     def apply_retention(self) -> None:
-        """Apply retention to every log, now."""
+        """Apply retention to every log now."""
         self._housekeeping.retain_all()
 
     def make_room(self) -> None:
@@ -346,7 +346,7 @@ class LogDirectory:
         self._housekeeping.make_room()
 
     def checkpoint(self, done: Callable[[bool], None] | None = None) -> None:
-        """Write the checkpoints that have changed, off the thread. See `Checkpoints.write_soon`."""
+        """Write the changed checkpoints on a thread; `done` as in `Checkpoints.write_soon`."""
         if self.bounds.changed and not self.fenced:
             self.disk.run(self.bounds.sync, self._bounds_synced)
         self.checkpoints.write_soon(self.logs, done)
@@ -359,14 +359,14 @@ class LogDirectory:
             self.context.fail(result, self.path)
 
     def sizes(self) -> Mapping[TopicPartition, int]:
-        """Return the bytes of each partition's segments (DescribeLogDirs)."""
+        """Return the size in bytes of each partition's segments (DescribeLogDirs)."""
         return {at: sum(segment.size for segment in log.segments) for at, log in self.logs.items()}
 
     def close(self, clean: bool = True, *, withdrawn: bool = False) -> None:
-        """Close all logs, write all checkpoints and, if all went well, the clean-shutdown marker.
+        """Close all logs, write the checkpoints and, if that succeeds, the clean-shutdown marker.
 
-        Blocking: for shutdown. With `clean` False, as a kill would leave it. `withdrawn`: after a
-        start that failed, which leaves no directory that it made.
+        Blocking. `clean=False` leaves the directory as a kill would. `withdrawn`: the start failed;
+        a directory that it created is removed.
         """
         if self._closed:
             return
@@ -381,7 +381,7 @@ class LogDirectory:
                 self.checkpoints.write_now(self.logs)
                 self.at_rest.write_last(self.logs.values())
                 if not self.quarantined:
-                    # Without it the next start looks at what was damaged again.
+                    # Without the marker the next start examines the damaged logs again.
                     marker = f"{self.path}/{file_names.CLEAN_SHUTDOWN}"
                     self.disk.replace(marker, text_files.write_clean_shutdown())
                     self.bounds.close(remove=True)
@@ -394,7 +394,7 @@ class LogDirectory:
             if clean and self.context.unflushed:
                 self.loader.doubt()
             if withdrawn and self._is_new:
-                with suppress(OSError):  # what cannot be removed stays: nobody was told of it
+                with suppress(OSError):  # what cannot be removed stays; no client has used it
                     self.disk.remove_tree(self.path)
             if self._unlock is not None:
                 self._unlock()

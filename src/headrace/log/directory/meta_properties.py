@@ -1,4 +1,4 @@
-"""`meta.properties`: whose log directory this is."""
+"""`meta.properties`: the broker id and cluster id of a log directory."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from headrace.ports.disk import Disk
 
 
 class Identity(NamedTuple):
-    """What `meta.properties` says. Version 0 is a ZooKeeper-mode broker's, 1 a KRaft one's."""
+    """The content of `meta.properties`. Version 0 is a ZooKeeper-mode broker's, 1 a KRaft one's."""
 
     version: int = 0
     broker_id: int = -1
@@ -20,10 +20,10 @@ class Identity(NamedTuple):
     def claim(
         cls, disk: Disk, path: str, broker_id: int, cluster_id: str, *, accepted: bool = False
     ) -> "Identity":
-        """Return the directory's identity, written if it has none; ConfigError if it is another's.
+        """Return the directory's identity, written if missing; ConfigError if it differs.
 
-        An existing file is kept byte for byte, version 1 too. With `accepted` a directory of
-        another cluster joins `cluster_id`, and its broker knows none of its logs there.
+        An existing file is not changed. With `accepted` a directory of another cluster joins
+        `cluster_id`, and its broker treats none of its logs as known.
         """
         found = read_identity(disk, path)
         where = f"{path}/{file_names.META_PROPERTIES}"
@@ -32,8 +32,8 @@ class Identity(NamedTuple):
             return cls(0, broker_id, cluster_id)
         if found.cluster_id != cluster_id and accepted:
             found = found._replace(cluster_id=cluster_id)
-            # Removed first: with it a replica that this cluster assigns here and that has no log
-            # would count as never created, and could be led empty.
+            # Removed first: it would mark replicas that this cluster assigns here and that have no
+            # log as never created, and an empty one could become the leader.
             if disk.exists(f"{path}/{file_names.DIRECTORIES}"):
                 disk.remove(f"{path}/{file_names.DIRECTORIES}")
                 disk.sync_directory(path)
@@ -55,10 +55,9 @@ class Identity(NamedTuple):
 
 
 def read_identity(disk: Disk, path: str) -> Identity | None:
-    """Return what `meta.properties` of the log directory `path` says; None where there is none.
+    """Read `meta.properties` of log directory `path`; None if the file does not exist.
 
-    ConfigError where it makes no sense. For the start: the broker's and the cluster's id come from
-    here where the directory has been used before.
+    ConfigError if it is invalid. A start takes the broker id and the cluster id from here.
     """
     where = f"{path}/{file_names.META_PROPERTIES}"
     content = read_file(disk, where)
@@ -68,7 +67,7 @@ def read_identity(disk: Disk, path: str) -> Identity | None:
     try:
         version = int(found["version"])
         if version not in (0, 1):
-            raise ConfigError(f"{where}: version {version} is not known, only 0 and 1 are")
+            raise ConfigError(f"{where}: unknown version {version}, expected 0 or 1")
         broker_id = int(found["broker.id" if version == 0 else "node.id"])
         return Identity(version, broker_id, found["cluster.id"], found.get("directory.id"))
     except KeyError as missing:

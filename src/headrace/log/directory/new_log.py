@@ -1,4 +1,4 @@
-"""What is known of a log before there is one."""
+"""`NewLog`: partition, topic id and settings of a log that is to be created."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from headrace.model.nouns import TopicPartition
 
 
 class NewLog(NamedTuple):
-    """A log that is to be made where there is none."""
+    """A log that is to be created."""
 
     topic_partition: TopicPartition
     topic_id: bytes

@@ -1,4 +1,4 @@
-"""How often the duties of a log directory are done, and what its logs remember of producers."""
+"""`Periods`: intervals of a log directory's periodic work, and limits on producer state."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -7,19 +7,22 @@ if TYPE_CHECKING:
 
 
 class Periods(NamedTuple):
-    """How often what is done, and how long what is kept; milliseconds (Kafka's names beside)."""
+    """Intervals and lifetimes in milliseconds, with the names of Kafka's settings."""
 
     checkpoint_ms: int = 5_000
-    """The least of replica.high.watermark.checkpoint.interval.ms and log.flush.offset.… and
-    log.flush.start.offset.checkpoint.interval.ms: all are written together, more often than Kafka's
-    60 s. The younger recovery points are, the less a start after a kill has to read, and the less
-    can be mistaken for a torn tail."""
+    """Interval of all checkpoints: the least of three settings.
+
+    replica.high.watermark.checkpoint.interval.ms, log.flush.offset.checkpoint.interval.ms and
+    log.flush.start.offset.checkpoint.interval.ms; Kafka writes two of them every 60 s. Newer
+    recovery points shorten a start after a kill and leave less that can be mistaken for a torn
+    tail.
+    """
     retention_check_ms: int = 300_000
     """log.retention.check.interval.ms"""
     producer_id_expiration_ms: int = 86_400_000
     """producer.id.expiration.ms"""
     scrub_bytes_per_second: int = 0
-    """log.scrub.bytes.per.second; 0: no scrub"""
+    """log.scrub.bytes.per.second; 0 disables the scrub"""
     scrub_interval_ms: int = 604_800_000
     """log.scrub.interval.ms"""
     producer_expiry_check_ms: int = 600_000
@@ -29,7 +32,7 @@ class Periods(NamedTuple):
 
     @staticmethod
     def of(config: "BrokerConfig") -> "Periods":
-        """Return the periods of a broker's configuration."""
+        """Take the periods from a broker's configuration."""
         return Periods(
             min(
                 config.replica_high_watermark_checkpoint_interval_ms,

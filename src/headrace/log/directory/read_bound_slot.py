@@ -1,18 +1,18 @@
-"""A log's place in `durable-read-bounds`."""
+"""`Slot`: the position and content of one log's entry in `durable-read-bounds`."""
 
 Said = tuple[int, int, int]
-"""Start, end, last stable offset."""
+"""Published (start, end, last stable offset) of a log."""
 
 
 class Slot:
-    """A log's place in the file."""
+    """The entry of one log in `durable-read-bounds`."""
 
     __slots__ = ("at", "key", "said")
 
     def __init__(self, at: int, key: bytes) -> None:
         self.at = at
-        """Its first byte."""
+        """Byte position of the slot in the file."""
         self.key = key
-        """Topic id and partition, packed."""
+        """Topic id and partition as packed bytes."""
         self.said: Said | None = None
-        """What it says now; None: nothing that binds."""
+        """The published offsets; None if nothing valid is published."""

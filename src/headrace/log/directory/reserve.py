@@ -1,7 +1,7 @@
-"""`headrace-reserve`: space for the start of a broker whose disk is full.
+"""`headrace-reserve`: 1 MiB of disk space for the start of a broker whose disk is full.
 
-A start writes checkpoints before retention can free anything. The file is written while free space
-is short but not gone, and removed by a start that finds less free than it takes.
+A start writes checkpoints before retention can free space. The file is written while free space is
+low, and removed by a start that finds less than its size free.
 """
 
 import logging
@@ -15,13 +15,13 @@ RESERVE_BYTES = 1 << 20
 
 
 def make(disk: Disk, path: str) -> None:
-    """Write the file if it is missing; without space it is removed again. Blocking."""
+    """Write the reserve file if it is missing; remove it if the disk is too full. Blocking."""
     where = f"{path}/{file_names.RESERVE}"
     if disk.exists(where):
         return
     try:
         with closing(disk.open(where, create=True)) as file:
-            # Zeros that are written, not a hole: a file of holes holds no room.
+            # Written zeros, as a sparse file would reserve nothing.
             file.write_at(0, (bytes(RESERVE_BYTES),))
             file.sync()
     except OSError as error:
@@ -31,7 +31,7 @@ def make(disk: Disk, path: str) -> None:
 
 
 def release(disk: Disk, path: str) -> None:
-    """Remove the file at a start with less free space than its size. Blocking. OSError."""
+    """Remove the reserve file if less than its size is free. Blocking. Raises OSError."""
     where = f"{path}/{file_names.RESERVE}"
     if not disk.exists(where):
         return

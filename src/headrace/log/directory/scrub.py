@@ -1,15 +1,15 @@
-"""The scrub: cold bytes are read again now and then, before somebody needs them.
+"""`Scrub`: read all batches of a log directory periodically to find damage before clients do.
 
-Reads check every batch anyway; what nobody reads may rot unseen until the replica that held the
-other copy is gone. So each period every batch of every log is read once, a piece at a time, on a
-thread and at a bounded rate (`log.scrub.bytes.per.second`). Pages that were not in the page cache
-are dropped again: the scrub pushes out nothing that readers use. What is in the page cache is
-checked there; the disk below it is looked at once it has gone.
+Reads check every batch, but batches that no client reads could rot unnoticed until the other
+replica's copy is lost. So each period every batch of every log is read once, in pieces, on a
+thread, at a limited rate (`log.scrub.bytes.per.second`). Pages that were not cached before are
+dropped again, so the scrub evicts nothing. Cached pages are checked in memory; their disk blocks
+are checked in a later round, once they have left the cache.
 
-A bad batch is read twice, the second time past the page cache, before it is counted and said once,
-with file, position and offsets (`ReportedDamage`). Nothing is moved, cut or taken out of service
-for it: reads refuse just the damaged batch (KAFKA_STORAGE_ERROR), those before and behind it are
-served, and the partition goes on taking records (ADR 8).
+A bad batch is read again from the disk before it is counted and logged, once, with file, position
+and offsets (`ReportedDamage`). Nothing is moved, truncated or taken out of service: reads of the
+damaged batch fail with KAFKA_STORAGE_ERROR, other batches are served, and the partition accepts
+records (ADR 8).
 """
 
 import logging
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 FIRST_ROUND_MS = 60_000
-"""After a start others need the disk more."""
+"""Delay of the first round in milliseconds: other work needs the disk after a start."""
 
 
 class Scrub:
-    """The scrub of one log directory. On the deciding thread; reads on others."""
+    """The scrub of one log directory. For the deciding thread; reads run on others."""
 
     __slots__ = ("_at", "_directory", "_round_began", "_stopped", "_timer", "_waiting", "scrubbed")
 
     def __init__(self, directory: DirectoryParts) -> None:
-        """Nothing happens before `start`."""
+        """Make the scrub; `start` begins it."""
         self._directory = directory
         self._waiting: list[tuple[TopicPartition, Offset]] = []
         self._at: _Piece | None = None
@@ -49,14 +49,14 @@ class Scrub:
         """Bytes checked since the start, for metrics."""
 
     def start(self) -> None:
-        """Begin the first round a minute from now, if the configuration wants any."""
+        """Begin the first round in a minute, if log.scrub.bytes.per.second is above 0."""
         self._stopped = False
         periods = self._directory.periods
         if periods.scrub_bytes_per_second > 0:
             self._later(min(FIRST_ROUND_MS, periods.scrub_interval_ms) / 1000)
 
     def stop(self) -> None:
-        """End; a read under way ends unheard."""
+        """Stop the scrub; the result of a running read is ignored."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -80,7 +80,7 @@ class Scrub:
             if self._stopped:
                 return
             if isinstance(result, FileNotFoundError):
-                self._at = None  # retention or compaction was faster
+                self._at = None  # retention or compaction deleted the file first
             elif isinstance(result, OSError):
                 self._directory.context.fail(result, piece.path)
                 return
@@ -96,7 +96,8 @@ class Scrub:
         disk.run(lambda: _read(self._directory, piece), read)
 
     def _begin_round(self) -> None:
-        """List what there is, from anywhere on: a broker started often shall come to all of it."""
+        """List all segments, beginning at a random log, so that frequent restarts reach all of
+        them."""
         directory = self._directory
         now = directory.clock.monotonic()
         periods = directory.periods
@@ -117,7 +118,7 @@ class Scrub:
         self._later(0 if self._waiting else periods.scrub_interval_ms / 1000)
 
     def _piece(self) -> "_Piece | None":
-        """Return what to read next: the segment under way, or another one that is still there."""
+        """Return the segment to read next: the current one, or the next that still exists."""
         at = self._at
         if at is not None and not at.done and at.segment in at.log.segments and not at.log.closed:
             return at
@@ -135,11 +136,11 @@ class Scrub:
 
     def _found_bad(self, piece: "_Piece", bad: BadBatch) -> None:
         if piece.segment not in piece.log.segments or piece.segment.size < piece.size:
-            self._at = None  # it was swapped, deleted or cut while it was read
+            self._at = None  # swapped, deleted or truncated while it was read
             return
         piece.segment.sound.lost(0, piece.segment.size)
         found = piece.sweep.found
-        behind = "" if piece.resume is None else f", sound again from byte {piece.resume} on"
+        behind = "" if piece.resume is None else f", valid batches from byte {piece.resume} on"
         piece.log.damage.unreadable(
             BadBatch(bad.path, bad.position, f"{bad.reason} (offset {found.end}{behind})")
         )
@@ -150,7 +151,7 @@ class Scrub:
 
 
 class _Piece:
-    """A segment being read. Made on the deciding thread, read on another."""
+    """A segment that is being scrubbed: made on the deciding thread, read on another."""
 
     __slots__ = ("done", "limit", "log", "path", "resume", "segment", "size", "sweep")
 
@@ -162,12 +163,12 @@ class _Piece:
         self.limit = limit
         self.sweep = Sweep(segment, end, limit, position=position)
         self.resume: int | None = None
-        """Where sound batches go on behind a bad one."""
+        """Byte position of the first valid batch behind a bad one; None if not found."""
         self.done = False
 
     @classmethod
     def of(cls, log: Log, number: int, after: "_Piece | None" = None) -> "_Piece":
-        """Return the segment of that number, from its beginning or where `after` can be resumed."""
+        """Return the segment at index `number`, from its start or from where `after` can resume."""
         segment = log.segments[number]
         following = log.segments[number + 1 : number + 2]
         limit = following[0].base_offset if following else int(log.end_offset)
@@ -177,7 +178,7 @@ class _Piece:
 
 
 def _read(directory: DirectoryParts, piece: _Piece) -> BadBatch | None:
-    """Check the next batches of a piece, on a thread; the bad one that stopped it. OSError."""
+    """Check the next batches on a thread; return the bad batch that stopped it. Raises OSError."""
     file = directory.disk.open(piece.path, writable=False)
     try:
         polite = _Polite(file)
@@ -186,13 +187,13 @@ def _read(directory: DirectoryParts, piece: _Piece) -> BadBatch | None:
         bad = sweep.found.bad
         if bad is None:
             return None
-        # Once more, from the disk: it may have been the memory, or a file that changed meanwhile.
+        # Read again from the disk: the error may have been in memory, or the file was changing.
         file.forget(0, piece.size)
         again = Sweep(piece.segment, sweep.found.end, piece.limit, position=bad.position)
         again.step(polite.read, piece.size)
         if again.found.bad is None or again.found.bad.position > bad.position:
             _logger.warning(
-                "%s; read again from the disk it is sound: have the machine's memory tested", bad
+                "%s; a second read from the disk is valid: test the machine's memory", bad
             )
             piece.sweep, piece.done = again, again.found.position >= piece.size
             again.found.bad = None
@@ -206,7 +207,7 @@ def _read(directory: DirectoryParts, piece: _Piece) -> BadBatch | None:
 
 
 class _Polite:
-    """Reads that leave the page cache as they found it."""
+    """Reads that do not add pages to the page cache."""
 
     __slots__ = ("_file",)
 

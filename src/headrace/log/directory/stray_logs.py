@@ -1,4 +1,4 @@
-"""Partition directories set aside as `-stray`: retained with all bytes, and not served."""
+"""`-stray` directories: logs set aside, retained with all bytes and not served."""
 
 import logging
 from typing import NamedTuple
@@ -11,18 +11,18 @@ from headrace.ports.disk import Disk
 
 _logger = logging.getLogger(__name__)
 _LOGGED_MAX = 20
-"""The most stray directories of a log directory that a start logs by name."""
+"""Most stray directories of a log directory that a start logs by name."""
 
 
 class StrayLog(NamedTuple):
-    """A `-stray` directory: a partition's log that was set aside."""
+    """A `-stray` directory: the log of a partition that was set aside."""
 
     path: str
     partition: TopicPartition
-    """From the directory's name; a long topic name is cut."""
+    """The partition in the directory's name; a long topic name is shortened."""
     topic_id: bytes
     size: int
-    """Bytes of its segments."""
+    """Size of its segments in bytes."""
 
     @property
     def name(self) -> str:
@@ -31,10 +31,7 @@ class StrayLog(NamedTuple):
 
 
 def stray_log(disk: Disk, path: str) -> StrayLog | None:
-    """Describe a `-stray` directory, or return None if its name is not that of one. Blocking.
-
-    OSError.
-    """
+    """Describe a `-stray` directory; None if `path` is not one. Blocking. Raises OSError."""
     partition = file_names.parse_stray(path.rpartition("/")[2])
     if partition is None:
         return None

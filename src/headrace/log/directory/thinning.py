@@ -1,12 +1,13 @@
-"""Segments that go from between others: of a queue's log what is settled behind what is not.
+"""`Thinning`: delete middle segments of a log, behind older segments that must stay.
 
-What is left has gaps, as compaction leaves them, and a start must not take those for losses. So,
-before any file goes, it is durable how far the log was flushed (what lies above is read batch by
-batch after a crash), and below which offset it may have gaps (`recovery.gaps`).
+For queues: all messages in such a segment are acknowledged, while older ones are not. The log then
+has an offset gap, as after compaction, which a start must not take for a loss. So before a file is
+deleted, the log's flushed offset and the offset below which gaps are allowed (`recovery.gaps`) are
+durable; above both, a start after a crash checks batch by batch.
 
-A segment stays at whose start a transaction was under way: records before it need the marker in it,
-or somewhere behind it. The producers' snapshot of that offset tells. And one stays behind which
-there is no snapshot: its batches alone tell of their producers.
+A segment stays if a transaction was open at its start (its snapshot tells): the records before need
+the abort or commit marker behind. A segment also stays if no snapshot follows it, as its batches
+are then the only record of their producers.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,27 +29,27 @@ if TYPE_CHECKING:
     from headrace.ports.disk import Disk
 
 Choose = Callable[[Log], list[Segment]]
-"""Says which segments between others may go: asked again once all is durable that must be."""
+"""Returns the middle segments that may be deleted; called again after the checkpoints."""
 
 
 class Thinning:
-    """Takes segments out of the logs of one directory. On the deciding thread."""
+    """The deletion of middle segments in one directory's logs. For the deciding thread."""
 
     __slots__ = ("_busy", "_checkpoint", "_parts", "_stay")
 
     def __init__(
         self, parts: "DirectoryParts", checkpoint: Callable[[Callable[[bool], None]], None]
     ) -> None:
-        """`checkpoint`: has the recovery points written, and tells whether they were."""
+        """Make it; `checkpoint(done)` writes the recovery points and reports success."""
         self._parts = parts
         self._checkpoint = checkpoint
         self._busy: dict[Log, Choose | None] = {}
-        """Logs of which segments are on their way, and what was asked of them since."""
+        """Logs with a deletion in progress, and the request that came since, or None."""
         self._stay: WeakKeyDictionary[Log, set[Offset]] = WeakKeyDictionary()
-        """Where segments begin that are needed for what they tell of producers."""
+        """Base offsets of segments that must stay as a record of producers."""
 
     def thin(self, log: Log, choose: Choose) -> None:
-        """Have segments go that `choose` names, after those of this log that are on their way."""
+        """Delete the segments that `choose` returns, after a deletion in progress for this log."""
         if log in self._busy:
             self._busy[log] = choose
             return
@@ -83,14 +84,14 @@ class Thinning:
                 return
             gone = [segment for segment in self._movable(log, choose) if segment in chosen]
             if gone:
-                with suppress(StorageError):  # the directory is fenced, and has said so
+                with suppress(StorageError):  # the directory is fenced and has logged it
                     delete_between(log, gone)
             self._end(log)
 
         parts.disk.run(lambda: _needed(parts.disk, log.directory, bounds), looked)
 
     def _end(self, log: Log) -> None:
-        """Go on with what was asked meanwhile."""
+        """End a deletion and begin the one requested meanwhile."""
         asked = self._busy.pop(log)
         if asked is not None:
             self.thin(log, asked)
@@ -102,7 +103,8 @@ class Thinning:
         self._parts.context.fail(error, path)
 
     def _movable(self, log: Log, choose: Choose) -> list[Segment]:
-        """Return those that may go, and are on the disk: a start believes no gap above that."""
+        """Return the chosen segments that are flushed; a start accepts no gap above the flushed
+        offset."""
         if log.closed or log.cutting or self._parts.fenced:
             return []
         stay = self._stay.get(log, ())
@@ -114,17 +116,18 @@ class Thinning:
         ]
 
     def _allow_gaps(self, log: Log) -> None:
-        """Allow the log gaps, up to its active segment.
+        """Allow gaps in the log up to its active segment.
 
-        Further than before in any case: what was written down of the log's segments before is no
-        witness that one is missing (`gaps.check_whole`).
+        The offset always increases, as an older list of unchanged logs (`AtRest`) is then no proof
+        that a segment is lost (`gaps.check_whole`).
         """
         gaps, place = self._parts.gaps, log.topic_partition
         gaps.allow(place, Offset(max(log.segments.active.base_offset, gaps.below(place) + 1)))
 
 
 def _needed(disk: "Disk", directory: str, bounds: Iterable[tuple[Offset, Offset]]) -> set[Offset]:
-    """Return which of these segments stay, by where they begin. Blocking; OSError."""
+    """Return the base offsets of segments that must stay, of those in `bounds`. Blocking;
+    OSError."""
 
     def producers(offset: Offset) -> list[SnapshotEntry] | None:
         path = f"{directory}/{file_names.segment_file(offset, file_names.SNAPSHOT)}"
@@ -132,7 +135,7 @@ def _needed(disk: "Disk", directory: str, bounds: Iterable[tuple[Offset, Offset]
         try:
             return None if content is None else read_snapshot(content, path)
         except CorruptLogError:
-            return None  # the next start says so, and reads the log for it
+            return None  # the next start logs it and reads the log instead
 
     found = set()
     for base, end in bounds:

@@ -1,7 +1,7 @@
-"""Many logs of a directory cut short at once, off the deciding thread.
+"""`Truncations`: truncate many logs of a directory together, on threads.
 
-Appends to them are refused from the start to the end of it. Checkpoints and read bounds are lowered
-once for all of them, durably, before any file is touched, and written once more when all is done.
+Appends are refused meanwhile. Checkpoints and read bounds are lowered once for all logs, durably,
+before any file is changed, and written again at the end. `truncation` has the steps of one log.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,17 +19,17 @@ Done = Callable[[BaseException | None], None]
 Checkpoint = Callable[[Callable[[bool], None]], None]
 Work = Callable[[Sequence[Cut]], None]
 _SLICE_LOGS = 20
-"""So many logs are dealt with in one turn of the loop, or by one job of a thread."""
+"""Logs handled in one turn of the event loop, or by one thread job."""
 _JOBS = 2
-"""So many jobs at once: more of them keep the interpreter from the loop (bench.truncations)."""
+"""Concurrent thread jobs: more of them take the interpreter from the loop (bench.truncations)."""
 
 
 class BelowHighWatermark(HeadraceError):
-    """A log would lose committed records: none was cut."""
+    """A truncation would remove committed records: no log was truncated."""
 
 
 class Truncations:
-    """The truncations of one log directory. On the deciding thread."""
+    """The truncations of one log directory. For the deciding thread."""
 
     __slots__ = ("_checkpoint", "_parts", "running")
 
@@ -37,24 +37,24 @@ class Truncations:
         self._parts = parts
         self._checkpoint = checkpoint
         self.running = 0
-        """How many are under way."""
+        """Number of truncations in progress."""
 
     def truncate(
         self, cuts: Sequence[tuple[Log, Offset]], done: Done, *, unclean: bool = False
     ) -> None:
-        """Cut each log from the batch that holds its offset on, off the thread, all at once.
+        """Truncate each log before the batch that contains its offset, on threads.
 
-        They take no appends until `done` is told None; or why not: BelowHighWatermark where a log
-        would lose committed records and the election was not `unclean`, BadBatch where one is
-        damaged (then none was cut), StorageError where the directory has failed.
+        The logs accept no appends until `done` is called: with None; BelowHighWatermark if a log
+        would lose committed records and the election was not `unclean`; BadBatch if a log is
+        damaged (no log was truncated); StorageError if the directory failed.
         """
         shorter = [Cut(log, offset) for log, offset in cuts if offset < log.end_offset]
         self._begin(shorter, done, unclean)
 
     def reset(self, starts: Sequence[tuple[Log, Offset]], done: Done) -> None:
-        """Have each log hold nothing and begin at its offset: its leader begins there.
+        """Empty each log and let it begin at its offset, as its leader's log does.
 
-        As `truncate`; producers and epochs are forgotten too.
+        As `truncate`; producers and leader epochs are removed too.
         """
         self._begin([Cut(log, start, anew=True) for log, start in starts], done, unclean=True)
 
@@ -71,7 +71,7 @@ class Truncations:
 
 
 class _Truncation:
-    """One call of `truncate` or `reset`, from its begin to its end."""
+    """A single call of `Truncations.truncate` or `reset`, from start to end."""
 
     def __init__(
         self,
@@ -89,9 +89,9 @@ class _Truncation:
         self._unclean = unclean
 
     def begin(self) -> None:
-        """Refuse appends, and cut once no flush is under way that holds the files."""
+        """Refuse appends, then truncate once no flush uses the files."""
         for cut in self._cuts:
-            invariant(not cut.log.cutting, f"{cut.log!r} is being cut short already")
+            invariant(not cut.log.cutting, f"{cut.log!r} is being truncated already")
             cut.log.cutting = True
         self._parts.flusher.after_current(self._plan)
 
@@ -103,14 +103,16 @@ class _Truncation:
                 if not (self._unclean or cut.anew or cut.end >= cut.log.high_watermark)
             ]
             if low:
-                self._end(BelowHighWatermark(f"committed records would go of {', '.join(low)}"))
+                self._end(
+                    BelowHighWatermark(f"committed records would be lost in {', '.join(low)}")
+                )
             else:
                 self._take(list(self._cuts), [])
 
         self._each_slice(_plan, planned)
 
     def _take(self, waiting: list[Cut], files: list[DiskFile]) -> None:
-        """Cut in memory, some logs in each turn of the loop."""
+        """Truncate the logs in memory, 20 in each turn of the event loop."""
         parts = self._parts
         if parts.fenced:
             self._failed()
@@ -136,7 +138,7 @@ class _Truncation:
             self._make_durable(files)
 
     def _make_durable(self, files: Sequence[DiskFile]) -> None:
-        """Have nothing on the disk speak of what goes; then cut."""
+        """Make lowered checkpoints and read bounds durable; then shorten the files."""
         parts = self._parts
 
         def write() -> None:
@@ -165,7 +167,7 @@ class _Truncation:
         parts.disk.run(write, written)
 
     def _settle(self, waiting: list[Cut]) -> None:
-        """Let the logs go on, some of them in each turn of the loop: all files are cut."""
+        """Accept appends again, 20 logs in each turn of the event loop."""
         parts = self._parts
         some, rest = waiting[:_SLICE_LOGS], waiting[_SLICE_LOGS:]
         for cut in some:
@@ -192,7 +194,7 @@ class _Truncation:
     def _each_slice(
         self, work: Callable[[Sequence[Cut]], object], then: Callable[[], None]
     ) -> None:
-        """Do `work` with all logs that are there still, some at a time, on threads; then go on."""
+        """Run `work` on threads for all logs that are not deleted, in slices; then call `then`."""
         parts = self._parts
         waiting = [cut for cut in self._cuts if not cut.log.closed]
         slices = [waiting[at : at + _SLICE_LOGS] for at in range(0, len(waiting), _SLICE_LOGS)]
@@ -249,7 +251,7 @@ def _cut_files(cuts: Sequence[Cut]) -> None:
     except FileNotFoundError:
         if not any(cut.log.closed for cut in cuts):
             raise
-        # One was deleted meanwhile: the others once more, which does them no harm.
+        # A log was deleted meanwhile: repeat for the others; a repetition changes nothing.
         left = [cut for cut in cuts if not cut.log.closed]
         if left:
             truncation.cut_files(left)

@@ -1,16 +1,20 @@
-"""What a start needs to know of logs that nobody changed since: one file instead of many thousand.
+"""`AtRest`: logs that have not changed since they were written down; a start does not open them.
 
-`headrace-logs-at-rest` holds a row for each log that was wholly flushed when it was written: its
-segments with their sizes, its epochs, its producers. It is written at a clean stop, and now and
-then while the broker runs. A start believes a row only where the partition's directory and its
-active `.log` are as they were then, by size and time of change: whoever appended, rolled, cut,
-compacted or copied in between has changed one of them. All others are opened the long way
-(`recover`), as all are where the file is missing, torn or of another layout. Nothing else depends
-on it. After a power cut no row is believed: what lies beside the logs was not flushed with them.
+`headrace-logs-at-rest` is one file instead of a look into each of many thousand directories:
 
-After a clean stop the rows are also witnesses: what they name and the directory lacks was lost
-(`gaps.check_whole`), unless another broker has been here, which the recovery points' file tells.
-A partition that is out of service keeps its row, and with it the witness.
+    line 1    layout, CRC32C of the rest in hex
+    rest      JSON {"clean": …, "rows": […], "held": […]}; `AtRest.rows` has the fields of a row
+
+A row describes a log that was completely flushed: segments with sizes, leader epochs, producers.
+The file is written at a clean stop and about once a minute while the broker runs. A start accepts a
+row only if size and change times of the partition's directory and active `.log` are as noted:
+append, roll, truncation, compaction and copy change one of them. Other logs are opened by
+`recover`, as are all if the file is missing or invalid. After a power cut no row is accepted, as
+the other files of a log were not flushed.
+
+After a clean stop a row is also evidence: a segment that it names and that the directory lacks is
+lost (`gaps.check_whole`), unless another broker has used the directory, which the change time of
+the recovery point file tells. A partition out of service keeps its row (`held`).
 """
 
 import json
@@ -34,10 +38,12 @@ _logger = logging.getLogger(__name__)
 FILE_NAME = "headrace-logs-at-rest"
 LAYOUT = 2
 PRODUCERS_MAX = 100
-"""A log that remembers more producers has no row: its snapshot tells them better."""
+"""A log with more producers gets no row: reading its snapshot is cheaper."""
 SETTLED_NS = 2_000_000_000
-"""While the broker runs, what changed less long ago may change again within the same tick of the
-file system's clock: no row for it this time."""
+"""While the broker runs, a log changed less than this many nanoseconds ago gets no row.
+
+It might change again within the same tick of the file system's clock.
+"""
 SLICE_LOGS = 100
 _LEFTOVERS = (file_names.DELETED, file_names.CLEANED, file_names.SWAP, ".tmp")
 
@@ -46,7 +52,7 @@ Seen = tuple[tuple[tuple[int, int], ...], bool, Offset | None]
 
 
 class AtRest:
-    """The rows of one log directory."""
+    """The unchanged logs of one log directory: a row of facts for each."""
 
     __slots__ = ("_context", "_exact", "_held", "_path", "_rows", "_written", "writing")
 
@@ -55,22 +61,22 @@ class AtRest:
         self._path = path
         self._rows: dict[TopicPartition, Row] = {}
         self._exact = False
-        """Whether nobody has changed any log since the rows were written."""
+        """Whether no log has changed since the rows were written."""
         self._held: dict[TopicPartition, Row] = {}
-        """Rows of partitions out of service: nobody of ours has changed these since."""
+        """Rows of partitions out of service, which this broker has not changed since."""
         self.writing = False
-        """Whether a file is being written beside the work."""
+        """Whether a thread is writing the file."""
         self._written = b""
 
     def read(self, *, clean: bool) -> None:
-        """Read the file, if it is there and whole. Blocking. `clean`: the last stop was."""
+        """Read the file if it exists and is valid. Blocking. `clean`: the last stop was clean."""
         content = read_file(self._context.disk, f"{self._path}/{FILE_NAME}")
         if content is None:
             return
         head, _, rows = content.partition(b"\n")
         if head != _head(rows):
             _logger.warning(
-                "%s/%s: the file is torn or of another layout, so this start looks at every log",
+                "%s/%s: the file is torn or of another layout: this start opens every log",
                 self._path, FILE_NAME,
             )  # fmt: skip
             return
@@ -82,20 +88,20 @@ class AtRest:
         self._exact = clean and stamp is not None and stamp == self._recovery_points()
 
     def _recovery_points(self) -> int:
-        """Return when the recovery points were changed: whoever stops cleanly writes them anew."""
+        """Return the change time of the recovery point file, which every clean stop writes."""
         found = self._context.disk.stat(f"{self._path}/{file_names.RECOVERY_POINTS}")
         return 0 if found is None else found.changed
 
     def forget(self, damaged: Container[TopicPartition]) -> None:
-        """Forget all rows but those of logs out of service: all others are open."""
+        """Drop all rows except those of partitions out of service, as all other logs are open."""
         known = self._rows if self._exact else {}
         self._held = {at: row for at, row in (known | self._held).items() if at in damaged}
         self._rows = {}
 
     def seen(self, partition: TopicPartition) -> Seen:
-        """Return the segments when last written, whether that holds, and what gaps the log had.
+        """Return (segments and sizes, whether they are exact, gap offset) as last written.
 
-        In the terms of `Known`.
+        The fields `seen`, `seen_exact` and `seen_gaps` of `Known`; ((), False, None) without a row.
         """
         row = self._held.get(partition) or self._rows.get(partition)
         if row is None:
@@ -106,10 +112,9 @@ class AtRest:
     def open(
         self, directory: str, partition: TopicPartition, config: LogConfig, known: Known
     ) -> Log | None:
-        """Open the log in `directory` without a look into its files; None where one is due.
+        """Open the log in `directory` from its row without reading it; None if it must be read.
 
-        Blocking.
-        Changes nothing, so it may run on several threads.
+        Blocking. Changes no files, so several threads may call it.
         """
         row = self._rows.get(partition)
         lost = known.recovery_point_lost or known.start_lost
@@ -120,7 +125,7 @@ class AtRest:
             first_timestamp, since_index, producers, _,
         ) = row  # fmt: skip
         if known.recovery_point > end or known.start_offset > start:
-            return None  # moving the start changes the directory: one of the two is wrong
+            return None  # a moved start changes the directory: one of the two is wrong
         log = Log(self._context, directory, partition, bytes.fromhex(topic_id), config)
         found = []
         for base, *rest in segments:
@@ -150,9 +155,9 @@ class AtRest:
         return directory.changed, file.size, file.changed
 
     def rows(self, logs: Iterable[Log]) -> list[tuple[Log, Row]]:
-        """Return the rows of those of `logs` that are wholly flushed; on the deciding thread.
+        """Return the rows of the completely flushed logs. For the deciding thread.
 
-        Their second and third fields (when directory and file changed) are filled by `write`.
+        `write` fills their third and fourth fields (change times of directory and active file).
         """
         found = []
         for log in logs:
@@ -172,7 +177,7 @@ class AtRest:
         return found
 
     def write_soon(self, logs: Iterable[Log], clock: Clock) -> None:
-        """Write the file beside the work: rows of some logs in each turn, the rest on a thread."""
+        """Write the file: rows of 100 logs in each turn of the event loop, the file on a thread."""
         if self.writing:
             return
         self.writing = True
@@ -198,15 +203,15 @@ class AtRest:
         next_slice()
 
     def write_last(self, logs: Iterable[Log]) -> None:
-        """Write the file when all logs are closed. Blocking. OSError."""
-        if not self.writing:  # else two would write one file: the older rows must do
+        """Write the file after all logs are closed. Blocking. Raises OSError."""
+        if not self.writing:  # else the thread may write the same file; its older rows suffice
             self.write(self.rows(logs), None)
 
     def write(self, rows: list[tuple[Log, Row]], now_ns: int | None) -> None:
-        """Write the file anew. Blocking. OSError.
+        """Write the file. Blocking. Raises OSError.
 
-        `now_ns`: when the rows were made, where the broker runs on: what changed since, or just
-        before, has none. None: nothing changes any more.
+        `now_ns`: the time at which the rows were made; a log that changed since or just before gets
+        none. None at a stop: nothing changes any more.
         """
         disk = self._context.disk
         kept = []

@@ -1,1 +1,1 @@
-"""What a partition remembers of its producers, so that a retry is not written twice."""
+"""Idempotent producers of a partition: their state, and its `.snapshot` files."""

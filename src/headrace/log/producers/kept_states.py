@@ -1,7 +1,7 @@
-"""What is remembered of producers, and the ways it outlives the process.
+"""`KeptProducers`: the stored state of a partition's producers, and its two file formats.
 
-What `ProducerStates` decides by and takes in, and how that is written and read again. A
-`.snapshot` has each producer's last batch, as Kafka's does; logs at rest keep all five.
+`ProducerStates` decides by this state and updates it. A `.snapshot` file has the last batch of each
+producer, as Kafka's has; the list of unchanged logs (`AtRest`) has up to five.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Batch(NamedTuple):
 
 
 class Producer:
-    """One producer id."""
+    """The state of one producer id in a partition: epoch, last five batches, open transaction."""
 
     __slots__ = (
         "batches",
@@ -42,45 +42,47 @@ class Producer:
         self.epoch = epoch
         self.batches: list[Batch] = []
         self.timestamp = NONE
-        # By our clock. Kafka goes by the records' own times alone and so forgets, at the next tick,
-        # whoever sends yesterday's events: a retry of theirs would be written twice.
+        # By the broker's clock. Kafka expires producers by record timestamps alone, and so forgets
+        # a producer of old events at the next check: its retry would be written twice.
         self.heard_ms = NONE
         self.coordinator_epoch = NONE
         self.txn_first_offset = NONE
         self.marker_offset = NONE
-        """Where its last marker lies, as far as this process has seen it."""
+        """Offset of its last transaction marker that this process has read; -1 if none."""
 
     @property
     def last_written(self) -> int:
-        """The offset of the producer's last batch or marker; -1: unknown."""
+        """Offset of the producer's last batch or marker; -1 if unknown."""
         last = self.batches[-1].last_offset if self.batches else NONE
         return max(last, self.marker_offset)
 
 
 class KeptProducers:
-    """All producers of one partition. The three containers stay the same objects."""
+    """The state of all producers of one partition. Its three containers are never replaced."""
 
     __slots__ = ("_most", "decided", "ongoing", "producers")
 
     def __init__(self, most: int | None = None) -> None:
-        """`most`: as of `ProducerStates`."""
+        """Make an empty state; `most`: the largest number of producers, None for no limit."""
         self._most = most
         self.producers: dict[int, Producer] = {}
         self.ongoing: dict[int, int] = {}
-        """First offsets of open transactions, by producer id."""
+        """First offset of each open transaction, by producer id."""
         self.decided: list[tuple[int, int]] = []
-        """Transactions whose marker lies at or beyond the high watermark: (first, marker)."""
+        """(first offset, marker offset) of transactions whose marker is not below the high
+        watermark."""
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove the state of all producers."""
         self.producers.clear()
         self.ongoing.clear()
         self.decided.clear()
 
     def make_room(self) -> None:
-        """Forget producers that wrote least recently, so that one more is within `most`.
+        """Remove the least recently active producers if the limit is reached.
 
-        A sixteenth of them at once: the search looks at all. An open transaction's producer stays.
+        A sixteenth of the limit at once, as the search visits all of them. A producer with an open
+        transaction stays.
         """
         if self._most is None or len(self.producers) < self._most:
             return
@@ -94,11 +96,11 @@ class KeptProducers:
             del self.producers[producer_id]
 
     def snapshot(self) -> bytes:
-        """Return the bytes of a `.snapshot`: the last batch of each producer, as Kafka keeps it."""
+        """Encode a `.snapshot` file: the last batch of each producer, as in Kafka."""
         return write_snapshot(self.entries())
 
     def entries(self) -> list[SnapshotEntry]:
-        """Return what a snapshot holds, by producer id (DescribeProducers answers with these)."""
+        """Return the snapshot entries, ordered by producer id (also used by DescribeProducers)."""
         found = []
         for producer_id in sorted(self.producers):
             producer = self.producers[producer_id]
@@ -118,9 +120,9 @@ class KeptProducers:
         return found
 
     def load(self, content: bytes, path: str, heard_ms: Callable[[int], int] | None = None) -> None:
-        """Take over a `.snapshot` in place of everything known. CorruptLogError.
+        """Replace the whole state by that of a `.snapshot` file. Raises CorruptLogError.
 
-        `heard_ms(offset)`: when the batch with that offset was written, about.
+        `heard_ms(offset)` returns about when the batch at `offset` was written, in milliseconds.
         """
         entries = read_snapshot(content, path)
         self.clear()
@@ -148,7 +150,7 @@ class KeptProducers:
 
     @property
     def last_offset(self) -> int:
-        """The greatest offset of any batch known; -1 where none is."""
+        """The greatest offset of any producer's last batch; -1 if no batch is known."""
         known = (
             producer.batches[-1].last_offset
             for producer in self.producers.values()
@@ -157,7 +159,7 @@ class KeptProducers:
         return max(known, default=NONE)
 
     def knows(self, header: BatchHeader) -> bool:
-        """Tell whether a known producer's data batch, as it lies in the log, has been taken in."""
+        """Return whether the state includes a data batch of a known producer that is in the log."""
         producer = self.producers[header.producer_id]
         if header.producer_epoch != producer.epoch:
             return header.producer_epoch < producer.epoch
@@ -166,9 +168,9 @@ class KeptProducers:
         return header.base_sequence < 0 or last <= known
 
     def at_rest(self, most: int) -> list[list[Any]] | None:
-        """Return all that is known for `set_at_rest`.
+        """Return the whole state in the form that `set_at_rest` reads.
 
-        None with a transaction or more than `most`.
+        None if a transaction is open or undecided, or if there are more than `most` producers.
         """
         if self.ongoing or self.decided or len(self.producers) > most:
             return None
@@ -185,7 +187,7 @@ class KeptProducers:
         ]
 
     def set_at_rest(self, rows: list[list[Any]]) -> None:
-        """Take that over, in place of a snapshot and the batches before it."""
+        """Set the state from `at_rest`, instead of reading a snapshot and the batches behind it."""
         for producer_id, epoch, timestamp, heard_ms, coordinator_epoch, batches in rows:
             producer = self.producers[producer_id] = Producer(epoch)
             producer.timestamp = timestamp
@@ -194,9 +196,9 @@ class KeptProducers:
             producer.batches = [Batch(*batch) for batch in batches]
 
     def remember(self, producer_id: int, headers: list[BatchHeader]) -> None:
-        """Put batches that precede the producer's last one back, the oldest first.
+        """Add batches that precede the producer's last one, given oldest first.
 
-        Only those of the present epoch whose sequences lead up to that last batch without a gap.
+        Only batches of the current epoch whose sequences lead to that last batch without a gap.
         """
         producer = self.producers.get(producer_id)
         if producer is None or not producer.batches:

@@ -1,11 +1,15 @@
-"""What a partition remembers of its producers, so that a retry is not written twice.
+"""`ProducerStates`: detect duplicate and missing batches of a partition's idempotent producers.
 
-Per producer id: the epoch, the last five batches (Kafka's bound on requests in flight with
-idempotence), the open transaction's first offset. It is snapshotted beside the segments and rebuilt
-from the log's batch headers, so it knows nothing that the log does not say.
+Per producer id: the epoch, the last five batches (Kafka's limit of in-flight requests), and the
+first offset of the open transaction. The state is stored in `.snapshot` files and can be rebuilt
+from the log's batch headers.
 
-`check` comes before the append and decides; `update` comes after it and remembers. `Log.append`
-calls `update` itself; `check` is the partition's to call, for only it can answer a duplicate.
+    batch ── check ──> new            -> append -> update
+                   ├─> Duplicate      -> answer with the offsets of the first append
+                   └─> ApiError       -> fenced epoch, sequence gap, wrong transaction state
+    marker ── check_epoch, aborted_by -> append -> update_marker
+
+`Log.append` calls the updates. The partition calls the checks, as it answers duplicates.
 """
 
 from collections.abc import Sequence
@@ -34,18 +38,18 @@ from headrace.record.batch_layout import (
 
 
 class Begins(Enum):
-    """Whether a transactional batch may be the first of its transaction in this partition."""
+    """How a transactional batch may begin its transaction in this partition."""
 
     NO = 0
-    """Nobody asked the transaction's coordinator."""
+    """It may not: the transaction coordinator has not been asked."""
     VERIFIED = 1
-    """The coordinator says that the partition is in the transaction."""
+    """It may: the coordinator confirmed that the partition is in the transaction."""
     FRESH = 2
-    """So it does, and each transaction of this producer has an epoch of its own (KIP-890)."""
+    """It may, and each transaction of this producer has an epoch of its own (KIP-890)."""
 
 
 class Duplicate(NamedTuple):
-    """A batch that is in the log already: the answer is the first one's."""
+    """A batch that is already in the log, with the offsets of its first append."""
 
     base_offset: Offset
     last_offset: Offset
@@ -53,14 +57,14 @@ class Duplicate(NamedTuple):
 
 
 class ProducerStates:
-    """All producers of one partition."""
+    """The states of all idempotent and transactional producers of one partition."""
 
     __slots__ = ("_decided", "_most", "_ongoing", "_producers", "kept")
 
     def __init__(self, most: int | None = None) -> None:
-        """`most`: producers remembered; those that wrote least recently make room for new ones."""
+        """Make an empty state; beyond `most` producers the least recently active are removed."""
         self.kept = KeptProducers(most)
-        """What is remembered, to be written and read again."""
+        """The stored state, which snapshots encode and decode."""
         self._most = most
         self._producers = self.kept.producers
         self._ongoing = self.kept.ongoing
@@ -73,13 +77,13 @@ class ProducerStates:
         return producer_id in self._producers
 
     def check(self, header: BatchHeader, now_ms: int) -> Duplicate | None:
-        """Decide whether a client's batch with a producer id may be appended.
+        """Check a client's batch with a producer id before its append; return Duplicate or None.
 
-        Returns the first answer to a batch that is among the last five of its producer. ApiError:
-        INVALID_PRODUCER_EPOCH for an epoch that was succeeded, OUT_OF_ORDER_SEQUENCE_NUMBER for a
-        gap or an older duplicate, INVALID_TXN_STATE for a batch outside of the transaction that its
-        producer has open here. A producer that is not known (new, expired or retained away) may
-        start at any sequence, as in Kafka since 2.5.
+        Duplicate: the batch equals one of the producer's last five. ApiError:
+        INVALID_PRODUCER_EPOCH for an older epoch, OUT_OF_ORDER_SEQUENCE_NUMBER for a gap or an
+        older duplicate, INVALID_TXN_STATE for a non-transactional batch while the producer has a
+        transaction open here. An unknown producer (new or expired) may begin at any sequence
+        number, as in Kafka since 2.5.
         """
         producer = self._producers.get(header.producer_id)
         if producer is None:
@@ -93,7 +97,7 @@ class ProducerStates:
                     f"not {header.producer_epoch}",
                 )
             if first != 0:
-                raise _out_of_order(header, "0, for its epoch is new")
+                raise _out_of_order(header, "0 in a new epoch")
             _check_in_open(producer, header)
             return None
         last = (first + header.last_offset_delta) & SEQUENCE_MASK
@@ -110,12 +114,12 @@ class ProducerStates:
         return None
 
     def is_open(self, producer_id: int, epoch: int) -> bool:
-        """Tell whether the producer has a transaction open here, under this epoch."""
+        """Return whether the producer has a transaction open here under this epoch."""
         producer = self._producers.get(producer_id)
         return producer is not None and producer.txn_first_offset >= 0 and producer.epoch == epoch
 
     def check_transactional(self, header: BatchHeader, begins: Begins) -> None:
-        """Decide whether a client's transactional batch may be in a transaction here.
+        """Check that a client's transactional batch may continue or begin a transaction here.
 
         ApiError: INVALID_TXN_STATE, OUT_OF_ORDER_SEQUENCE_NUMBER.
         """
@@ -123,13 +127,13 @@ class ProducerStates:
             return
         if begins is Begins.NO:
             raise ApiError(
-                ErrorCode.INVALID_TXN_STATE, "the partition is in no transaction of the producer"
+                ErrorCode.INVALID_TXN_STATE, "the partition is not in the producer's transaction"
             )
         if begins is Begins.FRESH and header.base_sequence and header.producer_id not in self:
-            raise _out_of_order(header, "0, for its epoch is new")
+            raise _out_of_order(header, "0 in a new epoch")
 
     def check_epoch(self, producer_id: int, epoch: int, coordinator_epoch: int = NONE) -> None:
-        """Refuse what a coordinator writes for a producer, or as a marker, when it is outdated.
+        """Check that a coordinator's write for a producer, or marker, is not from an older epoch.
 
         ApiError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
         """
@@ -145,9 +149,9 @@ class ProducerStates:
             raise ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
     def new_of(self, headers: Sequence[BatchHeader], now_ms: int) -> int:
-        """Return how many of `headers`, from the first on, surely are new and from one producer.
+        """Return how many of `headers`, from the first on, are surely new batches of one producer.
 
-        Fewer than there are, even 0, is no verdict: `check` decides on the one behind them.
+        A smaller number, even 0, decides nothing about the next batch: `check` does.
         """
         header = headers[0]
         producer, epoch = header.producer_id, header.producer_epoch
@@ -175,9 +179,9 @@ class ProducerStates:
         return len(headers)
 
     def update(self, header: BatchHeader, base_offset: int, heard_ms: int = NONE) -> None:
-        """Remember a data batch that lies at `base_offset` (the header's own one is not read).
+        """Record a data batch that was appended at `base_offset` (the header's own is ignored).
 
-        `heard_ms`: when it was written, by the broker's clock, as far as that is known.
+        `heard_ms`: when it was written by the broker's clock; -1 if unknown.
         """
         producer = self._of_epoch(header.producer_id, header.producer_epoch)
         producer.heard_ms = heard_ms
@@ -199,7 +203,7 @@ class ProducerStates:
     def aborted_by(
         self, header: BatchHeader, marker: ControlMarker, offset: Offset
     ) -> AbortedTransaction | None:
-        """Return the `.txnindex` entry of a marker that is to lie at `offset`; None: no abort."""
+        """Return the `.txnindex` entry of a marker at `offset`, or None if it aborts nothing."""
         producer_id = header.producer_id
         first = self._ongoing.get(producer_id)
         if first is None or marker.type is not ControlType.ABORT:
@@ -209,9 +213,9 @@ class ProducerStates:
         return AbortedTransaction(producer_id, Offset(first), offset, Offset(stable))
 
     def update_marker(self, header: BatchHeader, marker: ControlMarker, offset: Offset) -> None:
-        """Remember a transaction marker at `offset`; what it aborts is to be asked for before.
+        """Record a transaction marker at `offset`; call `aborted_by` first, with the old state.
 
-        A marker without an open transaction (empty, or a repeated one) only moves the epochs on.
+        A marker without an open transaction (empty, or repeated) only advances the epochs.
         """
         producer = self._of_epoch(header.producer_id, header.producer_epoch)
         producer.marker_offset = offset
@@ -224,17 +228,17 @@ class ProducerStates:
             self._decided.append((first, offset))
 
     def coordinator_epoch(self, producer_id: int) -> int:
-        """Return the epoch of the producer's last marker's coordinator; -1 where there is none."""
+        """Return the coordinator epoch of the producer's last marker, or -1 if it has none."""
         producer = self._producers.get(producer_id)
         return NONE if producer is None else producer.coordinator_epoch
 
     def open_transaction(self, producer_id: int) -> Offset | None:
-        """Return the first offset of the producer's open transaction."""
+        """Return the first offset of the producer's open transaction, or None."""
         first = self._ongoing.get(producer_id)
         return None if first is None else Offset(first)
 
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
-        """Return where reading committed data ends: nothing below is undecided on the disk.
+        """Return the last stable offset: no transaction below it is undecided.
 
         A transaction counts as decided once the high watermark has passed its marker.
         """
@@ -248,11 +252,12 @@ class ProducerStates:
         return Offset(stable)
 
     def first_unstable_offset(self) -> Offset | None:
-        """Return the first offset of the oldest open transaction."""
+        """Return the first offset of the oldest open transaction, or None."""
         return Offset(min(self._ongoing.values())) if self._ongoing else None
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget who was silent for `expiration_ms` and has no open transaction; how many."""
+        """Remove producers inactive for `expiration_ms` without an open transaction; return how
+        many."""
         silent = [
             producer_id
             for producer_id, producer in self._producers.items()
@@ -276,9 +281,12 @@ class ProducerStates:
 
 
 def _check_in_open(producer: Producer, header: BatchHeader) -> None:
-    """Refuse what is new and in no transaction while one is open; what is there already may be."""
+    """Refuse a new non-transactional batch while the producer has a transaction open here.
+
+    Duplicates have been answered before.
+    """
     if producer.txn_first_offset >= 0 and not header.attributes & TRANSACTIONAL:
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, "the producer has a transaction open here")
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, "the producer has an open transaction here")
 
 
 def _out_of_order(header: BatchHeader, expected: str) -> ApiError:

@@ -1,1 +1,1 @@
-"""From a directory to a log: after a clean stop, a kill, a power cut."""
+"""Open a log from its directory: after a clean stop, a kill or a power cut."""

@@ -1,19 +1,19 @@
-"""After a kill or a power cut: read what may not be whole, cut what was torn, refuse damage.
+"""Recovery after a kill or a power cut: scan, truncate a torn tail, refuse a damaged log.
 
-What a bad batch means depends on what could have happened to it:
+`recover` scans from the recovery point on. The meaning of an invalid batch depends on its place:
 
-* Below the recovery point all was flushed: it is damage.
-* Above it, and the machine has run on since (the same boot id): the page cache has outlived the
-  process, so only the write under way when it died can be torn, and that one ends with its file.
-  Anything else is damage.
-* Above it, and the machine went down, or nobody knows: what was not flushed may be there in any
-  part. It is a torn tail. With log.flush.on.ack=false this may have been acknowledged: the recovery
-  point alone is trusted, high watermarks are not (at RF 1 they outrun the disk).
-* A flush failed: the pages are read from the disk again, and judged as if the machine went down.
-* The recovery point itself is lost: a torn tail only where nothing sound follows.
+    below the recovery point               damage: everything there was flushed
+    above it, same boot id                 torn tail if the batch is cut off by the file's end (the
+                                           write at the kill; the page cache survived), else damage
+    above it, other or unknown boot id     torn tail: any part that was not flushed may be missing
+    above it, a flush had failed           as after a reboot; pages are read from the disk
+    recovery point lost                    torn tail only if no valid batch follows
 
-A torn tail is cut and said, with its size. Damage raises CorruptLogError: the partition stays out
-of service, and its files as they are, until somebody has decided (G12).
+With log.flush.on.ack=false a torn tail may hold acknowledged records. The high watermark is not
+used as a limit after a power cut, since a single replica's may be ahead of its disk.
+
+A torn tail is truncated and logged with its size. Damage raises CorruptLogError: the partition
+stays out of service and its files unchanged until an operator decides.
 """
 
 import logging
@@ -38,10 +38,10 @@ _logger = logging.getLogger(__name__)
 
 
 def recover(log: Log, known: Known, first: int | None = None) -> None:
-    """Read everything from the recovery point's segment on; cut a torn tail. CorruptLogError.
+    """Scan a log from its recovery point's segment on; truncate a torn tail. CorruptLogError.
 
-    `first`: the number of the segment to begin with instead.
-    What was read counts as flushed only when `context.unsynced` is, which the directory sees to.
+    `first`: index of the segment at which to begin instead. The scanned files count as flushed only
+    after the directory has fsynced `context.unsynced`.
     """
     bases = [segment.base_offset for segment in log.segments]
     if first is None:
@@ -49,7 +49,7 @@ def recover(log: Log, known: Known, first: int | None = None) -> None:
     end = log.segments[first].base_offset
     gaps.check_joined(log, first, known)
     replay.load_producers(log, end, known)
-    log.epochs.truncate_from_end(end)  # from here on the batches say it
+    log.epochs.truncate_from_end(end)  # the scan adds the epochs from here on
     last = len(log.segments) - 1
     for at in range(first, last + 1):
         segment = log.segments[at]
@@ -64,8 +64,8 @@ def recover(log: Log, known: Known, first: int | None = None) -> None:
         limit = bases[at + 1] if at < last else offset_limit(segment.base_offset)
         expected = max(end, segment.base_offset)
         bad, end, position = _recover_segment(log, segment, expected, limit, known)
-        # All of them, for their `.txnindex` was written again; the newest one although nothing may
-        # be in it: its name may not be durable yet. Its indexes are flushed when it is closed.
+        # All files, as their `.txnindex` was rewritten; the newest segment even if it is empty, as
+        # its name may not be durable. Its indexes are flushed when it is closed.
         whole = at < last or known.doubted
         suffixes = file_names.SEGMENT_SUFFIXES if whole else (file_names.LOG, file_names.TXN_INDEX)
         log.context.unsynced += [segment.path(suffix) for suffix in suffixes]
@@ -79,10 +79,10 @@ def recover(log: Log, known: Known, first: int | None = None) -> None:
 
 
 def _snapshot(log: Log, base: Offset) -> None:
-    """See to it that a snapshot is there where a segment begins, and on the disk in the end.
+    """Ensure that a snapshot exists at offset `base`, where a segment begins, and gets fsynced.
 
-    The next start after a kill need not read again for its producers what lies before. And
-    retention takes what it could be built again from: the page cache alone is not enough.
+    So the next start after a kill need not read what lies before. Retention may delete what it was
+    built from: the page cache alone is not enough.
     """
     if log.snapshot_offset != base:
         log.end_offset = base
@@ -92,23 +92,23 @@ def _snapshot(log: Log, base: Offset) -> None:
 
 
 def _lose_from(log: Log, at: int, end: Offset, known: Known) -> None:
-    """Cut what the power took the joint of, with `log.segments[at]`. CorruptLogError: not so."""
+    """Remove the segments from index `at` on after a torn gap; CorruptLogError if it is damage."""
     segment = log.segments[at]
     stayed = known.same_boot or known.recovery_point_lost
     if segment.base_offset <= known.flushed or (segment.size and stayed):
         raise gaps.not_joined(log, end, segment)
-    _cut(log, at, 0, end, f"begins at {segment.base_offset}, the log ended at {end}")
+    _cut(log, at, 0, end, f"the segment begins at {segment.base_offset}, the log ends at {end}")
 
 
 def _recover_segment(
     log: Log, segment: Segment, expected: Offset, limit: int, known: Known
 ) -> tuple[BadBatch | None, Offset, int]:
-    """Build all that is beside the segment again; what stopped it, the end, its position."""
+    """Rebuild a segment's indexes and epochs; return (bad batch, end offset, end position)."""
     segment.txn_index.reset()
     written_ms = segment.file.mtime_ms() if segment.size else 0
     aborted: list[AbortedTransaction] = []
     note = partial(_note_batch, log, written_ms, aborted)
-    # Base offsets are under no checksum: what we have appended ourselves has no gaps.
+    # Base offsets have no checksum, but batches that Headrace appended have no gaps between them.
     gaps_below = max(known.gaps_below, known.flushed) if known.gaps_known else GAPS_ANYWHERE
     every = log.config.index_interval_bytes
     swept = sweep(segment, expected, limit, every, note, gaps_below)
@@ -131,17 +131,17 @@ def _note_batch(
 
 
 def _judge(log: Log, at: int, bad: BadBatch, end: Offset, known: Known) -> None:
-    """Raise CorruptLogError unless what begins with `bad` is a torn tail."""
+    """Raise CorruptLogError if the invalid batch `bad` is damage and not a torn tail."""
     if end < known.flushed:
-        why = f"everything below offset {known.flushed} was flushed"
+        why = f"all offsets below {known.flushed} were flushed"
     elif known.same_boot and not bad.cut_off:
-        why = "the machine has not been down since it was written"
+        why = "the machine has not rebooted since it was written"
     elif (known.same_boot or known.recovery_point_lost) and _something_behind(log, at, bad, end):
-        why = "sound batches follow it"
+        why = "valid batches follow it"
     else:
         return
     raise CorruptLogError(
-        f"{bad} (offset {end}); {why}, so this is damage and no torn tail; {WHAT_TO_DO}"
+        f"{bad} (offset {end}); {why}, so this is damage, not a torn tail; {WHAT_TO_DO}"
     ) from bad
 
 
@@ -154,26 +154,26 @@ def _something_behind(log: Log, at: int, bad: BadBatch, end: Offset) -> bool:
 
 
 def _cut(log: Log, at: int, position: int, end: Offset, reason: str) -> None:
-    """Cut the log behind `position` of its segment number `at`, and say what goes."""
+    """Truncate the log behind byte `position` of its segment at index `at`; log what is removed."""
     segment = log.segments[at]
     gone = log.segments[at + 1 :]
     lost = segment.size - position + sum(other.size for other in gone)
     _logger.warning(
-        "%s at byte %d: %s; torn tail cut: %d bytes and %d later segments go, "
+        "%s at byte %d: %s; torn tail truncated: removed %d bytes and %d later segments, "
         "the log ends at offset %d",
         segment.path(file_names.LOG), position, reason, lost, len(gone), end,
     )  # fmt: skip
-    # Newest first: whatever a second crash interrupts, no hole is left behind.
+    # Newest first: a second crash in between leaves no hole.
     for other in reversed(gone):
         interrupted_operations.remove_segment(log.context.disk, other)
     kept = log.segments[: at + 1]
     if position == 0 and at > 0 and gaps.end_of_sealed(log.segments[at - 1]) == end:
         interrupted_operations.remove_segment(log.context.disk, segment)
         kept.pop()
-    else:  # behind a gap it stays, empty, so that the log ends there at the next start too
+    else:  # Behind a gap the empty segment stays, so that the next start ends the log there too.
         segment.file.truncate(position)
         segment.size = position
         segment.file.sync()
-    # What was cut must not come back behind what is written now.
+    # A power cut must not restore the removed segments behind new records.
     log.context.disk.sync_directory(log.directory)
     log.segments.replace(kept)

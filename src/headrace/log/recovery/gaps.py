@@ -1,15 +1,14 @@
-"""Whether all of a log is there: gaps that were made, and gaps that are losses.
+"""Gaps between a log's offsets: allowed ones (compaction, queues) and ones that are data loss.
 
-Segments of a log join: each begins where the one before ends, save where compaction took the last
-records of the one before, or a queue's segments went from between others (`directory.thinning`).
-Below which offset that may be so, stands in `headrace-gap-offset-checkpoint`, written before
-either begins, and in Kafka's `cleaner-offset-checkpoint`, written when the cleaner has ended. Any
-other gap is a loss: the log is not opened (CorruptLogError names the offsets), where Kafka goes on
-behind it without a word.
+Each segment of a log begins where the one before ends, unless compaction removed the last records
+before it or a queue's middle segments were deleted (`directory.thinning`). The offset below which
+such gaps may exist is in `headrace-gap-offset-checkpoint`, written before either begins, and in
+Kafka's `cleaner-offset-checkpoint`, written after a compaction. Any other gap is a loss: the log is
+not opened (CorruptLogError names the offsets). Kafka would open it without notice.
 
-A directory that comes from a Kafka has no such file, and a Kafka killed while it cleaned, or one
-that followed another broker, leaves gaps above its checkpoint. There a gap in a log that is, or
-shows itself to be, compacted is believed, said, and noted in our file.
+A directory that Kafka wrote lacks our file; a Kafka killed while it compacted, or one that
+replicated a compacted log, leaves gaps above its checkpoint. There a gap is accepted if the topic
+is compacted or the batches show compaction; it is logged and added to our file.
 """
 
 import logging
@@ -30,22 +29,25 @@ from headrace.record.batch_layout import OVERHEAD_BYTES
 _logger = logging.getLogger(__name__)
 
 AHEAD_OFFSETS = 1 << 20
-"""How far beyond a gap that is copied from a leader further ones are allowed."""
+"""Offsets beyond a gap copied from a leader below which further gaps are allowed, too.
+
+The file is then not rewritten for each gap.
+"""
 FILE_NAME = "headrace-gap-offset-checkpoint"
 FILE_NAME_NOTED = "headrace-noted-gap-offset-checkpoint"
 WHAT_TO_DO = (
-    "the partition is out of service and nothing of it was changed: stop the broker; where another "
+    "the partition is out of service and its files are unchanged: stop the broker; if another "
     "replica of the partition is in sync, delete this directory, and the broker fetches it; else "
     "restore the directory from a copy, or see `headrace log verify` and `headrace log repair`"
 )
 
 
 class Gaps:
-    """One directory's offsets below which a log may have gaps, kept in two files.
+    """The offsets of one directory below which its logs may have gaps, stored in two files.
 
-    One is written by a thread, durably, before a compaction begins, or segments go from between
-    others; the other, on the deciding thread, for gaps that a follower appends and that truncations
-    leave. So each has one writer.
+    One file is written by a thread, durably, before a compaction begins or middle segments are
+    deleted. The other is written on the deciding thread for gaps that a follower appends and that
+    truncations leave. So each file has one writer.
     """
 
     __slots__ = (
@@ -61,13 +63,13 @@ class Gaps:
         self.entries: dict[TopicPartition, Offset] = {}
         self._noted: dict[TopicPartition, Offset] = {}
         self.known = False
-        """Whether the file was there: then all gaps that we made are below what it says."""
+        """Whether the first file existed: then it covers every gap that Headrace made."""
         self.writing = False
-        """Whether the first file is being written beside the work."""
+        """Whether a thread is writing the first file."""
         self._waiting: list[Done[OSError | None]] = []
 
     def read(self) -> None:
-        """Read the files, if there are sound ones. Blocking; OSError."""
+        """Read both files if they exist and are valid. Blocking. Raises OSError."""
         self._written = text_files.read_file(self._disk, self._path)
         noted = text_files.read_file(self._disk, self._path_noted)
         try:
@@ -78,7 +80,7 @@ class Gaps:
         except CorruptLogError as error:
             self._written = None
             _logger.warning(
-                "%s; the file is taken for lost: gaps in compacted logs are believed this once",
+                "%s; the file is treated as lost: this start accepts gaps in compacted logs",
                 error,
             )
         self.known = self._written is not None
@@ -89,16 +91,16 @@ class Gaps:
         return max(self.entries.get(partition, start), self._noted.get(partition, start))
 
     def allow(self, partition: TopicPartition, offset: Offset) -> None:
-        """Allow the partition gaps below `offset`; durable with `write`."""
+        """Allow gaps in the partition below `offset`; durable after `write`."""
         self.entries[partition] = Offset(max(offset, self.below(partition)))
 
     def note(
         self, partition: TopicPartition, below: Offset, *, ahead: bool = False
     ) -> DiskFile | None:
-        """Allow a gap that is about to be, without waiting; the file to be flushed if it says more.
+        """Allow a gap that is about to be written; return the file to flush, or None if covered.
 
-        So must the directory be. `ahead`: there may be more of them soon, and the file shall not be
-        written for each. OSError.
+        The directory must be flushed too. `ahead`: more gaps may follow, so a larger offset is
+        stored and the file is not written for each. Raises OSError.
         """
         if below <= self.below(partition):
             return None
@@ -112,16 +114,17 @@ class Gaps:
         return file
 
     def forget(self, partition: TopicPartition) -> None:
-        """Forget a deleted partition; the files say so when they are next written."""
+        """Remove a deleted partition; the files change when they are next written."""
         self.entries.pop(partition, None)
         self._noted.pop(partition, None)
 
     def content(self) -> bytes:
-        """Return what the first file should hold."""
+        """Return the bytes that the first file should have."""
         return text_files.write_offsets(dict(self.entries))
 
     def write_soon(self, done: Done[OSError | None]) -> None:
-        """Write the first file off the thread, one writer at a time; `done` once all is durable."""
+        """Write the first file on a thread, one write at a time; `done` gets None once it is
+        durable."""
         self._waiting.append(done)
         if not self.writing:
             self._write_next()
@@ -143,7 +146,7 @@ class Gaps:
         self._disk.run(lambda: self.write(content), written)
 
     def write(self, content: bytes) -> None:
-        """Replace the first file where it says anything else. Blocking; OSError."""
+        """Replace the first file if its content differs. Blocking. Raises OSError."""
         if content != self._written:
             self._disk.replace(self._path, content)
             self._written = content
@@ -151,10 +154,10 @@ class Gaps:
 
 
 def check_whole(log: Log, known: Known) -> None:
-    """Refuse a log that lacks a segment it had when it was last written down. CorruptLogError.
+    """Refuse a log that lacks a segment noted in the list of unchanged logs. CorruptLogError.
 
-    After a clean stop of ours that is all it had. Else the first ones may have gone by retention,
-    all behind a cut by truncation, and those between unless compaction has begun since.
+    After a clean stop all noted segments must exist. Otherwise retention may have deleted the first
+    ones and truncation the last ones, and compaction those between if it has begun since.
     """
     if not log.segments:
         return
@@ -172,35 +175,35 @@ def _check_all_seen(log: Log, known: Known) -> None:
             raise _gone(log, known, at)
         if segment.size < size:
             raise CorruptLogError(
-                f"{segment.path(file_names.LOG)}: {segment.size} bytes long, it was {size};"
+                f"{segment.path(file_names.LOG)}: {segment.size} bytes, expected at least {size};"
                 f" {WHAT_TO_DO}"
             )
 
 
 def _check_seen_between(log: Log, known: Known) -> None:
-    """Look at those seen as far as the log has not been cut since: it has grown others there."""
+    """Check the noted segments up to the first that was truncated and appended to since."""
     sizes = {segment.base_offset: segment.size for segment in log.segments}
     first, last = log.segments[0].base_offset, log.segments[-1].base_offset
     if first not in {base for base, _ in known.seen}:
-        return  # begun anew
+        return  # the log was emptied and began again
     for at, (base, size) in enumerate(known.seen):
         if first < base < last and base not in sizes:
             raise _gone(log, known, at)
         if base >= first and sizes.get(Offset(base)) != size:
-            return  # cut here
+            return  # truncated here
 
 
 def _gone(log: Log, known: Known, at: int) -> CorruptLogError:
-    """Return the error for segment number `at` of those seen."""
+    """Return the error for the missing segment at index `at` of `known.seen`."""
     base, ends = known.seen[at][0], known.seen[at + 1 :]
     to = f"{ends[0][0] - 1}" if ends else "the log's end"
-    return missing(log, base, to, f"{_name(base)} is gone")
+    return missing(log, base, to, f"{_name(base)} does not exist")
 
 
 def check_first(log: Log, known: Known, saved: list[tuple[LeaderEpoch, Offset]] | None) -> None:
-    """Refuse a log that begins behind its first epoch: its oldest segments are gone.
+    """Refuse a log that begins above its first leader epoch: its oldest segments are missing.
 
-    What moves a log's start cuts the epochs first.
+    Whatever moves a log's start trims the epochs first.
     """
     if not known.own_files or not saved or not log.segments:
         return
@@ -210,9 +213,9 @@ def check_first(log: Log, known: Known, saved: list[tuple[LeaderEpoch, Offset]] 
 
 
 def check_joined(log: Log, last: int, known: Known) -> None:
-    """Refuse a log whose segments up to number `last` do not join. CorruptLogError, OSError.
+    """Refuse a log with a gap between its segments up to index `last`. CorruptLogError, OSError.
 
-    Where the end of a segment cannot be told for damage, nothing is said: readers meet that.
+    A segment whose end is unreadable because of damage is skipped: reads report it.
     """
     joined = {pair: other[0] for pair, other in pairwise(known.seen)}
     for at in range(1, last + 1):
@@ -227,18 +230,18 @@ def check_joined(log: Log, last: int, known: Known) -> None:
 
 
 def not_joined(log: Log, end: Offset, segment: Segment) -> CorruptLogError:
-    """Return the error for a segment that begins elsewhere than the log before it ends."""
+    """Return the error for a segment that does not begin where the log before it ends."""
     base = segment.base_offset
     if end > base:
         return CorruptLogError(
-            f"{segment.path(file_names.LOG)} is to begin at {base}, the segment before it ends at "
+            f"{segment.path(file_names.LOG)} must begin at {base}, the segment before it ends at "
             f"{end}; {WHAT_TO_DO}"
         )
-    return missing(log, end, base - 1, f"nothing joins {_name(base)}")
+    return missing(log, end, base - 1, f"no segment ends where {_name(base)} begins")
 
 
 def missing(log: Log, first: int, last: object, why: str) -> CorruptLogError:
-    """Return the error for offsets that are not there."""
+    """Return the error for missing offsets `first` to `last`."""
     return CorruptLogError(
         f"{log.directory}: offsets {first} to {last} are missing: {why}; {WHAT_TO_DO}"
     )
@@ -249,7 +252,7 @@ def _name(base: int) -> str:
 
 
 def gap_allowed(log: Log, end: Offset, segment: Segment, known: Known) -> bool:
-    """Tell whether compaction may have left what is missing between `end` and `segment`."""
+    """Return whether an offset gap between `end` and `segment` is a result of compaction."""
     base = segment.base_offset
     if end > base:
         return False
@@ -258,7 +261,7 @@ def gap_allowed(log: Log, end: Offset, segment: Segment, known: Known) -> bool:
     if known.gaps_known or not (log.config.compacted or known.gaps_below or _thinned(log)):
         return False
     _logger.warning(
-        "%s: offsets %d to %d are not there: taken for what compaction has removed",
+        "%s: offsets %d to %d do not exist: accepted as removed by compaction",
         log.directory, end, base - 1,
     )  # fmt: skip
     log.context.events.allow_gap(log.topic_partition, base)
@@ -266,7 +269,7 @@ def gap_allowed(log: Log, end: Offset, segment: Segment, known: Known) -> bool:
 
 
 def _thinned(log: Log) -> bool:
-    """Tell whether any batch shows that compaction was here."""
+    """Return whether any batch of the log shows that compaction removed records."""
     for segment in log.segments:
         expected = segment.base_offset
         where = segment.path(file_names.LOG)
@@ -284,7 +287,7 @@ def _thinned(log: Log) -> bool:
 
 
 def end_of(segment: Segment) -> Offset:
-    """Return the offset after the last batch, read from the last index entry to the file's end."""
+    """Return a segment's end offset, read from the last index entry to the end of the file."""
     if not segment.size:
         return segment.base_offset
     last_possible = Offset(segment.base_offset + RELATIVE_OFFSET_MAX)
@@ -292,7 +295,7 @@ def end_of(segment: Segment) -> Offset:
 
 
 def end_of_sealed(segment: Segment) -> Offset | None:
-    """Return the same for a segment that takes no more, by one look at its index; None: damaged."""
+    """Return a sealed segment's end offset from its last index entry; None if it is damaged."""
     if not segment.size:
         return segment.base_offset
     try:

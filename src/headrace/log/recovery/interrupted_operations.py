@@ -1,6 +1,6 @@
-"""What an interrupted deletion, compaction or checkpoint left in a partition's directory.
+"""Finish or undo deletions, compactions and checkpoint writes that a crash interrupted.
 
-`.deleted` and `.tmp` go; of a compaction `compact.swap` says what was complete.
+`.deleted` and `.tmp` files are removed; `compaction.swap_segments` decides about `.swap` files.
 """
 
 from headrace.log import file_names
@@ -10,7 +10,7 @@ from headrace.ports.disk import Disk
 
 
 def settle(disk: Disk, directory: str) -> list[str]:
-    """Finish or undo what was under way; returns the names then in `directory`."""
+    """Finish or undo interrupted operations; return the file names then in `directory`."""
     present = disk.list(directory)
     dead = [
         name
@@ -28,7 +28,7 @@ def settle(disk: Disk, directory: str) -> list[str]:
 
 
 def remove_segment(disk: Disk, segment: Segment) -> None:
-    """Remove a segment's files at once."""
+    """Remove the files of a segment now."""
     segment.close()
     for suffix in file_names.SEGMENT_SUFFIXES:
         if disk.exists(segment.path(suffix)):

@@ -1,4 +1,4 @@
-"""What a directory knows of a log before it is opened."""
+"""`Known`: the facts about a log that its directory provides before the log is opened."""
 
 from typing import NamedTuple
 
@@ -8,44 +8,46 @@ _START = Offset(0)
 
 
 class Known(NamedTuple):
-    """What the directory's checkpoints say of one log."""
+    """The checkpoint offsets of one log, and facts about the last stop."""
 
     clean: bool
-    """Whether the last stop was a clean one."""
+    """Whether the last stop was clean."""
     recovery_point: Offset = _START
-    """Everything below was flushed, for sure."""
+    """The recovery point: every record below was flushed."""
     start_offset: Offset = _START
     high_watermark: Offset = _START
     now_ms: int = 0
     producer_expiration_ms: int = 86_400_000
     same_boot: bool = False
-    """The machine has run on since the start before: the page cache holds all that was written, and
-    only the write that was under way when the process died can be torn."""
+    """Whether the machine has not rebooted since the last use: the page cache survived.
+
+    Only the write in progress at a kill can be torn.
+    """
     recovery_point_lost: bool = False
-    """There was a recovery point, and it cannot be read."""
+    """Whether the recovery point existed and is unreadable."""
     start_lost: bool = False
-    """There was a log start, and it cannot be read."""
+    """Whether the log start offset existed and is unreadable."""
     gaps_below: Offset = _START
-    """Below it compaction may have left gaps between segments."""
+    """Offset below which compaction may have left gaps between segments."""
     gaps_known: bool = True
-    """Whether that is sure; if not, compacted logs may have gaps anywhere: see `gaps`."""
+    """Whether `gaps_below` is certain; if not, compacted logs may have gaps anywhere (`gaps`)."""
     published: Offset = _START
-    """What readers were told is flushed: written after each flush, so later than the rest."""
+    """Published end offset from `durable-read-bounds`, updated with each flush."""
     seen: tuple[tuple[int, int], ...] = ()
-    """Base offsets and sizes of the segments when the log was last written down at rest."""
+    """(base offset, size) of the segments in the list of unchanged logs."""
     seen_exact: bool = False
-    """Whether nobody has touched the log since."""
+    """Whether the log has certainly not changed since `seen` was written."""
     seen_gaps: Offset | None = None
-    """Below it compaction might have left gaps then."""
+    """`gaps_below` at the time when `seen` was written; None if unknown."""
     doubted: bool = False
-    """A flush failed: what the page cache holds may not be on the disk."""
+    """Whether a flush failed: the page cache may hold data that is not on the disk."""
 
     @property
     def flushed(self) -> Offset:
-        """Everything below was flushed, for sure."""
+        """Offset below which every record was flushed."""
         return max(self.recovery_point, self.published)
 
     @property
     def own_files(self) -> bool:
-        """Whether the small files beside the log are as we have written them last."""
+        """Whether the log's small files are as this broker last wrote them."""
         return self.same_boot or self.seen_exact

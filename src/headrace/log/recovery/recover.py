@@ -1,11 +1,15 @@
-"""From a directory to a Log: after a clean stop, after a kill, after a power cut.
+"""Open a log from its directory: after a clean stop, a kill or a power cut.
 
-All of it blocks and changes nothing but its own directory: made for `Disk.run`, several at once.
+All functions block and change only the log's own directory, so several may run at once through
+`Disk.run`.
 
-After a clean stop the files are believed. Otherwise everything from the recovery point's segment on
-is read to the last byte: indexes, `.txnindex`, epochs and producers are built again from it
-(`unclean`, which also says what is a torn tail and what is damage). A damaged log is not opened
-(CorruptLogError), and not one byte shorter for it (G12).
+    settle interrupted operations -> check for missing segments -> clean stop: `_believe` the files
+                                                                -> else: `after_unclean_stop`
+    -> check the end against the checkpoints -> complete epochs, producers, start offset
+
+After a clean stop the files are accepted. Otherwise everything from the recovery point's segment on
+is scanned, and indexes, `.txnindex`, epochs and producers are rebuilt. A damaged log is not opened
+(CorruptLogError) and not truncated.
 """
 
 import logging
@@ -32,7 +36,7 @@ def create_log(
     topic_id: bytes,
     config: LogConfig,
 ) -> Log:
-    """Make the directory of a new partition; durable with the log's first flush. OSError."""
+    """Create the directory of a new partition; durable with the log's first flush. OSError."""
     fresh = context.disk.stat(directory) is None
     context.disk.make_directory(directory)
     log = Log(context, directory, topic_partition, topic_id, config)
@@ -51,20 +55,23 @@ def open_log(
     config: LogConfig,
     known: Known,
 ) -> Log:
-    """Open the log in `directory`. CorruptLogError: it is damaged and stays as it is. OSError."""
+    """Open the log in `directory`. Raises OSError, and CorruptLogError for a damaged log.
+
+    The files of a damaged log are unchanged.
+    """
     disk = context.disk
     present = interrupted_operations.settle(disk, directory)
     log = Log(context, directory, topic_partition, topic_id_in(disk, directory), config)
     try:
         _load(log, known, present)
     except (CorruptLogError, OSError):
-        log.close(clean=False)  # nobody else knows of the files that were opened
+        log.close(clean=False)  # no other object refers to the opened files
         raise
     return log
 
 
 def _load(log: Log, known: Known, present: list[str]) -> None:
-    """Take in the segments, whose files are among `present`, and all that is known of them."""
+    """Load the segments named in `present`, and the log's offsets, epochs and producers."""
     context, directory = log.context, log.directory
     if not known.clean:
         said = context.events.published_end(log.topic_id, log.topic_partition.partition)
@@ -90,14 +97,14 @@ def _load(log: Log, known: Known, present: list[str]) -> None:
 
 
 def _believe(log: Log, known: Known) -> None:
-    """Take the files for what they say after a clean stop, unless they cannot be what they are."""
+    """Accept the files after a clean stop, unless a `.txnindex` or the offsets contradict them."""
     bounds = [segment.base_offset for segment in log.segments[1:]]
     for at, segment in enumerate(log.segments):
         try:
             segment.txn_index.check(segment.base_offset, bounds[at] if bounds[at:] else 1 << 63)
         except CorruptLogError as error:
-            # It takes the state of the producers to build it again, hence all that follows.
-            _logger.warning("%s; the file is built again from the log", error)
+            # Rebuilding it takes the producers' state, so all segments behind are scanned too.
+            _logger.warning("%s; the file is rebuilt from the log", error)
             after_unclean_stop.recover(log, known, at)
             return
     gaps.check_joined(log, len(log.segments) - 1, known)
@@ -106,32 +113,32 @@ def _believe(log: Log, known: Known) -> None:
 
 
 def topic_id_in(disk: Disk, directory: str) -> bytes:
-    """Return the id of the topic whose log lies there; NO_TOPIC_ID where no file says it."""
+    """Return the topic id in a log's `partition.metadata`; NO_TOPIC_ID if it has none."""
     path = f"{directory}/{file_names.PARTITION_METADATA}"
     content = text_files.read_file(disk, path)
     if content is None:
-        return text_files.NO_TOPIC_ID  # older than Kafka 2.8
+        return text_files.NO_TOPIC_ID  # written before Kafka 2.8
     try:
         return text_files.read_partition_metadata(content, path)
     except CorruptLogError as error:
-        # Torn before its first flush: the metadata store knows the id, `adopt_topic_id` writes it.
-        _logger.warning("%s; the file is written anew, with the id of the metadata store", error)
+        # Torn before its first flush; `adopt_topic_id` writes it with the metadata store's id.
+        _logger.warning("%s; it will be rewritten with the topic id from the metadata store", error)
         return text_files.NO_TOPIC_ID
 
 
 def _read_epochs(content: bytes | None, directory: str) -> list[tuple[LeaderEpoch, Offset]] | None:
-    """Return the saved epochs; None where they must be read from the batches."""
+    """Return the stored leader epochs; None if they must be read from the batches."""
     if content is None:
         return None
     try:
         return text_files.read_epochs(content, f"{directory}/{file_names.LEADER_EPOCHS}")
     except CorruptLogError as error:
-        _logger.warning("%s; the epochs are read from the log again", error)
+        _logger.warning("%s; the leader epochs are rebuilt from the log", error)
         return None
 
 
 def _segments(log: Log, present: list[str]) -> list[Segment]:
-    """Return the segments whose `.log` is there, oldest first; removes index files without one."""
+    """Return the segments with a `.log` file, oldest first; remove index files without one."""
     bases: set[int] = set()
     beside: list[tuple[int, str]] = []
     for name in present:
@@ -155,20 +162,20 @@ def _segments(log: Log, present: list[str]) -> list[Segment]:
 
 
 def _check_bounds(log: Log, known: Known) -> None:
-    """Refuse a log that ends before what the checkpoints know of it, or after a clean stop behind.
+    """Refuse a log that ends below its checkpoints, or above them after a clean stop.
 
-    Base offsets are under no checksum: that of the last batch nothing else contradicts.
+    The CRC does not cover base offsets: only this check finds a damaged one in the last batch.
     """
     end = log.end_offset
     if known.clean and known.gaps_known and end > known.recovery_point > 0:
         raise CorruptLogError(
-            f"{log.directory}: ends at offset {end}, yet at the last stop it ended at "
+            f"{log.directory}: ends at offset {end}, but the last clean stop noted "
             f"{known.recovery_point}; {gaps.WHAT_TO_DO}"
         )
     if end < known.start_offset and not (known.clean or known.same_boot):
-        # The start was moved up, then the power cut took the unflushed rest: begin there.
+        # The start was moved up, then a power cut took the unflushed rest: begin there.
         _logger.warning(
-            "%s: ends at offset %d and was to start at %d: the rest was not flushed; begun anew",
+            "%s: ends at offset %d, below its start %d: the rest was not flushed; log emptied",
             log.directory, end, known.start_offset,
         )  # fmt: skip
         for segment in reversed(log.segments):
@@ -179,33 +186,33 @@ def _check_bounds(log: Log, known: Known) -> None:
         log.new_segment(known.start_offset)
         return
     if end < known.flushed:
-        upto, why = known.flushed, f"everything below {known.flushed} was flushed"
+        upto, why = known.flushed, f"all offsets below {known.flushed} were flushed"
     elif end < known.start_offset:
-        upto, why = known.start_offset, f"it starts at {known.start_offset}"
+        upto, why = known.start_offset, f"its start offset is {known.start_offset}"
     elif end < known.high_watermark and (known.clean or known.same_boot):
-        # After a power cut it may have outrun what was flushed.
+        # After a power cut the high watermark may be above what was flushed.
         upto = known.high_watermark
-        why = f"everything below {upto} was committed"
+        why = f"all offsets below {upto} were committed"
     else:
         return
     raise CorruptLogError(
-        f"{log.directory}: ends at offset {end}, yet {why}: files or parts of them are missing "
+        f"{log.directory}: ends at offset {end}, but {why}: files or parts of them are missing "
         f"(offsets {end} to {upto - 1}); {gaps.WHAT_TO_DO}"
     )
 
 
 def _settle(log: Log, known: Known, saved: list[tuple[LeaderEpoch, Offset]] | None) -> None:
-    """Bring the rest into line with where the log begins and ends."""
+    """Set start offset, high watermark, epochs and producers to match the log's segments."""
     start = known.start_offset
     if known.own_files and saved and saved[0][1] < start <= log.end_offset:
-        # Whatever moves the start cuts the epochs first, and neither file has a checksum.
+        # Whatever moves the start trims the epochs first, and neither file has a checksum.
         _logger.warning(
-            "%s: starts at %d by its checkpoint, at %d by its epochs: the earlier one is taken",
+            "%s: starts at %d by its checkpoint, at %d by its leader epochs; using the lower one",
             log.directory, start, saved[0][1],
         )  # fmt: skip
         start = saved[0][1]
     if known.start_lost and saved:
-        # The first epoch begins where the log does, whenever that was moved.
+        # The first epoch begins at the log's start.
         start = Offset(min(max(start, saved[0][1]), log.end_offset))
     log.start_offset = Offset(max(start, log.segments[0].base_offset))
     log.flushed_offset = log.end_offset
@@ -221,4 +228,4 @@ def _settle(log: Log, known: Known, saved: list[tuple[LeaderEpoch, Offset]] | No
     log.producers.expire(known.now_ms, known.producer_expiration_ms)
     replay.remove_stray_snapshots(log)
     for segment in log.segments:
-        segment.close()  # at rest a partition holds no descriptor
+        segment.close()  # an unused partition holds no open files

@@ -1,4 +1,4 @@
-"""Producers and epochs, rebuilt from snapshots and batch headers."""
+"""Rebuild a log's producer state and leader epochs from snapshots and batch headers."""
 
 import logging
 from bisect import bisect_right
@@ -26,15 +26,15 @@ _HISTORY_BYTES = 8 << 20
 
 
 def load_producers(log: Log, end: Offset, known: Known) -> None:
-    """Bring `log.producers` to the state at `end`: see `read_producers`."""
+    """Set `log.producers` to the state at offset `end`; `read_producers` has the rules."""
     log.producers, log.snapshot_offset = read_producers(log, end, known)
 
 
 def read_producers(log: Log, end: Offset, known: Known) -> tuple[ProducerStates, Offset]:
-    """Return the producers at `end` and the newest snapshot's offset; any thread, the log at rest.
+    """Return the producers at offset `end` and the newest snapshot's offset; -1 without one.
 
-    From the newest sound snapshot and what follows it. Snapshots beyond `end` and unreadable ones
-    are removed. `.txnindex` files are left as they are.
+    Reads the newest valid snapshot and the batches behind it. Snapshots above `end` and invalid
+    ones are removed; `.txnindex` files are unchanged. On any thread, without appends meanwhile.
     """
     producers = ProducerStates(log.context.producers_max)
     snapshot = _newest_snapshot(log, producers, end, known)
@@ -62,10 +62,12 @@ def _newest_snapshot(
                 producers.kept.load(content, path, partial(_written_ms, log))
                 if not _remember_history(log, producers, Offset(offset), heard_since):
                     producers.kept.clear()
-                    raise CorruptLogError(f"{path}: not what the log says at {offset}")
+                    raise CorruptLogError(
+                        f"{path}: it contradicts the batches before offset {offset}"
+                    )
                 return Offset(offset)
             except CorruptLogError as error:
-                _logger.warning("%s; the producers' state is read from the log again", error)
+                _logger.warning("%s; the producer state is rebuilt from the log", error)
             finally:
                 file.close()
         disk.remove(path)
@@ -73,13 +75,13 @@ def _newest_snapshot(
 
 
 def _written_ms(log: Log, offset: int) -> int:
-    """Return when the batch with `offset` was written at the latest: its segment's last change."""
+    """Return the latest time at which the batch at `offset` was written: its segment's mtime."""
     at = bisect_right(log.segments, offset, key=lambda segment: segment.base_offset) - 1
     return log.segments[at].file.mtime_ms() if at >= 0 else -1
 
 
 def snapshot_offsets(log: Log) -> list[int]:
-    """Return the offsets of the `.snapshot` files there are."""
+    """Return the offsets in the names of the log's `.snapshot` files."""
     found = []
     for name in log.context.disk.list(log.directory):
         parsed = file_names.parse_segment_file(name)
@@ -89,7 +91,7 @@ def snapshot_offsets(log: Log) -> list[int]:
 
 
 def remove_stray_snapshots(log: Log) -> None:
-    """Keep the snapshots that belong to a segment, and the newest one (as Kafka does)."""
+    """Remove snapshots that match no segment, except the newest (as Kafka does)."""
     offsets = snapshot_offsets(log)
     keep = {segment.base_offset for segment in log.segments} | {max(offsets, default=0)}
     for offset in offsets:
@@ -99,11 +101,11 @@ def remove_stray_snapshots(log: Log) -> None:
 
 
 def _remember_history(log: Log, producers: ProducerStates, end: Offset, heard_since: int) -> bool:
-    """Fill in the batches before each producer's last one, which a snapshot does not hold.
+    """Add each producer's batches before its last one, which snapshots lack, from the log.
 
-    Without them a retry of the last but one batch, answered by nobody before the restart, would
-    look like a gap, and the client would write it again under a new epoch. False: the snapshot
-    knows less than it should, or more (it is another offset's).
+    Without them a retry of an earlier unanswered batch would look like a sequence gap, and the
+    client would write it again under a new epoch. Returns False if the snapshot contradicts the
+    log: it lacks batches, or belongs to another offset.
     """
     if producers.kept.last_offset >= end:
         return False
@@ -126,13 +128,13 @@ def _remember_history(log: Log, producers: ProducerStates, end: Offset, heard_si
 
 
 def _recent_headers(log: Log, end: Offset) -> Iterator[BatchHeader]:
-    """Yield the headers of the last few megabytes below `end`, oldest first."""
+    """Yield the batch headers of the last 8 MiB below offset `end`, oldest first."""
     budget = _HISTORY_BYTES
     recent: list[tuple[Segment, int]] = []
     for segment in reversed(log.segments):
         if segment.base_offset >= end or not segment.size:
             continue
-        segment.start_of(end, segment.file.read)  # which has the index proved
+        segment.start_of(end, segment.file.read)  # validates the index
         start = segment.index.position_before(max(segment.size - budget, 0))
         recent.append((segment, start))
         budget -= segment.size - start
@@ -149,7 +151,7 @@ def _recent_headers(log: Log, end: Offset) -> Iterator[BatchHeader]:
 def _batches_between(
     log: Log, start: Offset, end: Offset
 ) -> Iterator[tuple[BatchHeader, memoryview, int]]:
-    """Yield batches in [start, end), of control batches the bytes, and their segments' times."""
+    """Yield (header, bytes of control batches only, segment's mtime in ms) in [start, end)."""
     position: int
     for at, segment in enumerate(log.segments):
         following = log.segments[at + 1].base_offset if at + 1 < len(log.segments) else end
@@ -173,9 +175,9 @@ def _batches_between(
 def note_batch(
     producers: ProducerStates, header: BatchHeader, view: memoryview, written_ms: int
 ) -> AbortedTransaction | None:
-    """Let the producers know of a batch that is in the log; its `.txnindex` entry if it aborts.
+    """Update the producers by a batch of the log; return its `.txnindex` entry if it aborts.
 
-    `view`: the whole batch, read of control batches only. `written_ms`: the segment's last change.
+    `view`: the whole batch, used for control batches only. `written_ms`: the segment's mtime.
     """
     if header.producer_id < 0:
         return None
@@ -184,7 +186,7 @@ def note_batch(
         return None
     marker = next(iter(records(view)), None)
     if marker is None:
-        return None  # compaction has emptied the batch
+        return None  # compaction emptied the batch
     offset, control = Offset(header.base_offset), parse_control(marker)
     aborted = producers.aborted_by(header, control, offset)
     producers.update_marker(header, control, offset)
@@ -192,14 +194,14 @@ def note_batch(
 
 
 def rebuild_epochs(log: Log) -> None:
-    """Read the epochs from all batches: where their file is missing or torn."""
+    """Rebuild the leader epochs from all batches, as their file is missing or torn."""
     log.epochs = _epochs_below(log, log.end_offset)
 
 
 def complete_epochs(log: Log) -> None:
-    """Read from the batches what the epochs lack at the log's start.
+    """Add leader epochs that are missing at the log's start, from the batches.
 
-    A deletion trims the epochs' file at once; a power cut can take back the deletion alone.
+    A deletion trims the file at once, and a power cut may undo only the deletion.
     """
     entries = log.epochs.entries
     first = entries[0][1] if entries else log.end_offset

@@ -1,1 +1,1 @@
-"""One segment: its `.log` file, its indexes, and reading, checking and finding in them."""
+"""Segments: a `.log` file with its indexes; reading, checking and searching batches in it."""

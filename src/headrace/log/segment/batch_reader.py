@@ -1,7 +1,6 @@
-"""Reading whole batches from a segment, none of them believed unseen.
+"""Read whole batches from a segment; the frame and the CRC of each batch are checked.
 
-Every batch that goes out has had its frame and its checksum looked at: CRC32C runs at tens of GB/s,
-a copy to a socket at one or two.
+Every batch served is verified: CRC32C runs at tens of GB/s, a copy to a socket at one or two.
 """
 
 from typing import NamedTuple
@@ -30,15 +29,18 @@ from headrace.record.crc32c import crc32c
 
 
 class ReadResult(NamedTuple):
-    """Whole batches, the first of which holds the offset asked for."""
+    """Whole batches read from a log; the first one contains the requested offset."""
 
     data: Buffer
     next_offset: Offset
-    """Where to read on: the offset after the last batch of `data`."""
+    """The offset after the last batch of `data`, at which the next read begins."""
 
 
 class NeedsDisk(NamedTuple):
-    """Not in the page cache: call `read_from_disk` with the same arguments off the thread."""
+    """The result of a read whose bytes are not in the page cache.
+
+    Call `read_from_disk` with the same arguments on another thread.
+    """
 
     offset: Offset
 
@@ -53,11 +55,12 @@ def read_batches(
     at_least_one: bool,
     fetch: Fetch,
 ) -> tuple[Buffer, Offset]:
-    """Return whole batches from `position` on, as many as `max_bytes` and `below` allow.
+    """Return the whole batches from byte `position` on, and the offset after the last of them.
 
-    Returns them and the offset after the last one; empty where the first is not allowed. The first
-    comes whatever its size if `at_least_one`. `limit`: where the segment's offsets end: the base
-    offset is not under the checksum, so it is held against that. BadBatch, NotCached.
+    At most `max_bytes` and only batches below offset `below`; empty if the first is not allowed.
+    If `at_least_one`, the first batch may be larger than `max_bytes`. `limit`: end offset of the
+    segment; base offsets are checked against it, as the CRC does not cover them. Raises BadBatch
+    and NotCached.
     """
     left = segment.size - position
     size = min(max(max_bytes, HEADER_BYTES), left)
@@ -91,10 +94,10 @@ def whole_batches(
     position: int,
     fetch: Fetch,
 ) -> tuple[int, Offset]:
-    """Return the bytes of the whole, sound batches at the head of `data`, and the offset after.
+    """Return the byte size of the whole, valid batches at the head of `data`, and the next offset.
 
-    Base offsets are under no checksum. One that leaves a gap, as compaction does, is believed if
-    the batch behind it begins behind it.
+    The CRC does not cover base offsets. A gap before a batch (as compaction leaves) is accepted if
+    the batch behind it begins after its last offset.
     """
     view = memoryview(data)
     unpack = FRAME.unpack_from
@@ -107,7 +110,7 @@ def whole_batches(
         last = base + delta
         if magic != MAGIC or length < LENGTH_MIN or delta < 0 or base < expected or last >= limit:
             if at:
-                break  # what precedes it is sound; whoever reads on meets it
+                break  # the batches before are valid; a read from here on reports the bad one
             _refuse(view, expected, limit, segment, position)
         if after > end or last >= below:
             break
@@ -120,7 +123,7 @@ def whole_batches(
         ):
             if at:
                 break
-            reason = f"offset {base} (+{delta}) where {offset} was looked for"
+            reason = f"offset {base} (+{delta}), expected offset {offset}"
             raise BadBatch(segment.path(file_names.LOG), position, reason)
         at = after
         expected = following = last + 1
@@ -130,7 +133,7 @@ def whole_batches(
 def _first_size(data: Buffer, below: int, segment: Segment, position: int) -> int:
     if len(data) < HEADER_BYTES:
         raise BadBatch(
-            segment.path(file_names.LOG), position, "the file is shorter than what was appended"
+            segment.path(file_names.LOG), position, "the file is shorter than its appended data"
         )
     header = parse_header(data)
     if header.base_offset + header.last_offset_delta >= below:
@@ -142,4 +145,4 @@ def _refuse(view: memoryview, expected: int, limit: int, segment: Segment, posit
     path = segment.path(file_names.LOG)
     header = parse_header(view)
     check_frame(header, expected, path, position)
-    raise BadBatch(path, position, f"offset {header.base_offset} where all are below {limit}")
+    raise BadBatch(path, position, f"offset {header.base_offset}, but the segment ends at {limit}")

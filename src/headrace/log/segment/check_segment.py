@@ -1,9 +1,9 @@
-"""Reading a whole segment: every checksum, and all that is kept beside it, in one pass.
+"""Read a whole segment in one pass: check every CRC and collect the content of its indexes.
 
-What recovery and the scrub spend their time in. Files are read in large pieces, one after the
-other; the loop over the batches is kept flat: with 16 KB batches it costs about as much as the
-checksums. Checksums and the loop hold the interpreter's lock, reads do not, so two threads on two
-logs keep two cores busy only in part.
+Recovery and the scrub spend most of their time here. Files are read in pieces of 1 MiB, in order.
+The loop over batches is one flat function: with 16 KB batches it costs about as much as the CRCs.
+The CRCs and the loop hold the interpreter's lock and reads do not, so two threads on two logs do
+not fully use two cores.
 """
 
 from collections import deque
@@ -30,14 +30,14 @@ from headrace.record.crc32c import crc32c
 CHUNK_BYTES = 1 << 20
 _SEARCHED_BYTES = 4 << 20
 NO_INDEX = 1 << 62
-"""An index interval that nothing reaches."""
+"""An index interval in bytes that is never reached: a sweep that collects no index entries."""
 GAPS_ANYWHERE = 1 << 63
 _ORDERED = CONTROL | TRANSACTIONAL
 
 Fetch = Callable[[int, int], bytes]
-"""(position, size) to bytes, waiting for the disk."""
+"""A function from (position, size) to bytes that blocks for the disk."""
 ProducerBatch = Callable[[bytes, memoryview], None]
-"""(header, whole batch): a batch with a producer id, in the order that matters."""
+"""A callback for a batch with a producer id: (header, whole batch or b"" if not needed)."""
 
 
 def sweep(
@@ -48,11 +48,11 @@ def sweep(
     producers: ProducerBatch | None = None,
     gaps_below: int = GAPS_ANYWHERE,
 ) -> Swept:
-    """Check the segment to its last byte and gather what its indexes should hold. OSError.
+    """Check a segment to its last byte and collect the entries of its indexes. Raises OSError.
 
-    `every`: index.interval.bytes. `gaps_below`: no batch beyond begins elsewhere than the one
-    before it ends. `producers` is told of the batches with a producer id: of plain
-    ones the last five of each producer, of transactions and their markers all, in their order.
+    `every`: index.interval.bytes. `gaps_below`: above this offset a batch must begin where the one
+    before it ends. `producers` gets the batches with a producer id in log order: of plain batches
+    the last five of each producer, of transactions and their markers all.
     """
     under_way = Sweep(segment, expected, limit, every, producers, gaps_below=gaps_below)
     fetch, size = segment.file.read, segment.size
@@ -62,7 +62,7 @@ def sweep(
 
 
 class Sweep:
-    """One pass over a segment, a piece at a time."""
+    """A pass over a segment that checks its batches, one piece per `step`."""
 
     __slots__ = ("_every", "_gaps_below", "_limit", "_path", "_pending", "_producers", "found")
 
@@ -76,10 +76,10 @@ class Sweep:
         position: int = 0,
         gaps_below: int = GAPS_ANYWHERE,
     ) -> None:
-        """Begin at `position`, where a batch does.
+        """Begin a pass at byte `position`, at which a batch begins.
 
-        `expected`: the least base offset allowed; `limit`: all offsets are below it (neither base
-        offsets nor leader epochs are under a checksum).
+        `expected`: the least base offset allowed; `limit`: all offsets must be below. Both catch
+        damage that no CRC covers (base offsets, leader epochs).
         """
         base = segment.base_offset
         self.found = Swept(base, expected)
@@ -92,9 +92,9 @@ class Sweep:
         self._pending: dict[int, deque[bytes]] = {}
 
     def step(self, fetch: Fetch, size: int) -> bool:
-        """Take in the next piece, at least one batch; False where there is no more to be done.
+        """Check the next piece, at least one batch; return False when the pass has ended.
 
-        `size`: where the last batch ends. OSError.
+        `size`: the byte at which the last batch ends. Raises OSError.
         """
         found = self.found
         left = size - found.position
@@ -121,7 +121,7 @@ class Sweep:
         raise BadBatch(self._path, position, reason, cut_off=True)
 
     def _walk(self, chunk: bytes) -> int:
-        """Take the whole batches at the head of `chunk` in; returns their bytes. BadBatch."""
+        """Check the whole batches at the head of `chunk`; return their size in bytes. BadBatch."""
         found, limit, every = self.found, self._limit, self._every
         gaps_below = self._gaps_below
         view = memoryview(chunk)
@@ -139,7 +139,7 @@ class Sweep:
                 if magic != MAGIC or length < LENGTH_MIN or not expected <= base <= last < limit:
                     raise self._refused(chunk, at, start + at, expected)
                 if base != expected and base > gaps_below:
-                    reason = f"offset {base} after {expected - 1}, and nothing was compacted there"
+                    reason = f"offset {base} after {expected - 1}: a gap not left by compaction"
                     raise BadBatch(self._path, start + at, reason)
                 after = at + OVERHEAD_BYTES + length
                 if after > have:
@@ -190,17 +190,18 @@ class Sweep:
         except BadBatch as bad:
             return bad
         first, delta = header.base_offset, header.last_offset_delta
-        reason = f"offset {first} (+{delta}) where all are below {self._limit}"
+        reason = f"offset {first} (+{delta}), but the segment ends at {self._limit}"
         return BadBatch(self._path, position, reason)
 
 
 def sound_batch_behind(
     fetch: Fetch, size: int, position: int, base_offset: Offset, expected: Offset
 ) -> int | None:
-    """Return the position of a sound batch with an offset from `expected` on, from `position` on.
+    """Return the position of a valid batch at or after `position` with an offset >= `expected`.
 
-    Where one is, what lies before it was not the end of the log. `base_offset`: the segment's.
-    Blocking; for what is damaged: every byte may be looked at.
+    None if not found. If one is found, the damage before it is not the log's torn tail.
+    `base_offset`: the segment's. Blocking and slow, for damaged segments only: each byte may be
+    tried as the magic byte (2) of a batch.
     """
     magic_at = CRC_FROM - 5
     while size - position >= HEADER_BYTES:

@@ -1,7 +1,7 @@
-"""Where in a segment something lies: from the index to a batch near it, then from batch to batch.
+"""Find the batch of an offset or a timestamp in a segment: an index lookup, then a short scan.
 
-An index has no checksum. What it leads to is believed as far as the batches there agree with it;
-otherwise the segment is asked to build its indexes again, once (`Segment.doubt_indexes`).
+Indexes have no checksum. An index entry is accepted if the batch it points to agrees with it;
+otherwise the segment rebuilds its indexes, at most once (`Segment.doubt_indexes`).
 """
 
 from typing import Protocol
@@ -19,7 +19,7 @@ Found = tuple[Position, BatchHeader]
 
 
 class Searched(Protocol):
-    """What of a segment a search takes."""
+    """The part of `Segment` that the search functions use."""
 
     base_offset: Offset
     size: int
@@ -35,25 +35,27 @@ class Searched(Protocol):
         """Return the path of the segment's file with that suffix."""
 
     def doubt_indexes(self, problem: CorruptLogError) -> bool:
-        """Build the indexes again because what they led to was `problem`; whether that was done."""
+        """Rebuild the indexes because an entry contradicted a batch; return whether they were."""
 
 
 def check_indexes(segment: Searched) -> None:
-    """Raise CorruptLogError where indexes that were just loaded cannot be this segment's."""
+    """Raise CorruptLogError if the loaded indexes cannot belong to this segment."""
     offset, position = segment.index.last
     if position >= segment.size and len(segment.index):
-        raise CorruptLogError(f"{segment.index.path}: points behind the segment's end")
+        raise CorruptLogError(f"{segment.index.path}: the last entry is behind the segment's end")
     if segment.time_index.last[0] == NO_TIMESTAMP and segment.size:
-        # A closed segment always has its last timestamp there, unless no record has one.
-        raise CorruptLogError(f"{segment.time_index.path}: empty beside {segment.size} bytes")
+        # A sealed segment's time index has the last timestamp, unless no record has a timestamp.
+        raise CorruptLogError(
+            f"{segment.time_index.path}: empty, the segment has {segment.size} bytes"
+        )
     if len(segment.index) and offset < segment.base_offset:
-        raise CorruptLogError(f"{segment.index.path}: offsets below the segment's")
+        raise CorruptLogError(f"{segment.index.path}: offsets below the segment's base offset")
 
 
 def newest(segment: Searched, timestamp: int, offset: Offset) -> tuple[int, Offset]:
-    """Return the greatest timestamp, and where: that one, or a greater behind `offset`.
+    """Return (timestamp, offset) of the greatest timestamp at or behind `offset`.
 
-    Blocking; BadBatch.
+    At least the given `timestamp`. Blocking. Raises BadBatch.
     """
     start = start_of(segment, offset, segment.file.read)
     where, limit = segment.path(file_names.LOG), offset_limit(segment.base_offset)
@@ -65,7 +67,7 @@ def newest(segment: Searched, timestamp: int, offset: Offset) -> tuple[int, Offs
 
 
 def find(segment: Searched, target: Offset, fetch: Fetch) -> Found | None:
-    """Find as `Segment.find` does, the indexes loaded."""
+    """Find the batch of an offset as `Segment.find` does; the indexes are loaded."""
     try:
         return _walk_to(segment, target, fetch)
     except BadBatch as bad:
@@ -75,11 +77,11 @@ def find(segment: Searched, target: Offset, fetch: Fetch) -> Found | None:
 
 
 def start_of(segment: Searched, target: Offset, fetch: Fetch) -> Position:
-    """Find as `Segment.start_of` does, the indexes loaded."""
+    """Find the start of a scan as `Segment.start_of` does; the indexes are loaded."""
     indexed, start = segment.index.entry_before(target)
     if start == 0 or _begins_a_batch(segment, indexed, start, fetch):
         return start
-    problem = CorruptLogError(f"{segment.index.path}: {indexed} is not at byte {start}")
+    problem = CorruptLogError(f"{segment.index.path}: no batch of offset {indexed} at byte {start}")
     return segment.index.lookup(target) if segment.doubt_indexes(problem) else start
 
 
@@ -87,8 +89,8 @@ def _walk_to(segment: Searched, target: Offset, fetch: Fetch) -> Found | None:
     indexed, start = segment.index.entry_before(target)
     found = _walk_from(segment, start, indexed, target, fetch)
     if found is not None and found[1].base_offset > target:
-        # A gap, or the entry led to a batch whose offset is not its own: then the one before the
-        # entry knows better.
+        # Either the log has a gap, or the entry points to a batch of another offset. The entry
+        # before it tells which.
         start = segment.index.entry_before(Offset(indexed - 1))[1] if start else start
         found = _walk_from(segment, start, None, target, fetch)
     return found
@@ -103,13 +105,13 @@ def _walk_from(
         last = header.base_offset + header.last_offset_delta
         if position == start:
             if start and indexed is not None and last > indexed:
-                # Reading on from here would skip what lies between.
-                reason = f"entry {indexed} to {start}, where offset {last} ends"
+                # A read from here would skip the batches between.
+                reason = f"entry for offset {indexed} at {start}, where offset {last} ends"
                 raise BadBatch(segment.index.path, start, reason)
             if start == 0 and header.base_offset > segment.base_offset:
                 behind = header.batch_length + OVERHEAD_BYTES
                 if contradicted(last, fetch, behind, segment.size):
-                    raise BadBatch(where, 0, f"offset {last}, and again behind it")
+                    raise BadBatch(where, 0, f"offset {last}, and the next begins before")
         if last >= target:
             return Position(position), header
     return None
@@ -120,7 +122,7 @@ def _begins_a_batch(segment: Searched, indexed: Offset, start: Position, fetch: 
         found = next(headers(fetch, start, segment.size, segment.path(file_names.LOG)), None)
     except BadBatch:
         return False
-    if found is None:  # the file ends before
+    if found is None:  # the file ends before `start`
         return False
     _, header = found
     return segment.base_offset <= header.base_offset <= indexed

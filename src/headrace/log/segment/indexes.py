@@ -1,16 +1,17 @@
-"""The sparse indexes beside a segment: offset to position, and timestamp to offset.
+"""The sparse indexes of a segment: offset to file position, and timestamp to offset.
 
-`.index` has 8-byte entries (i32 offset relative to the segment's base, i32 position), `.timeindex`
-12-byte ones (i64 greatest timestamp so far, i32 relative offset), big-endian and growing. Both
-files exist from the first batch of a segment on: Kafka's tools look for them. Those of an active
-segment with many entries are preallocated (sparse), and trimmed when it is rolled or closed.
+    .index        8 bytes:   i32 relative offset | i32 file position         big-endian, ascending;
+    .timeindex   12 bytes:   i64 greatest timestamp so far | i32 relative offset
 
-Entries are kept in memory from their first use on (a bisection of an array takes a third of what
-one of a mapped file does; to load those of a full segment of 1 GB takes 50 ms or more, so readers
-leave it to a thread) and written out behind the log, within a second (`index_writer`): a kill
-loses some, and a start that was not preceded by a clean stop builds them again. There is no
-checksum; what does not grow strictly is not an index (`load` raises CorruptLogError, the owner
-rebuilds).
+A relative offset is the distance from the segment's base offset. Both files exist from the first
+batch of a segment on, as Kafka's tools expect. Long files of an active segment are preallocated
+(sparse) and trimmed when the segment is sealed or closed.
+
+Entries are loaded into memory at first use: a bisection of an array takes a third of the time that
+one of a mapped file takes. Loading the index of a full segment of 1 GB takes 50 ms or more, so
+readers do it on a thread. New entries reach the file within a second (`index_writer`); a crash
+loses some, and an unclean start rebuilds them. There is no checksum: `load` raises CorruptLogError
+for entries that do not ascend strictly, and the owner rebuilds the index.
 """
 
 import sys
@@ -28,17 +29,17 @@ OFFSET_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
 NO_TIMESTAMP = -1
 RELATIVE_OFFSET_MAX = (1 << 31) - 1
-"""So far from its base may a segment's offsets be: entries hold the distance in 32 bits."""
+"""Greatest distance of an offset from its segment's base: entries hold it in 32 bits."""
 _PENDING_BYTES_MAX = 4096
 
 
 def offset_limit(base: Offset) -> int:
-    """Return the offset that all offsets of a segment that begins at `base` are below."""
+    """Return the least offset that is too large for a segment with base offset `base`."""
     return base + RELATIVE_OFFSET_MAX + 1
 
 
 class _Index:
-    """What both indexes share: one file of fixed entries, loaded late and written behind."""
+    """An index file of fixed-size entries: loaded at first use, appended to with a delay."""
 
     ENTRY: Struct
 
@@ -61,16 +62,16 @@ class _Index:
         self._written = 0
         self.base_offset = base_offset
         self.loaded = False
-        """Whether the entries are in memory; a new index of an empty segment calls `reset`."""
+        """Whether the entries are in memory. `reset` sets it for the index of an empty segment."""
         self.path = path
 
     def make_file(self) -> None:
-        """Create the file where it does not exist. OSError."""
+        """Create the index file if it does not exist. Raises OSError."""
         if self._file is None:
             self._disk.open(self.path, create=True).close()
 
     def reset(self, *, fresh: bool = False) -> None:
-        """Forget every entry, and cut the file. `fresh`: there is no file."""
+        """Remove all entries from memory and from the file; `fresh`: no file exists yet."""
         self._pending.clear()
         self._written = 0
         self.loaded = True
@@ -78,22 +79,23 @@ class _Index:
             self._open().truncate(0)
 
     def load(self) -> None:
-        """Read the file; a missing one is empty. CorruptLogError where it cannot be an index."""
+        """Load the entries from the file, none if it is missing. CorruptLogError if it is
+        invalid."""
         if self.loaded:
             return
         content = self._stored() or b""
         size = self.ENTRY.size
-        # A kill leaves the preallocated rest: zeros, cut in whole entries.
+        # After a crash the preallocated tail is zeros: drop it in whole entries.
         used = len(content.rstrip(b"\0"))
         content = content[: -(-used // size) * size]
         if len(content) % size:
-            raise CorruptLogError(f"{self.path}: {len(content)} bytes are no whole entries")
+            raise CorruptLogError(f"{self.path}: {len(content)} bytes are not whole entries")
         self._take(content)
         self._written = len(content)
         self.loaded = True
 
     def _replace(self, content: bytes) -> None:
-        """Have the file hold just `content`; one that does already is not touched."""
+        """Make `content` the file's content; a file that equals it is not written."""
         self._pending.clear()
         self.loaded = True
         if self._stored() == content:
@@ -127,7 +129,7 @@ class _Index:
             self.write_out()
 
     def write_out(self, preallocate: bool = True) -> None:
-        """Hand what is pending to the file."""
+        """Append the pending entries to the file."""
         if not self._pending:
             return
         file = self._open()
@@ -137,7 +139,7 @@ class _Index:
         self._pending = bytearray()
 
     def trim(self) -> DiskFile:
-        """Write everything and cut the file to its entries; returns it open, to be flushed."""
+        """Write all entries and cut the file to them; return it open, to be flushed."""
         self.write_out(preallocate=False)
         file = self._open()
         if self.loaded and file.size() != self._written:
@@ -150,7 +152,7 @@ class _Index:
         return self._file
 
     def close(self) -> None:
-        """Close the file; entries in memory stay usable."""
+        """Close the file; the entries in memory stay usable."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -161,7 +163,7 @@ def _strictly_growing(numbers: "array[int]") -> bool:
 
 
 class OffsetIndex(_Index):
-    """`.index`: the last offset of a batch, and where that batch starts."""
+    """A segment's `.index`: the last offset of a batch, and the batch's file position."""
 
     ENTRY = OFFSET_ENTRY
     __slots__ = ("_offsets", "_positions")
@@ -176,23 +178,23 @@ class OffsetIndex(_Index):
 
     @property
     def full(self) -> bool:
-        """Whether no further entry fits: the segment is rolled."""
+        """Whether no further entry fits, so that the segment must be rolled."""
         return len(self._offsets) >= self._limit
 
     @property
     def room(self) -> int:
-        """How many entries until it is `full`."""
+        """Number of entries that still fit."""
         return self._limit - len(self._offsets)
 
     @property
     def last(self) -> tuple[Offset, Position]:
-        """The last entry (offset, position); (base offset, 0) where there is none."""
+        """The last entry (offset, position); (base offset, 0) if the index is empty."""
         if not self._offsets:
             return self.base_offset, Position(0)
         return Offset(self.base_offset + self._offsets[-1]), Position(self._positions[-1])
 
     def peek(self) -> tuple[Offset, Position]:
-        """Return `last`, read from the file's end if the entries are not in memory. Not checked."""
+        """Return the last entry without loading the others; it is not validated."""
         if self.loaded:
             return self.last
         try:
@@ -210,7 +212,7 @@ class OffsetIndex(_Index):
         return Offset(self.base_offset + relative), Position(position)
 
     def reset(self, *, fresh: bool = False) -> None:
-        """Forget every entry."""
+        """Remove all entries from memory and from the file; `fresh`: no file exists yet."""
         super().reset(fresh=fresh)
         del self._offsets[:]
         del self._positions[:]
@@ -221,20 +223,20 @@ class OffsetIndex(_Index):
             numbers.byteswap()
         offsets, positions = numbers[0::2], numbers[1::2]
         if not _strictly_growing(offsets) or not _strictly_growing(positions):
-            raise CorruptLogError(f"{self.path}: entries do not grow")
+            raise CorruptLogError(f"{self.path}: entries are not ascending")
         if offsets and (offsets[0] < 0 or positions[0] < 0):
             raise CorruptLogError(f"{self.path}: negative entry")
         self._offsets, self._positions = offsets, positions
 
     def append(self, offset: Offset, position: int) -> None:
-        """Add an entry; both must be greater than the last one's."""
+        """Add an entry; offset and position must be greater than those of the last one."""
         relative = offset - self.base_offset
         self._offsets.append(relative)
         self._positions.append(position)
         self._push(OFFSET_ENTRY.pack(relative, position))
 
     def fill(self, offsets: "array[int]", positions: "array[int]") -> None:
-        """Take these entries, offsets relative to the base, in place of all there were."""
+        """Replace all entries, in memory and in the file; `offsets` are relative to the base."""
         packed = array("i", bytes(2 * offsets.itemsize * len(offsets)))
         packed[0::2], packed[1::2] = offsets, positions
         if sys.byteorder == "little":
@@ -243,28 +245,35 @@ class OffsetIndex(_Index):
         self._replace(packed.tobytes())
 
     def keep_below(self, position: int) -> None:
-        """Forget, in memory, the entries of batches from `position` on; `store` tells the file."""
+        """Remove the entries of batches at or behind byte `position` from memory; `store` writes.
+
+        The file is unchanged until `store`.
+        """
         count = bisect_left(self._positions, position)
         self._offsets, self._positions = self._offsets[:count], self._positions[:count]
 
     def store(self) -> None:
-        """Have the file hold just the entries in memory; on any thread."""
+        """Make the file equal to the entries in memory. May be called on any thread."""
         self.fill(self._offsets, self._positions)
 
     def lookup(self, target: Offset) -> Position:
-        """Return the position of a batch at or before the one that holds `target`."""
+        """Return the file position of an indexed batch at or before the one that contains
+        `target`."""
         at = bisect_right(self._offsets, target - self.base_offset) - 1
         return Position(self._positions[at]) if at >= 0 else Position(0)
 
     def entry_before(self, target: Offset) -> tuple[Offset, Position]:
-        """Return the greatest entry not beyond `target`; (base offset, 0) where there is none."""
+        """Return the greatest entry with an offset <= `target`; (base offset, 0) if none."""
         at = bisect_right(self._offsets, target - self.base_offset) - 1
         if at < 0:
             return self.base_offset, Position(0)
         return Offset(self.base_offset + self._offsets[at]), Position(self._positions[at])
 
     def last_within(self, position_max: int, offset_max: int) -> tuple[Offset, Position] | None:
-        """Return the greatest entry that is beyond neither."""
+        """Return the greatest entry with position <= `position_max` and offset <= `offset_max`.
+
+        None if no entry qualifies.
+        """
         by_position = bisect_right(self._positions, position_max)
         at = min(by_position, bisect_right(self._offsets, offset_max - self.base_offset)) - 1
         if at < 0:
@@ -272,26 +281,26 @@ class OffsetIndex(_Index):
         return Offset(self.base_offset + self._offsets[at]), Position(self._positions[at])
 
     def first_behind(self, position: int) -> tuple[Offset, Position] | None:
-        """Return the least entry whose batch starts beyond `position`."""
+        """Return the least entry whose batch starts behind byte `position`, or None."""
         at = bisect_right(self._positions, position)
         if at >= len(self._positions):
             return None
         return Offset(self.base_offset + self._offsets[at]), Position(self._positions[at])
 
     def position_before(self, position: int) -> Position:
-        """Return the greatest indexed batch start not beyond `position`; 0 where there is none."""
+        """Return the greatest indexed batch position that is <= `position`; 0 if none."""
         at = bisect_right(self._positions, position) - 1
         return Position(self._positions[at]) if at >= 0 else Position(0)
 
     def entries(self) -> list[tuple[Offset, Position]]:
-        """Return all entries (offset, position)."""
+        """Return all entries as (offset, position)."""
         base = self.base_offset
         pairs = zip(self._offsets, self._positions, strict=True)
         return [(Offset(base + o), Position(p)) for o, p in pairs]
 
 
 class TimeIndex(_Index):
-    """`.timeindex`: up to this offset no record is newer than this timestamp."""
+    """A segment's `.timeindex`: no record up to the offset is newer than the timestamp."""
 
     ENTRY = TIME_ENTRY
     __slots__ = ("_offsets", "_times")
@@ -306,29 +315,32 @@ class TimeIndex(_Index):
 
     @property
     def full(self) -> bool:
-        """Whether only the entry that closing forces in still fits: the segment is rolled."""
+        """Whether only the last entry, written when the segment is sealed, still fits."""
         return len(self._times) >= self._limit - 1
 
     @property
     def room(self) -> int:
-        """How many entries until it is `full`."""
+        """Number of entries that still fit before the index is `full`."""
         return self._limit - 1 - len(self._times)
 
     @property
     def last(self) -> tuple[int, Offset]:
-        """The last entry (timestamp, offset); (-1, base offset) where there is none."""
+        """The last entry (timestamp, offset); (-1, base offset) if the index is empty."""
         if not self._times:
             return NO_TIMESTAMP, self.base_offset
         return self._times[-1], Offset(self.base_offset + self._offsets[-1])
 
     def reset(self, *, fresh: bool = False) -> None:
-        """Forget every entry."""
+        """Remove all entries from memory and from the file; `fresh`: no file exists yet."""
         super().reset(fresh=fresh)
         del self._times[:]
         del self._offsets[:]
 
     def _take(self, content: bytes) -> None:
-        words = array("i", content)  # of each entry: the halves of its time, its offset
+        # An entry is three 32-bit words: two halves of the timestamp, then the offset. `array` has
+        # no strided 64-bit view, so the halves are gathered into `halves` in the order of the
+        # machine and read as 64-bit numbers: slices in C instead of a Python loop over entries.
+        words = array("i", content)
         halves = array("i", bytes(8 * (len(words) // 3)))
         if sys.byteorder == "little":
             words.byteswap()
@@ -337,13 +349,13 @@ class TimeIndex(_Index):
             halves[0::2], halves[1::2] = words[0::3], words[1::3]
         times, offsets = array("q", halves.tobytes()), words[2::3]
         if not _strictly_growing(times) or not all(map(le, offsets, islice(offsets, 1, None))):
-            raise CorruptLogError(f"{self.path}: entries do not grow")
+            raise CorruptLogError(f"{self.path}: entries are not ascending")
         if offsets and offsets[0] < 0:
             raise CorruptLogError(f"{self.path}: negative entry")
         self._times, self._offsets = times, offsets
 
     def maybe_append(self, timestamp: int, offset: Offset) -> None:
-        """Add an entry if `timestamp` is greater than the last one's."""
+        """Add an entry if `timestamp` is greater than that of the last entry."""
         if self._times:
             if timestamp <= self._times[-1]:
                 return
@@ -355,28 +367,28 @@ class TimeIndex(_Index):
         self._push(TIME_ENTRY.pack(timestamp, relative))
 
     def fill(self, times: "array[int]", offsets: "array[int]") -> None:
-        """Take these entries, offsets relative to the base, in place of all there were."""
+        """Replace all entries, in memory and in the file; `offsets` are relative to the base."""
         self._times, self._offsets = times, offsets
         self._replace(b"".join(map(TIME_ENTRY.pack, times, offsets)))
 
     def keep_below(self, offset: Offset) -> None:
-        """Forget, in memory, the entries from `offset` on; `store` tells the file."""
+        """Remove the entries at or above `offset` from memory; `store` writes the file."""
         count = bisect_left(self._offsets, offset - self.base_offset)
         self._times, self._offsets = self._times[:count], self._offsets[:count]
 
     def store(self) -> None:
-        """Have the file hold just the entries in memory; on any thread."""
+        """Make the file equal to the entries in memory. May be called on any thread."""
         self.fill(self._times, self._offsets)
 
     def lookup(self, target: int) -> tuple[int, Offset]:
-        """Return the greatest entry not newer than `target`; (-1, base offset): there is none."""
+        """Return the greatest entry with a timestamp <= `target`; (-1, base offset) if none."""
         at = bisect_right(self._times, target) - 1
         if at < 0:
             return NO_TIMESTAMP, self.base_offset
         return self._times[at], Offset(self.base_offset + self._offsets[at])
 
     def entries(self) -> list[tuple[int, Offset]]:
-        """Return all entries (timestamp, offset)."""
+        """Return all entries as (timestamp, offset)."""
         base = self.base_offset
         pairs = zip(self._times, self._offsets, strict=True)
         return [(t, Offset(base + o)) for t, o in pairs]

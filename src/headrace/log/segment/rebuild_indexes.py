@@ -1,4 +1,4 @@
-"""The indexes of a segment of a log that nobody has open, built again."""
+"""`reindex`: rebuild the indexes of a segment whose log is not open."""
 
 from contextlib import closing
 
@@ -7,13 +7,13 @@ from headrace.model.nouns import Offset
 from headrace.ports.disk import Disk
 
 INDEX_BYTES_MAX = 10 << 20
-"""segment.index.bytes by default: no topic is asked here."""
+"""The default of segment.index.bytes; topic settings are unknown here."""
 
 
 def reindex(disk: Disk, directory: str, base: Offset) -> None:
-    """Write both indexes of the segment at `base` anew from its batches, durably.
+    """Rebuild both index files of the segment with base offset `base` from its batches, durably.
 
-    Blocking; BadBatch, OSError.
+    Blocking. Raises BadBatch, OSError.
     """
     with closing(Segment(disk, directory, base, index_bytes_max=INDEX_BYTES_MAX)) as segment:
         segment.load_size()

@@ -1,8 +1,8 @@
-"""Walking over batches in a segment's file.
+"""Iterate over the batches in a segment's file.
 
-`headers` reads as little as it can and believes what it must (length, magic, order of offsets);
-`batches` reads everything and checks every checksum. What makes no sense raises CorruptLogError
-with file and position: a reader reports it, recovery decides whether it is a torn tail.
+`headers` reads headers only and checks length, magic and the order of offsets; `batches` reads all
+bytes and checks every CRC. An invalid batch raises BadBatch with file and position: a read reports
+it to the client, recovery decides whether it is a torn tail.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ from headrace.record.batch_layout import (
 from headrace.record.crc32c import crc32c
 
 Fetch = Callable[[int, int], Buffer | None]
-"""(position, size) to bytes, shorter at the end of the file; None: not in the page cache."""
+"""A function from (position, size) to bytes, fewer at the file's end; None if not cached."""
 
 NO_LIMIT = 1 << 63
 _WINDOW_BYTES = 8192
@@ -30,11 +30,11 @@ _CHUNK_BYTES = 1 << 20
 
 
 class NotCached(Exception):
-    """What is needed is not in the page cache: do it again where waiting is allowed."""
+    """Raised when bytes are not in the page cache: repeat the read where blocking is allowed."""
 
 
 class BadBatch(CorruptLogError):
-    """A batch that is not whole or not sane."""
+    """An incomplete or invalid batch in a file."""
 
     def __init__(self, path: str, position: int, reason: str, *, cut_off: bool = False) -> None:
         super().__init__(f"{path} at byte {position}: {reason}")
@@ -42,42 +42,44 @@ class BadBatch(CorruptLogError):
         self.position = position
         self.reason = reason
         self.cut_off = cut_off
-        """Whether the file ends before the batch does, as a write that was interrupted leaves it.
-        A damaged length looks the same."""
+        """Whether the file ends before the batch does, as after an interrupted write.
+
+        A damaged length field looks the same.
+        """
 
 
 class Batch(NamedTuple):
-    """A batch in a file."""
+    """A batch read from a file: position, parsed header and bytes."""
 
     position: int
     header: BatchHeader
     view: memoryview
-    """The whole batch; valid until the next one is asked for."""
+    """The whole batch; valid until the iterator's next step."""
 
 
 def check_frame(header: BatchHeader, expected: int, path: str, position: int) -> None:
-    """Refuse a header that cannot be one: magic, length, offsets going backwards."""
+    """Raise BadBatch for an invalid header: wrong magic, length or descending offsets."""
     if header.magic != MAGIC:
         raise BadBatch(path, position, f"magic {header.magic}, not {MAGIC}")
     if header.batch_length < LENGTH_MIN:
-        raise BadBatch(path, position, f"a batch of {header.batch_length} bytes")
+        raise BadBatch(path, position, f"batch length {header.batch_length} is too small")
     if header.last_offset_delta < 0 or header.base_offset < expected:
         raise BadBatch(
             path,
             position,
-            f"offset {header.base_offset} (+{header.last_offset_delta}) where {expected} "
-            "or more belongs",
+            f"offset {header.base_offset} (+{header.last_offset_delta}), expected {expected} "
+            "or more",
         )
 
 
 def headers(
     fetch: Fetch, start: int, end: int, path: str, expected: int = 0, limit: int = NO_LIMIT
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield the positions and headers of the batches in [start, end).
+    """Yield (position, header) of the batches in the byte range [start, end) of a segment.
 
-    `expected`: the least base offset allowed, 0 where it is not known; `limit`: all offsets are
-    below it. BadBatch for a broken or torn one, and for one after a gap that the batch behind it
-    contradicts; NotCached.
+    `expected`: the least base offset allowed, 0 if unknown; `limit`: all offsets must be below.
+    BadBatch for an invalid or torn batch, and for an offset gap that the next batch contradicts;
+    NotCached.
     """
     position = start
     window: Buffer = b""
@@ -89,7 +91,7 @@ def headers(
             window = _fetched(fetch, position, min(_WINDOW_BYTES, end - position))
             at = 0
             if len(window) < HEADER_BYTES:
-                raise BadBatch(path, position, f"{end - position} bytes are no batch")
+                raise BadBatch(path, position, f"{end - position} bytes, less than a batch header")
         header = parse_header(window, at)
         check_frame(header, expected, path, position)
         following = position + header[BATCH_LENGTH] + OVERHEAD_BYTES
@@ -97,9 +99,9 @@ def headers(
             raise BadBatch(path, position, f"runs {following - end} bytes past the end")
         last = header.base_offset + header.last_offset_delta
         if last >= limit:
-            raise BadBatch(path, position, f"offset {last} where all are below {limit}")
+            raise BadBatch(path, position, f"offset {last}, but the segment ends at {limit}")
         if 0 < expected < header.base_offset and contradicted(last, fetch, following, end):
-            reason = f"offset {header.base_offset} after {expected - 1}, and again behind it"
+            reason = f"offset {header.base_offset} after {expected - 1}, and the next begins before"
             raise BadBatch(path, position, reason)
         yield position, header
         expected = last + 1
@@ -107,10 +109,10 @@ def headers(
 
 
 def contradicted(last: int, fetch: Fetch, behind: int, end: int) -> bool:
-    """Tell whether the batch at `behind` begins at or before `last`, the end of the one before it.
+    """Return whether the batch at byte `behind` begins at or before offset `last`. NotCached.
 
-    Base offsets are under no checksum: one that leaves a gap, as compaction does, is believed only
-    if what follows agrees. NotCached.
+    `last` is the last offset of the batch before. The CRC does not cover base offsets: an offset
+    gap (as compaction leaves) is accepted only if the next batch agrees.
     """
     if behind + HEADER_BYTES > end:
         return False
@@ -119,7 +121,7 @@ def contradicted(last: int, fetch: Fetch, behind: int, end: int) -> bool:
 
 
 def batches(fetch: Fetch, start: int, end: int, path: str, expected: int = 0) -> Iterator[Batch]:
-    """Yield the batches in [start, end), each checked to the last byte; BadBatch for a bad one."""
+    """Yield the batches in the byte range [start, end), each checked by CRC. Raises BadBatch."""
     position = start
     chunk = memoryview(b"")
     chunk_at = start
@@ -129,7 +131,7 @@ def batches(fetch: Fetch, start: int, end: int, path: str, expected: int = 0) ->
             chunk_at, at = position, 0
             chunk = memoryview(_fetched(fetch, position, min(_CHUNK_BYTES, end - position)))
             if len(chunk) < HEADER_BYTES:
-                raise BadBatch(path, position, f"{end - position} bytes are no batch")
+                raise BadBatch(path, position, f"{end - position} bytes, less than a batch header")
         header = parse_header(chunk, at)
         check_frame(header, expected, path, position)
         size = header[BATCH_LENGTH] + OVERHEAD_BYTES

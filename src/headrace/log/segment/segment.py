@@ -1,7 +1,7 @@
-"""One segment: a `.log` file from its base offset on, with its indexes.
+"""`Segment`: a `.log` file that begins at a base offset, with its indexes.
 
-The segment does not decide when to roll, flush or delete; it knows what it holds and where. Its
-files are opened when they are first needed and their indexes read when they are first searched.
+The owner decides when to roll, flush or delete a segment. Files are opened at their first use;
+indexes are loaded by the first search.
 """
 
 import logging
@@ -23,11 +23,11 @@ from headrace.record.batch import BatchHeader
 
 _logger = logging.getLogger(__name__)
 NOT_KNOWN: Final = -2
-"""In place of a newest timestamp that was not looked up."""
+"""Stored in place of a greatest timestamp that has not been read from the segment."""
 
 
 class Segment:
-    """A stretch of a partition's log. `size` is what was appended, whatever the file's own says."""
+    """A part of a partition's log: one `.log` file of `size` valid bytes, with its indexes."""
 
     __slots__ = (
         "_disk", "_doubted", "_file", "_index_bytes_max", "_indexes", "_max_known",
@@ -50,17 +50,18 @@ class Segment:
         self.directory = directory
         self.base_offset = base_offset
         self.suffix = suffix
-        """`.deleted` once the segment has been renamed away, `.cleaned` while it is being made."""
+        """`.deleted` once the segment is deleted, `.cleaned` while compaction writes it, else
+        empty."""
         self.size = 0
         self.suspect = False
-        """Damage was met in it: batches are looked at before they are promised to anybody."""
+        """Whether damage was found: batches are then verified before their size is announced."""
         self._index_bytes_max = index_bytes_max
         self._indexes: tuple[OffsetIndex, TimeIndex, TxnIndex] | None = None
         self.bytes_since_index = 0
         self.entries_due = False
         """Whether index entries were added since the last `write_out_indexes`."""
         self.first_timestamp: int | None = None
-        """Greatest timestamp of the first batch: the roll by time is measured from it."""
+        """Greatest timestamp of the first batch, from which segment.ms counts; None if unknown."""
         self.jitter_ms = jitter_ms
         self._max_timestamp = NO_TIMESTAMP
         self._max_timestamp_offset = base_offset
@@ -76,7 +77,7 @@ class Segment:
         return f"{self.directory}/{file_names.segment_file(self.base_offset, suffix)}{self.suffix}"
 
     def _made(self) -> tuple[OffsetIndex, TimeIndex, TxnIndex]:
-        """Return the indexes, made by their first use: most segments never make any."""
+        """Return the indexes, created at first use: most segments never need them."""
         made = self._indexes
         if made is None:
             disk, base, most = self._disk, self.base_offset, self._index_bytes_max
@@ -89,7 +90,7 @@ class Segment:
 
     @property
     def sound(self) -> Sound:
-        """What of the `.log` needs no look before it is sent. For the deciding thread."""
+        """Bytes of the `.log` verified by CRC. For the deciding thread."""
         sound = self._sound
         if sound is None:
             sound = self._sound = Sound()
@@ -97,27 +98,27 @@ class Segment:
 
     @property
     def index(self) -> OffsetIndex:
-        """Offset to position."""
+        """The `.index`: offset to file position."""
         return (self._indexes or self._made())[0]
 
     @property
     def time_index(self) -> TimeIndex:
-        """Timestamp to offset."""
+        """The `.timeindex`: timestamp to offset."""
         return (self._indexes or self._made())[1]
 
     @property
     def txn_index(self) -> TxnIndex:
-        """Aborted transactions."""
+        """The `.txnindex`: aborted transactions."""
         return (self._indexes or self._made())[2]
 
     @property
     def txn_file(self) -> DiskFile | None:
-        """The file of aborted transactions if it was written to."""
+        """The open `.txnindex` if it was written to, else None."""
         return None if self._indexes is None else self._indexes[2].open_file
 
     @property
     def file(self) -> DiskFile:
-        """The `.log`, opened by its first use."""
+        """The `.log` file, opened at first use."""
         file = self._file
         if file is None:
             file = self._file = self._disk.open(self.path(file_names.LOG))
@@ -125,7 +126,7 @@ class Segment:
 
     @property
     def written_files(self) -> Sequence[DiskFile]:
-        """The open files that a flush of the segment is about; indexes can be built again."""
+        """The open files that a flush must include; not the indexes, which can be rebuilt."""
         if self._file is None:
             return ()
         txn_file = self.txn_file
@@ -133,15 +134,15 @@ class Segment:
 
     @property
     def is_open(self) -> bool:
-        """Whether the `.log` is open."""
+        """Whether the `.log` file is open."""
         return self._file is not None
 
     # --- making and loading ------------------------------------------------------------------
 
     def create(self, *, fresh: bool = False) -> None:
-        """Make the `.log` of a new, empty segment; index files come with its first batch.
+        """Create the `.log` of a new, empty segment; index files are created with its first batch.
 
-        `fresh`: the directory is new, so that no file can be left from before.
+        `fresh`: the directory is new, so no old file can exist.
         """
         self._file = self._disk.open(self.path(file_names.LOG), create=True)
         if not fresh and self._file.size():
@@ -154,7 +155,7 @@ class Segment:
         self.sound.appended_from(0)
 
     def load_size(self) -> None:
-        """Take the size from the file, and keep it closed if it was."""
+        """Set `size` from the length of the `.log` file; leave the file closed if it was."""
         if self._file is not None:
             self.size = self._file.size()
             return
@@ -162,7 +163,7 @@ class Segment:
             self.size = file.size()
 
     def load_indexes(self) -> None:
-        """Have both indexes in memory, built again where they are missing or make no sense."""
+        """Load both indexes; rebuild them if they are missing or invalid."""
         if self.index.loaded and self.time_index.loaded:
             return
         try:
@@ -173,15 +174,15 @@ class Segment:
             self.rebuild_indexes()
 
     def rebuild_indexes(self) -> None:
-        """Build both indexes again from the batch headers. BadBatch: they are as they were."""
+        """Rebuild both indexes from the batch headers. On BadBatch they are unchanged."""
         path = self.path(file_names.LOG)
         self.take_swept(Swept.of(self.file.read, self.size, path, self.base_offset))
         self.write_out_indexes()
 
     def take_swept(self, swept: Swept) -> None:
-        """Have the indexes and what else is known of the batches be what a sweep found.
+        """Set the indexes, timestamps and counters from the result of a sweep.
 
-        With the last timestamp in, as if the segment had been closed.
+        The last timestamp gets an entry, as when the segment is sealed.
         """
         swept.note_time(swept.max_timestamp, swept.max_timestamp_offset)
         self.index.fill(swept.offsets, swept.positions)
@@ -197,9 +198,9 @@ class Segment:
     def append(
         self, parts: Sequence[Buffer], size: int, last_offset: int, max_timestamp: int, every: int
     ) -> None:
-        """Write one batch behind the others; an index entry where `every` bytes went without one.
+        """Append one batch; add an index entry if more than `every` bytes have none.
 
-        OSError: then nothing counts as appended.
+        OSError: nothing counts as appended.
         """
         position = self.size
         (self._file or self.file).write_at(position, parts)
@@ -212,7 +213,7 @@ class Segment:
         self, batches: Sequence[Buffer], size: int, last_offsets: Sequence[int],
         newest: Sequence[int], every: int,
     ) -> None:  # fmt: skip
-        """Append several at once: `size` bytes in all, to a segment with `room_for` them."""
+        """Append several batches, `size` bytes in all; `room_for` has returned True for them."""
         position = self.size
         (self._file or self.file).write_at(position, batches)
         for batch, last_offset, timestamp in zip(batches, last_offsets, newest, strict=True):
@@ -224,9 +225,9 @@ class Segment:
         self.size += size
 
     def room_for(self, batches: int) -> bool:
-        """Tell whether so many batches could each have index entries, with the indexes at hand.
+        """Return whether `batches` more index entries fit, without loading the indexes.
 
-        No for an empty segment: its first batch is what its time to roll is measured from.
+        False for an empty segment: `append` must note its first batch's timestamp for segment.ms.
         """
         indexes = self._indexes
         if self.size == 0 or indexes is None or not self._max_known:
@@ -235,9 +236,9 @@ class Segment:
         return offsets.loaded and times.loaded and min(offsets.room, times.room) >= batches
 
     def note(self, last_offset: int, max_timestamp: int, position: int, every: int) -> None:
-        """Note a batch at `position`: its time if it is the newest, an entry where one is due.
+        """Update the timestamps and indexes for a batch at byte `position`. Raises OSError.
 
-        The caller writes it, and adds its size to the counters. OSError.
+        The caller writes the batch and adds its size to the counters.
         """
         if position == 0:
             self.first_timestamp = max_timestamp
@@ -250,7 +251,7 @@ class Segment:
             return
         indexes = self._indexes
         if indexes is None or not (self._max_known and indexes[0].loaded and indexes[1].loaded):
-            # The first entry since a start: what came before counts for it as well.
+            # First entry since a start: earlier batches' timestamps count as well.
             self.load_indexes()
             known, _ = self.max_timestamp
             if max_timestamp > known:
@@ -264,10 +265,10 @@ class Segment:
     def should_roll(
         self, size: int, last_offset: int, max_timestamp: int, bytes_max: int, roll_ms: int
     ) -> bool:
-        """Tell whether a batch of `size` bytes belongs into a new segment.
+        """Return whether a batch of `size` bytes belongs into a new segment.
 
-        Kafka's LogSegment.shouldRoll. Time is measured between record timestamps: from the first
-        batch's to this one's.
+        As Kafka's LogSegment.shouldRoll. segment.ms is measured between record timestamps: from the
+        first batch's to this one's.
         """
         if self.size > bytes_max - size:
             return True
@@ -280,24 +281,24 @@ class Segment:
         return indexes is not None and (indexes[0].full or indexes[1].full)
 
     def forget_newest(self) -> None:
-        """Forget the newest record, which may be gone: it is looked for when it is asked for."""
+        """Forget the greatest timestamp after a truncation; the next use reads it again."""
         self._max_known = False
         self._max_timestamp = NO_TIMESTAMP
 
     # --- closing -----------------------------------------------------------------------------
 
     def finish_timestamps(self) -> None:
-        """Force the greatest timestamp into the time index, as rolling and closing do."""
+        """Add the greatest timestamp to the time index, as rolling and closing do."""
         self.time_index.maybe_append(*self.max_timestamp)
 
     def write_out_indexes(self) -> None:
-        """Hand pending index entries to their files, without preallocating."""
+        """Append pending index entries to their files, without preallocating."""
         self.entries_due = False
         self.index.write_out(preallocate=False)
         self.time_index.write_out(preallocate=False)
 
     def seal(self) -> list[DiskFile]:
-        """Take no more batches: complete and trim index files; returns what is to be flushed."""
+        """Complete and trim the index files of a full segment; return the files to be flushed."""
         self.load_indexes()
         self.finish_timestamps()
         files = [self.file, self.index.trim(), self.time_index.trim()]
@@ -306,34 +307,34 @@ class Segment:
         return files
 
     def close(self) -> None:
-        """Close every file; they are opened again where needed."""
+        """Close every file of the segment; the next use opens them again."""
         if self._file is not None:
             self._file.close()
             self._file = None
         self.close_indexes()
 
     def close_indexes(self) -> None:
-        """Close the index files: once flushed, a sealed segment writes no more to them."""
+        """Close the index files; a sealed segment that is flushed needs them open no longer."""
         for index in self._indexes or ():
             index.close()
 
     def rename_away(self, suffix: str) -> None:
-        """Rename all files to `…<suffix>`. Open descriptors stay valid."""
+        """Rename all files of the segment to `…<suffix>`; open descriptors stay valid."""
         paths = [self.path(each) for each in file_names.SEGMENT_SUFFIXES]
         for path in [path for path in paths if self._disk.exists(path)]:
             self._disk.rename(path, path + suffix)
         self.suffix = suffix
-        # Another segment may take the old names: what is not loaded yet must not come from there.
+        # Another segment may take the old names: load no index from there.
         for beside in self._indexes or ():
             beside.path += suffix
 
     def at_rest(self) -> list[int]:
-        """Return what `AtRest` keeps of a segment that nobody uses, for `set_at_rest`."""
+        """Return base offset, size and greatest timestamp as `AtRest` stores them."""
         newest = self._max_timestamp if self._max_known else NOT_KNOWN
         return [self.base_offset, self.size, newest, self._max_timestamp_offset]
 
     def set_at_rest(self, size: int, newest: int, newest_offset: int) -> None:
-        """Take that over instead of looking at the files."""
+        """Set size and greatest timestamp from `AtRest`, without reading files."""
         self.size = size
         if newest != NOT_KNOWN:
             self._max_timestamp, self._max_timestamp_offset = newest, Offset(newest_offset)
@@ -343,45 +344,45 @@ class Segment:
 
     @property
     def max_timestamp(self) -> tuple[int, Offset]:
-        """Greatest timestamp and the offset up to which it was reached; (-1, …) where none has one.
+        """Greatest timestamp and the offset at which it was reached; (-1, base offset) if none.
 
-        Blocking on first use after a start.
+        Blocks at first use after a start.
         """
         if not self._max_known:
             self.load_indexes()
             if not self._max_known:
                 newest = find_batch.newest(self, *self.time_index.last)
-                if not self._max_known:  # else the indexes were built again on the way
+                if not self._max_known:  # else the indexes were rebuilt meanwhile
                     self._max_timestamp, self._max_timestamp_offset = newest
                     self._max_known = True
         return self._max_timestamp, self._max_timestamp_offset
 
     def load_first_timestamp(self) -> None:
-        """Know when the first batch was written; needed before the segment takes appends."""
+        """Read the first batch's timestamp; required before the segment accepts appends."""
         if self.first_timestamp is None and self.size:
             for _, header in headers(self.file.read, 0, self.size, self.path(file_names.LOG)):
                 self.first_timestamp = header.max_timestamp
                 break
 
     def find(self, target: Offset, fetch: Fetch) -> tuple[Position, BatchHeader] | None:
-        """Place and header of the first batch whose last offset is `target` or greater.
+        """Return position and header of the first batch whose last offset is >= `target`.
 
-        None where the segment ends before. NotCached passes through from `fetch`.
+        None if the segment ends before. Raises NotCached if `fetch` does.
         """
         if not self.index.loaded:
             self.load_indexes()
         return find_batch.find(self, target, fetch)
 
     def start_of(self, target: Offset, fetch: Fetch) -> Position:
-        """Return where to look for `target` from: a batch at or before the one that holds it."""
+        """Return where a scan for offset `target` begins: at or before its batch."""
         self.load_indexes()
         return find_batch.start_of(self, target, fetch)
 
     def doubt_indexes(self, problem: CorruptLogError) -> bool:
-        """Build the indexes again because what they led to was `problem`; whether that was done.
+        """Rebuild the indexes because an entry contradicted a batch; return whether it was done.
 
-        Once at most: if it does not help, it is the segment that is damaged. Indexes have no
-        checksum, and one that came from another segment looks like any. Blocking.
+        At most once: if it does not help, the segment is damaged. Indexes have no checksum, and one
+        of another segment looks valid. Blocking.
         """
         if self._doubted:
             return False
@@ -390,10 +391,10 @@ class Segment:
             self.rebuild_indexes()
         except BadBatch:
             return False
-        _logger.warning("%s; the indexes were built again from the segment", problem)
+        _logger.warning("%s; the indexes were rebuilt from the segment", problem)
         return True
 
     def largest_timestamp(self) -> int:
-        """Return the greatest record timestamp, the file's own time where no record has one."""
+        """Return the greatest record timestamp, or the file's modification time if none."""
         timestamp, _ = self.max_timestamp
         return timestamp if timestamp >= 0 else self.file.mtime_ms()

@@ -1,4 +1,4 @@
-"""What reading a segment from its first batch to its last has found: its indexes, above all."""
+"""`Swept`: the result of reading a segment from first to last batch: indexes, epochs, end."""
 
 from array import array
 from typing import TYPE_CHECKING
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from headrace.log.segment.scan import BadBatch, Fetch
 
 INDEX_INTERVAL_BYTES = 4096
-"""index.interval.bytes, where no topic says otherwise."""
+"""The default of index.interval.bytes; topic settings are unknown here."""
 
 
 class Swept:
-    """What one pass over a segment found."""
+    """The result of one pass over a segment: index entries, leader epochs, end, damage."""
 
     __slots__ = (
         "bad",
@@ -37,13 +37,13 @@ class Swept:
     def __init__(self, base: Offset, expected: Offset) -> None:
         self.base_offset = base
         self.bad: BadBatch | None = None
-        """What stopped the pass; None where it came to the end of the file."""
+        """The invalid batch that stopped the pass; None if it reached the end of the file."""
         self.end = expected
-        """The offset after the last sound batch."""
+        """The offset after the last valid batch."""
         self.position = 0
-        """Where the last sound batch ends."""
+        """The byte at which the last valid batch ends."""
         self.epochs: list[tuple[int, int]] = []
-        """(leader epoch, base offset of its first batch), growing."""
+        """(leader epoch, base offset of its first batch), ascending."""
         self.offsets, self.positions = array("i"), array("i")
         self.times, self.time_offsets = array("q"), array("i")
         self.max_timestamp = NO_TIMESTAMP
@@ -53,7 +53,8 @@ class Swept:
 
     @classmethod
     def of(cls, fetch: "Fetch", size: int, path: str, base: Offset) -> "Swept":
-        """Read what the batch headers of a segment of `size` bytes say. BadBatch."""
+        """Collect the index entries of a segment of `size` bytes from its batch headers.
+        BadBatch."""
         found = cls(base, base)
         for position, header in headers(fetch, 0, size, path, base, offset_limit(base)):
             last = header.base_offset + header.last_offset_delta
@@ -62,7 +63,7 @@ class Swept:
         return found
 
     def note(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Take in the next batch."""
+        """Add the next batch to the collected entries and counters."""
         if max_timestamp > self.max_timestamp:
             self.max_timestamp, self.max_timestamp_offset = max_timestamp, Offset(last_offset)
         if self.bytes_since_index > INDEX_INTERVAL_BYTES:
@@ -75,13 +76,13 @@ class Swept:
         self.position = position + size
 
     def index(self, last_offset: int, position: int, newest: int, newest_offset: int) -> None:
-        """Append an entry for the batch at `position`, with the greatest timestamp so far."""
+        """Add an index entry for the batch at `position`, with the greatest timestamp so far."""
         self.offsets.append(last_offset - self.base_offset)
         self.positions.append(position)
         self.note_time(newest, newest_offset)
 
     def note_time(self, newest: int, newest_offset: int) -> None:
-        """Append an entry for the greatest timestamp so far, unless the last one is as great."""
+        """Add a time index entry for the greatest timestamp so far, unless the last is equal."""
         if newest > (self.times[-1] if self.times else NO_TIMESTAMP):
             self.times.append(newest)
             self.time_offsets.append(newest_offset - self.base_offset)

@@ -1,4 +1,4 @@
-"""The segments of one log, oldest first, and where in them an offset lies."""
+"""`Segments`: a log's segments, oldest first, and the search for the segment of an offset."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -15,10 +15,10 @@ _ENDS_MAX = 64
 
 
 class Segments(Sequence[Segment]):
-    """A list of segments that is searched by offset; the last one, `active`, takes appends.
+    """A log's segments, oldest first, searched by offset; `active`, the last one, takes appends.
 
-    Changed on the deciding thread. Readers on other threads take the list first: with the old list
-    and the new base offsets they begin too early at worst, never too late.
+    Changed on the deciding thread only. Readers on other threads fetch the list before the base
+    offsets: with an old list and new base offsets they begin too early at worst, never too late.
     """
 
     __slots__ = (
@@ -33,9 +33,9 @@ class Segments(Sequence[Segment]):
     )
 
     active: Segment
-    """The last one. There is none before the first `add` or `replace`."""
+    """The last segment. Unset before the first `add` or `replace`."""
     first_base: Offset
-    """The first offset of the oldest one."""
+    """Base offset of the oldest segment."""
 
     def __init__(self, disk: Disk, random: Random, directory: str) -> None:
         self._disk = disk
@@ -44,7 +44,7 @@ class Segments(Sequence[Segment]):
         self._list: list[Segment] = []
         self._bases: list[Offset] = []
         self.ends: dict[int, tuple[Segment, int]] = {}
-        """Where readers have ended, by the offset that follows: a look here spares `find`."""
+        """Cache: next offset of a recent read to (segment, position), which spares its `find`."""
 
     # --- as a sequence -----------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ class Segments(Sequence[Segment]):
     # --- changing ----------------------------------------------------------------------------
 
     def make(self, base: Offset, config: LogConfig) -> Segment:
-        """Return a segment of this log, its files not touched yet and not among the others yet."""
+        """Return a new Segment object of this log; it has no files yet and is not in the list."""
         jitter = min(config.segment_jitter_ms, config.segment_ms)
         return Segment(
             self._disk,
@@ -75,7 +75,7 @@ class Segments(Sequence[Segment]):
         )
 
     def replace(self, segments: list[Segment]) -> None:
-        """Take over segments that are there, oldest first."""
+        """Replace the whole list by `segments`, oldest first."""
         self._bases = [segment.base_offset for segment in segments]
         self._list = segments
         if segments:
@@ -84,17 +84,17 @@ class Segments(Sequence[Segment]):
         self.ends.clear()
 
     def add(self, segment: Segment) -> None:
-        """Put a new segment behind all others."""
+        """Add a new segment at the end and make it active."""
         if not self._list:
             self.first_base = segment.base_offset
         self._list.append(segment)
         self._bases.append(segment.base_offset)
         self.active = segment
-        # Who read up to the old segment's end goes on in this one.
+        # A reader at the end of the old segment continues in the new one.
         self.ends.clear()
 
     def drop_oldest(self, count: int) -> list[Segment]:
-        """Take the oldest `count` segments out; renames and removal are the caller's."""
+        """Remove the oldest `count` segments from the list and return them; files are unchanged."""
         gone = self._list[:count]
         self.replace(self._list[count:])
         return gone
@@ -102,20 +102,20 @@ class Segments(Sequence[Segment]):
     # --- searching ---------------------------------------------------------------------------
 
     def number_of(self, offset: Offset) -> int:
-        """Return the number of the segment whose offsets `offset` is among."""
+        """Return the index of the segment that covers `offset`."""
         return max(bisect_right(self._bases, offset) - 1, 0)
 
     def limit_of(self, segment: Segment, log_end: Offset) -> Offset:
-        """Return where the offsets of `segment` end."""
+        """Return the end offset of `segment`: the next one's base offset, or the log's end."""
         if segment is self._list[-1]:
             return log_end
         at = bisect_right(self._bases, segment.base_offset)
         return self._bases[at] if at < len(self._bases) else log_end
 
     def find(self, offset: Offset, cached: bool) -> tuple[Segment, int] | None:
-        """Return segment and position of the batch that holds `offset`, or of the next one.
+        """Return segment and position of the batch that contains `offset`, or of the next batch.
 
-        None where the log ends before. NotCached where `cached` allows the page cache only.
+        None if the log ends before. NotCached if `cached` allows the page cache only.
         """
         segments = self._list
         at = max(bisect_right(self._bases, offset) - 1, 0)
@@ -123,7 +123,7 @@ class Segments(Sequence[Segment]):
             segment = segments[at]
             if segment.size:
                 if cached and segment is not segments[-1] and not segment.index.loaded:
-                    raise NotCached  # a full index takes a tenth of a second to load
+                    raise NotCached  # loading a full index takes a tenth of a second
                 file = segment.file
                 found = segment.find(offset, file.read_cached if cached else file.read)
                 if found is not None:
@@ -132,9 +132,9 @@ class Segments(Sequence[Segment]):
         return None
 
     def remember_end(self, following: Offset, segment: Segment, position: int) -> None:
-        """Note that a reader ended before `following`: it goes on there, and needs no index then.
+        """Remember that a read ended before offset `following`, so the next one needs no index.
 
-        On the deciding thread only.
+        Deciding thread only.
         """
         ends = self.ends
         if position >= segment.size and segment is not self._list[-1]:
@@ -144,5 +144,5 @@ class Segments(Sequence[Segment]):
         ends[following] = (segment, position)
 
     def forget_ends(self) -> None:
-        """Forget the positions remembered for readers: they are void."""
+        """Clear the remembered read positions, as they are invalid now."""
         self.ends.clear()

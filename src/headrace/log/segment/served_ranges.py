@@ -1,18 +1,16 @@
-"""Whole batches of a segment as a range of its file, checked piece by piece while they are sent.
+"""Serve large fetch responses as ranges of a segment's file, verified piece by piece.
 
-For large answers. Neither is the answer held in memory (the first touch of 16 MB of fresh memory
-costs more than sending them does), nor does the client wait while all of it is read and checked:
-it receives one piece while the next one is looked at. Where the range ends is known from the index,
-without a look at the batches.
+A large response is not held in memory (the first touch of 16 MB of fresh memory costs more than
+sending them), and the client does not wait until all of it is read: it receives one piece while the
+next one is verified. The index gives the end of the range; the batches are not read for it.
 
-The promise stays that of `batch_reader`: no batch goes out unseen. Yet what this process has seen,
-and what has not left the page cache since (`sound`), it need not see again: the system sends it
-past the process (`BatchRange.send`). Found to have left the cache in the middle of an answer, it is
-read and looked at from there on.
+As in `batch_reader`, no batch is sent unverified. Bytes that this process has verified and that
+have stayed in the page cache since (`Segment.sound`) are sent by sendfile (`BatchRange.send`). If
+bytes have left the cache in the middle of a response, they are read and verified from there on.
 
-The length of an answer precedes it, so damage met on the way cannot be told in it any more: the
-connection ends, and the answer never becomes whole. From then on the segment is read by `reader`
-(`Segment.suspect`), which gives what is sound and refuses what is not.
+The size of a response precedes it, so damage found on the way cannot be reported in it: the
+connection is closed and the response stays incomplete. From then on the segment is read by
+`batch_reader` (`Segment.suspect`), which serves the valid batches and reports the damaged ones.
 """
 
 import errno
@@ -38,44 +36,44 @@ from headrace.record.batch_layout import (
 from headrace.record.crc32c import crc32c
 
 RANGE_BYTES_MIN = 128 << 10
-"""Smaller answers are read at once: they fit into memory that is at hand."""
+"""Smaller responses are read into memory at once."""
 COLD_BYTES = 1 << 20
-"""How much is read on from the disk at a time."""
+"""Bytes per read from the disk."""
 
 _OF_THE_FILE = {errno.EIO, errno.EBADF, errno.ENOENT}
-"""What sendfile says of the file; all else is the socket's."""
+"""Error numbers of sendfile that concern the file; all others concern the socket."""
 _unpack_frame = FRAME.unpack_from
 
 
 class Served(NamedTuple):
-    """Whole batches for a client, the first of which holds the offset asked for."""
+    """Whole batches for a client; the first one contains the requested offset."""
 
     data: Part
     next_offset: Offset
-    """Where to read on."""
+    """The offset at which the next read begins."""
 
 
 class Cut(Protocol):
-    """How often a log has been cut short: what lies at an offset may be another batch since."""
+    """A log's truncation counter: after a truncation an offset may belong to another batch."""
 
     topic_partition: TopicPartition
     truncations: int
 
 
 class Unreadable(Protocol):
-    """Who is told of damage. See `ReportedDamage`."""
+    """The receiver of damage reports: `ReportedDamage`."""
 
     def unreadable(self, error: CorruptLogError) -> ApiError:
-        """Say once what is damaged; returns what a client is told."""
+        """Log the damage once; return the error for the client."""
 
 
 class Stretch(NamedTuple):
-    """Where whole batches lie in a segment."""
+    """The byte range [position, end) of whole batches in a segment."""
 
     position: int
     end: int
     next_offset: Offset
-    """All their offsets are below; the batch behind them begins there, if there is one."""
+    """The offset after the last batch: that of the next batch, if one follows."""
 
 
 def stretch_from(
@@ -87,10 +85,11 @@ def stretch_from(
     at_least_one: bool,
     fetch: Fetch,
 ) -> Stretch | None:
-    """Return whole batches from `position` on, at most `max_bytes` of them and all below `below`.
+    """Return the byte range of whole batches from `position` on, ended at an index entry.
 
-    One step of the index may be more than `max_bytes` if `at_least_one`. None where the index
-    knows of no such end, or of a wrong one. `limit`: where the segment's offsets end. NotCached.
+    At most `max_bytes`, or one index interval if `at_least_one`; all offsets below `below`. None
+    if no index entry fits or if the index is wrong. `limit`: end offset of the segment. Raises
+    NotCached.
     """
     end_max = position + max_bytes
     if segment.size <= end_max and limit <= below:
@@ -110,12 +109,12 @@ def stretch_from(
     header = parse_header(data)
     ends_at = header.base_offset + header.last_offset_delta
     if header.magic != MAGIC or ends_at != last_offset:
-        return None  # the index is not this segment's: it is built again when it misleads `find`
+        return None  # index of another segment: `find` rebuilds it when it fails
     return Stretch(position, end, Offset(header.base_offset))
 
 
 class BatchRange(FileRange):
-    """Whole batches on their way to a client. `ports.file_ranges.FileRange`."""
+    """A `FileRange` of whole batches that is being sent to a client."""
 
     __slots__ = (
         "_at", "_batch_at", "_batch_left", "_begun", "_crc", "_crc_wanted", "_damage", "_disk",
@@ -132,14 +131,17 @@ class BatchRange(FileRange):
         stretch: Stretch,
         offset: Offset,
     ) -> None:
-        """`offset`: what was asked for; the first batch holds it."""
+        """Make the range of `stretch`; its first batch must contain `offset`, which was
+        requested."""
         self._log = log
         self._damage = damage
         self._disk = disk
         self._segment = segment
-        self._file = segment.file  # held: it stays readable when the segment is renamed away
+        # held open: readable even after the segment is renamed for deletion
+        self._file = segment.file
         self._truncations = log.truncations
-        self._at = self._begun = stretch.position  # where the looking begins, with a batch
+        # verification starts here, at a batch's first byte
+        self._at = self._begun = stretch.position
         self._size = self.left = stretch.end - stretch.position
         self._limit = stretch.next_offset
         self._offset = offset
@@ -150,7 +152,7 @@ class BatchRange(FileRange):
         self._crc_wanted = 0
         self._fetched: memoryview | None = None
         self._failure: Exception | None = None
-        self._skip = 0  # bytes that have gone already and are looked at again
+        self._skip = 0  # bytes already sent that are verified again
         self.sendable = segment.sound.covers(stretch.position, stretch.end)
 
     def __len__(self) -> int:
@@ -160,7 +162,7 @@ class BatchRange(FileRange):
         return f"BatchRange({self._file.path!r}, {self.left} of {self._size} left)"
 
     def send(self, socket: int, size: int) -> int | None:
-        """Send the next bytes, unless they are to be looked at first."""
+        """Send the next bytes by sendfile; None if they must be verified first (`take`)."""
         self._not_cut()
         size = min(size, self.left)
         if not self._known(size):
@@ -176,7 +178,8 @@ class BatchRange(FileRange):
         return sent
 
     def take(self, into: memoryview) -> int:
-        """Put the next bytes, checked as far as they go unless they were before, into `into`."""
+        """Copy the next bytes into `into`, verified now unless they were before; return their
+        number."""
         self._not_cut()
         size = min(len(into), self.left)
         if self._known(size):
@@ -199,10 +202,10 @@ class BatchRange(FileRange):
 
     def _not_cut(self) -> None:
         if self._log.truncations != self._truncations:
-            raise RangeLost(f"{self._log.topic_partition} was cut while it was being sent")
+            raise RangeLost(f"{self._log.topic_partition} was truncated while a response was sent")
 
     def _known(self, size: int) -> bool:
-        """Tell whether the next `size` bytes need no look, and can be had at once."""
+        """Return whether the next `size` bytes are verified and in the page cache."""
         if not self.sendable:
             return False
         at, sound = self._at, self._segment.sound
@@ -219,7 +222,7 @@ class BatchRange(FileRange):
         return False
 
     def _distrust(self) -> None:
-        """Look at all that is left, from the batch on that has left in part."""
+        """Verify all remaining bytes, starting at the batch that was sent in part."""
         self.sendable = False
         self._begun = max(self._begun, self._segment.index.position_before(self._at))
         self._skip = self._at - self._begun
@@ -258,7 +261,7 @@ class BatchRange(FileRange):
             raise self._lost(error) from error
 
     def fetch(self, done: Callable[[], None]) -> None:
-        """Read on from the disk."""
+        """Read the next piece from the disk on a thread; `done` is called when it is in memory."""
         file, at, size = self._file, self._at, min(COLD_BYTES, self.left)
         self._segment.sound.evicted(at, size)
 
@@ -274,7 +277,7 @@ class BatchRange(FileRange):
         self._disk.run(lambda: file.read(at, size), have)
 
     def _check(self, view: memoryview) -> int:
-        """Return how many bytes of `view` may go out: all but a batch's header that is cut off."""
+        """Verify `view`; return how many bytes may be sent: all but an incomplete batch header."""
         at, end = 0, len(view)
         if self._batch_left:
             at = min(self._batch_left, end)
@@ -293,27 +296,28 @@ class BatchRange(FileRange):
             self._end_piece(end - at)
             at = end
         if at < end and end == self.left:
-            raise self._bad(f"{end - at} bytes are no batch")
+            raise self._bad(f"{end - at} bytes, less than a batch header")
         return at
 
     def _end_piece(self, size: int) -> None:
-        """Note that `size` more bytes of a batch that is in several pieces have been seen."""
+        """Count `size` more verified bytes of a batch that spans pieces; check its CRC at its
+        end."""
         self._batch_left -= size
         if not self._batch_left and self._crc != self._crc_wanted:
             raise self._bad("the checksum does not match")
 
     def _begin_batch(self, view: memoryview, at: int) -> int:
-        """Check a batch's frame as `reader` does; returns its size."""
+        """Check a batch's frame as `batch_reader` does; return the batch's size in bytes."""
         base, length, _, magic, self._crc_wanted, _, delta = _unpack_frame(view, at)
         self._batch_at = self._at + at
         size: int = OVERHEAD_BYTES + length
         last = base + delta
         if magic != MAGIC or length < LENGTH_MIN or delta < 0:
-            raise self._bad("that is no batch")
-        # A base offset is under no checksum: one that leaves a gap is believed until the next
-        # batch, or the range's end, contradicts it.
+            raise self._bad("invalid batch header")
+        # The CRC does not cover base offsets: an offset gap is accepted until the next batch or the
+        # end of the range contradicts it.
         if base < self._expected or last >= self._limit or last < self._offset:
-            raise self._bad(f"offset {base} (+{delta}) where {self._expected} or more belongs")
+            raise self._bad(f"offset {base} (+{delta}), expected {self._expected} or more")
         if size > self.left - at:
             raise self._bad("runs past the end")
         self._expected = last + 1
@@ -324,10 +328,11 @@ class BatchRange(FileRange):
 
     def _cut_short(self) -> BadBatch:
         self._batch_at = self._at
-        return self._bad("the file is shorter than what was appended")
+        return self._bad("the file is shorter than its appended data")
 
     def _damaged(self, error: BadBatch) -> BadBatch:
-        """Have the segment read with care from now on, and say what is wrong, once."""
+        """Mark the segment as damaged, so that `batch_reader` serves it, and log the damage
+        once."""
         self._segment.suspect = True
         self._segment.sound.lost(0, self._segment.size)
         self._damage.unreadable(error)
@@ -336,4 +341,4 @@ class BatchRange(FileRange):
     def _lost(self, error: Exception) -> Exception:
         if isinstance(error, BadBatch):
             return self._damaged(error)
-        return RangeLost(f"{self._file.path} while it was being sent: {error}")
+        return RangeLost(f"{self._file.path}: read failed while a response was sent: {error}")

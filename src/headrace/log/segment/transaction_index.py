@@ -1,7 +1,9 @@
-"""`.txnindex`: the aborted transactions whose end lies in a segment.
+"""The `.txnindex` file: the aborted transactions whose markers are in a segment.
 
-34-byte entries: i16 version 0, i64 producer id, i64 first offset, i64 last offset (of the marker),
-i64 last stable offset after it. The file exists only where there is an entry (Kafka makes it late).
+    34 bytes, big-endian, ordered by marker:
+    i16 version 0 | i64 producer id | i64 first offset | i64 last offset | i64 last stable offset
+
+The last offset is the marker's. The file exists only if it has an entry, as in Kafka.
 """
 
 from struct import Struct
@@ -15,30 +17,30 @@ ENTRY = Struct(">hqqqq")
 
 
 class AbortedTransaction(NamedTuple):
-    """One aborted transaction: readers of committed data leave its records out."""
+    """An aborted transaction, whose records read_committed consumers skip."""
 
     producer_id: int
     first_offset: Offset
     last_offset: Offset
     """Offset of the abort marker."""
     last_stable_offset: Offset
-    """The log's last stable offset once this was decided; ends the search for older ones."""
+    """The log's last stable offset after the abort; ends the search for older transactions."""
 
 
 def read_entries(content: bytes, path: str) -> list[AbortedTransaction]:
-    """Read a `.txnindex`; CorruptLogError where it is none."""
+    """Decode a `.txnindex`; CorruptLogError if it is invalid."""
     if len(content) % ENTRY.size:
-        raise CorruptLogError(f"{path}: {len(content)} bytes are no whole entries")
+        raise CorruptLogError(f"{path}: {len(content)} bytes are not whole entries")
     found: list[AbortedTransaction] = []
     for version, producer_id, first, last, stable in ENTRY.iter_unpack(content):
         if version != 0 or first >= last:
-            raise CorruptLogError(f"{path}: entry {len(found)} makes no sense")
+            raise CorruptLogError(f"{path}: entry {len(found)} is invalid")
         found.append(AbortedTransaction(producer_id, Offset(first), Offset(last), Offset(stable)))
     return found
 
 
 class TxnIndex:
-    """The aborted transactions of one segment, loaded when first asked for."""
+    """The `.txnindex` of one segment, loaded at first use."""
 
     __slots__ = ("_disk", "_entries", "_file", "path")
 
@@ -50,7 +52,8 @@ class TxnIndex:
 
     @property
     def entries(self) -> list[AbortedTransaction]:
-        """In the order of their markers. CorruptLogError where the file is no such index."""
+        """The aborted transactions, ordered by their markers. CorruptLogError if the file is
+        invalid."""
         if self._entries is None:
             content = b""
             if self._disk.exists(self.path):
@@ -63,16 +66,16 @@ class TxnIndex:
         return self._entries
 
     def check(self, base_offset: int, limit: int) -> None:
-        """Raise CorruptLogError where the file cannot be of a segment with offsets in these bounds.
+        """Raise CorruptLogError if an entry's marker lies outside of [base_offset, limit).
 
-        A missing or a shortened one cannot be told from one of a segment with fewer aborts.
+        A missing or shortened file cannot be detected: a segment may have fewer aborts.
         """
         for entry in self.entries:
             if not base_offset <= entry.last_offset < limit:
-                raise CorruptLogError(f"{self.path}: a marker at {entry.last_offset}")
+                raise CorruptLogError(f"{self.path}: no offset {entry.last_offset} in the segment")
 
     def append(self, *aborted: AbortedTransaction) -> None:
-        """Add entries behind all others, in one write."""
+        """Append entries to the file in one write."""
         if not aborted:
             return
         entries = self.entries
@@ -81,7 +84,7 @@ class TxnIndex:
         entries.extend(aborted)
 
     def reset(self, keep_below: int = 0) -> None:
-        """Keep only the entries whose marker lies below the offset `keep_below`."""
+        """Keep only the entries whose marker has an offset below `keep_below`."""
         try:
             kept = [entry for entry in self.entries if entry.last_offset < keep_below]
         except CorruptLogError:
@@ -97,11 +100,11 @@ class TxnIndex:
 
     @property
     def open_file(self) -> DiskFile | None:
-        """The file if something was written to it: it belongs to the next flush."""
+        """The open file if it was written to, for the next flush; else None."""
         return self._file
 
     def close(self) -> None:
-        """Close the file; entries stay usable."""
+        """Close the file; the entries stay usable."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -1,43 +1,43 @@
-"""Which bytes of a segment were looked at by this process and have not left the page cache since.
+"""`Sound`: the byte ranges of a segment that were verified and have not left the page cache since.
 
-They are sent without another look (`ranges`): appended ones were checked when they came, others
-when the first reader had them. Rot is the disk's; what was seen in memory and stayed there has
-not met it. Bytes that are found to have left the cache, and those around them, which may be read in
-with them unseen, count as not looked at any more.
+They are sent without another CRC check (`served_ranges`): appended bytes were checked on arrival,
+others by their first reader. Damage happens on the disk, so bytes that stayed in memory are intact.
+Bytes found to have left the cache, and bytes near them that read-ahead may load again, count as
+unverified.
 """
 
 from typing import Final
 
 _NOWHERE: Final = 1 << 63
 READ_AHEAD_BYTES = 16 << 20
-"""More than a system reads on unasked."""
+"""Read-ahead in bytes; more than operating systems do."""
 
 
 class Sound:
-    """What is known of one segment: what was appended, and one stretch that was read."""
+    """The verified bytes of one segment: all appended ones, and one range that was read."""
 
     __slots__ = ("_appended_from", "_from", "_to")
 
     def __init__(self) -> None:
-        """Nothing is known."""
+        """Start with no verified bytes."""
         self._from = self._to = 0
         self._appended_from = _NOWHERE
 
     def appended_from(self, position: int) -> None:
-        """Take all there will be from `position` on for appended by this process."""
+        """Treat all bytes from `position` on as appended by this process, hence verified."""
         self._appended_from = position
 
     def covers(self, start: int, end: int) -> bool:
-        """Tell whether all bytes of [start, end) are known; all of them are in the segment."""
+        """Return whether all bytes of [start, end) are verified; they must be in the segment."""
         appended = self._appended_from
         if start >= appended:
             return True
         return self._from <= start < self._to and (end <= self._to or appended <= self._to)
 
     def add(self, start: int, end: int) -> None:
-        """Add whole batches in [start, end) that were looked at just now.
+        """Mark the byte range [start, end) of whole batches as verified.
 
-        The larger one of stretches that do not touch is kept.
+        One range is stored: of two that do not touch, the larger.
         """
         if self._from == self._to or (start <= self._to and end >= self._from):
             if self._from < self._to:
@@ -47,9 +47,9 @@ class Sound:
         self._from, self._to = start, end
 
     def lost(self, start: int, end: int) -> None:
-        """Have the bytes of [start, end) looked at again; `end` may be beyond the segment's.
+        """Mark the bytes of [start, end) as unverified; `end` may be behind the segment's end.
 
-        Of what was read the larger part before or behind them stays known.
+        Of the range that was read, the larger part before or behind stays verified.
         """
         if self._appended_from < end and self._appended_from != _NOWHERE:
             if self._appended_from < start:
@@ -62,8 +62,8 @@ class Sound:
             self._from = min(behind, self._to)
 
     def evicted(self, position: int, size: int) -> None:
-        """Note that `size` bytes from `position` on have left the cache, and are read in again.
+        """Mark `size` bytes from `position` on as unverified, since they left the page cache.
 
-        With them what lies behind them, as far as systems read ahead.
+        The bytes that read-ahead loads with them are included.
         """
         self.lost(position, position + size + READ_AHEAD_BYTES)

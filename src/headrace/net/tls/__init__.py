@@ -1,1 +1,1 @@
-"""TLS between a socket and a connection."""
+"""TLS connections and handshakes."""

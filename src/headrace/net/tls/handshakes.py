@@ -1,8 +1,8 @@
-"""TLS handshakes under way on all listeners: when they begin, for how long, and who does the sums.
+"""`Handshakes`: the TLS handshakes in progress on all listeners, with deadlines.
 
-A handshake costs a millisecond of processor time, so its steps are run by threads, and whoever does
-not go on with his is ended. How many there may be is for `places` to say: a handshake under way has
-its connection's place, and waits before its first step where connections come too fast.
+A handshake costs a millisecond of CPU time, so threads run its steps; a client that does not
+continue is disconnected. `Places` limits their number: a handshake already holds its connection's
+place, and it queues before its first step if connections come too fast.
 """
 
 import logging
@@ -22,42 +22,42 @@ T = TypeVar("T")
 
 
 class Run(Protocol):
-    """Runs `work` on a thread, then `done` on the loop with its result or what it raised."""
+    """Runs `work` on a thread, then `done` on the loop with its result or exception."""
 
     def __call__(self, work: Callable[[], T], done: Callable[[Any], None], /) -> None: ...
 
 
 class Gate(Protocol):
-    """Who may come in, and when. `table.ConnectionTable`."""
+    """Decides which connections may begin a handshake, and when: `table.ConnectionTable`."""
 
     limits: Limits
     foreign: "ForeignClients"
 
     def queues(self, arriving: Arriving, /) -> bool:
-        """Say whether it must wait for its turn: its `let_in` is called then."""
+        """Return whether it must queue for a rate limit; `let_in` is called later."""
 
     def holds_off(self, arriving: Arriving, /) -> bool:
-        """Say whether it comes too soon after others: it is ended in a while."""
+        """Return whether it exceeds its address's rate; it is closed after a delay."""
 
     def place_for(self, arriving: Arriving, /) -> "Place | None":
-        """Return a place for it, or None where a limit refuses it."""
+        """Return a place for it, or None if a limit refuses it."""
 
 
 class Handshakes:
-    """Every handshake of one broker. Used from the event loop."""
+    """All TLS handshakes of one broker. For the event loop."""
 
     def __init__(self, clock: "Clock", run: Run, gate: Gate) -> None:
-        """`run` has a bound of its own of how many it runs at the same time."""
+        """Make it; `run` limits how many steps run at the same time."""
         self.run = run
         self.gate = gate
         self.call_later = clock.call_later
         self.now = clock.monotonic
         self.scratch = memoryview(bytearray(RECEIVE_BYTES))
-        """Where the bytes of all connections land, encrypted: nobody's after a call."""
+        """Shared receive buffer for encrypted bytes; invalid after each call."""
         self.done = 0
         self.failed = 0
         self._timers: dict[Arriving, Timer] = {}
-        """The connections in the order they came, each with its deadline."""
+        """Handshakes in order of arrival, each with the timer of its deadline."""
         self._logged = 0
         self._logged_since = 0.0
 
@@ -65,24 +65,24 @@ class Handshakes:
         return len(self._timers)
 
     def begin(self, connection: Arriving) -> None:
-        """Give a connection its time."""
+        """Start the deadline of a handshake."""
         seconds_max = self.gate.limits.handshake_seconds_max
-        because = f"its handshake was not done within {seconds_max:g} s"
+        because = f"TLS handshake not complete within {seconds_max:g} s"
         self._timers[connection] = self.call_later(seconds_max, lambda: connection.abort(because))
 
     def end(self, connection: Arriving) -> None:
-        """Forget a connection: its handshake is done, or it is gone."""
+        """Remove a handshake that is complete or whose connection is closed."""
         timer = self._timers.pop(connection, None)
         if timer is not None:
             timer.cancel()
 
     def close(self) -> None:
-        """End all."""
+        """Abort all handshakes, as the broker stops."""
         for connection in list(self._timers):
             connection.abort("the broker is stopping")
 
     def log_failure(self, address: str, listener: str, because: str) -> None:
-        """Log why a handshake failed, and count it; of many in one second only the first few."""
+        """Count a failed handshake and log why, at most a few per second."""
         self.failed += 1
         now = self.now()
         if now - self._logged_since >= 1:

@@ -1,12 +1,12 @@
-"""TLS between a socket and any connection: the one below is asyncio's, the one above is ours.
+"""TLS between an asyncio socket and a `Connection`.
 
     socket  <->  TlsConnection (asyncio's protocol)  <->  TlsTransport  <->  Connection
+    TlsConnection:  queued -> handshake (steps on threads) -> open -> over
 
-The connection above is made when the handshake is done: it never sees a byte of somebody who has
-not shown who he is, and asks its transport for `principal`. Handshakes run in steps, on threads,
-each with whole TLS records (`handshakes`); what follows them is encrypted on the loop, where it
-costs less than a thread's word would. Nothing waits here decrypted but what the connection above
-does not want yet, one read at most, and nothing encrypted but what the socket does not take.
+The Connection is made after the handshake, so it gets no byte of an unverified client; it asks its
+transport for `principal`. Handshake steps run on threads, with whole TLS records (`handshakes`);
+later data is encrypted on the loop, which is cheaper than a thread switch. Decrypted bytes wait
+here for a paused Connection, one read at most; encrypted bytes only while the socket is full.
 """
 
 import logging
@@ -32,38 +32,38 @@ log = logging.getLogger(__name__)
 
 
 class TlsConnection(BufferedProtocol):
-    """One connection's handshake, and the bytes of it after that."""
+    """A TLS connection of one client: the handshake, then decryption of received bytes."""
 
     def __init__(self, door: Door, handshakes: Handshakes, made: Callable[[], Any]) -> None:
-        """`made` makes the connection above, once it is known who is there."""
+        """Make it; `made` makes the Connection after the handshake."""
         self._door = door
         self._handshakes = handshakes
         self._made = made
         self._socket: Transport | None = None
         """None before the connection is made and after it is lost."""
         self._above: BufferedProtocol | None = None
-        """None until the handshake is done, and after the end."""
+        """The Connection; None until the handshake is complete, and after the end."""
         self.address = ""
         self.place: Place | None = None
-        """Among all connections, and then that of the one above."""
+        """The place in the limits, passed on to the Connection."""
         self.last_moved = handshakes.now()
         self._received = 0
-        """Bytes of the handshake."""
+        """Number of handshake bytes received."""
         self._records = bytearray()
-        """What has come of the handshake and is not handed over."""
+        """Received handshake bytes that no step has consumed yet."""
         self._working = False
-        """Whether a thread has the handshake: nobody else may touch it."""
+        """Whether a thread runs a step; nothing else may use the TLS object then."""
         self._over = False
         self.incoming = ssl.MemoryBIO()
         self.outgoing = ssl.MemoryBIO()
         self.tls: ssl.SSLObject | None = None
         self.paused = False
-        """Whether the connection above wants nothing more now."""
+        """Whether the Connection has paused reading."""
 
     # asyncio's side
 
     def connection_made(self, transport: BaseTransport) -> None:
-        """Wait for the client's first words."""
+        """Wait for the client's first bytes."""
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if isinstance(peer, tuple) else "local"
         self._socket = cast("Transport", transport)
@@ -74,17 +74,17 @@ class TlsConnection(BufferedProtocol):
 
     @property
     def listener(self) -> str:
-        """The name of the listener it came by."""
+        """The name of the listener that accepted it."""
         return self._door.name
 
     def let_in(self) -> None:
-        """Begin the handshake: the connection's turn has come."""
+        """Begin the handshake, as the connection's turn has come."""
         if self._socket is not None and not self._over:
             self._socket.resume_reading()
             self._enter()
 
     def _enter(self) -> None:
-        """Take a place, and begin; be closed at once where a limit says so."""
+        """Take a place and begin, or close at once if a limit refuses the connection."""
         gate = self._handshakes.gate
         if gate.holds_off(self):
             self._leave_unread()
@@ -97,7 +97,7 @@ class TlsConnection(BufferedProtocol):
             self._socket.abort()
 
     def _leave_unread(self) -> None:
-        """Read nothing; uvloop begins to when `connection_made` has returned, told or not."""
+        """Stop reading; uvloop starts it after `connection_made` returns, even if paused in it."""
         self._pause_unless_begun()
         self._handshakes.call_later(0, self._pause_unless_begun)
 
@@ -106,11 +106,11 @@ class TlsConnection(BufferedProtocol):
             self._socket.pause_reading()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return the memory that the next bytes are received into."""
+        """Return the memory for the next received bytes."""
         return self._handshakes.scratch
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take `nbytes` more: of the handshake, or to be decrypted."""
+        """Handle `nbytes` received bytes: of the handshake, or to be decrypted."""
         received = self._handshakes.scratch[:nbytes]
         if self._above is not None:
             self.incoming.write(received)
@@ -119,20 +119,20 @@ class TlsConnection(BufferedProtocol):
             self._received += nbytes
             self._records += received
             if self._received > HANDSHAKE_BYTES_MAX:
-                self.abort(f"more than {HANDSHAKE_BYTES_MAX} bytes came before it was done")
+                self.abort(f"more than {HANDSHAKE_BYTES_MAX} bytes before the handshake's end")
             elif not self._working:
                 self._step()
 
     def eof_received(self) -> bool:
-        """Close the connection, as one without TLS does."""
+        """Close the connection at the client's end of data, as without TLS."""
         if self._above is None and not self._over and self._received:
-            self.abort("its client ended amid the handshake")
+            self.abort("the client closed the connection during the handshake")
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the connection above, if it has come to that."""
+        """Notify the Connection, if there is one, or release the place."""
         if self._above is None and not self._over and self._received:
-            self.abort("its client left amid the handshake")
+            self.abort("the client disconnected during the handshake")
         self._over = True
         self._socket = None
         self._handshakes.end(self)
@@ -143,19 +143,19 @@ class TlsConnection(BufferedProtocol):
             self.place.leave()
 
     def pause_writing(self) -> None:
-        """Pass on that the client does not read."""
+        """Notify the Connection that the client does not read."""
         if self._above is not None:
             self._above.pause_writing()
 
     def resume_writing(self) -> None:
-        """Pass on that the client reads again."""
+        """Notify the Connection that the client reads again."""
         if self._above is not None:
             self._above.resume_writing()
 
     # the handshake
 
     def abort(self, because: str) -> None:
-        """End a connection whose handshake is not done, and say why."""
+        """Close a connection during its handshake, and log `because`."""
         if self._over or self._above is not None:
             return
         self._over = True
@@ -163,19 +163,19 @@ class TlsConnection(BufferedProtocol):
         self._handshakes.log_failure(self.address, self._door.name, because)
         if self._socket is None:
             return
-        if self._socket.get_write_buffer_size():  # who reads nothing is not waited for
+        if self._socket.get_write_buffer_size():  # do not wait for a client that reads nothing
             self._socket.abort()
         else:
             self._socket.close()
 
     def close(self) -> None:
-        """End a connection that was not let in."""
+        """Close a connection that was not admitted."""
         self._over = True
         if self._socket is not None:
             self._socket.close()
 
     def _step(self) -> None:
-        """Have a thread work on the whole records that are there."""
+        """Run a handshake step on a thread with the whole records received."""
         try:
             whole = whole_records(self._records)
         except ValueError:
@@ -190,14 +190,14 @@ class TlsConnection(BufferedProtocol):
         self._handshakes.run(partial(self._work, records), self._worked)
 
     def _refuse_plain(self) -> None:
-        """End the connection of a client that does not speak TLS; tell it in its protocol."""
+        """Close the connection of a client without TLS, with a refusal in its own protocol."""
         refusal = self._handshakes.gate.foreign.without_tls(self._door.name, self._records)
         if self._socket is not None:
             self._socket.write(refusal.answer)
         self.abort(str(refusal))
 
     def _work(self, records: bytes) -> Peer | None:
-        """Go one step on, on a thread; None: the client's next words are needed."""
+        """Run one handshake step on a thread; return the peer, or None if more bytes are needed."""
         if self.tls is None:
             context = self._door.context
             self.tls = context.wrap_bio(self.incoming, self.outgoing, server_side=True)
@@ -213,7 +213,7 @@ class TlsConnection(BufferedProtocol):
         socket = self._socket
         if socket is None or self._over:
             return
-        said = self.outgoing.read()  # what went wrong, too
+        said = self.outgoing.read()  # includes alerts
         if said:
             socket.write(said)
         if isinstance(outcome, Peer):
@@ -227,14 +227,14 @@ class TlsConnection(BufferedProtocol):
                 "%s on %s: a TLS handshake met a bug of Headrace: please report it with this trace",
                 self.address, self._door.name, exc_info=outcome,
             )  # fmt: skip
-            self.abort("it met a bug of Headrace")
+            self.abort("the handshake met a bug of Headrace")
         else:
             self._step()
             if not self._working and not self._over:
                 socket.resume_reading()
 
     def _open(self, socket: Transport, peer: Peer) -> None:
-        """Make the connection above, and hand it what came behind the handshake."""
+        """Make the Connection, and pass it bytes received behind the handshake."""
         self._handshakes.end(self)
         self._handshakes.done += 1
         if self._records:
@@ -249,7 +249,7 @@ class TlsConnection(BufferedProtocol):
     # after it
 
     def deliver(self) -> None:
-        """Decrypt what is there and hand it over, until no more is wanted."""
+        """Decrypt received bytes and pass them to the Connection until it pauses."""
         tls, ended = self.tls, False
         while self._above is not None and tls is not None and not self.paused and not ended:
             above = self._above
@@ -275,28 +275,28 @@ class TlsConnection(BufferedProtocol):
             self._ended()
 
     def _ended(self) -> None:
-        """Close: the client has said that nothing more comes."""
+        """Close the connection, as the client has closed its TLS session."""
         if self._above is not None and self._socket is not None:
             self._above.eof_received()
             self._socket.close()
 
     def _broken(self, problem: OSError) -> None:
         log.warning(
-            "%s on %s: the connection is dropped: what came is not what TLS encrypted: %s",
+            "%s on %s: dropping the connection: received bytes fail TLS decryption: %s",
             self.address, self._door.name, describe(problem),
         )  # fmt: skip
         if self._socket is not None:
             self._socket.abort()
 
     def deliver_soon(self) -> None:
-        """Hand over what was not wanted, outside of this call."""
+        """Deliver held bytes in a later turn of the loop."""
         tls = self.tls
         if tls is not None and (self.incoming.pending or tls.pending()):
             self._handshakes.call_later(0, self.deliver)
 
 
 class TlsTransport(Transport):
-    """What a connection above TLS sees of its socket."""
+    """The transport that a Connection over TLS uses."""
 
     def __init__(self, below: TlsConnection, socket: Transport, peer: Peer) -> None:
         super().__init__()
@@ -306,7 +306,7 @@ class TlsTransport(Transport):
         self._closing = False
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
-        """Return what is known of the connection; `principal`: who its certificate says it is."""
+        """Return a property of the connection; `principal`: the identity in the certificate."""
         if name == "principal":
             return self._peer.principal
         if name == "place":
@@ -318,7 +318,7 @@ class TlsTransport(Transport):
         return self._socket.get_extra_info(name, default)
 
     def write(self, data: Buffer) -> None:
-        """Encrypt `data` and send it; it may be changed afterwards."""
+        """Encrypt `data` and send it; the caller may change it afterwards."""
         tls, outgoing = self._below.tls, self._below.outgoing
         if tls is None or self._closing or self._socket.is_closing():
             return
@@ -332,11 +332,11 @@ class TlsTransport(Transport):
                 tls.write(view[at : at + ENCRYPT_BYTES])
                 self._socket.write(outgoing.read())
         except ssl.SSLError as problem:
-            log.warning("a TLS connection is dropped: %s", describe(problem))
+            log.warning("dropping a TLS connection: %s", describe(problem))
             self._socket.abort()
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
-        """Encrypt several buffers, short ones together: a record of TLS costs its own head."""
+        """Encrypt several buffers, short ones together, as each TLS record has an overhead."""
         gathered: list[Buffer] = []
         size = 0
         for data in list_of_data:
@@ -349,12 +349,12 @@ class TlsTransport(Transport):
             self.write(gathered[0] if len(gathered) == 1 else b"".join(gathered))
 
     def close(self) -> None:
-        """Tell the client that nothing more comes, send what is unsent, and end."""
+        """Send a TLS close notification and everything unsent, then close."""
         tls = self._below.tls
         if self._closing or tls is None:
             return
         self._closing = True
-        with suppress(ssl.SSLError, OSError):  # the client's farewell is not waited for
+        with suppress(ssl.SSLError, OSError):  # the client's own notification is not awaited
             tls.unwrap()
         farewell = self._below.outgoing.read()
         if farewell and not self._socket.is_closing():
@@ -362,39 +362,39 @@ class TlsTransport(Transport):
         self._socket.close()
 
     def abort(self) -> None:
-        """End at once."""
+        """Close at once, dropping unsent bytes."""
         self._closing = True
         self._socket.abort()
 
     def is_closing(self) -> bool:
-        """Tell whether it ends."""
+        """Return whether the transport is closing."""
         return self._closing or self._socket.is_closing()
 
     def pause_reading(self) -> None:
-        """Hand over nothing more."""
+        """Stop delivering received bytes."""
         self._below.paused = True
         if not self._socket.is_closing():
             self._socket.pause_reading()
 
     def resume_reading(self) -> None:
-        """Hand over what came meanwhile, and what comes."""
+        """Deliver held and new bytes again."""
         self._below.paused = False
         if not self._socket.is_closing():
             self._socket.resume_reading()
             self._below.deliver_soon()
 
     def is_reading(self) -> bool:
-        """Tell whether what comes is handed over."""
+        """Return whether received bytes are delivered."""
         return not self._below.paused and not self.is_closing()
 
     def get_write_buffer_size(self) -> int:
-        """Return how many bytes the socket has not taken yet."""
+        """Return the number of bytes that the socket has not accepted yet."""
         return self._socket.get_write_buffer_size()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Set when `pause_writing` and `resume_writing` are called, as the socket's are."""
+        """Set the limits of the socket's buffer for `pause_writing` and `resume_writing`."""
         self._socket.set_write_buffer_limits(high=high, low=low)
 
     def can_write_eof(self) -> bool:
-        """Say that TLS has no half-closed connections here."""
+        """Return False: TLS connections are not half-closed here."""
         return False

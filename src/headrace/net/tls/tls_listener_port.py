@@ -1,4 +1,4 @@
-"""What TLS asks of a listener, and what it learns of who is at the other end."""
+"""`Door` and `Peer`: a listener's TLS context, and the peer's identity."""
 
 import ssl
 from typing import NamedTuple, Protocol
@@ -7,20 +7,21 @@ from headrace.security.identity import Principal
 
 
 class Peer(NamedTuple):
-    """Who is at the other end, as its certificate says."""
+    """The client's identity in its certificate."""
 
     principal: Principal
 
 
 class Door(Protocol):
-    """What a listener's connections ask when they begin: the newest certificate among it."""
+    """A listener's TLS configuration, with the newest certificate."""
 
     name: str
     """The listener's name."""
 
     @property
     def context(self) -> ssl.SSLContext:
-        """What new connections are made with."""
+        """The SSL context for new connections."""
 
     def identify(self, certificate: bytes | None) -> Principal:
-        """Return who shows this verified certificate, or none; HeadraceError. On any thread."""
+        """Return the principal of a verified certificate, or of none; HeadraceError. On any
+        thread."""

@@ -1,20 +1,20 @@
-"""Where TLS records end: threads are handed whole ones."""
+"""`whole_records`: find whole TLS records in received bytes."""
 
 _HANDSHAKE_RECORD = 0x16
 _RECORD_HEAD_BYTES = 5
 _RECORD_BYTES_MAX = (16 << 10) + 256
-"""A record's content, encrypted (RFC 8446, 5.2, and RFC 5246, 6.2.3 are within)."""
+"""Largest encrypted record content (RFC 8446, 5.2; RFC 5246, 6.2.3 is within)."""
 
 
 def whole_records(received: bytearray) -> int:
-    """Return how many bytes the whole records at the beginning have; ValueError: no TLS."""
+    """Return the size in bytes of the whole TLS records at the beginning; ValueError: not TLS."""
     at = 0
     if received and received[0] != _HANDSHAKE_RECORD and received[0] not in {0x14, 0x15, 0x17}:
-        raise ValueError("its client does not speak TLS")
+        raise ValueError("the client does not speak TLS")
     while len(received) - at >= _RECORD_HEAD_BYTES:
         size = int.from_bytes(received[at + 3 : at + 5], "big")
         if received[at + 1] != 3 or size > _RECORD_BYTES_MAX:
-            raise ValueError("its client does not speak TLS")
+            raise ValueError("the client does not speak TLS")
         if len(received) - at < _RECORD_HEAD_BYTES + size:
             break
         at += _RECORD_HEAD_BYTES + size

@@ -1,5 +1,5 @@
-"""The metadata store of one process: SQLite in one plain file, behind `ports.store.Store`.
+"""The embedded metadata store: SQLite in one file, as a `ports.store.Store`.
 
-`sqlite_tree` holds the rules (paths, versions, ephemeral and sequential nodes) over an open
-database and blocks; `embedded_store` gives it a thread, sessions, watches and the interface.
+`sqlite_tree` implements the rules (paths, versions, ephemeral and sequential nodes) on an open
+database and blocks; `embedded_store` adds a thread, sessions, watches and the interface.
 """

@@ -1,7 +1,7 @@
-"""The embedded store: `Tree` on a thread of its own, with watches and the Store interface.
+"""`EmbeddedStore`: the SQLite metadata store on a thread of its own, with sessions and watches.
 
-SQLite's writes wait for the disk, so they never run on the deciding thread. All calls of one file
-are done one after the other in the order made.
+SQLite's writes wait for the disk, so they never run on the deciding thread. Calls of one file are
+executed one after the other, in the order made.
 """
 
 import asyncio
@@ -30,22 +30,22 @@ T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
 SLOW_SECONDS = 5.0
-"""What takes longer is said: a topic that somebody waits for may be behind it."""
+"""Seconds after which a slow operation is logged: a topic creation may be waiting for it."""
 
 
 class StoreFile:
-    """One SQLite file on a thread of its own, and the sessions that there are of it."""
+    """A SQLite file on a thread of its own, with its sessions."""
 
     def __init__(self, path: str) -> None:
-        """Open or make the file at `path`; blocks once, for the start. ConfigError."""
+        """Open or create the file at `path`; blocks once, at the start. ConfigError."""
         self._tree = Tree(path)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata-store")
         self._sessions: list[EmbeddedStore] = []
         self._begun = False
 
     def begin(self, session: "EmbeddedStore") -> int:
-        """Return the number of a new session, which hears of changes until `end`; blocks once."""
-        number = self._tree.session  # begun by the opening
+        """Begin a session, notified of changes until `end`; return its number. Blocks once."""
+        number = self._tree.session  # the opening began this one
         if self._begun:
             number = self._thread.submit(self._tree.begin_session).result()
         self._begun = True
@@ -53,12 +53,12 @@ class StoreFile:
         return number
 
     async def end(self, session: "EmbeddedStore") -> None:
-        """End a session: its ephemeral nodes go."""
+        """End a session and delete its ephemeral nodes."""
         await self.change(session.session, lambda tree: (None, tree.end_session()))
         self._sessions.remove(session)
 
     async def read(self, look: Callable[[Tree], T]) -> T:
-        """Return what the tree says now; SessionLost where the database fails."""
+        """Return the result of `look` on the tree; SessionLost if the database fails."""
         asked = monotonic()
         result, took = await asyncio.get_running_loop().run_in_executor(
             self._thread, _reaching, look, self._tree
@@ -66,19 +66,19 @@ class StoreFile:
         seconds = monotonic() - asked
         if seconds > SLOW_SECONDS:
             _logger.warning(
-                "metadata store: an operation took %.1f s, %.1f of them in the database: is the"
+                "metadata store: an operation took %.1f s, of which %.1f s in the database: is the"
                 " disk slow?", seconds, took,
             )  # fmt: skip
         return result
 
     async def change(self, number: int, work: Callable[[Tree], tuple[T, list[str]]]) -> T:
-        """Do `work` in session `number` and tell watchers of the paths it touched.
+        """Run `work` in session `number`, then notify watchers of the paths it touched.
 
-        Even if the caller gives up.
+        Completes even if the caller is cancelled.
         """
 
         def change_in_session(tree: Tree) -> tuple[T, list[str]]:
-            tree.session = number  # the owner of what it makes ephemeral
+            tree.session = number  # owner of the ephemeral nodes that it creates
             return work(tree)
 
         async def change_and_tell() -> T:
@@ -90,21 +90,21 @@ class StoreFile:
         return await carried_on(change_and_tell())
 
     async def close(self) -> None:
-        """Close the file; its sessions are over."""
+        """Close the file, which ends its sessions."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._tree.close)
         self._thread.shutdown(wait=False)
 
 
 class EmbeddedStore(Store):
-    """`ports.store.Store` in one SQLite file: a broker's own, or of several brokers in one process.
+    """A `Store` in one SQLite file: of one broker, or of several brokers in one process.
 
     Its session is never lost.
     """
 
     def __init__(self, file: str | StoreFile) -> None:
-        """Open or make the file, and close it with this session; or have one session of several.
+        """Open or create the file, closed with this session; or join a shared StoreFile.
 
-        Blocks once, for the start. ConfigError.
+        Blocks once, at the start. ConfigError.
         """
         self.shared = isinstance(file, StoreFile)
         self._file = file if isinstance(file, StoreFile) else StoreFile(file)
@@ -114,7 +114,7 @@ class EmbeddedStore(Store):
 
     @property
     def session(self) -> int:
-        """The owner that our ephemeral nodes carry."""
+        """The owner number of this session's ephemeral nodes."""
         return self._number
 
     @property
@@ -171,7 +171,7 @@ class EmbeddedStore(Store):
         return cancel
 
     def tell(self, touched: Sequence[str]) -> None:
-        """Call who watches one of these paths."""
+        """Call the watchers of these paths."""
         for path in dict.fromkeys(touched):
             for changed in tuple(self._watches.get(path, ())):
                 changed(path)
@@ -198,7 +198,7 @@ class EmbeddedStore(Store):
 
 
 def _reaching(work: Callable[[Tree], T], tree: Tree) -> tuple[T, float]:
-    """Do `work` and time it; the database's failures (disk full, I/O error) become the store's."""
+    """Run `work` and time it; sqlite3 errors (disk full, I/O error) become SessionLost."""
     began = monotonic()
     try:
         return work(tree), monotonic() - began

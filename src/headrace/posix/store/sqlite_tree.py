@@ -1,12 +1,15 @@
-"""ZooKeeper's tree of nodes in one SQLite table: the rules, without threads or watches.
+"""`Tree`: ZooKeeper's tree of nodes in a SQLite table, without threads or watches.
 
-Every change is one transaction, durable when the call returns (synchronous=FULL). It is written
-ahead to a `-wal` file: one sync a change where a rollback journal takes four. A clean close leaves
-nothing but the one plain file; what a kill leaves, the next opening takes in. Blocking: one thread
-at a time.
+    node      path (key) | parent | value | version | created (czxid) | owner | next_sequence
+    counter   zxid: last transaction | session: last session | digest: XOR of all nodes' digests
 
-SQLite has no checksums: a flipped bit in a topic's settings would be followed, and cost records.
-A digest over all nodes is kept with every change, and held against them at each opening.
+Each change is one transaction, durable when the call returns (synchronous=FULL). The write-ahead
+log (`-wal` file) needs one fsync a change; a rollback journal needs four. A clean close leaves only
+the main file; after a kill the next opening applies the `-wal` file. Blocking; one thread at a
+time.
+
+SQLite has no checksums, and a flipped bit in a topic's settings could cost records. So a digest of
+all nodes is stored with every change and verified at each opening.
 """
 
 import sqlite3
@@ -31,11 +34,13 @@ from headrace.ports.store import (
 )
 
 SCHEMA_VERSION = 2
-"""1: without the digest, which is added."""
+"""Layout version; 1 had no digest, which an opening adds."""
 SEQUENCE_DIGITS = 10
 CHECKPOINT_PAGES = 4000
-"""Pages of 4 KiB in the `-wal` file after which they go to the plain one: thousands of nodes that
-are made one after the other touch the same pages again and again."""
+"""Pages of 4 KiB in the `-wal` file after which they move to the main file.
+
+Thousands of nodes created in sequence write the same pages repeatedly.
+"""
 
 _SCHEMA = (
     "CREATE TABLE node (path TEXT PRIMARY KEY, parent TEXT, value BLOB NOT NULL,"
@@ -55,20 +60,21 @@ _KEEP_DIGEST = (
     "CREATE TEMP TRIGGER changed AFTER UPDATE ON node BEGIN "
     f"{_MIXED.format(_DIGEST_OF['old'])}; {_MIXED.format(_DIGEST_OF['new'])}; END",
 )
-"""Of the connection, not of the file. The digests of all nodes, one XOR the other."""
+"""Triggers of the connection, not stored in the file: update the XOR of all nodes' digests."""
 _SIGNED = struct.Struct("<q")
 
 Result = Node | str | None
 
 
 class Tree:
-    """The nodes of one database file. Ephemeral nodes of former sessions are gone at opening."""
+    """The nodes of one database file. Opening deletes ephemeral nodes of former sessions."""
 
     def __init__(self, path: str) -> None:
-        """Open or make the file. ConfigError where it is no store of ours or is newer."""
+        """Open or create the file. ConfigError if it is not a metadata store or has a newer
+        layout."""
         self._sequences: dict[str, int] = {}
-        """Next sequence numbers of who is given children by the present change, written once."""
-        # Isolation by hand: BEGIN IMMEDIATE … COMMIT round each change.
+        """Next sequence numbers of parents in the current transaction, written once at its end."""
+        # Explicit transactions: BEGIN EXCLUSIVE … COMMIT around each change.
         try:
             self._db = sqlite3.connect(
                 path, timeout=0, isolation_level=None, check_same_thread=False
@@ -76,7 +82,7 @@ class Tree:
         except sqlite3.Error as error:
             raise ConfigError(f"metadata store {path}: {error}") from error
         try:
-            # Ours alone while it is open: another process would end our session's nodes.
+            # Exclusive while open: another process would delete this session's ephemeral nodes.
             self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
@@ -106,24 +112,24 @@ class Tree:
                 self._db.execute(statement)
         elif found not in (1, SCHEMA_VERSION):
             raise ConfigError(
-                f"metadata store {path}: written in layout {found} by a newer Headrace, this one"
-                f" reads up to layout {SCHEMA_VERSION}; start that one"
+                f"metadata store {path}: layout {found} is of a newer Headrace; this version"
+                f" reads up to layout {SCHEMA_VERSION}: use the newer one"
             )
         if found < SCHEMA_VERSION:
             self._db.execute("INSERT INTO counter VALUES ('digest', ?)", (self._digest_of_all(),))
             self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
     def _check(self, path: str) -> None:
-        """Raise ConfigError where the file does not hold what was written."""
+        """Raise ConfigError if the file is damaged."""
         (problem,) = self._db.execute("PRAGMA integrity_check(1)").fetchone()
         if problem == "ok":
             kept = self._db.execute("SELECT value FROM counter WHERE name = 'digest'").fetchone()
             if kept == (self._digest_of_all(),):
                 return
-            problem = "its nodes are not those that were written"
+            problem = "its nodes do not match their digest"
         raise ConfigError(
-            f"metadata store {path}: damaged: {problem}; restore it from a copy, or move it aside: "
-            f"the topics are then taken up from the log directories, without their settings"
+            f"metadata store {path}: damaged: {problem}; restore it from a copy, or move it away: "
+            f"the topics are then restored from the log directories, without their settings"
         )
 
     def _digest_of_all(self) -> int:
@@ -154,7 +160,7 @@ class Tree:
         return int(row[0])
 
     def get(self, path: str) -> Node:
-        """Return the node; NoNode."""
+        """Return the node at `path`; NoNode if it does not exist."""
         row = self._db.execute(
             "SELECT value, version, created, owner FROM node WHERE path = ?", (path,)
         ).fetchone()
@@ -163,7 +169,7 @@ class Tree:
         return Node(*row)
 
     def get_all(self, paths: Sequence[str]) -> list[Node | None]:
-        """Return the nodes at `paths`, None where there is none."""
+        """Return the nodes at `paths`, None for missing ones."""
         found: list[Node | None] = []
         for path in paths:
             try:
@@ -173,14 +179,15 @@ class Tree:
         return found
 
     def children(self, path: str) -> list[str]:
-        """Return the names below `path`, sorted; NoNode."""
+        """Return the sorted names of a node's children; NoNode if it does not exist."""
         self.get(path)
         start = 1 if path == "/" else len(path) + 1
         rows = self._db.execute("SELECT path FROM node WHERE parent = ? ORDER BY path", (path,))
         return sorted(row[0][start:] for row in rows)
 
     def multi(self, operations: Sequence[Operation]) -> tuple[list[Result], list[str]]:
-        """Do all operations or none; returns the results and the paths watchers must hear of."""
+        """Perform all operations or none; return the results, and the paths to notify watchers
+        of."""
         touched: list[str] = []
         with self._transaction():
             zxid = self._count("zxid")
@@ -188,7 +195,7 @@ class Tree:
         return results, touched
 
     def create_with_parents(self, operation: Create) -> tuple[str, list[str]]:
-        """Create a node, and empty persistent parents where they are missing, as one change."""
+        """Create a node, with empty persistent parents if missing, in one transaction."""
         touched: list[str] = []
         with self._transaction():
             zxid = self._count("zxid")
@@ -203,13 +210,13 @@ class Tree:
         return created, touched
 
     def begin_session(self) -> int:
-        """Make changes in another session from now on; its number, which none has had before."""
+        """Begin a session for the following changes; return its number, which is new."""
         with self._transaction():
             self.session = self._count("session")
         return self.session
 
     def end_session(self) -> list[str]:
-        """Remove this session's ephemeral nodes; the paths that watchers must hear of."""
+        """Delete this session's ephemeral nodes; return the paths to notify watchers of."""
         with self._transaction():
             rows = self._db.execute(
                 "DELETE FROM node WHERE owner = ? RETURNING path", (self.session,)
@@ -287,12 +294,12 @@ class Tree:
 
 
 def _parent(path: str) -> str:
-    """Return the path above; '/' for top-level nodes."""
+    """Return the parent path; '/' for top-level nodes."""
     return path.rpartition("/")[0] or "/"
 
 
 def _digest(*row: str | bytes | int | None) -> int:
-    """Compute the digest of a node, as SQLite's signed 64 bits."""
+    """Return a node's digest as a signed 64-bit number."""
     parts = b"".join(b"%d:%b" % (len(part), part) for part in map(_bytes, row))
     return int(_SIGNED.unpack(blake2b(parts, digest_size=_SIGNED.size).digest())[0])
 

@@ -1,6 +1,6 @@
-"""The metadata store of a cluster: a ZooKeeper ensemble by kazoo, behind `ports.store.Store`.
+"""The metadata store of a cluster: a ZooKeeper ensemble (kazoo), as a `ports.store.Store`.
 
-kazoo talks to ZooKeeper on a thread of its own (`connection`); what it finds out is handed to the
-deciding thread in the order in which ZooKeeper said it, where `watches` and `zookeeper_store` are.
-Imported only where `zookeeper.connect` is set.
+kazoo uses a thread of its own (`connection`). Its results are passed to the deciding thread in
+ZooKeeper's order, where `watches` and `zookeeper_store` run. Imported only if `zookeeper.connect`
+is set.
 """

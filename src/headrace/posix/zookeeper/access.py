@@ -1,17 +1,17 @@
-"""Who may do what with the znodes, as Kafka sets it (`zookeeper.set.acl`)."""
+"""`access`: ACLs of znodes, as Kafka sets them (`zookeeper.set.acl`)."""
 
 from typing import Any
 
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 _SENSITIVE = ("/config/users", "/config/brokers", "/delegation_token/tokens")
-"""What hold passwords: only who made them may read them."""
+"""Znodes with passwords: readable only by their creator."""
 _OPEN = "/consumers"
-"""Where old consumers, whoever they are, write."""
+"""Written by old consumers without authentication."""
 
 
 def access(path: str, *, set_acl: bool) -> list[Any]:
-    """Return the access list of a znode that is created at `path`."""
+    """Return the ACL of a znode that is created at `path`."""
     if not set_acl or path == _OPEN:
         return list(OPEN_ACL_UNSAFE)
     if any(path == root or path.startswith(f"{root}/") for root in _SENSITIVE):

@@ -1,12 +1,12 @@
-"""kazoo's client and connection, on their own thread, and when ZooKeeper was last heard of.
+"""kazoo's client and connection on their own thread, with the time of the last sign of life.
 
-The time that counts is the one at which something was *sent* that ZooKeeper answered: it has heard
-of the session then or later, so the session outlives that time by the timeout at least. What counts
-is what the ensemble's leader had a part in. A server that is cut off from it answers pings and
-reads for a while (`syncLimit`), and the leader may end the session meanwhile.
+`Pulse.heard` is the time at which a request was *sent* that the ensemble's leader answered: the
+session lives at least its timeout longer. Answers of a single server do not count: if it is cut off
+from the leader, it answers pings and reads for a while (`syncLimit`), while the leader may expire
+the session.
 
-Kazoo pings on its own thread, whatever the event loop does. A session must not outlive the mind of
-its broker: while the loop stands still nothing is sent.
+kazoo pings on its own thread, whatever the event loop does. The session must not outlive a broker
+whose loop hangs: nothing is sent while the loop stands still.
 """
 
 import logging
@@ -24,80 +24,82 @@ from kazoo.retry import KazooRetry
 from headrace.posix.clock import boot_seconds
 
 STILL_SHARE = 0.25
-"""For which part of the session's timeout the event loop may stand still and be pinged for."""
+"""Part of the session timeout for which pings continue although the event loop stands still."""
 RETRY_SECONDS = 0.05
 RETRY_SECONDS_MAX = 1.0
 _BY_THE_LEADER = (Sync, Transaction)
-"""What no server answers by itself."""
+"""Requests that only the ensemble's leader can answer."""
 _NOT_HEARD = (SessionExpiredError.code, SessionMovedError.code)
-"""Answers that do not say that the session lives."""
+"""Error codes that do not prove that the session is alive."""
 
 
 class Pulse:
-    """What the two threads tell each other about being alive. Each field has one writer."""
+    """Signs of life exchanged by the two threads. Each field has one writer."""
 
     __slots__ = ("beat", "heard", "session_seconds")
 
     def __init__(self, session_seconds: float) -> None:
-        """`session_seconds`: what is asked for; what was agreed follows."""
+        """Make it with the requested session timeout; the agreed one replaces it."""
         self.session_seconds = session_seconds
         self.heard = -inf
-        """When the last thing that ZooKeeper answered was sent."""
+        """Sending time of the newest request that the ensemble's leader has answered."""
         self.beat = inf
-        """When the event loop was last seen running; infinity before it is first looked at."""
+        """When the event loop last ran; infinity before the first time."""
 
     def stands_still(self) -> bool:
-        """Tell whether the event loop has not run for long."""
+        """Return whether the event loop has not run for a quarter of the session timeout."""
         return boot_seconds() - self.beat > self.session_seconds * STILL_SHARE
 
     def hear(self, sent: float) -> None:
-        """Note that something sent at `sent` was answered."""
+        """Note that a request sent at time `sent` was answered."""
         self.heard = max(self.heard, sent)
 
 
 class DirectHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """Calls back on the connection's thread: one order for answers, watches and states.
+    """kazoo's handler with callbacks on the connection's thread.
 
-    With kazoo's own two threads for them, an answer could overtake the watch it came after.
+    So answers, watches and states have one order. With kazoo's two callback threads an answer could
+    overtake the watch that precedes it.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.session: int | None = None
-        """The session that the deciding thread asks in; None: whichever there is."""
+        """The session that the deciding thread's requests are for; None: any."""
 
     def start(self) -> None:
         """Start no threads."""
 
     def stop(self) -> None:
-        """End no threads."""
+        """Stop no threads."""
 
     def dispatch_callback(self, callback: Any) -> None:
-        """Call back."""
+        """Run the callback now."""
         callback.func(*callback.args)
 
     def async_result(self) -> Any:
-        """Return a place for an answer, marked with the session that the question is for."""
+        """Return a result object, marked with the session of its request."""
         answer = AsyncResult(self)
         answer.session = self.session
         return answer
 
 
 class Sent(NamedTuple):
-    """A question that is not answered yet."""
+    """A request without an answer: its sending time, and whether the leader must answer it."""
 
     at: float
     to_the_leader: bool
 
 
 class HeardConnection(ConnectionHandler):  # type: ignore[misc]
-    """Notes when what is answered was sent, and is silent while the event loop stands still."""
+    """A connection that records when answered requests were sent, and pauses with the event
+    loop."""
 
     def __init__(self, client: KazooClient, retry: KazooRetry, pulse: Pulse) -> None:
         super().__init__(client, retry, logger=client.logger)
         self._pulse = pulse
         self._sent: dict[int, Sent] = {}
-        """What has no answer yet, by its number, the oldest first."""
+        """Unanswered requests by number, oldest first."""
 
     def _connect(self, host: str, address: str, port: int) -> Any:
         if self._pulse.stands_still():
@@ -130,10 +132,10 @@ class HeardConnection(ConnectionHandler):  # type: ignore[misc]
         return header, buffer, offset
 
     def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
-        """Send the next request, unless it was meant for a session that is over.
+        """Send the next request, unless it is for an expired session.
 
-        kazoo finds out that nobody answers when it has had nothing to send for a while. Who asks
-        on and on must find out too.
+        kazoo detects a silent server only when it had nothing to send for a while; a busy client
+        must detect it too.
         """
         oldest = next(iter(self._sent.values()), None)
         if oldest is not None and boot_seconds() - oldest.at > read_timeout:
@@ -151,10 +153,10 @@ class HeardConnection(ConnectionHandler):  # type: ignore[misc]
 
 
 class Client(KazooClient):  # type: ignore[misc]
-    """kazoo's client on a `HeardConnection`. Connects again for ever, and begins new sessions."""
+    """kazoo's client on a `HeardConnection`: reconnects without limit and begins new sessions."""
 
     def __init__(self, hosts: str, pulse: Pulse, auth_data: list[tuple[str, str]]) -> None:
-        """`hosts` as in zookeeper.connect, chroot included. ValueError."""
+        """Make a client of `hosts`, as in zookeeper.connect with chroot. ValueError."""
         handler = DirectHandler()
         retry = KazooRetry(
             max_tries=-1,
@@ -163,7 +165,7 @@ class Client(KazooClient):  # type: ignore[misc]
             sleep_func=handler.sleep_func,
         )
         logger = logging.getLogger("headrace.kazoo")
-        logger.setLevel(logging.ERROR)  # bugs; the rest is said where it is handled
+        logger.setLevel(logging.ERROR)  # only bugs; the rest is logged where it is handled
         super().__init__(
             hosts,
             timeout=pulse.session_seconds,
@@ -176,5 +178,5 @@ class Client(KazooClient):  # type: ignore[misc]
 
     @property
     def has_given_up(self) -> bool:
-        """Whether it does not connect again by itself: our credentials were refused, or worse."""
+        """Whether it has stopped reconnecting, such as after refused credentials."""
         return self._state in {KeeperState.AUTH_FAILED, KeeperState.CLOSED}

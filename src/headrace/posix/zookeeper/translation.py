@@ -1,4 +1,4 @@
-"""Between the store's words and kazoo's: nodes, operations, errors."""
+"""Conversions between the store's and kazoo's nodes, operations and errors."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -40,12 +40,12 @@ _LOST = (
 
 
 def node_of(value: bytes | None, stat: Any) -> Node:
-    """Return a node from its content and ZooKeeper's stat."""
+    """Return a Node from a znode's content and stat."""
     return Node(value or b"", stat.version, stat.czxid, stat.ephemeralOwner)
 
 
 def store_error(error: Exception, path: str) -> StoreError:
-    """Return what an error of kazoo's at `path` is to those who use the store."""
+    """Return the StoreError for a kazoo error at `path`."""
     for kind, ours in _ERRORS.items():
         if isinstance(error, kind):
             return ours(path)
@@ -53,7 +53,7 @@ def store_error(error: Exception, path: str) -> StoreError:
         return SessionLost(f"ZooKeeper: {type(error).__name__} at {path}")
     if isinstance(error, exceptions.NoAuthError):
         return StoreError(
-            f"ZooKeeper: {path} may not be touched with the rights that this broker has:"
+            f"ZooKeeper: this broker has no access to {path}:"
             f" set zookeeper.digest.credentials to those that it was created with"
         )
     return StoreError(f"ZooKeeper: {error!r} at {path}")
@@ -74,7 +74,7 @@ def add_operation(transaction: Any, operation: Operation, *, set_acl: bool) -> N
 
 
 def results_of(operations: Sequence[Operation], found: Sequence[Any]) -> list[Result]:
-    """Return what a transaction's operations gave; raises the error of the first that failed."""
+    """Return the results of a transaction; raise the error of the first operation that failed."""
     for operation, result in zip(operations, found, strict=True):
         if isinstance(result, Exception) and not isinstance(result, exceptions.RolledBackError):
             raise store_error(result, operation.path)

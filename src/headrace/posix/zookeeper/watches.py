@@ -1,8 +1,7 @@
-"""Watches that last, made of ZooKeeper's, each of which tells of one change.
+"""`Watches`: permanent watches on top of ZooKeeper's, each of which reports one change only.
 
-When ZooKeeper tells of a change, the watch is set again first and then the watchers are told. One
-session's questions are answered in the order asked: what a watcher reads when it is told was read
-after the watch was set, so it has seen what happened in between.
+On a change the ZooKeeper watch is set again, then the watchers are called. A session's requests are
+answered in order, so what a watcher reads was read after the watch was set: no change is missed.
 """
 
 from collections.abc import Callable
@@ -15,46 +14,47 @@ Changed = Callable[[str], None]
 
 
 class Asking(Protocol):
-    """How watches are set in ZooKeeper; kazoo's client."""
+    """The functions of kazoo's client that set watches."""
 
     def exists_async(self, path: str, watch: Callable[[Any], None]) -> object:
-        """Have `watch` told once of the node's next change."""
+        """Call `watch` once, at the node's next change."""
 
     def get_children_async(self, path: str, watch: Callable[[Any], None]) -> object:
-        """Have `watch` told once of the next child that comes or goes, if the node is there."""
+        """Call `watch` once, when a child is next added or removed, if the node exists."""
 
 
 class Watched:
-    """One path and who watches it."""
+    """A path with its watchers."""
 
     def __init__(self, path: str, said: Callable[["Watched", Any], None]) -> None:
-        """`said` is told, on kazoo's thread, what ZooKeeper says."""
+        """Make it; `said` gets ZooKeeper's events, on kazoo's thread."""
         self.path = path
         self.watchers: list[Changed] = []
         self.on_node = partial(said, self)
-        """What kazoo is given: the same each time, so that it calls it once for a change."""
+        """The callback for kazoo: always the same object, so that kazoo calls it once per
+        change."""
         self.on_children = partial(_unless_gone, self.on_node)
 
 
 def _unless_gone(said: Callable[[Any], None], event: Any) -> None:
-    """Leave the node's deletion to the watch on the node, or to what is read after it is set."""
+    """Ignore the node's deletion, which the watch on the node reports."""
     if event.type != EventType.DELETED:
         said(event)
 
 
 class Watches:
-    """All watches of one store. Used on the deciding thread; `hand_over` calls something there."""
+    """All watches of one store. For the deciding thread; `hand_over` runs a function there."""
 
     def __init__(self, client: Asking, hand_over: Callable[[Callable[[], None]], None]) -> None:
-        """None yet."""
+        """Make it without watches."""
         self._client = client
         self._hand_over = hand_over
         self._watched: dict[str, Watched] = {}
 
     def add(self, path: str, changed: Changed) -> Callable[[], None]:
-        """Tell `changed` of changes of the path; returns the cancelling function.
+        """Call `changed` at changes of the path; return the function that cancels it.
 
-        Without a connection it waits for `set_again`.
+        Without a connection the watch is set by `set_again`.
         """
         watched = self._watched.get(path)
         if watched is None:
@@ -65,7 +65,7 @@ class Watches:
         return partial(self._cancel, watched, changed)
 
     def set_again(self) -> None:
-        """Set all watches anew after the connection was lost, and have all watchers look."""
+        """Set all watches again after a lost connection, and call all watchers."""
         watched_now = tuple(self._watched.values())
         for watched in watched_now:
             self._set_on_node(watched)
@@ -86,8 +86,8 @@ class Watches:
         self._client.get_children_async(watched.path, watch=watched.on_children)
 
     def _said(self, watched: Watched, event: Any) -> None:
-        """Take ZooKeeper's word, on kazoo's thread."""
-        if event.type != EventType.NONE:  # which says that the connection is lost
+        """Pass an event of ZooKeeper to the deciding thread. Called on kazoo's thread."""
+        if event.type != EventType.NONE:  # NONE: the connection is lost
             self._hand_over(partial(self._changed, watched, event.type))
 
     def _changed(self, watched: Watched, kind: str) -> None:

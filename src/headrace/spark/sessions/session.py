@@ -1,4 +1,4 @@
-"""A Spark session that starts with nothing installed but pip packages, local and quiet."""
+"""Spark sessions that need nothing but pip packages: local and quiet by default."""
 
 import os
 from typing import TYPE_CHECKING
@@ -32,16 +32,18 @@ _ARROW_OPTIONS = (
     "-Darrow.enable_unsafe_memory_access=true",
     "-Darrow.enable_null_check_for_get=false",
 )
-"""Without them Spark's JVM looks at the bounds of a column's memory, and for nulls that Spark has
-asked for before, at each value it takes from a worker: a tenth of a scan's time. ADR 63."""
+"""JVM options that switch off Arrow's bounds checks and null checks, which Spark repeats itself.
+
+The checks cost a tenth of a scan's time, at each value that the JVM reads from a worker. ADR 63.
+"""
 
 
 def session(app_name: str = "headrace", **settings: object) -> "SparkSession":
     """Return a running session with `attach` done: its streaming queries show as consumer groups.
 
-    `settings` are Spark's, with `_` for `.` where that is not part of the name, or given as
-    `**{"spark.sql.session.timeZone": "UTC"}`. A session that already runs in this process is
-    taken as it is, with the settings that can still be changed.
+    `settings` are Spark's, with `_` for `.`, or given as `**{"spark.sql.session.timeZone": "UTC"}`.
+    A session that already runs in this process is returned, with those settings that can still
+    change.
     """
     spark = builder(app_name, **settings).getOrCreate()
     attach(spark)
@@ -49,18 +51,18 @@ def session(app_name: str = "headrace", **settings: object) -> "SparkSession":
 
 
 def builder(app_name: str = "headrace", **settings: object) -> "SparkSession.Builder":
-    """Return a session's builder with a Java found, workers that run this Python, local defaults.
+    """Return a session builder with a Java found, workers that run this Python, local defaults.
 
     Defaults: `local[*]` unless a master is configured, loopback addresses, no UI (with
-    `spark.ui.enabled=true` it listens on the loopback), errors only in the log.
+    `spark.ui.enabled=true` it listens on loopback), only errors logged.
     """
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise SourceError(f"pyspark is missing: {install_command('pyspark', 'pandas')}") from error
-    # Workers are started as `python3` unless told otherwise: another Python, without our packages.
+    # By default workers start as `python3`, which may be another Python without our packages.
     os.environ.setdefault("PYSPARK_PYTHON", worker_python())
-    # Spark's JVM starts what plans sources with this one, on the driver's machine.
+    # The JVM starts the Python that plans streaming sources by this name, on the driver.
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", worker_python())
     made = SparkSession.builder.appName(app_name)
     for name, value in {**_defaults(), **_named(settings)}.items():
@@ -81,13 +83,13 @@ def _defaults() -> dict[str, object]:
         "spark.driver.extraJavaOptions": " ".join(options),
         "spark.ui.enabled": False,
         "spark.ui.showConsoleProgress": False,
-        # Rows reach the JVM through these sockets: a tenth more of them than through loopback TCP.
+        # Rows reach the JVM through Unix sockets: a tenth faster than through loopback TCP.
         "spark.python.unix.domain.socket.enabled": True,
         "spark.sql.shuffle.partitions": min(cores, _SHUFFLE_PARTITIONS_MAX),
     }
     if "MASTER" not in os.environ and "SPARK_CONF_DIR" not in os.environ:
         defaults["spark.master"] = "local[*]"
-        # The gateway's and the executors' ports are on the loopback of a local session.
+        # In a local session the gateway's and executors' ports are on loopback.
         defaults["spark.driver.host"] = "127.0.0.1"
         defaults["spark.driver.bindAddress"] = "127.0.0.1"
     return defaults

@@ -1,12 +1,14 @@
-"""pyspark's workers, quick between tasks and without tracebacks that no reader could mend.
+"""pyspark's worker daemon, with cheaper garbage collection between tasks and short error texts.
 
-Run by its path in place of `-m pyspark.daemon` and of the module that plans streams (python.py). It
-imports pyspark alone, as those do: no thread may be there before workers are forked.
+Spark runs this file by its path in place of `-m pyspark.daemon` and of the module that plans
+streams (`python.py`). It imports only pyspark, as those do: no thread may exist before workers are
+forked.
 
-A worker that cannot hand over what it has left, because Spark has ended or closed its end, is no
-error: pyspark's daemon prints a traceback of it for each worker. An error of ours is one sentence
-for whoever wrote the query: pyspark puts it below a traceback of our files. And pyspark looks for
-garbage after each task in all that a worker has imported, for longer than a small task runs.
+Three changes. A worker that cannot send its result, because Spark has ended or closed the
+connection, exits silently; pyspark's daemon prints a traceback for each worker. A HeadraceError
+reaches the author of the query as one sentence, not below a traceback of our files. And pyspark's
+full garbage collection after each task skips imported modules, as it takes longer than a small
+task.
 """
 
 import gc
@@ -18,16 +20,16 @@ from typing import Any
 DAEMON = "pyspark.daemon"
 _FAILED = 1
 _HIDE = "SPARK_HIDE_TRACEBACK"
-"""Where it is in the environment, pyspark tells an error by its last line alone."""
+"""If this variable is set, pyspark reports only the last line of an exception."""
 
 
 def main() -> None:
-    """Run the module of pyspark that is named first, as `-m` does, until Spark ends."""
+    """Run the pyspark module named first, as `python -m` does, until Spark ends."""
     module = sys.argv.pop(1)
-    sys.path.insert(0, os.getcwd())  # as -m has it: workers find the program's own modules
+    sys.path.insert(0, os.getcwd())  # As with -m: workers find the program's own modules.
     from pyspark import util
 
-    # Before the modules of workers, which take it under names of their own.
+    # Patch before the worker modules import the function under their own names.
     util.handle_worker_exception = in_one_sentence(util.handle_worker_exception)
     if module != DAEMON:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
@@ -39,7 +41,7 @@ def main() -> None:
 
 
 def silent(worker: Any) -> Any:  # noqa: ANN401 - pyspark's function
-    """Return `worker`, which ends as one that failed where nobody listens to it any more."""
+    """Wrap `worker` to return a failure code when its connection to Spark is closed."""
 
     def wrapped(*arguments: Any) -> int:  # noqa: ANN401
         try:
@@ -51,12 +53,13 @@ def silent(worker: Any) -> Any:  # noqa: ANN401 - pyspark's function
 
 
 def settled(worker: Any) -> Any:  # noqa: ANN401 - pyspark's function
-    """Return `worker`, after whose tasks what it imported is not searched for garbage.
+    """Wrap `worker` so that garbage collection after a task skips what was imported.
 
-    pyspark collects garbage after each task: of 13 ms for the modules of Arrow and ours, where a
-    task of a micro-batch takes two. What a task leaves is collected as before. All is searched
-    once more when a task has imported something, so that nothing is kept from then on that is
-    garbage by now.
+    pyspark collects garbage after each task: 13 ms for the modules of Arrow and ours, while a
+    micro-batch's task takes two. `gc.freeze()` moves all present objects to a generation that is
+    never searched; objects of later tasks are collected as before. After a task that imported
+    modules, everything is unfrozen, collected once and frozen again, so that no garbage stays
+    frozen.
     """
     modules = 0
 
@@ -74,9 +77,9 @@ def settled(worker: Any) -> Any:  # noqa: ANN401 - pyspark's function
 
 
 def in_one_sentence(handle: Any) -> Any:  # noqa: ANN401 - pyspark's function
-    """Return `handle`, which tells Spark of an exception, and of one of ours without a traceback.
+    """Wrap `handle`, which reports an exception to Spark, to report ours without a traceback.
 
-    Others' keep theirs: they may be errors of a program.
+    Other exceptions keep theirs: they may be bugs of a program.
     """
 
     def wrapped(error: BaseException, *arguments: Any, **named: Any) -> None:  # noqa: ANN401

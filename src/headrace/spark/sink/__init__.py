@@ -1,1 +1,1 @@
-"""The Spark sink: options, tasks, the driver that decides, the decision log."""
+"""The Spark sink: options, tasks, the committing driver, the decision log."""

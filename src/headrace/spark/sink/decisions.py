@@ -1,8 +1,13 @@
-"""The decision log: what was decided last of one sink, in a compacted topic of one partition.
+"""The decision log of a sink: its last committed batch, in a compacted topic of one partition.
 
-A decision is one record, written in a transaction of the driver's: it holds when that transaction
-is committed, which a coordinator grants only to the newest run. A second record says when all that
-was decided has been ended; lost or late it does no harm, for ending twice is ending once.
+A decision is one record, written in a transaction of the driver. It is valid if that transaction is
+committed, which the coordinator grants only to the newest run. A second record states that all
+transactions of the decision have ended. If that one is lost or late, they are ended again, which
+does no harm.
+
+    key        value
+    decided    the decision as JSON: query, batch, digest, positions, transactions
+    ended      query/batch/digest of a decision whose transactions have all ended
 """
 
 import json
@@ -26,7 +31,7 @@ from headrace.record.compression import Codec
 
 _DECIDED, _ENDED = b"decided", b"ended"
 _WINDOW_OFFSETS = 64
-"""How far before the end the last decision is looked for at first; then twice as far, and so on."""
+"""How many offsets before the end the search for the last decision starts; doubled each time."""
 _CONFIGS = {
     "cleanup.policy": "compact",
     "segment.bytes": str(16 << 20),
@@ -37,38 +42,38 @@ _COLUMNS = ("key", "value", "offset")
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided: this batch, with these transactions, is written."""
+    """The decision to commit a batch, with the transactions that contain its records."""
 
     query: str
-    """The query's id, or `batch` for batch writes."""
+    """Id of the streaming query, or `batch` for batch writes."""
     batch: int
     digest: str
     positions: str
     transactions: list[list[object]]
-    """Transactional id, producer id and epoch of each."""
+    """Transactional id, producer id and epoch of each transaction of the batch."""
 
     @property
     def writers(self) -> list[Writer]:
-        """Who wrote the transactions."""
+        """The producers of the decision's transactions."""
         return [Writer(*found) for found in self.transactions]  # type: ignore[arg-type]
 
 
 class LastDecision(NamedTuple):
-    """Where the sink stands."""
+    """The sink's last decision, and whether its transactions are known to have ended."""
 
     decision: Decision
     ended: bool
 
 
 class DecisionLog:
-    """The decisions of one sink. Coroutines of a client on plain sockets."""
+    """The decisions of one sink. Its coroutines run on a client with plain sockets."""
 
     def __init__(self, client: Client, topic: str) -> None:
         self._client = client
         self._partition = TopicPartition(topic, 0)
 
     async def create(self) -> None:
-        """Make the topic where it is not there."""
+        """Create the decision topic if it does not exist."""
         topic = self._partition.topic
         known = await self._client.metadata([topic])
         if not known.topics[topic].error_code:
@@ -86,7 +91,11 @@ class DecisionLog:
             raise
 
     async def last(self) -> LastDecision | None:
-        """Return what was decided last; complete for who has just taken the driver's id."""
+        """Return the last decision, None if there was none yet.
+
+        Complete only after this run has taken over the driver's transactional id, which fences
+        other runs.
+        """
         known = await self._client.leaders([self._partition.topic])
         ends = await list_offsets(
             self._client, {self._partition: LATEST}, read_committed=True, metadata=known
@@ -106,7 +115,8 @@ class DecisionLog:
             window *= 2
 
     async def _read(self, begin: int, end: int, known: Metadata) -> dict[bytes, bytes]:
-        """Return the last value of each key among committed records of these offsets."""
+        """Return the last value of each key among the committed records in this range of
+        offsets."""
         found: dict[bytes, bytes] = {}
         if begin >= end:
             return found
@@ -131,7 +141,8 @@ class DecisionLog:
         return found
 
     async def decide(self, driver: Writer, decision: Decision, now_ms: int) -> None:
-        """Write the decision, all or nothing. ApiError of `transactions.GONE`: a newer run is."""
+        """Write the decision in a transaction. ApiError with a code of `transactions.GONE`: a newer
+        run has begun."""
         await transactions.add_partitions(self._client, driver, [self._partition])
         producer = Producer(self._client, compression=Codec.LZ4)
         producer.write_as(*driver)
@@ -141,8 +152,8 @@ class DecisionLog:
         await transactions.end(self._client, driver, commit=True)
 
     async def mark_ended(self, decision: Decision, now_ms: int) -> None:
-        """Note that all of the decision's transactions are ended."""
-        # Noted twice it is noted: no producer id is asked for.
+        """Record that all of the decision's transactions have ended."""
+        # Duplicates do no harm, so the producer needs no idempotence.
         producer = Producer(self._client, idempotent=False)
         value = _name_of(decision).encode()
         await producer.send(self._partition.topic, value, _ENDED, timestamp=now_ms, partition=0)
@@ -150,7 +161,7 @@ class DecisionLog:
 
 
 class _Exists(Exception):
-    """Another run has made the topic meanwhile."""
+    """Another run has created the topic in between."""
 
 
 def _name_of(decision: Decision) -> str:

@@ -1,7 +1,7 @@
-"""The sink, in Spark's words: `df.write.format("headrace")`, `df.writeStream.format("headrace")`.
+"""The sink as Spark's API: `df.write.format("headrace")` and `df.writeStream.format("headrace")`.
 
 Spark makes a writer on the driver, sends it to the tasks, and makes another one to commit a
-streaming batch: what the two have to tell each other travels with the tasks' messages.
+streaming batch: state passes between the two only in the tasks' commit messages.
 """
 
 import logging
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Writer:
-    """What batch and streaming writes have in common."""
+    """Code shared by batch and streaming writes."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
@@ -33,10 +33,10 @@ class _Writer:
         self._token: RunToken | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Begin the run: only a writer that is sent to tasks is pickled, before they begin."""
+        """Begin the run: Spark pickles a writer only to send it to tasks, before they start."""
         if self._options.exactly_once and self._token is None:
             for name in self._options.ignored:
-                _log.warning("option %s does nothing here", name)
+                _log.warning("option %s has no effect here", name)
             with SinkDriver(self._options) as driver:
                 self._token = driver.begin()
         elif self._options.security.guarded and not self._options.exactly_once:
@@ -59,26 +59,26 @@ class _Writer:
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
-    """One write job: all or nothing with `delivery=exactly_once`."""
+    """A batch write; with `delivery=exactly_once` all or nothing."""
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Decide the job."""
+        """Commit the write."""
         self._commit(messages, None)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Leave nothing behind."""
+        """Abort the write's open transactions."""
         self._abort(messages)
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """One micro-batch after the other, each all or nothing."""
+    """A streaming write; each micro-batch is all or nothing with `delivery=exactly_once`."""
 
     def commit(
         self,
         messages: list[WriterCommitMessage | None],
         batchId: int,  # noqa: N803 - Spark's name
     ) -> None:
-        """Decide the batch."""
+        """Commit the micro-batch."""
         self._commit(messages, batchId)
 
     def abort(
@@ -86,17 +86,17 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
         messages: list[WriterCommitMessage | None],
         batchId: int,  # noqa: N803 - Spark's name
     ) -> None:
-        """Leave nothing behind."""
+        """Abort the micro-batch's open transactions."""
         self._abort(messages)
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType) -> BatchWriter:
-    """Make the writer of a batch write. OptionError."""
+    """Return the writer of a batch write. OptionError."""
     return BatchWriter(parse_sink_options(options, streaming=False), schema)
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType) -> StreamWriter:
-    """Make the writer of a streaming write. OptionError."""
+    """Return the writer of a streaming write. OptionError."""
     return StreamWriter(parse_sink_options(options, streaming=True), schema)
 
 

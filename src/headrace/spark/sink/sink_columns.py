@@ -1,4 +1,5 @@
-"""Which columns a write may have: the connector's rules, checked before anything is written."""
+"""The columns that a write may have, validated before anything is written (Spark's connector's
+rules)."""
 
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ _TYPES = {
 
 
 def check_columns(schema: "StructType", topic: str | None) -> tuple[str, ...]:
-    """Return the columns that are written; those of other names are left out. OptionError."""
+    """Return the names of the columns to write, without unknown ones. OptionError."""
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
     if "value" not in found:
         raise OptionError("value: there is no such column, and nothing else that could be written")

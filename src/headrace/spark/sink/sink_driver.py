@@ -1,4 +1,4 @@
-"""What the driver of a write does: begin a run, decide a batch, end what was decided (ADR 36)."""
+"""The driver's part of a write: begin a run, decide a batch, end its transactions (ADR 36)."""
 
 import logging
 import time
@@ -21,16 +21,16 @@ from headrace.spark.source.offsets import starting_offsets
 _log = logging.getLogger(__name__)
 
 _DECISION_TIMEOUT_MS = 10_000
-"""The decision's own transaction: shorter than what the tasks' must still have left."""
+"""Timeout of the decision's own transaction: shorter than the time the tasks' must have left."""
 LEFT_MS_MIN = 30_000
-"""What is left of a transaction's time when it is decided: the decision is over well before."""
+"""Least time in ms that a batch's transactions must have left when it is decided."""
 BATCH_QUERY = "batch"
 _begun: set[tuple[str, str]] = set()
-"""The sinks whose leavings were swept by this process."""
+"""The sinks whose leftover transactions this process has aborted, as (bootstrap, prefix)."""
 
 
 class SinkDriver:
-    """The driver's half of one sink. Close it. Errors are SinkErrors, in one sentence."""
+    """The driver's part of one sink. Close it. Its errors are SinkErrors, one sentence each."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -44,7 +44,7 @@ class SinkDriver:
         self._client.close()
 
     def begin(self) -> RunToken:
-        """Fence all earlier runs, finish what they decided, abort what they did not."""
+        """Fence all earlier runs, finish what they decided, and abort their other transactions."""
         options = self._options
         query = query_id(options.checkpoint) if options.checkpoint else BATCH_QUERY
         try:
@@ -61,7 +61,7 @@ class SinkDriver:
         return RunToken(uuid.uuid4().hex, driver, query, decided)
 
     def _check_query(self, last: Decision, query: str) -> None:
-        """Raise where the checkpoint is not that of the last decision: it is lost, or another's."""
+        """Raise SinkError if the checkpoint belongs to another query than the last decision."""
         if last.query == query:
             return
         behind = starting_offsets(last.positions.splitlines())
@@ -84,7 +84,7 @@ class SinkDriver:
         return driver, last
 
     def commit(self, messages: Sequence[SinkMessage], batch: int | None) -> None:
-        """Decide the batch, then end its transactions; `batch` None: the next of a batch write."""
+        """Decide the batch, then commit its transactions; `batch` None: the next batch write."""
         options = self._options
         token = messages[0].token if messages else None
         token = token or self.begin()
@@ -95,7 +95,7 @@ class SinkDriver:
         if number <= token.decided:
             self._check_repetition(number, what)
             self._abort(writers)
-            self.abort(messages, token)  # attempts that gave no message, and those to come
+            self.abort(messages, token)  # Attempts without a message, and those still to come.
             return
         decision = Decision(
             token.query, number, what.digest, what.positions, [list(writer) for writer in writers]
@@ -112,7 +112,7 @@ class SinkDriver:
 
     @property
     def _remedy(self) -> str:
-        """The advice for an error that leaves open whether the batch was decided."""
+        """The advice for an error after which it is unknown whether the batch was decided."""
         if self._options.checkpoint is not None or self._options.version is not None:
             return "start it again, and the batch is written exactly once"
         return (
@@ -125,7 +125,8 @@ class SinkDriver:
         return token.decided + 1 if version is None else version
 
     def _check_repetition(self, number: int, what: PlannedBatch) -> None:
-        """Raise unless this batch is the one that was decided last, or a batch write's version."""
+        """Raise SinkError unless this batch is the one decided last, or the version of a batch
+        write."""
         last = run(self._decisions.last())
         if self._options.checkpoint is None:
             return
@@ -143,7 +144,8 @@ class SinkDriver:
             )
 
     def _check_open(self, writers: Sequence[Writer], number: int) -> None:
-        """Raise unless every transaction is open, the task's own, and will be for a while."""
+        """Raise SinkError unless every transaction is still open, unchanged, and has enough time
+        left."""
         names = [writer.transactional_id for writer in writers]
         found = run(transactions.describe(self._client, names))
         now_ms = int(time.time() * 1000)
@@ -178,7 +180,7 @@ class SinkDriver:
             raise
 
     def _finish(self, decision: Decision) -> None:
-        """Commit all that was decided, and note that it is done. SinkError: something is gone."""
+        """Commit all transactions of the decision and record that. SinkError if one was aborted."""
         gone = []
         for writer in decision.writers:
             try:
@@ -198,10 +200,10 @@ class SinkDriver:
         run(self._decisions.mark_ended(decision, int(time.time() * 1000)))
 
     def abort(self, messages: Sequence[SinkMessage], token: RunToken | None) -> None:
-        """Abort what this run's attempts left open, unless it was decided: then that is finished.
+        """Abort this run's open transactions; a batch that was decided is finished instead.
 
-        A newer run is left alone: it has aborted, or will abort, all that is this one's. `token`:
-        the run's, where the writer was sent to tasks itself; else the messages tell it.
+        A newer run is left alone: it aborts this one's transactions itself. `token`: the run's, if
+        the writer itself was sent to tasks; else the messages hold it.
         """
         token = messages[0].token if token is None and messages else token
         if token is None:
@@ -209,8 +211,9 @@ class SinkDriver:
         try:
             if not self._is_newest(token.driver):
                 return
-            driver, _ = self._take_over()  # from here on nothing of it can be decided any more
-            self._sweep(driver)  # those too whose tasks were killed before they said anything
+            driver, _ = self._take_over()  # From here on no attempt of the old run can be decided.
+            # Includes transactions whose tasks were killed before they returned a message.
+            self._sweep(driver)
         except (ClientError, ApiError) as error:
             raise SinkError(f"pipeline {self._options.pipeline}: {error}") from error
 
@@ -231,14 +234,14 @@ class SinkDriver:
                 )
 
     def _sweep(self, driver: Writer) -> None:
-        """Abort what attempts left open that nobody counts: all that is decided is ended."""
+        """Abort all open transactions of tasks: those that were decided have ended."""
         names = run(transactions.open_ids(self._client, self._options.prefix))
         if names and not self._is_newest(driver):
-            return  # they are perhaps a newer run's
+            return  # They may belong to a newer run.
         for transactional_id in names:
             try:
                 run(transactions.take_id(self._client, transactional_id, _DECISION_TIMEOUT_MS))
-            except ApiError as error:  # the others are aborted, and this one by the next run
+            except ApiError as error:  # The next run aborts this one.
                 _log.warning(
                     "cannot abort the transaction of %s, it will time out: %s",
                     transactional_id,

@@ -1,7 +1,7 @@
-"""The sink's options: Spark's own Kafka connector's names and meanings, and a few of ours.
+"""The sink's options: those of Spark's own Kafka connector, and a few of ours.
 
 Ours: `delivery`, `pipeline`, `sink`, `twoPhaseCommit`, and for batch writes `txnAppId` and
-`txnVersion`, with Delta's meaning. What is wrong is refused before anything is written.
+`txnVersion`, as in Delta. Invalid options are refused before anything is written.
 """
 
 import re
@@ -17,7 +17,7 @@ from headrace.spark.source.kafka_options import checked_bootstrap
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
 TRANSACTION_TIMEOUT_MS = 900_000
-"""How long a batch's transactions may take: the longest that Kafka's brokers allow by default."""
+"""Default timeout of a batch's transactions in ms: the brokers' default maximum."""
 _BATCH_BYTES = 256 << 10
 _TWO_PHASE = {"auto": None, "true": True, "false": False}
 _CODECS = {codec.name.lower(): codec for codec in Codec}
@@ -47,7 +47,7 @@ _FORBIDDEN = {
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """All options of one sink, checked."""
+    """All options of one sink, validated."""
 
     bootstrap: str
     security: Security
@@ -59,7 +59,7 @@ class SinkOptions:
     application: str | None
     version: int | None
     two_phase: bool | None
-    """None: where the broker offers it."""
+    """Whether to use transactions without timeout (KIP-939); None: if the broker supports them."""
     codec: Codec
     batch_bytes: int
     client_id: str
@@ -70,22 +70,22 @@ class SinkOptions:
 
     @property
     def prefix(self) -> str:
-        """What the transactional ids of the tasks begin with."""
+        """Common prefix of the tasks' transactional ids."""
         return f"{self.pipeline}.{self.sink}.task-"
 
     @property
     def driver_id(self) -> str:
-        """The transactional id under which batches are decided."""
+        """Transactional id of the driver, under which batches are decided."""
         return f"{self.pipeline}.{self.sink}.driver"
 
     @property
     def decisions_topic(self) -> str:
-        """The topic that keeps what was decided last."""
+        """Name of the decision topic."""
         return f"{self.pipeline}.{self.sink}.decisions"
 
 
 def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
-    """Check all options of a batch or a streaming write; OptionError names what is wrong."""
+    """Validate all options of a batch or streaming write; OptionError names the invalid one."""
     given = GivenOptions(options)
     ignored = _check_names(given)
     exactly_once = given.choice("delivery", {EXACTLY_ONCE: True, AT_LEAST_ONCE: False}, True)

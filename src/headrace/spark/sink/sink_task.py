@@ -1,16 +1,16 @@
-"""A task of a write: rows become record batches in a transaction that it leaves open.
+"""A task of a write: encodes rows to record batches, in a transaction that it leaves open.
 
-A worker process has transactional ids of its own, which nobody else ever takes: what it left open
-can only be ended by the driver, by the clock, or by the next run.
+Each worker process has transactional ids of its own that no other process uses. So only the driver,
+a timeout or the next run ends its open transactions.
 
 The driver aborts open transactions when a write ends, and then never looks again. An attempt that
-begins its transaction later, because its worker was slow or is a speculative copy, finds that out
-itself: each end of a write changes the driver's own transactional id before the driver looks.
+begins its transaction later, because its worker was slow or is a speculative copy, must notice that
+itself. So the end of each write first changes the driver's own transactional id:
 
-    driver   take the id again, or decide  ->  abort what is open
-    task     begin                         ->  look at the driver's id: changed? then abort
+    driver   take over its id again, or decide  ->  abort open transactions
+    task     begin a transaction                ->  check the driver's id: changed? then abort
 
-Whichever order the four steps have, one of the two sees the other's first step.
+Whichever order the four steps have, driver or task sees the other's first step.
 """
 
 import os
@@ -36,26 +36,26 @@ from headrace.spark.errors import SinkError
 from headrace.spark.sink.sink_options import SinkOptions
 
 _ROWS_MAX, _BYTES_MAX = 64 * 1024, 16 << 20
-"""Rows that are encoded in one go: fewer and larger batches for each partition."""
+"""Rows and bytes that are encoded together: fewer and larger batches for each partition."""
 NOT_DECIDED = "Empty"
-"""State of the driver's transactional id from the begin of a write to its decision."""
+"""State of the driver's transactional id between the start of a write and its decision."""
 
 
 @dataclass(frozen=True)
 class RunToken:
-    """What the driver hands to the tasks of one write, and gets back with their messages."""
+    """Identifies one write; sent from the driver to its tasks, and back in their messages."""
 
     write: str
-    """This write's own name: another attempt at the same batch has another."""
+    """Unique id of this write; another attempt at the same batch has another one."""
     driver: Writer
     query: str
     decided: int
-    """The batch decided last; -1: none."""
+    """Number of the batch decided last; -1: none."""
 
 
 @dataclass(frozen=True)
 class SinkMessage(WriterCommitMessage):
-    """What a task has written: the transaction that it left open, if it wrote at all."""
+    """A task's result: the transaction that it left open; None if it wrote no rows."""
 
     token: RunToken | None
     writer: Writer | None
@@ -63,7 +63,7 @@ class SinkMessage(WriterCommitMessage):
 
 
 class _WorkerIds:
-    """The transactional ids of this process: the first, the second… of each write."""
+    """The transactional ids of this process, numbered within each write."""
 
     def __init__(self) -> None:
         self._process = -1
@@ -71,8 +71,8 @@ class _WorkerIds:
         self._taken: dict[str, tuple[str, int]] = {}
 
     def take(self, prefix: str, write: str) -> str:
-        """Return an id that no other task of this write has, and no other process ever."""
-        if self._process != os.getpid():  # workers are forked
+        """Return a transactional id that no other task of this write and no other process uses."""
+        if self._process != os.getpid():  # Spark forks workers.
             self._process, self._name = os.getpid(), uuid.uuid4().hex[:16]
             self._taken = {}
         before, count = self._taken.get(prefix, (write, 0))
@@ -85,7 +85,7 @@ _ids = _WorkerIds()
 
 
 def client_of(options: SinkOptions) -> Client:
-    """Return a client with the sink's times."""
+    """Return a client with the sink's timeouts."""
     return options.security.client(
         options.bootstrap,
         client_id=options.client_id,
@@ -95,7 +95,8 @@ def client_of(options: SinkOptions) -> Client:
 
 
 def knock(options: SinkOptions) -> None:
-    """Connect once, so that the driver says who is refused, not each task. SinkError."""
+    """Connect once, so that the driver reports a refused connection instead of each task.
+    SinkError."""
     with client_of(options) as client:
         try:
             run(client.metadata([]))
@@ -109,7 +110,7 @@ def write_rows(
     columns: tuple[str, ...],
     batches: Iterator[pa.RecordBatch],
 ) -> SinkMessage:
-    """Write one task's rows. SinkError; what was opened is then aborted, as far as it can be."""
+    """Write one task's rows and return its message. SinkError, after aborting if possible."""
     if token is not None and _is_decided(token):
         return SinkMessage(token, None, 0)
     with client_of(options) as client:
@@ -128,14 +129,15 @@ def write_rows(
 
 
 def _is_decided(token: RunToken) -> bool:
-    """Tell whether this batch was decided by an earlier run: then it is written."""
+    """Return whether an earlier run has decided this batch, so that its rows are written
+    already."""
     context = TaskContext.get()
     batch = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
     return batch is not None and int(batch) <= token.decided
 
 
 def _gathered(batches: Iterator[pa.RecordBatch], columns: tuple[str, ...]) -> Iterator[pa.Table]:
-    """Yield the rows that are to be written, several batches at a time."""
+    """Yield the rows to write as tables, each of several batches."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -151,7 +153,7 @@ def _gathered(batches: Iterator[pa.RecordBatch], columns: tuple[str, ...]) -> It
 
 
 class _Task:
-    """One attempt at one task."""
+    """An attempt at one task."""
 
     def __init__(self, client: Client, options: SinkOptions, token: RunToken | None) -> None:
         self._client = client
@@ -168,7 +170,7 @@ class _Task:
         )
 
     def write(self, rows: pa.Table) -> None:
-        """Send these rows; returns before all are acknowledged."""
+        """Encode and send these rows; returns before all are acknowledged."""
         self._encoder.batch_bytes = self.producer.batch_bytes
         encoded = list(self._encoder.encode(rows, self._options.topic))
         if self._token is not None:
@@ -184,7 +186,8 @@ class _Task:
         if self.writer is None:
             self.writer = self._begin()
             self.producer.write_as(*self.writer)
-            # Before too: a worker that Spark kills within the next two requests leaves nothing.
+            # Checked before, too: a worker that Spark kills between the next two requests leaves no
+            # transaction.
             self._check_awaited()
         run(transactions.add_partitions(self._client, self.writer, partitions))
         self._added |= partitions
@@ -192,12 +195,12 @@ class _Task:
             try:
                 self._check_awaited()
             except SinkError:
-                # With all retries: nobody else will abort it.
+                # With retries, as nothing else would abort this transaction.
                 run(transactions.end(self._client, self.writer, commit=False))
                 raise
 
     def _check_awaited(self) -> None:
-        """Raise SinkError where the driver has ended this write, or a newer run has begun."""
+        """Raise SinkError if the driver has ended this write, or a newer run has begun."""
         if self._token is None:
             return
         driver = self._token.driver
@@ -236,7 +239,7 @@ class _Task:
         return run(taking)
 
     def abort(self) -> None:
-        """Abort what was opened, if that can be done now; else the next run does it."""
+        """Abort the task's transaction if a broker answers now; else the next run does."""
         if self.writer is not None:
             self._client.retry_seconds = 0.0
             with suppress(ClientError, ApiError):

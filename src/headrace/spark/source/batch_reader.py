@@ -18,14 +18,14 @@ from headrace.spark.source.tasks import ranges_of, read_task, tasks_of, warn_of_
 
 
 class BatchReader(DataSourceReader):
-    """Reads from the starting to the ending offsets, resolved once, when the read is planned."""
+    """A batch read. Starting and ending offsets are resolved once, when it is planned."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._columns = chosen_columns(schema)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return tasks for what is there now."""
+        """Return the tasks of this read, from the current offsets."""
         options = self._options
         warn_of_ignored(options)
         with Cluster(options.bootstrap, options.fetching) as cluster:
@@ -59,16 +59,17 @@ class BatchReader(DataSourceReader):
         for partition, offset in end.items():
             if offset < begin[partition]:
                 if options.ending.offsets == LATEST and isinstance(options.starting.offsets, int):
-                    continue  # everything between was deleted meanwhile
+                    continue  # Retention deleted everything in between.
                 raise SourceError(
                     f"{partition} is to end at {offset}, before it starts at {begin[partition]}"
                 )
 
     def _check_ends(self, cluster: Cluster, end: Ends) -> None:
-        """Raise SourceError if a partition is to end beyond its log: a task would wait for it.
+        """Raise SourceError if a partition's ending offset is beyond its log: a task would wait for
+        it.
 
-        Not with failOnDataLoss=false, which reads the records that exist. Committed reads that an
-        open transaction holds back are waited for.
+        Not with failOnDataLoss=false, which reads the records that exist. Tasks do wait for
+        committed reads that an open transaction holds back.
         """
         options = self._options
         if isinstance(options.ending.offsets, int) or not options.fail_on_data_loss:
@@ -83,7 +84,7 @@ class BatchReader(DataSourceReader):
 
 
 def _from_earliest(starting: Bound, partitions: Sequence[TopicPartition]) -> set[TopicPartition]:
-    """Return the partitions that were asked for from wherever their logs begin."""
+    """Return the partitions whose starting offset is `earliest`."""
     if starting.timestamp is not None or starting.timestamps is not None:
         return set()
     offsets = starting.offsets

@@ -1,4 +1,4 @@
-"""What a streaming query's checkpoint says of itself: which query it is, and what a batch reads."""
+"""Read a streaming query's checkpoint: the query's id, and the planned offsets of a batch."""
 
 import hashlib
 import json
@@ -9,19 +9,19 @@ from urllib.parse import unquote, urlsplit
 from headrace.spark.errors import SinkError
 
 POSITIONS_CHARACTERS_MAX = 64 * 1024
-"""Longer positions are not kept with a decision: the digest says whether they are the same."""
+"""Positions longer than this are not stored with a decision; its digest still identifies them."""
 
 
 class PlannedBatch(NamedTuple):
-    """A batch as the checkpoint has planned it."""
+    """The plan of a micro-batch as the checkpoint stores it."""
 
     digest: str
     positions: str
-    """The sources' positions after it, a line each as Spark writes them; empty where too long."""
+    """The sources' end positions, one JSON line each; empty if too long."""
 
 
 def query_id(checkpoint: str) -> str:
-    """Return the query's id. SinkError where the checkpoint cannot be read."""
+    """Return the query's id from its checkpoint. SinkError if it cannot be read."""
     try:
         return str(json.loads(_read(checkpoint, "metadata"))["id"])
     except (ValueError, KeyError, TypeError):
@@ -29,10 +29,11 @@ def query_id(checkpoint: str) -> str:
 
 
 def planned(checkpoint: str, batch: int) -> PlannedBatch:
-    """Return what Spark wrote down before it began the batch. SinkError."""
+    """Return the offsets file that Spark wrote before the batch. SinkError if it cannot be read."""
     data = _read(checkpoint, f"offsets/{batch}")
     text = data.decode(errors="replace")
-    positions = text.split("\n", 2)[-1]  # behind the version and the batch's own settings
+    # Skips the version line and the line with the batch's own settings.
+    positions = text.split("\n", 2)[-1]
     if len(positions) > POSITIONS_CHARACTERS_MAX:
         positions = ""
     return PlannedBatch(hashlib.sha256(data).hexdigest(), positions)

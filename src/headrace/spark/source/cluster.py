@@ -1,7 +1,7 @@
-"""What the driver asks of the brokers: which partitions there are, where they begin and end.
+"""The driver's requests to the brokers: partitions, first and end offsets, sizes, commits.
 
-Blocking, one thread. Failures that may pass are tried again for as long as the options say; what
-remains is raised as SourceError, in one line.
+Blocking, one thread. Passing failures are retried for as long as the options allow; the rest is
+raised as SourceError, in one line.
 """
 
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
@@ -32,19 +32,19 @@ _TOPIC_SECONDS = 3.0
 
 
 class View(NamedTuple):
-    """What one reading of the metadata says of the topics subscribed to."""
+    """The metadata of the subscribed topics, from one response."""
 
     metadata: Metadata
     topics: Mapping[str, TopicMetadata]
-    """Their partitions cut down to those assigned."""
+    """The subscribed topics by name, with only the assigned partitions."""
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id; empty where the brokers do not say it."""
+        """The cluster's id; empty if the brokers do not report one."""
         return self.metadata.cluster_id or ""
 
     def partitions(self) -> list[TopicPartition]:
-        """List all partitions of the topics, sorted."""
+        """Return all partitions of the topics, sorted."""
         return sorted(
             TopicPartition(name, partition.partition)
             for name, topic in self.topics.items()
@@ -52,7 +52,8 @@ class View(NamedTuple):
         )
 
     def ids(self) -> dict[str, str]:
-        """Return topic ids by name, for the checkpoint; brokers too old to have ids give none."""
+        """Return topic ids by name, for the checkpoint; empty from brokers that have no topic
+        ids."""
         return {
             name: text_of_id(topic.topic_id)
             for name, topic in self.topics.items()
@@ -60,7 +61,7 @@ class View(NamedTuple):
         }
 
     def leaders(self) -> dict[TopicPartition, Address]:
-        """Return the leaders of the partitions that have one."""
+        """Return the leader's address of each partition that has a leader."""
         brokers = self.metadata.brokers
         return {
             TopicPartition(name, partition.partition): brokers[partition.leader]
@@ -71,7 +72,7 @@ class View(NamedTuple):
 
 
 class Cluster:
-    """A connection to the cluster for one reader. Close it."""
+    """Connections to the cluster for one reader. Close it."""
 
     def __init__(self, bootstrap: str, fetching: Fetching) -> None:
         self._fetching = fetching
@@ -99,16 +100,16 @@ class Cluster:
         self._client.close()
 
     def ask(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result; SourceError for what the client could not do."""
+        """Run a coroutine of the client and return its result; its errors become SourceError."""
         try:
             return run(work)
         except (ClientError, ApiError) as error:
             raise SourceError(str(error)) from error
 
     def look(self, subscription: Subscription) -> View:
-        """Read the metadata of the topics subscribed to.
+        """Fetch the metadata of the subscribed topics.
 
-        SourceError where a topic named does not exist; a pattern may match none.
+        SourceError if a named topic does not exist; a pattern may match none.
         """
         if subscription.strategy is Strategy.PATTERN:
             every = self.ask(self._client.metadata(None))
@@ -141,19 +142,21 @@ class Cluster:
         *,
         read_committed: bool | None = None,
     ) -> Ends:
-        """Return EARLIEST or LATEST offsets, asked of the leaders that `view` names if given.
+        """Return the EARLIEST or LATEST offsets of partitions.
 
-        LATEST is what readers of the isolation level may see; the query's own unless given.
+        LATEST is the end that the isolation level can read: the query's own level unless given.
+        `view`: metadata to use at the first attempt.
         """
         offsets = self._list(dict.fromkeys(partitions, which), view, read_committed)
         return {partition: at.offset for partition, at in offsets.items()}
 
     def not_before(self, bound: Bound, partitions: Iterable[TopicPartition]) -> Ends:
-        """Return the first offsets not older than the bound's time, the end where all are older."""
+        """Return the first offsets not older than the bound's timestamp; the end if all are
+        older."""
         return self.resolve(replace(bound, latest_without_match=True), partitions)
 
     def resolve(self, bound: Bound, partitions: Iterable[TopicPartition]) -> Ends:
-        """Return the offsets a `starting…` or `ending…` option means for these partitions."""
+        """Resolve a `starting…` or `ending…` option to an offset for each partition."""
         wanted = list(partitions)
         if bound.timestamp is not None:
             return self._by_time(dict.fromkeys(wanted, bound.timestamp), bound)
@@ -195,9 +198,9 @@ class Cluster:
         )
 
     def record_bytes(self, begin: Ends, view: View) -> dict[TopicPartition, float]:
-        """Return what one offset weighs about, as stored, by a look at the records from `begin` on.
+        """Return the approximate stored size in bytes of one offset, sampled from `begin` on.
 
-        For an estimate only: 1.0 where nothing could be seen.
+        1.0 for a partition without a sample.
         """
         weights = dict.fromkeys(begin, 1.0)
         leaders = view.leaders()
@@ -231,7 +234,7 @@ class Cluster:
         return {partition: weight for partition, weight in weights.items() if weight}
 
     def commit(self, group: str, ends: Ends) -> None:
-        """Commit as a consumer group without members, so that tools show the lag."""
+        """Commit offsets for a consumer group without members, so that tools show its lag."""
         offsets = {partition: Committed(offset) for partition, offset in ends.items()}
         self.ask(groups.commit(self._client, group, offsets))
 
@@ -249,7 +252,8 @@ def _assigned(known: Metadata, name: str, numbers: tuple[int, ...] | None) -> To
 
 
 def _for_each(given: Partitions, wanted: list[TopicPartition], option: str) -> Ends:
-    """Return the numbers given, one for each partition wanted and no other; else SourceError."""
+    """Return the given number of each wanted partition; SourceError if they do not match
+    exactly."""
     numbers = {
         TopicPartition(topic, partition): number
         for topic, partitions in given.items()

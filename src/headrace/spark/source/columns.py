@@ -1,4 +1,4 @@
-"""Spark's types of the columns there are."""
+"""Spark types of the source's columns."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -34,25 +34,25 @@ _TYPES: dict[str, DataType] = {
 
 
 class Columns(NamedTuple):
-    """Columns of a row, in their order."""
+    """The columns of a row, in order."""
 
     names: tuple[str, ...]
     required: frozenset[str]
-    """Those that the row's schema says are never null."""
+    """The columns that the row's schema declares NOT NULL."""
 
 
 def row_schema(columns: Sequence[str]) -> StructType:
-    """Return Spark's schema of these columns.
+    """Return the Spark schema of these columns.
 
-    What every record has is not nullable: Spark then asks of no row whether it is null.
+    Columns that every record has are not nullable, so Spark skips its null checks.
     """
     return StructType([StructField(name, _TYPES[name], name not in NEVER_NULL) for name in columns])
 
 
 def chosen_columns(schema: StructType) -> Columns:
-    """Return the columns of a schema the user gave; OptionError where it is not made of ours.
+    """Return the columns of a schema given by the user; OptionError if a column does not match.
 
-    This is how unneeded columns are left out: `.schema("value binary, offset long")`.
+    With `.schema("value binary, offset long")` a user leaves unneeded columns out.
     """
     for column in schema:
         if _TYPES.get(column.name) != column.dataType:

@@ -1,6 +1,6 @@
-"""Offsets committed beside a query, never in its way.
+"""Background commits of a query's offsets to its consumer group.
 
-A thread of its own commits what was shown last; a commit that is overtaken is left out.
+A thread commits the offsets shown last; a commit that a newer one overtakes is skipped.
 """
 
 import logging
@@ -15,11 +15,11 @@ from headrace.spark.source.options import Fetching
 _log = logging.getLogger(__name__)
 
 CLOSE_SECONDS_MAX = 5.0
-"""How long `close` waits for the last commit."""
+"""How many seconds `close` waits for the last commit."""
 
 
 class Commits:
-    """Commits offsets of groups to one cluster. Close it."""
+    """Commits offsets of groups on one cluster in the background. Close it."""
 
     def __init__(self, bootstrap: str, fetching: Fetching) -> None:
         self._bootstrap = bootstrap
@@ -30,7 +30,7 @@ class Commits:
         self._thread: threading.Thread | None = None
 
     def show(self, group: str, ends: Ends) -> None:
-        """Commit these offsets of a group soon; a failure is only told of."""
+        """Commit these offsets of a group soon; a failure is only logged."""
         with self._changed:
             if self._closed:
                 return
@@ -43,7 +43,7 @@ class Commits:
             self._changed.notify()
 
     def close(self) -> None:
-        """Commit what was shown last and end; no longer than CLOSE_SECONDS_MAX."""
+        """Commit the offsets shown last and stop the thread, within CLOSE_SECONDS_MAX."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -62,11 +62,12 @@ class Commits:
                     return
                 for group, ends in shown.items():
                     try:
-                        # One that could not be made, of a file that is away, say, is tried again.
+                        # A cluster that could not be created, for example without its configFile,
+                        # is tried again.
                         cluster = cluster or opened.enter_context(self._cluster())
                         cluster.commit(group, ends)
                     except SourceError as error:
-                        _log.warning("offsets are not shown as group %s: %s", group, error)
+                        _log.warning("cannot commit offsets of group %s: %s", group, error)
 
     def _cluster(self) -> Cluster:
         return Cluster(self._bootstrap, self._fetching)

@@ -1,7 +1,7 @@
-"""Connections to brokers that a worker keeps between its tasks.
+"""Fetch connections that a Spark worker reuses between its tasks.
 
-Spark uses a worker for one task after the other. A task of a micro-batch takes a few milliseconds;
-to connect and to ask for the API versions would be a good part of them.
+A worker runs one task after the other. A micro-batch's task takes a few milliseconds, of which
+connecting and fetching API versions would be a good part.
 """
 
 import threading
@@ -13,9 +13,9 @@ from headrace.client.transport.port import Address
 from headrace.spark.security import NO_SECURITY, Security
 
 KEPT_MAX = 16
-"""Connections kept by one process, the newest."""
+"""Maximum idle connections of one process; the oldest are closed."""
 IDLE_SECONDS_MAX = 60.0
-"""One that was idle for longer is closed: brokers close idle ones too."""
+"""How many seconds a connection may be idle; brokers close idle ones too."""
 
 
 class _Kept(NamedTuple):
@@ -25,7 +25,7 @@ class _Kept(NamedTuple):
 
 
 class FetchConnections:
-    """Idle connections of one process. Each is handed to one user at a time."""
+    """The idle fetch connections of one process. Each has one user at a time. Thread-safe."""
 
     def __init__(
         self, kept_max: int = KEPT_MAX, idle_seconds_max: float = IDLE_SECONDS_MAX
@@ -42,9 +42,9 @@ class FetchConnections:
         timeout_seconds: float,
         security: Security = NO_SECURITY,
     ) -> FetchConnection:
-        """Return a connection to `address`, an idle one where there is one. ClientError.
+        """Return a connection to `address`, an idle one if possible. ClientError.
 
-        One that was made by other settings of security is another's, and not taken.
+        An idle connection is only reused with the same client id and security settings.
         """
         wanted = (address, client_id, security)
         with self._lock:
@@ -61,9 +61,9 @@ class FetchConnections:
         return security.fetch_connection(address, client_id, timeout_seconds)
 
     def give_back(self, connection: FetchConnection, security: Security = NO_SECURITY) -> None:
-        """Keep a connection for the next user, or close it if it cannot be used again.
+        """Keep a connection for the next user, or close it if it cannot be reused.
 
-        `security`: what it was taken with.
+        `security`: the settings that it was opened with.
         """
         if not connection.at_rest:
             connection.close()
@@ -74,7 +74,7 @@ class FetchConnections:
                 self._kept.pop(0).connection.close()
 
     def close(self) -> None:
-        """Close all that are idle."""
+        """Close all idle connections."""
         with self._lock:
             self._close_older(float("inf"))
 
@@ -84,4 +84,4 @@ class FetchConnections:
 
 
 kept_connections = FetchConnections()
-"""Those of this process."""
+"""The idle connections of this process."""

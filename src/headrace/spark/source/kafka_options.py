@@ -1,7 +1,7 @@
-"""Which `kafka.*` options mean something here, and what becomes of the others.
+"""The `kafka.*` options of the source: used, ignored or forbidden.
 
-The names are those of Kafka's consumer configuration; an option that a running job brings along
-and that changes nothing about what it reads is taken and said to do nothing.
+The names are those of Kafka's consumer configuration. An option that cannot change which records
+are read is accepted, with a warning that it has no effect.
 """
 
 from headrace.client.transport.port import parse_bootstrap
@@ -45,11 +45,12 @@ OTHERS = {
         "offsets are always asked for without a consumer: leave it out"
     ),
 }
-"""Names that other formats or the sink know, in lower case, and what to do instead."""
+"""Options of other formats or of the sink, in lower case, with advice."""
 
 
 def checked_bootstrap(text: str | None) -> str:
-    """Return the addresses of the brokers, checked; OptionError, also where there are none."""
+    """Return the bootstrap addresses after validation; OptionError if they are missing or
+    invalid."""
     if not text:
         raise OptionError("kafka.bootstrap.servers: missing; for example 127.0.0.1:9092")
     try:

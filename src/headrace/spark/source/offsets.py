@@ -1,22 +1,22 @@
-"""What a streaming query's checkpoint and progress say of this source: one JSON object.
+"""The source's offsets in a streaming query's checkpoint and progress: one JSON object.
 
     {"headrace": {"bootstrap": "127.0.0.1:9092", "cluster": "Zk3...", "group": "orders",
                   "ids": {"orders": "2aR..."}, "added": {"orders": {"2": 0}},
                   "parts": {"orders": {"0": 4}}, "skipped": {"orders": {"1": [40, 88]}}},
      "offsets": {"orders": {"0": 120, "1": 88, "2": 14}}}
 
-`offsets` are exclusive ends, as a consumer group commits them. The rest is what must be the same
-when the batch that ends here is repeated, or must be known at the next start:
+`offsets` are exclusive ends, as consumer groups commit them. The rest must be unchanged when the
+batch that ends here is repeated, or be known at the next start:
 
-* bootstrap and group, because the listener that commits the offsets sees no options; for the same
-  reason the name of the `configFile`, and `"told": true` where secrets are in options, which must
-  not be written here: then the source shows its group itself;
-* cluster and topic ids: a checkpoint of another cluster is refused, and a topic that was deleted
-  and made again starts over;
-* `added`, where partitions begin that do not begin where the batch before ended: new ones, those
-  of a topic made again, and those of which a range was `skipped`;
-* `parts`, into how many tasks a partition's range is cut, where that is more than one. Offsets
-  written before there were `parts` (`"parts"` missing) are cut by the options of the day.
+* `bootstrap` and `group`: the listener that commits the offsets sees no options. For the same
+  reason `configFile`, and `"told": true` if secrets are in options, which must not be stored here:
+  then the source itself commits the offsets.
+* `cluster` and `ids` (topic ids): a checkpoint of another cluster is refused, and a topic that was
+  deleted and recreated starts over.
+* `added`: first offsets of partitions that do not continue at the previous batch's end: new ones,
+  those of a recreated topic, and those with a `skipped` range.
+* `parts`: into how many tasks a partition's range is split, if more than one. If `parts` is
+  missing, as in older releases, the current options split it.
 """
 
 import json
@@ -31,7 +31,7 @@ from headrace.spark.errors import SourceError
 MARK = "headrace"
 Ends = dict[TopicPartition, int]
 Skipped = dict[TopicPartition, tuple[int, int]]
-"""Ranges of offsets, the end exclusive."""
+"""Ranges of offsets by partition, the end exclusive."""
 T = TypeVar("T")
 _ID_BYTES = 16
 _SHOWN_CHARACTERS = 200
@@ -39,28 +39,29 @@ _SHOWN_CHARACTERS = 200
 
 @dataclass(frozen=True)
 class Position:
-    """Where a query stands."""
+    """A streaming query's position: the source's offsets in its checkpoint."""
 
     bootstrap: str
     offsets: Ends
     group: str = ""
-    """Consumer group to show the offsets under; empty where nobody named one."""
+    """Consumer group for the offsets; empty if the options name none."""
     ids: Mapping[str, str] = field(default_factory=dict)
     added: Ends = field(default_factory=dict)
     cluster: str = ""
-    """The cluster's id; empty in offsets that do not know it."""
+    """The cluster's id; empty in offsets of an older release."""
     parts: Ends | None = None
-    """Tasks of the batch that ends here, by partition, where more than one; None: not said."""
+    """Number of tasks by partition in the batch that ends here, if more than one; None: not
+    stored."""
     skipped: Skipped = field(default_factory=dict)
     config_file: str = ""
-    """Where a client's settings are; empty where none was named."""
+    """The option `configFile`; empty if not set."""
     told_by_source: bool = False
-    """Whether the source shows the offsets: who sees this alone could not connect."""
+    """Whether the source commits the offsets itself, as a listener could not authenticate."""
     earliest: bool = False
-    """Of the first position: it is where the logs began, whatever retention does since."""
+    """Whether this is a first position at `earliest`, so that records deleted since are no loss."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the same, in JSON's types, always in the same order: Spark compares the text."""
+        """Convert to JSON types, always in the same order, as Spark compares the text."""
         about: dict[str, Any] = {"bootstrap": self.bootstrap}
         if self.cluster:
             about["cluster"] = self.cluster
@@ -84,7 +85,8 @@ class Position:
 
     @classmethod
     def of_json(cls, said: Mapping[str, Any]) -> "Position":
-        """Read what `to_json` wrote, older releases' too; SourceError for another source's."""
+        """Convert the output of `to_json`, also of older releases; SourceError for another
+        source's."""
         try:
             about = said[MARK]
             parts = about.get("parts")
@@ -111,10 +113,10 @@ class Position:
 
 
 def starting_offsets(ends: Sequence[str]) -> str:
-    """Return the option `startingOffsets` that goes on behind a batch; empty where none does.
+    """Return the option `startingOffsets` that continues after a batch; empty if not possible.
 
-    `ends`: a line for each source of the query, as the checkpoint had them. One of ours alone says
-    what the option takes.
+    `ends`: the checkpoint's end positions, a line for each source; possible only if this source is
+    the only one.
     """
     try:
         (end,) = ends
@@ -124,7 +126,7 @@ def starting_offsets(ends: Sequence[str]) -> str:
 
 
 def nested(by_partition: Mapping[TopicPartition, T]) -> dict[str, dict[str, T]]:
-    """Return {"orders": {"0": 12}}, sorted by topic and partition."""
+    """Convert values by partition to {"orders": {"0": 12}}, sorted by topic and partition."""
     by_topic: dict[str, dict[str, T]] = {}
     for (topic, partition), value in sorted(by_partition.items(), key=lambda item: item[0]):
         by_topic.setdefault(topic, {})[str(partition)] = value
@@ -132,7 +134,7 @@ def nested(by_partition: Mapping[TopicPartition, T]) -> dict[str, dict[str, T]]:
 
 
 def flat(said: Mapping[str, Mapping[str, int]]) -> Ends:
-    """Return the reverse of `nested`, of offsets."""
+    """Convert offsets in the form that `nested` returns to offsets by partition."""
     return {partition: int(offset) for partition, offset in _flat(said).items()}
 
 
@@ -145,17 +147,17 @@ def _flat(said: Mapping[str, Mapping[str, T]]) -> dict[TopicPartition, T]:
 
 
 def topics_of(partitions: Iterable[TopicPartition]) -> list[str]:
-    """Return their topics, each once, sorted."""
+    """Return the names of the partitions' topics, sorted, without duplicates."""
     return sorted({partition.topic for partition in partitions})
 
 
 def text_of_id(topic_id: bytes) -> str:
-    """Return a topic's id as Kafka's tools print it."""
+    """Convert a topic id to the text that Kafka's tools print."""
     return urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
 def id_of_text(text: str) -> bytes:
-    """Return the reverse of `text_of_id`; SourceError where it is no id."""
+    """Convert a topic id's text to its 16 bytes; SourceError if invalid."""
     try:
         topic_id = urlsafe_b64decode(text + "==")
     except ValueError:

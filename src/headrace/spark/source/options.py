@@ -1,7 +1,7 @@
-"""The source's options: Spark's own Kafka connector's names and meanings, and a few of ours.
+"""The source's options: those of Spark's own Kafka connector, and a few of ours.
 
-Names are case-insensitive. What is wrong is refused with the name, the value and the reason, before
-any connection is made. Ours: `maxBytesPerTrigger`, `maxBytesPerPartition`, `startingTimestampOn`,
+Names are case-insensitive. Invalid options are refused with name, value and reason before any
+connection is opened. Ours: `maxBytesPerTrigger`, `maxBytesPerPartition`, `startingTimestampOn`,
 `columns`, `includeAmqp`, `configFile`; `bootstrap.servers` and `isolation.level` as short forms.
 """
 
@@ -27,14 +27,14 @@ from headrace.spark.source.kafka_options import (
 from headrace.spark.source.plan import Splitting
 
 Partitions = dict[str, dict[int, int]]
-"""A number (an offset, a timestamp) by topic and partition."""
+"""A number (an offset or a timestamp) by topic and partition."""
 
 _MS_PER_UNIT = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DEFAULT_TRIGGER_DELAY_MS = 15 * 60_000
 
 
 class Strategy(Enum):
-    """How topics are chosen; the option's name."""
+    """How topics are chosen; values are the option names."""
 
     SUBSCRIBE = "subscribe"
     PATTERN = "subscribePattern"
@@ -43,7 +43,7 @@ class Strategy(Enum):
 
 @dataclass(frozen=True)
 class Subscription:
-    """Which partitions are read: topics, all that match a pattern, or partitions by number."""
+    """Which partitions are read: of named topics, of topics that match a pattern, or by number."""
 
     strategy: Strategy
     topics: tuple[str, ...] = ()
@@ -51,26 +51,28 @@ class Subscription:
     assigned: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     def matches(self, topic: str) -> bool:
-        """Tell whether the pattern matches the whole name."""
+        """Return whether the pattern matches the topic's whole name."""
         return re.fullmatch(self.pattern, topic) is not None
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Where reading starts or ends. The first of the three that is set counts, as listed."""
+    """Where reading starts or ends: by the first of timestamp, timestamps and offsets that is
+    set."""
 
     timestamp: int | None = None
-    """Of every partition, ms since 1970."""
+    """A timestamp for all partitions, in ms since 1970."""
     timestamps: Partitions | None = None
     offsets: int | Partitions = EARLIEST
-    """EARLIEST or LATEST for all, or an offset (or one of the two) for each."""
+    """EARLIEST or LATEST for all partitions, or an offset (or one of the two) for each."""
     latest_without_match: bool = False
-    """Where no record is as late as a timestamp: the end of the partition, else an error."""
+    """Whether a partition without a record at or after the timestamp is read from its end; else an
+    error."""
 
 
 @dataclass(frozen=True)
 class Fetching:
-    """How tasks and driver talk to the brokers."""
+    """Client settings with which the driver and tasks fetch."""
 
     client_id: str = "headrace-spark"
     read_committed: bool = False
@@ -87,7 +89,7 @@ class Fetching:
 
 @dataclass(frozen=True)
 class Options:
-    """All options of one source, checked."""
+    """All options of one source, validated."""
 
     bootstrap: str
     subscription: Subscription
@@ -104,9 +106,10 @@ class Options:
     max_trigger_delay_ms: int
     splitting: Splitting
     start_by_time_always: bool
-    """`startingTimestampOn=everyStart`: what is older than the starting time is skipped then."""
+    """`startingTimestampOn=everyStart`: each start skips records older than the starting
+    timestamp."""
     ignored: tuple[str, ...]
-    """Names of options that are Kafka's and mean nothing here, for a warning."""
+    """Names of accepted Kafka options that have no effect here, for a warning."""
 
 
 _NAMES = (
@@ -128,7 +131,7 @@ _STREAM_ONLY = (
 
 
 def parse_options(options: Mapping[str, str], *, streaming: bool) -> Options:
-    """Check all options of a batch or a streaming read; OptionError names what is wrong."""
+    """Validate all options of a batch or streaming read; OptionError names the invalid one."""
     given = GivenOptions(options)
     ignored = _check_names(given)
     if streaming:
@@ -169,11 +172,12 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> Options:
 
 
 def _check_names(given: GivenOptions) -> list[str]:
-    """Refuse what is unknown, forbidden or not built; return what is taken and does nothing."""
+    """Refuse unknown and forbidden options; return those that have no effect."""
     known = {name.lower() for name in _NAMES}
     ignored = []
     for lower, spelled in given.names():
-        if lower in known or lower.startswith("__"):  # two underscores: Spark's own
+        # Spark's own options begin with two underscores.
+        if lower in known or lower.startswith("__"):
             continue
         if lower in OTHERS:
             raise OptionError(f"{spelled}: {OTHERS[lower]}")
@@ -239,7 +243,8 @@ def _is_count(value: object) -> bool:
 
 
 def _by_partition(name: str, text: str, least: int, wanted: str = "like") -> Partitions:
-    """Return a JSON object of numbers by topic and partition. `wanted`: the words before it."""
+    """Parse a JSON object of numbers by topic and partition; `wanted`: how the error text
+    begins."""
     example = '{"orders":{"0":23,"1":-2}}' if least < 0 else '{"orders":{"0":1700000000000}}'
     wanted = f"{name}: must be {wanted} {example}"
     try:

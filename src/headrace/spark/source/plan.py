@@ -1,7 +1,7 @@
-"""From offsets to tasks, by arithmetic alone: the same numbers always give the same tasks.
+"""Split offsets into tasks, by arithmetic alone: equal inputs always give equal tasks.
 
-A repeated batch must read what it read before, split as it was split before, whatever has become of
-segments and leaders since: nothing here looks at anything but its arguments.
+A repeated batch must read the same offsets with the same split, whatever has changed on the brokers
+since. So these functions depend on their arguments only.
 """
 
 import itertools
@@ -14,7 +14,7 @@ from headrace.spark.source.offsets import Ends
 
 
 class OffsetRange(NamedTuple):
-    """Offsets of one partition from `begin` until before `end`."""
+    """Offsets of one partition from `begin` to `end`, exclusive."""
 
     topic: str
     partition: int
@@ -23,25 +23,26 @@ class OffsetRange(NamedTuple):
 
     @property
     def place(self) -> TopicPartition:
-        """The partition."""
+        """The partition of the range."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def size(self) -> int:
-        """Offsets in the range: at least as many as records."""
+        """Number of offsets in the range, at least the number of records."""
         return self.end - self.begin
 
 
 def backlog(begin: Ends, latest: Ends) -> Ends:
-    """Return how far each partition of `latest` is behind; those with nothing to read left out."""
+    """Return how many offsets each partition is behind `latest`; 0 is left out."""
     sizes = {partition: end - begin.get(partition, end) for partition, end in latest.items()}
     return {partition: size for partition, size in sizes.items() if size > 0}
 
 
 def limit_rows(begin: Ends, latest: Ends, rows: int) -> Ends:
-    """Return ends of a batch of about `rows` offsets, by backlog; each gets one at least.
+    """Return end offsets for a batch of about `rows` offsets, shared in proportion to backlog.
 
-    As Spark's connector does it: a share under one is rounded up, others down.
+    As in Spark's connector, a share below one is rounded up and others down, so each partition
+    advances.
     """
     behind = backlog(begin, latest)
     total = sum(behind.values())
@@ -55,9 +56,10 @@ def limit_rows(begin: Ends, latest: Ends, rows: int) -> Ends:
 def limit_bytes(
     begin: Ends, latest: Ends, bytes_max: int, record_bytes: Mapping[TopicPartition, float]
 ) -> Ends:
-    """Return ends of a batch of about `bytes_max` bytes, shared out by backlog in bytes.
+    """Return end offsets for a batch of about `bytes_max` bytes, shared in proportion to backlog.
 
-    `record_bytes`: what one offset of each partition weighs about. One offset each at least.
+    `record_bytes`: approximate stored size of one offset, by partition. Each partition advances by
+    at least one offset.
     """
     behind = backlog(begin, latest)
     weights = {partition: size * record_bytes[partition] for partition, size in behind.items()}
@@ -80,12 +82,12 @@ def _cut(begin: Ends, latest: Ends, shares: Mapping[TopicPartition, float]) -> E
 
 
 class Splitting(NamedTuple):
-    """How ranges are cut into tasks: `minPartitions`, `max…PerPartition`. None: not asked for."""
+    """How ranges are split into tasks: `minPartitions`, `max…PerPartition`. None: not set."""
 
     min_partitions: int | None = None
     max_records: int | None = None
     max_bytes: int | None = None
-    """Of records as they are stored."""
+    """Maximum stored bytes of a task."""
 
 
 def parts_of(
@@ -93,10 +95,10 @@ def parts_of(
     splitting: Splitting,
     record_bytes: Mapping[TopicPartition, float] | None = None,
 ) -> dict[TopicPartition, int]:
-    """Return into how many tasks each range is cut, where that is more than one.
+    """Return the number of tasks of each range that is split into more than one.
 
-    Larger ranges get more. `record_bytes` as in `limit_bytes`, where `max_bytes` is asked for.
-    Together they may be fewer than asked where there are few offsets.
+    Larger ranges get more tasks. `record_bytes` as in `limit_bytes`, needed for `max_bytes`. There
+    may be fewer tasks than `min_partitions` if there are few offsets.
     """
     whole = [range_ for range_ in ranges if range_.size > 0]
     total = sum(range_.size for range_ in whole)
@@ -109,7 +111,7 @@ def parts_of(
             stored = range_.size * record_bytes[range_.place]
             count = max(count, math.ceil(stored / splitting.max_bytes))
         if splitting.min_partitions and len(whole) < splitting.min_partitions:
-            # Rounded up: together never fewer than asked, where there are that many offsets.
+            # Rounded up, so that the total is not below min_partitions if there are enough offsets.
             count = max(count, math.ceil(splitting.min_partitions * range_.size / total))
         if count > 1 and range_.size > 1:
             parts[range_.place] = min(count, range_.size)
@@ -117,9 +119,9 @@ def parts_of(
 
 
 def split(ranges: Sequence[OffsetRange], parts: Mapping[TopicPartition, int]) -> list[OffsetRange]:
-    """Return tasks: each range cut into as many equal parts as `parts` says, else one.
+    """Split each range into `parts` equal tasks (default one) and return all tasks, sorted.
 
-    What a checkpoint holds are `parts`: how they are cut must never change.
+    Checkpoints store `parts` only, so this way of splitting must never change.
     """
     whole = sorted(range_ for range_ in ranges if range_.size > 0)
     return [task for range_ in whole for task in _cut_range(range_, parts.get(range_.place, 1))]

@@ -1,7 +1,7 @@
-"""What a task does: fetch one range of offsets, decode it, hand over RecordBatches.
+"""A task of the source: fetch a range of offsets, decode it, yield RecordBatches.
 
-The next fetch is asked for before the last one is decoded, so the broker reads while we decode. A
-task ends when its range is read to the end, whatever records are left in it by then.
+The next fetch is sent before the last response is decoded, so the broker reads while the task
+decodes. A task ends when its whole range has been read, however few records are left in it.
 """
 
 import logging
@@ -39,15 +39,15 @@ _log = logging.getLogger(__name__)
 
 _BACKOFF_SECONDS = 0.1
 _FIRST_GUESS_BYTES = 256
-"""Of one offset, as stored, before any was seen: with it a small range is not fetched with much
-that lies behind it."""
+"""Assumed stored size of one offset before any was seen, so that a small range's fetch stays
+small."""
 _FETCH_BYTES_MIN = 64 * 1024
 _TOPIC_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
 class RangePartition(InputPartition):
-    """One task: offsets `begin` until before `end` of one partition, and how to get them."""
+    """A task: read offsets `begin` to `end` (exclusive) of one partition."""
 
     bootstrap: str
     topic: str
@@ -58,26 +58,26 @@ class RangePartition(InputPartition):
     fail_on_data_loss: bool
     fetching: Fetching
     leader: Address | None = None
-    """The partition's leader when the task was planned."""
+    """The partition's leader when the task was planned; None if unknown."""
     topic_id: bytes = NO_UUID
-    """Of the topic as it was planned; NO_UUID where it is not known."""
+    """The topic's id when the task was planned; NO_UUID if unknown."""
     from_earliest: bool = False
-    """Whether `begin` is where the log began: what retention takes since is not missed."""
+    """Whether `begin` was `earliest`, so that records deleted since are no data loss."""
     required: frozenset[str] = frozenset()
-    """Columns that the schema says are never null."""
+    """Columns that the schema declares NOT NULL."""
 
     @property
     def place(self) -> TopicPartition:
-        """The partition read."""
+        """The partition that the task reads."""
         return TopicPartition(self.topic, self.partition)
 
 
 class _Moved(Exception):
-    """The range must be fetched anew: another leader, a connection lost. May pass."""
+    """The fetch must be retried: the leader changed or the connection was lost."""
 
 
 class RangeReader:
-    """Reads one range, over as many connections as it takes."""
+    """Reads one range of offsets, reconnecting as often as needed."""
 
     def __init__(self, task: RangePartition) -> None:
         self._task = task
@@ -134,7 +134,8 @@ class RangeReader:
             kept_connections.give_back(connection, fetching.security)
 
     def _find_leader(self) -> Address | None:
-        """Return who leads the partition now. None: the topic is gone, and that is no error."""
+        """Return the leader's current address; None if the topic was deleted and that is no
+        error."""
         task = self._task
         try:
             known = run(self._client.leaders([task.topic], retry_seconds=_TOPIC_SECONDS))
@@ -176,7 +177,7 @@ class RangeReader:
 
     def _send(self, connection: FetchConnection, offset: int) -> None:
         task, fetching = self._task, self._fetching
-        # A quarter more, so that records that grow a little do not need one fetch more.
+        # A quarter more, so that slightly larger records do not need another fetch.
         left_bytes = int((task.end - offset) * self._offset_bytes * 1.25)
         partition_bytes = min(fetching.partition_bytes, max(left_bytes, _FETCH_BYTES_MIN))
         wanted = Wanted(task.topic, self._topic_id, task.partition, offset, partition_bytes)
@@ -205,7 +206,7 @@ class RangeReader:
         return answers[0]
 
     def _sound(self, fetched: Fetched) -> bool:
-        """Tell whether there are records to decode. False: look where to go on."""
+        """Return whether there are records to decode; False after the position was moved."""
         if fetched.error_code == ErrorCode.NONE:
             return True
         code = error_code(fetched.error_code)
@@ -220,14 +221,16 @@ class RangeReader:
         raise SourceError(text)
 
     def _passed_damage(self, code: ErrorCode) -> bool:
-        """Go on behind damaged records; False where it is not known that they are damaged.
+        """Skip corrupt records and return True; False if it is not certain that records are
+        corrupt.
 
-        SourceError that names their file, unless the query goes on without lost data.
+        SourceError names their file, unless failOnDataLoss is false.
         """
         position = self._decoder.position
         met, self._damage_met = self._damage_met, (code, position)
         if met != self._damage_met:
-            return False  # a segment that retention takes while it is read gets the same once
+            # Retention may delete a segment while it is read, which gives the same error once.
+            return False
         try:
             place = run(place_of_damage(self._client, self._task.place))
             if place is None:
@@ -251,12 +254,12 @@ class RangeReader:
             yield from self._decoder.feed(fetched.records, fetched.aborted)
         except CorruptBatch as error:
             place = None
-            with suppress(ClientError, ApiError):  # where it lies is worth one look
+            with suppress(ClientError, ApiError):  # The file's name is worth one request.
                 place = run(place_of_damage(self._client, self._task.place))
             raise _ended_by(self._damage(self._decoder.position, place, str(error))) from error
 
     def _step_over_gap(self) -> None:
-        """Go on where the log begins, or end: the position is outside of the log."""
+        """Continue at the log's start or end, as the position is outside of the log."""
         place, position = self._task.place, self._decoder.position
         earliest = self._end_of_log(EARLIEST)
         if position < earliest:
@@ -283,14 +286,14 @@ class RangeReader:
     def _lost(self, loss: str, go_on_at: int | None = None) -> None:
         if self._task.fail_on_data_loss:
             raise DataLossError(loss)
-        _log.warning("%s; going on without", loss)
+        _log.warning("%s; continuing without these records", loss)
         self._decoder.position = self._task.end if go_on_at is None else go_on_at
 
     def _starved(self, fetched: Fetched) -> None:
-        """Wait where nothing came although the range goes on, or end it: nothing is left in it.
+        """Wait if no records came although the range continues; end it if none are left in it.
 
-        Compaction may have taken all records up to the end of the log. An empty answer says so
-        when readers may see beyond the range; it is believed when it comes twice.
+        Compaction may have removed all records up to the log end. An empty response shows that if
+        its high watermark is beyond the range; it is believed when it comes twice.
         """
         if len(fetched.records):
             raise SourceError(
@@ -316,7 +319,8 @@ class RangeReader:
 
 
 def _passing(error: HeadraceError) -> HeadraceError | _Moved:
-    """Return what to raise for a failure of the client's: SourceError where it does not pass."""
+    """Return the exception for a client error: SourceError if retries are pointless, else
+    _Moved."""
     return SourceError(str(error)) if isinstance(error, Refused) else _Moved(str(error))
 
 
@@ -328,7 +332,8 @@ def _ended_by(damage: str) -> SourceError:
 
 
 def _following(fetched: Fetched, position: int) -> int:
-    """Return the offset after the last whole batch of an answer; `position` where there is none."""
+    """Return the offset after the last whole batch of a response; `position` if there is no
+    batch."""
     try:
         header = last_header(fetched.records)
     except CorruptBatch as error:

@@ -1,6 +1,6 @@
-"""Where a micro-batch begins: what became of the partitions since the batch before ended.
+"""Where a micro-batch begins: how partitions changed since the previous batch.
 
-Arithmetic and comparisons alone; what must be asked of the brokers is handed in.
+Comparisons and arithmetic only; offsets from brokers come through callbacks.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,24 +14,23 @@ from headrace.spark.source.options import Strategy, Subscription
 
 @dataclass
 class Resumption:
-    """Where the partitions of a batch begin."""
+    """Where the partitions of a micro-batch begin."""
 
     begin: Ends
     added: Ends
-    """Those of them that do not begin where the batch before ended."""
+    """First offsets of partitions that do not continue at the previous batch's end."""
     skipped: Skipped = field(default_factory=dict)
-    """Ranges left out because they are older than the query is to start."""
+    """Ranges that are skipped because they are older than the starting timestamp."""
     losses: list[str] = field(default_factory=list)
-    """What should be there and is not, a sentence's beginning each."""
+    """Descriptions of lost data, for an error or a warning."""
     dropped: list[TopicPartition] = field(default_factory=list)
-    """Partitions in the checkpoint that are not subscribed to any more."""
+    """Partitions of the checkpoint that the query no longer subscribes to."""
 
 
 def refuse_another_origin(before: Position, latest: Position) -> None:
-    """Raise SourceError where the checkpoint is of another cluster or of other topics.
+    """Raise SourceError if the checkpoint belongs to another cluster or to other topics.
 
-    Another cluster's id is accepted where all topics have the ids they had: their directories
-    were carried over.
+    Another cluster id is accepted if all topics have the same ids: their directories were moved.
     """
     if before.cluster and latest.cluster and before.cluster != latest.cluster:
         same = before.ids and all(latest.ids.get(name) == id_ for name, id_ in before.ids.items())
@@ -63,11 +62,11 @@ def resume(
     earliest_of: Callable[[Iterable[TopicPartition]], Ends],
     log_end_of: Callable[[Iterable[TopicPartition]], Ends],
 ) -> Resumption:
-    """Return where each partition of `latest` goes on after `before`.
+    """Return where each partition of `latest` continues after `before`.
 
-    New partitions, and all of a topic that was made again, begin at their earliest offset. A
-    partition whose log ends before what was read goes on at its end. `log_end_of`: the high
-    watermarks, which an open transaction does not hold back as it does `latest`.
+    New partitions, and all of a recreated topic, begin at their earliest offset. A partition whose
+    log ends before the offset that was read continues at its end. `log_end_of`: high watermarks,
+    which open transactions do not hold back as they do `latest`.
     """
     gone = sorted(set(before.offsets) - set(latest.offsets))
     dropped = [partition for partition in gone if not covers(subscription, partition)]
@@ -99,7 +98,7 @@ def resume(
 
 
 def skip_older(resumption: Resumption, not_before: Ends) -> None:
-    """Let partitions begin no earlier than `not_before`, and note the ranges left out."""
+    """Start partitions no earlier than `not_before`, and record the skipped ranges."""
     for partition, offset in sorted(not_before.items()):
         begin = resumption.begin.get(partition, offset)
         if begin < offset:
@@ -108,7 +107,7 @@ def skip_older(resumption: Resumption, not_before: Ends) -> None:
 
 
 def covers(subscription: Subscription, partition: TopicPartition) -> bool:
-    """Tell whether a partition would be read if it were there."""
+    """Return whether the subscription includes a partition, whether or not it exists."""
     if subscription.strategy is Strategy.PATTERN:
         return subscription.matches(partition.topic)
     if subscription.strategy is Strategy.SUBSCRIBE:

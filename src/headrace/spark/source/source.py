@@ -1,7 +1,7 @@
-"""The data source: what Spark asks for, in Spark's words.
+"""The data source as Spark's API sees it.
 
-Spark runs each method in a Python process of its own choosing: readers are pickled, so they hold
-options only and connect where they are used.
+Spark runs each method in a Python process of its choice: readers are pickled, so they hold only
+options and connect where they are used.
 """
 
 from collections.abc import Mapping
@@ -24,19 +24,19 @@ from headrace.spark.source.stream_reader import StreamReader
 
 
 class HeadraceSource(DataSource):
-    """`format("headrace")`."""
+    """The data source for `format("headrace")`."""
 
     listened = False
-    """Whether a listener commits what streaming queries have read: `attach`."""
+    """Whether `attach` added a listener that commits the offsets of streaming queries."""
 
     @classmethod
     def name(cls) -> str:
-        """Return what `format` is given."""
+        """Return the format's name."""
         return "headrace"
 
     def schema(self) -> StructType:
-        """Return the connector's row, or the columns chosen."""
-        # Batch or stream is not known yet: columns and headers are the same for both.
+        """Return the schema of a row: the connector's, or the chosen columns."""
+        # Spark does not say yet whether this is a batch or a stream; columns are the same for both.
         return row_schema(parse_options(_without_bounds(self.options), streaming=False).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:

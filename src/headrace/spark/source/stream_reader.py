@@ -35,16 +35,19 @@ _log = logging.getLogger(__name__)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches on the driver; its `read` runs on executors.
+    """Plans a streaming read's micro-batches on the driver; its `read` runs on executors.
 
-    What must not change when a batch is repeated is in the offsets alone, never in this object.
+    All that must be equal when a batch is repeated is in the offsets, never in this object.
     """
 
     def __init__(self, options: Options, schema: StructType, *, commits: bool = True) -> None:
-        """`commits`: show what was read as a consumer group; not needed where a listener does."""
+        """Create a reader; nothing is opened yet.
+
+        `commits`: commit the offsets to a consumer group; not needed if a listener does it.
+        """
         self._options = options
         self._columns = chosen_columns(schema)
-        # Secrets among the options are known here alone: the listener could not connect.
+        # Only the source knows secrets given as options, so a listener could not connect.
         commits = commits or bool(options.fetching.security.given)
         self._commits = Commits(options.bootstrap, options.fetching) if commits else None
         self._cluster: Cluster | None = None
@@ -61,7 +64,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self.__dict__, **dict.fromkeys(of_the_driver)}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return where a query without a checkpoint starts."""
+        """Return the offsets at which a query without a checkpoint starts."""
         options = self._options
         warn_of_ignored(options)
         if options.group_prefix:
@@ -74,9 +77,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._position(view, offsets, earliest=earliest).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return the limit per trigger: offsets, else bytes, else the least of offsets.
+        """Return the limit per trigger: maximum offsets, else maximum bytes, else minimum offsets.
 
-        Whichever it is, the others hold too.
+        Spark passes it to `latestOffset`, which also applies the other limits.
         """
         options = self._options
         if options.max_offsets is not None:
@@ -88,11 +91,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Let latestOffset go no further from now on than what is there now."""
+        """Fix the current log ends as the last offsets that `latestOffset` returns."""
         self._target = self._look_at_ends()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return where the next batch ends. The same as `start` where there is nothing to read."""
+        """Return the end offsets of the next batch; `start` if there is nothing to read."""
         before = Position.of_json(start)
         self._group = before.group or self._group
         latest = self._target or self._look_at_ends()
@@ -123,11 +126,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._latest is None else self._latest.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the tasks of a batch: the same whenever it is repeated."""
+        """Return the tasks of a batch: equal whenever the batch is repeated."""
         before, after = Position.of_json(start), Position.of_json(end)
         ranges = ranges_of({**before.offsets, **after.added}, after.offsets)
         parts = after.parts
-        if parts is None:  # an older release's: cut by the options, as it was then
+        if parts is None:  # An older release wrote these offsets: split by the options, as it did.
             parts = parts_of(ranges, self._options.splitting)
         from_earliest = after.added.keys() - after.skipped.keys()
         if before.earliest:
@@ -147,16 +150,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_task(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Show the offsets under the group that was given; a failure is only told of.
+        """Commit the batch's offsets to the query's consumer group in the background.
 
-        Spark does not call this for the last batch of Trigger.AvailableNow: `attach` does more.
+        A failure is only logged. Spark does not call this for the last batch of
+        Trigger.AvailableNow; `attach` commits that one, too.
         """
         position = Position.of_json(end)
         if position.group and self._commits is not None:
             self._commits.show(position.group, position.offsets)
 
     def stop(self) -> None:
-        """Close the connections of the driver."""
+        """Close the driver's connections."""
         if self._commits is not None:
             self._commits.close()
         if self._cluster is not None:
@@ -174,7 +178,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._view
 
     def _current_view(self) -> View:
-        """Return the metadata read last, read now if they were not: a batch is being repeated."""
+        """Return the metadata fetched last; fetch it first if a batch is being repeated."""
         return self._view or self._look()
 
     def _look_at_ends(self) -> Position:
@@ -190,7 +194,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )  # fmt: skip
 
     def _resume(self, before: Position, latest: Position) -> Resumption:
-        """Return where the batch begins; DataLossError, SourceError where it cannot."""
+        """Return where the batch begins; DataLossError or SourceError if it cannot continue."""
         refuse_another_origin(before, latest)
         cluster, options = self._ask(), self._options
         resumption = resume(
@@ -208,19 +212,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _report(self, resumption: Resumption) -> None:
         for loss in resumption.losses:
-            _log.warning("%s; going on without", loss)
+            _log.warning("%s; continuing without these records", loss)
         for partition in resumption.dropped:
-            _log.warning("%s is not subscribed to any more: its offset is dropped", partition)
+            _log.warning("the query no longer subscribes to %s: its offset is dropped", partition)
         for partition, (begin, end) in resumption.skipped.items():
             _log.warning(
-                "offsets %d to %d of %s are skipped: they are older than the query is to start",
+                "offsets %d to %d of %s are skipped: they are older than the starting timestamp",
                 begin, end - 1, partition,
             )  # fmt: skip
 
     def _must_wait(self, begin: Ends, ends: Ends) -> bool:
-        """Tell whether the batch is to wait for more.
+        """Return whether the batch must wait for more offsets.
 
-        It waits for minOffsetsPerTrigger, up to maxTriggerDelay.
+        It waits for minOffsetsPerTrigger, at most maxTriggerDelay.
         """
         least = self._options.min_offsets
         if least is None or self._target is not None:
@@ -249,7 +253,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return parts_of(ranges_of(begin, ends), splitting, weights)
 
     def _weigh(self, begin: Ends, ends: Ends) -> dict[TopicPartition, float]:
-        """Return what the offsets of this batch weigh; looked at once for each batch."""
+        """Return the approximate bytes of one offset by partition, sampled once for each batch."""
         if self._weights is None:
             behind = {partition: begin[partition] for partition in backlog(begin, ends)}
             self._weights = self._ask().record_bytes(behind, self._current_view())

@@ -1,4 +1,4 @@
-"""Ranges of offsets to the tasks that read them."""
+"""Tasks for ranges of offsets."""
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def ranges_of(begin: Ends, end: Ends) -> list[OffsetRange]:
-    """Return the ranges from `begin` to `end` of the partitions that both know."""
+    """Return the ranges from `begin` to `end`, for partitions in both."""
     return [
         OffsetRange(*partition, begin[partition], offset)
         for partition, offset in end.items()
@@ -38,8 +38,8 @@ def tasks_of(
 ) -> list[InputPartition]:
     """Return the tasks that read `ranges`.
 
-    `ids`: of the topics as they were planned; a task reads no other of the same name.
-    `from_earliest`: partitions whose range begins where the log began when it was planned.
+    `ids`: topic ids at planning time; a task refuses a recreated topic of the same name.
+    `from_earliest`: partitions whose range starts at the log's first offset.
     """
     topic_ids = {topic: id_of_text(text) for topic, text in ids.items()}
     begins = {range_.place: range_.begin for range_ in ranges}
@@ -62,11 +62,11 @@ def tasks_of(
 def read_task(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """Yield one task's rows. Runs on an executor."""
     if not isinstance(partition, RangePartition):
-        return iter(())  # Spark's stand-in where there was nothing to read
+        return iter(())  # Spark's placeholder partition for a read without tasks.
     return RangeReader(partition).batches()
 
 
 def warn_of_ignored(options: Options) -> None:
-    """Say which options do nothing here."""
+    """Log the options that have no effect here."""
     for name in options.ignored:
-        _log.warning("option %s does nothing here", name)
+        _log.warning("option %s has no effect here", name)

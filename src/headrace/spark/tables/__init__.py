@@ -1,4 +1,4 @@
-"""Tables: rows from Spark into Parquet, Delta and Iceberg, each batch exactly once, without a jar.
+"""Spark writes Parquet, Delta and Iceberg tables, each micro-batch exactly once, without a jar.
 
 (
     orders.writeStream.format("headrace-table")
@@ -9,13 +9,13 @@
 )
 
 sink.py       the DataSource: stream and batch writers
-options.py    every option by name, checked before anything else happens
-marker.py     what a table remembers of a pipeline; decides whether a batch is to be written
-partition.py  partition columns: rows to their directories
-files.py      what a task does: Parquet files, each named in its attempt's list first
-attempts.py   lists of files by attempt; what dead attempts left is swept
-table.py      what each format must do, and the commit around it: marker, conflict, try again
-merge.py      small files: which are taken together, and their rows written anew
+options.py    every option by name, validated before anything else happens
+marker.py     the pipeline's last batch, stored in the table; decides whether to write a batch
+partition.py  partition columns: rows to directories
+files.py      a task: Parquet files, each first listed under its attempt
+attempts.py   lists of files by attempt; files of dead attempts are deleted
+table.py      the interface of each format, and the commit: marker, conflicts, retries
+merge.py      small files: which are merged, and how they are rewritten
 parquet.py    delta.py    iceberg.py    the three formats
-upsert.py     rows by key into Delta; tombstones delete
+upsert.py     upserts by key into Delta; tombstones delete
 """

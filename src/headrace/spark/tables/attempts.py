@@ -1,10 +1,10 @@
-"""Lists of files by attempt: each file is named in its attempt's list before it is made.
+"""Lists of files by attempt: a task lists each file under its attempt before it creates the file.
 
     <table>/_headrace/attempts/<pipeline's digest>-<batch>-<uuid>      one relative path a line
 
-A commit takes the lists of the attempts that it commits away. What is in other lists of its batch
-and of earlier ones was left by attempts that died, lost a speculation or were repeated: the files
-are deleted, unless the table holds them, which is asked only where such lists are.
+A commit deletes the lists of the attempts that it commits. The files in other lists of its batch
+and of earlier ones belong to attempts that died, lost to a speculative copy or were repeated. They
+are deleted unless the table holds them, which is checked only if such lists exist.
 """
 
 import fcntl
@@ -19,33 +19,35 @@ from pathlib import Path
 from headrace.spark.tables.errors import TableError
 
 OWN_DIRECTORY = "_headrace"
-"""Below a table's location; readers of directories pass over names that begin so."""
+"""Directory below a table's location; readers of directories skip names that begin with `_`."""
 ABANDONED_SECONDS = 24 * 3600
-"""Age from which the files of a batch job without txnAppId are taken for a dead one's."""
+"""Age in seconds at which files of a batch job without txnAppId count as a dead job's."""
 _log = logging.getLogger(__name__)
 
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Hold the lock of one of our directories, among all processes that share the disk."""
+    """Hold an exclusive lock on a directory, across all processes that share the disk."""
     with (directory / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 class Attempt:
-    """The files of one task's attempt."""
+    """The files of one attempt at a task."""
 
     def __init__(self, location: Path, pipeline: str, batch: int | None) -> None:
-        """`batch`: None for a batch job that nobody repeats by number."""
+        """Choose the attempt's name; no file is created. `batch` None: a batch job without
+        txnVersion."""
         number = "" if batch is None else batch
         self.name = f"{_digest(pipeline)}-{number}-{uuid.uuid4().hex}"
         self._list = _directory(location) / self.name
 
     def register(self, path: str) -> None:
-        """Name a file that is about to be made; by path each time, as a sweep may come between.
+        """List a file before it is created; opens the list each time, as a sweep may have deleted
+        it.
 
-        FileNotFoundError where the table's location has gone: it is not made anew.
+        FileNotFoundError if the table's location was deleted: it is not created again.
         """
         for directory in (self._list.parent.parent, self._list.parent):
             directory.mkdir(exist_ok=True)
@@ -54,7 +56,7 @@ class Attempt:
 
 
 def forget(location: Path, attempts: Collection[str]) -> None:
-    """Take the lists of committed attempts away."""
+    """Delete the lists of committed attempts."""
     for attempt in attempts:
         (_directory(location) / attempt).unlink(missing_ok=True)
 
@@ -62,9 +64,9 @@ def forget(location: Path, attempts: Collection[str]) -> None:
 def sweep(
     location: Path, pipeline: str, batch: int | None, held: Callable[[], Collection[str]]
 ) -> list[str]:
-    """Delete what attempts at this batch and earlier ones left; returns the paths deleted.
+    """Delete files of dead attempts at this batch and earlier ones; return the deleted paths.
 
-    `held`: the paths that the table holds, asked where there is anything to delete.
+    `held`: returns the paths that the table holds; called only if there is anything to delete.
     """
     left = [name for name in _dead(location, pipeline, batch) if name.is_file()]
     if not left:
@@ -80,7 +82,7 @@ def sweep(
                 deleted.append(path)
         attempt.unlink(missing_ok=True)
     if deleted:
-        _log.warning("%s: %d files of dead attempts deleted", location, len(deleted))
+        _log.warning("%s: deleted %d files of failed attempts", location, len(deleted))
     return deleted
 
 

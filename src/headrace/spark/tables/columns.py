@@ -1,4 +1,4 @@
-"""Whether rows of one schema belong into a table of another."""
+"""Whether rows of one schema can be written to a table of another."""
 
 from collections.abc import Iterable, Iterator
 
@@ -13,9 +13,9 @@ _SMALL = {
 
 
 def fits(rows: pa.DataType, column: pa.DataType) -> bool:
-    """Tell whether a column of the table takes these values without loss.
+    """Return whether a table's column can store these values without loss.
 
-    A struct may lack fields that the table's has, and may not have others.
+    A struct may lack fields of the table's struct, but may not have additional ones.
     """
     rows, column = _SMALL.get(rows, rows), _SMALL.get(column, column)
     if rows == column:
@@ -33,9 +33,9 @@ def fits(rows: pa.DataType, column: pa.DataType) -> bool:
 
 
 def nullable(columns: Iterable[pa.Field]) -> pa.Schema:
-    """Return the schema of a new table: all takes nulls, as a later query may have some.
+    """Return the schema of a new table, in which all columns and nested fields are nullable.
 
-    What is inside of columns does, too: below a null struct, its fields are null.
+    A later query may have nulls, and below a null struct its fields are null.
     """
     return pa.schema([_nullable_field(column) for column in columns])
 
@@ -45,7 +45,7 @@ def _nullable_field(field: pa.Field) -> pa.Field:
 
 
 def nullable_inside(kind: pa.DataType) -> pa.DataType:
-    """Return a type whose nested values may be null; keys of maps may not."""
+    """Return the type with nullable nested values; keys of maps stay not null."""
     if pa.types.is_struct(kind):
         return pa.struct([_nullable_field(field) for field in kind])
     if is_list(kind):
@@ -58,7 +58,8 @@ def nullable_inside(kind: pa.DataType) -> pa.DataType:
 
 
 def check_nulls(table: str, rows: pa.Field, column: pa.Field) -> None:
-    """Raise TableError where rows may be null, in any depth, and the table's column may not."""
+    """Raise TableError if rows may be null, at any depth, where the table's column is not
+    nullable."""
     path = null_refused(rows, column)
     if path is not None:
         raise TableError(
@@ -68,9 +69,10 @@ def check_nulls(table: str, rows: pa.Field, column: pa.Field) -> None:
 
 
 def null_refused(rows: pa.Field, column: pa.Field) -> str | None:
-    """Return the path of the first field that the rows may have null and the table refuses.
+    """Return the path of the first field that is nullable in the rows and not in the table; else
+    None.
 
-    A null struct has null fields: a table that refuses these refuses it.
+    A null struct has null fields, so a table that refuses these refuses the struct.
     """
     return _null_refused(rows, column, column.name, above=False)
 
@@ -89,7 +91,8 @@ def _null_refused(rows: pa.Field, column: pa.Field, path: str, *, above: bool) -
 def _pairs_inside(
     rows: pa.DataType, column: pa.DataType
 ) -> Iterator[tuple[pa.Field, pa.Field, str, bool]]:
-    """Yield what is in both types, its name, and whether a null above has none of it."""
+    """Yield the nested fields that both types have, with a name, and whether a null parent has
+    none."""
     if pa.types.is_struct(rows) and pa.types.is_struct(column):
         for field in rows:
             if column.get_field_index(field.name) >= 0:
@@ -102,5 +105,5 @@ def _pairs_inside(
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Tell whether values are lists."""
+    """Return whether a type is a list type."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))

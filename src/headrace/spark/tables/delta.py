@@ -1,9 +1,9 @@
-"""Delta tables, by deltalake: the workers' files are added by one version of the table's log.
+"""Delta tables, by deltalake: one version of the table's log adds the workers' files.
 
-The marker is three of Delta's own application transactions, `headrace:<pipeline>` with the batch,
-and `headrace:<pipeline>:digest` and `:query` with what their names say: they stay in the table's
-state when log entries expire. delta-rs refuses a commit that meets one with the same application's
-transaction.
+The marker consists of three of Delta's application transactions: `headrace:<pipeline>` with the
+batch, `headrace:<pipeline>:digest` and `headrace:<pipeline>:query`. They stay in the table's state
+when log entries expire. delta-rs refuses a commit that meets a concurrent one with the same
+application's transaction.
 """
 
 import time
@@ -36,15 +36,15 @@ except ImportError as error:
 
 OWNER = "headrace.pipeline"
 _MARKER = "headrace"
-"""Name of the marker in a commit's metadata, for people and for the error of a lost checkpoint."""
+"""Name of the marker in a commit's metadata, for people and for error texts."""
 _HISTORY_VERSIONS = 1000
-"""How far back that error looks."""
+"""How many versions back the search for a lost checkpoint's offsets goes."""
 _MAPPING = "delta.columnMapping.mode"
 _COLUMN_RULES = ("delta.generationExpression", "delta.identity.start", "delta.invariants")
 
 
 class Delta(Table):
-    """A Delta table at a directory."""
+    """A Delta table in a directory."""
 
     def __init__(self, options: TableOptions) -> None:
         super().__init__(options)
@@ -58,11 +58,11 @@ class Delta(Table):
         return self._table
 
     def exists(self) -> bool:
-        """Tell whether there is a log with a version in it."""
+        """Return whether a Delta log with a version exists."""
         return DeltaTable.is_deltatable(str(self.location))
 
     def open(self, schema: pa.Schema) -> Layout:
-        """Make the table or check it; partition columns are in the paths, not in the files."""
+        """Create the table or check its schema; partition columns are in paths, not in files."""
         fields = self.options.partition_by
         if self.options.upsert is not None:
             check_upsert(self.options.upsert, schema)
@@ -87,11 +87,11 @@ class Delta(Table):
         )  # fmt: skip
 
     def reload(self) -> None:
-        """Read the log's newest version."""
+        """Load the log's newest version."""
         self._table = self._load()
 
     def last_marker(self) -> Marker | None:
-        """Return the pipeline's transactions."""
+        """Return the pipeline's marker from its application transactions; None if it has none."""
         application = _application(self.options.pipeline)
         batch = self._opened.transaction_version(application)
         if batch is None:
@@ -103,7 +103,8 @@ class Delta(Table):
         return Marker(self.options.pipeline, batch, digest, query)
 
     def ends_of(self, marker: Marker) -> Sequence[str]:
-        """Return what the commit's own entry says, unless it has expired."""
+        """Return the sources' end offsets from the commit's log entry; empty if that has
+        expired."""
         for version in self._opened.history(_HISTORY_VERSIONS):
             text = version.get(_MARKER, "")
             if text and (found := Marker.of_json(marker.pipeline, text)).digest == marker.digest:
@@ -111,14 +112,14 @@ class Delta(Table):
         return ()
 
     def owners(self) -> Collection[str]:
-        """Return the pipeline that made the table, if one did."""
+        """Return the pipeline that created the table, if any."""
         owner = self._opened.metadata().configuration.get(OWNER)
         return {owner} if owner else set()
 
     def append(
         self, files: Sequence[WrittenFile], marker: Marker | None, *, overwrite: bool
     ) -> None:
-        """Add one version: with the files, or with what their rows do to those of the same key."""
+        """Commit one version that adds the files, or merges their rows by key (`upsertBy`)."""
         self._check_rules()
         if self.options.upsert is not None:
             if overwrite:
@@ -145,15 +146,16 @@ class Delta(Table):
             merge_rows(self._opened, self.location, paths, schema, upsert, properties_of(marker))
 
     def held(self) -> Collection[str]:
-        """Return the files of the newest version."""
+        """Return the paths of the newest version's files."""
         paths = pa.table(self._opened.get_add_actions()).column("path").to_pylist()
-        # As they stand in the log and as they are on the disk: rather one too many than one less.
+        # Escaped as in the log and unescaped as on disk: one path too many does no harm.
         return {*paths, *map(unquote, paths)}
 
     def merge(self, batch: int) -> int:
-        """Let deltalake compact, partition by partition, and delete what it may by the table's age.
+        """Compact small files with deltalake, partition by partition, then vacuum; return files
+        merged.
 
-        Each partition is a version of its own; the last one may go beyond the bound.
+        Each partition is a version of its own; the last one may exceed `mergeBytesMax`.
         """
         merged = done_bytes = 0
         for partition, size in self._small_files():
@@ -174,7 +176,8 @@ class Delta(Table):
         return merged
 
     def _small_files(self) -> list[tuple[dict[str, str | None], int]]:
-        """Return partitions with two small files or more, and the bytes of those; most first."""
+        """Return the partitions with at least two small files and their total bytes, most files
+        first."""
         names = [field.name for field in self.options.partition_by]
         found: dict[tuple[str | None, ...], list[int]] = {}
         for action in pa.table(self._opened.get_add_actions()).to_pylist():
@@ -207,7 +210,7 @@ class Delta(Table):
                 raise_if_key_not_exists=False,
             )
         except CommitFailedError:
-            pass  # another run made it meanwhile
+            pass  # Another run has created the table in between.
         except DeltaError as error:
             raise TableError(f"{self.location} cannot be made a Delta table: {error}") from error
 
@@ -229,7 +232,8 @@ class Delta(Table):
             )
 
     def _check_rules(self) -> None:
-        """Raise TableError where the table has rules that a commit of files would not keep."""
+        """Raise TableError if the table has constraints or features that a commit of files would
+        break."""
         configuration = self._opened.metadata().configuration
         rules = [name for name in configuration if name.startswith("delta.constraints.")]
         if configuration.get(_MAPPING, "none") != "none":
@@ -265,7 +269,7 @@ class Delta(Table):
 
 
 class commit_errors:  # noqa: N801 - read as a statement
-    """Turns what delta-rs says of a commit into Conflict, or TableError."""
+    """Context manager that converts errors of a delta-rs commit to Conflict or TableError."""
 
     def __init__(self, location: Path) -> None:
         self._location = location
@@ -289,7 +293,7 @@ class commit_errors:  # noqa: N801 - read as a statement
 
 
 def properties_of(marker: Marker | None) -> CommitProperties | None:
-    """Return what makes a commit carry the marker, and be tried once."""
+    """Return commit properties that store the marker."""
     if marker is None:
         return None
     application = _application(marker.pipeline)

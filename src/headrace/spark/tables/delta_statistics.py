@@ -1,9 +1,9 @@
-"""A file's statistics in Delta's words, so that each reader of the table finds all rows that match.
+"""A file's statistics in Delta's log format, such that no reader skips a file with matching rows.
 
-Delta lets any statistic be left out. `DeltaTable.to_pyarrow_dataset()` compares with null where a
-file has bounds of some columns and not of another, and passes over its rows: a file has bounds of
-all columns that may have them, or of none. Readers of Arrow's JSON join escaped surrogates wrongly,
-so texts are raw; decimals are numbers with all their digits, as Spark writes them.
+Delta allows any statistic to be missing. But `DeltaTable.to_pyarrow_dataset()` compares with null,
+and skips the rows, if a file has bounds of some columns and lacks those of another. So a file has
+bounds of all columns that may have them, or of none. Arrow's JSON readers join escaped surrogates
+wrongly, so strings are not escaped; decimals are numbers with all digits, as Spark writes them.
 """
 
 import json
@@ -18,9 +18,9 @@ from headrace.spark.tables.statistics import Statistics, Value, may_have_bounds
 
 
 def log_statistics(file: WrittenFile, columns: Sequence[pa.Field]) -> str:
-    """Return what the log says of a file, as JSON. `columns`: the table's without its partitions'.
+    """Return a file's statistics as JSON. `columns`: the table's, without partition columns.
 
-    A column that the file does not have is null in all its rows.
+    A column that the file lacks is null in all its rows.
     """
     lacking = Statistics(None, None, file.rows)
     found = {
@@ -44,9 +44,10 @@ def log_statistics(file: WrittenFile, columns: Sequence[pa.Field]) -> str:
 def _is_complete(
     file: WrittenFile, columns: Sequence[pa.Field], found: Mapping[str, Statistics]
 ) -> bool:
-    """Tell whether bounds can be given of all columns.
+    """Return whether the file may have bounds: each column must have them or be all null.
 
-    Of structs none are given, and the same reader takes those that are null for others then.
+    Structs get no bounds, and `to_pyarrow_dataset()` then misreads null structs, so none may be
+    null.
     """
     without_null_structs = all(
         column.name in file.full_structs for column in columns if pa.types.is_struct(column.type)
@@ -62,7 +63,7 @@ def _object(members: Mapping[str, str]) -> str:
 
 
 def _text(value: Value | None) -> str:
-    """Return a value as JSON."""
+    """Encode a value as JSON."""
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, datetime):

@@ -1,7 +1,7 @@
-"""What a task does with its rows: Parquet files, one open for each partition, closed by size.
+"""A task's Parquet files: one open file per partition, closed at its size limit.
 
-A file is named in its attempt's list before it is made, and flushed to the disk before the task
-says that it is there. Rows are sorted within a file where that is asked for.
+A file is listed under its attempt before it is created, and flushed to disk before the task reports
+it. Rows are sorted within a file if `sortBy` is set.
 """
 
 import errno
@@ -26,12 +26,12 @@ from headrace.spark.tables.statistics import (
 )
 
 OPEN_FILES_MAX = 64
-"""Partitions a task writes to at once; beyond, the file with most bytes is closed early."""
+"""Maximum open files of a task; beyond it, the file with most buffered bytes is closed early."""
 SORTED_BYTES_MAX = 64 << 20
-"""Rows of one partition, in memory, sorted together: the bound of a sorted file."""
+"""Maximum buffered bytes of one partition's rows that are sorted together: a sorted file's size."""
 ROW_GROUP_BYTES = 32 << 20
 WAITING_BYTES_MAX = 192 << 20
-"""Rows of all open files in memory; beyond, the file with most of them is closed early."""
+"""Maximum buffered bytes of all open files; beyond it, the fullest file is closed early."""
 
 
 @dataclass(frozen=True)
@@ -40,35 +40,35 @@ class Layout:
 
     location: Path
     schema: pa.Schema
-    """Of the files: with field ids for Iceberg, without the partition columns for Delta."""
+    """Schema of the files: with field ids for Iceberg, without partition columns for Delta."""
     partition_by: tuple[PartitionField, ...] = ()
     sort_by: tuple[str, ...] = ()
     compression: str = "zstd"
     file_bytes: int = 128 << 20
     directory: str = ""
-    """Below the location: `data` for Iceberg, a staging directory for Parquet."""
+    """Directory below the location: `data` for Iceberg, staging for Parquet."""
     suffix: str = ".parquet"
     keeps_empty_texts: bool = False
-    """Whether an empty text is a partition of its own. To Delta and Hive it is null."""
+    """Whether an empty string is a partition of its own; Delta and Hive treat it as null."""
 
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """One file that is on the disk, and part of the table only when it is committed."""
+    """A file on disk, which becomes part of the table only by a commit."""
 
     path: str
-    """Relative to the table's location."""
+    """Path relative to the table's location."""
     key: Key
     rows: int
     size: int
     statistics: dict[str, Statistics] = field(default_factory=dict)
-    """By column, of those that have no others inside and may have bounds."""
+    """Statistics by column, of non-nested columns that may have bounds."""
     full_structs: frozenset[str] = frozenset()
-    """Structs that are never null."""
+    """Names of struct columns without a null."""
 
 
 class FileWriter:
-    """Writes one attempt's rows."""
+    """Writes the rows of one attempt to files."""
 
     def __init__(self, layout: Layout, attempt: Attempt) -> None:
         self._layout = layout
@@ -77,7 +77,7 @@ class FileWriter:
         self.written: list[WrittenFile] = []
 
     def write_all(self, batches: Iterable[pa.RecordBatch]) -> list[WrittenFile]:
-        """Write all rows; returns the files. TableError where the disk will not have them."""
+        """Write all rows and return the files. TableError if the disk refuses a write."""
         try:
             for batch in batches:
                 for key, rows in split(batch, self._layout.partition_by):
@@ -119,13 +119,13 @@ class FileWriter:
         return _OpenFile(self._layout, path, key)
 
     def _close(self, key: Key) -> None:
-        # One whose end fails stays among those that are to be dropped.
+        # A file whose close fails stays in `_open`, to be dropped.
         self.written.append(self._open[key].close())
         del self._open[key]
 
 
 class _OpenFile:
-    """A file that is being written. Rows wait in memory until they make a row group."""
+    """A file that is being written; rows are buffered until they fill a row group."""
 
     def __init__(self, layout: Layout, path: str, key: Key) -> None:
         self._layout, self._path, self._key = layout, path, key
@@ -144,7 +144,7 @@ class _OpenFile:
 
     @property
     def full(self) -> bool:
-        """Whether it has the bytes that a file should have."""
+        """Whether the file has reached its size limit."""
         written: int = self._file.tell()
         limit = self._layout.file_bytes
         if self._layout.sort_by:
@@ -152,7 +152,7 @@ class _OpenFile:
         return written >= limit
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Take rows; sorted files write them when they are closed."""
+        """Buffer rows; unsorted files write them once they fill a row group."""
         schema = self._layout.schema
         rows = rows.select(schema.names)
         self._waiting.append(rows if rows.schema.equals(schema) else rows.cast(schema))
@@ -161,7 +161,7 @@ class _OpenFile:
             self._write_waiting()
 
     def close(self) -> WrittenFile:
-        """End the file and flush it to the disk."""
+        """Finish the file, flush it to disk and return its description."""
         self._write_waiting()
         self._writer.close()
         self._file.flush()
@@ -174,9 +174,10 @@ class _OpenFile:
         return WrittenFile(self._path, self._key, footer.num_rows, size, statistics, full_structs)
 
     def drop(self) -> None:
-        """Let go of a file that will not be finished; a sweep deletes it."""
-        self._writer.is_open = False  # it would end the file as it goes, and find it closed
-        with suppress(OSError):  # a full disk has no room for what is buffered either
+        """Abandon an unfinished file; a later sweep deletes it."""
+        # Otherwise the writer's destructor would write a footer to the closed file.
+        self._writer.is_open = False
+        with suppress(OSError):  # A full disk refuses buffered bytes, too.
             self._file.close()
 
     def _write_waiting(self) -> None:
@@ -191,7 +192,7 @@ class _OpenFile:
 
 
 def disk_error(location: Path, error: OSError) -> TableError:
-    """Say what the disk refused, and that nothing of it counts."""
+    """Return the TableError for an OSError of a write: no row of the batch is in the table."""
     if error.errno == errno.ENOENT and not location.exists():
         return gone(location)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

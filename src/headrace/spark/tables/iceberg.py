@@ -1,10 +1,11 @@
-"""Iceberg tables, by pyiceberg: the workers' files, with field ids, are appended by one snapshot.
+"""Iceberg tables, by pyiceberg: one snapshot appends the workers' files, which have field ids.
 
-The marker is a property of the table, `headrace.marker.<pipeline>`, set by the transaction that
-appends: summaries of snapshots expire with them, properties do not.
+The marker is a table property, `headrace.marker.<pipeline>`, set in the transaction that appends.
+Snapshot summaries expire with their snapshots; properties do not.
 
-pyiceberg tries a commit again by itself when another was faster, and appends then what may be in
-the table already: `commit.retry.num-retries` is 0 for our commits, and we read the marker between.
+pyiceberg retries a commit by itself when another came first, and may then append files that are in
+the table already. So `commit.retry.num-retries` is 0 for our commits, and the marker is read again
+before a retry.
 """
 
 import os
@@ -56,12 +57,13 @@ except ImportError as error:
 OWNER = "headrace.pipeline"
 _FORMAT_VERSION_MAX = 2
 _BEFORE_SURROGATES = "\ud7ff"
-"""pyiceberg increments a character to truncate an upper bound; the next one is a surrogate."""
+"""The last character before the surrogates: pyiceberg increments a character to truncate an upper
+bound, which would give a surrogate."""
 _RETRIES = "commit.retry.num-retries"
 
 
 class Iceberg(Table):
-    """A table of a catalog; without another catalog, of SQLite beside the warehouse."""
+    """An Iceberg table; without a catalog option, in an SQLite catalog beside the warehouse."""
 
     def __init__(self, options: TableOptions) -> None:
         super().__init__(options)
@@ -79,12 +81,12 @@ class Iceberg(Table):
         return self._table
 
     def exists(self) -> bool:
-        """Ask the catalog; it is not made for that."""
+        """Return whether the catalog has the table; an own catalog is not created for that."""
         if self._lacks_catalog:
             return False
         try:
             return self._catalog.table_exists(self.options.table)
-        except FileNotFoundError:  # the catalog knows it, and its files have gone
+        except FileNotFoundError:  # The catalog lists the table, but its files were deleted.
             return False
 
     @property
@@ -92,7 +94,7 @@ class Iceberg(Table):
         return _is_own(self.options) and not _own_catalog(self.options).exists()
 
     def open(self, schema: pa.Schema) -> Layout:
-        """Make the table or check it; all columns are in the files, as Iceberg has it."""
+        """Create the table or check its schema; files hold all columns, as Iceberg requires."""
         if not self.exists():
             self._create(schema)
         self.reload()
@@ -113,23 +115,23 @@ class Iceberg(Table):
         )
 
     def reload(self) -> None:
-        """Read the table's newest metadata."""
+        """Load the table's newest metadata."""
         self._table = self._load()
 
     def last_marker(self) -> Marker | None:
-        """Return the pipeline's property."""
+        """Return the pipeline's marker from the table's properties; None if it has none."""
         text = self._opened.properties.get(_marker_of(self.options.pipeline))
         return None if text is None else Marker.of_json(self.options.pipeline, text)
 
     def owners(self) -> Collection[str]:
-        """Return the pipeline that made the table, if one did."""
+        """Return the pipeline that created the table, if any."""
         owner = self._opened.properties.get(OWNER)
         return {owner} if owner else set()
 
     def append(
         self, files: Sequence[WrittenFile], marker: Marker | None, *, overwrite: bool
     ) -> None:
-        """Append one snapshot."""
+        """Append the files in one snapshot, with the marker."""
         table = self._opened
         data_files = [_data_file(table, file.path) for file in files]
         try:
@@ -145,21 +147,23 @@ class Iceberg(Table):
             raise Conflict(str(error)) from error
 
     def held(self) -> Collection[str]:
-        """Return the files of the newest snapshot."""
+        """Return the paths of the newest snapshot's files."""
         paths = (_path_of(task.file.file_path) for task in self._opened.scan().plan_files())
         return {os.path.relpath(path, self.location) for path in paths}
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """Hold a lock of ours; appends do without: who sweeps their files committed the batch."""
+        """Hold a lock file while sweeping; appends do not take it, as a sweep follows its own
+        commit."""
         own = self.location / OWN_DIRECTORY
         own.mkdir(exist_ok=True)
         return locked(own)
 
     def merge(self, batch: int) -> int:
-        """Write the small files of a partition into one, and replace them by one snapshot.
+        """Rewrite each partition's small files as one and replace them in one snapshot; return the
+        number replaced.
 
-        Files with rows deleted by other files, and those that are partitioned as the table was
-        before, are left alone. The old files stay for the snapshots before, until those expire.
+        Files with delete files, and those of an older partition spec, are left alone. Replaced
+        files stay until the snapshots that use them expire.
         """
         by_partition: dict[str, list[DataFile]] = {}
         for task in self._opened.scan().plan_files():
@@ -175,13 +179,14 @@ class Iceberg(Table):
         if chosen:
             attempt = Attempt(self.location, self.options.pipeline, batch)
             merges = [(group, self._rewritten(group, attempt)) for group in chosen]
-            with self.exclusive():  # another run of this batch may take their files for dead ones
+            # Another run of this batch might otherwise sweep the new files as a dead attempt's.
+            with self.exclusive():
                 self._replace(merges)
             forget(self.location, [attempt.name])
         return sum(map(len, chosen))
 
     def _rewritten(self, group: Sequence[DataFile], attempt: Attempt) -> Sequence[WrittenFile]:
-        """Write the rows of some files as new ones."""
+        """Rewrite the rows of some files to new files."""
         layout = Layout(
             location=self.location,
             schema=schema_to_pyarrow(self._opened.schema()),
@@ -215,7 +220,7 @@ class Iceberg(Table):
         except (NoSuchTableError, FileNotFoundError) as error:
             raise gone(self.location) from error
         self.location = _path_of(table.location())
-        # In this process's copy alone; see above.
+        # Changed only in this process's copy; see the module's docstring.
         table.metadata.properties[_RETRIES] = "0"
         return table
 
@@ -242,10 +247,10 @@ class Iceberg(Table):
                     )
                     spec.add_field(field.column, transform, field.name)
         except (TableAlreadyExistsError, CommitFailedException):
-            pass  # another run made it meanwhile
+            pass  # Another run has created the table in between.
 
     def _check(self, schema: pa.Schema, there: pa.Schema) -> None:
-        """Raise TableError where columns, partitions or the format's version are others."""
+        """Raise TableError if columns, partition spec or format version do not match."""
         if self._opened.format_version > _FORMAT_VERSION_MAX:
             raise TableError(
                 f"{self.options.table} has format-version {self._opened.format_version}, and "
@@ -275,16 +280,17 @@ class Iceberg(Table):
 
 
 class _RewriteFiles(_OverwriteFiles):
-    """Replaces files by others with the same rows: who reads what changed passes over it."""
+    """Replaces files by others with the same rows, so that incremental readers skip the
+    snapshot."""
 
     def _summary(self, snapshot_properties: dict[str, str] = EMPTY_DICT) -> Summary:
-        # pyiceberg counts for overwrites alone.
+        # pyiceberg computes the summary for overwrites only.
         summary = super()._summary(snapshot_properties)
         return Summary(Operation.REPLACE, **summary.additional_properties)
 
 
 def _data_file(table: IcebergTable, path: str) -> DataFile:
-    """Return what a manifest says of a file: its partition, counts, and bounds of its columns."""
+    """Return a file's manifest entry: partition, counts, and column bounds."""
     uri = f"{table.location()}/{path}"
     schema = table.schema()
     ids = parquet_path_to_id_mapping(schema)
@@ -300,9 +306,9 @@ def _data_file(table: IcebergTable, path: str) -> DataFile:
 
 
 def _unbounded(footer: pq.FileMetaData) -> Iterator[tuple[str, str]]:
-    """Yield the paths of columns without bounds, with the metrics mode for pyiceberg.
+    """Yield the columns that must not get bounds, each with the metrics mode for pyiceberg.
 
-    It takes bounds of the row groups that have some for the file's, and readers miss the others.
+    pyiceberg takes the bounds of those row groups that have some for the whole file's.
     """
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     for place in range(footer.num_columns):
@@ -315,7 +321,7 @@ def _unbounded(footer: pq.FileMetaData) -> Iterator[tuple[str, str]]:
 
 
 def _has_bounds(known: pq.Statistics) -> bool:
-    """Tell whether pyiceberg takes bounds from a row group's statistics, of values that it has."""
+    """Return whether a row group's statistics have bounds that pyiceberg can use, or need none."""
     if not known.has_min_max:
         return not known.num_values
     try:
@@ -323,12 +329,13 @@ def _has_bounds(known: pq.Statistics) -> bool:
         return known.min is not None and not (
             isinstance(greatest, str) and _BEFORE_SURROGATES in greatest
         )
-    except OverflowError:  # times beyond Python's years, as of producers with another unit
+    except OverflowError:  # Timestamps beyond the year 9999.
         return False
 
 
 def _path_of(uri: str) -> Path:
-    """Return where a file is. Iceberg does not escape paths; Spark writes `file:/…`."""
+    """Return the local path of an Iceberg file URI, which is not escaped; Spark writes
+    `file:/…`."""
     scheme, _, path = PyArrowFileIO.parse_location(uri)
     if scheme != "file":
         raise OptionError(
@@ -349,7 +356,7 @@ def _catalog(options: TableOptions) -> Catalog:
         given = {
             "type": "sql",
             "uri": f"sqlite:///{_own_catalog(options)}",
-            "warehouse": f"file://{options.path}",  # as it stands: nobody unescapes it
+            "warehouse": f"file://{options.path}",  # Not escaped, as no reader unescapes it.
         }
     try:
         return load_catalog(name, **given)

@@ -1,10 +1,9 @@
-"""Markers: the last batch of each pipeline, kept by the table in the commit that wrote the batch.
+"""Markers: the last batch of each pipeline, stored in the table by the commit that wrote it.
 
-A batch is known by its pipeline's name, its number and a digest of what Spark planned for it, the
-checkpoint's `offsets/<batch>`. Spark writes that file before the batch and repeats the batch from
-it; a checkpoint that is lost or put back plans anew, so the same number has another digest. Another
-query's checkpoint may be ahead of the table: it is known by the query's id, of which a digest is
-kept too.
+A batch is identified by its pipeline's name, its number and a digest of the checkpoint's
+`offsets/<batch>`. Spark writes that file before the batch and repeats the batch from it. A lost or
+restored checkpoint plans batches again, so the same number gets another digest. The checkpoint of
+another query may be ahead of the table; it is detected by a digest of the query's id.
 """
 
 import json
@@ -19,27 +18,27 @@ from headrace.spark.source.offsets import starting_offsets
 from headrace.spark.tables.errors import TableError
 
 UNKNOWN_DIGEST = 0
-"""Of a batch job, whose `txnVersion` alone tells one write from the next; of a query that the
-release which wrote the marker did not note."""
+"""The digest of a batch job, whose `txnVersion` alone identifies a write; also that of a query in
+markers of older releases."""
 _HEADER_LINES = 2
-"""Of an offsets file, before the sources' ends: the version and the batch's metadata."""
+"""Lines of an offsets file before the sources' offsets: the version and the batch's metadata."""
 
 
 @dataclass(frozen=True)
 class Marker:
-    """A batch of a pipeline, as it stands in the table."""
+    """The identity of a pipeline's batch, as the table stores it."""
 
     pipeline: str
     batch: int
     digest: int = UNKNOWN_DIGEST
-    """Below 2**63: Delta keeps it as a transaction's version."""
+    """Digest of the planned offsets, below 2**63: Delta stores it as a transaction's version."""
     query: int = UNKNOWN_DIGEST
-    """A digest of the query's id, of the same kind."""
+    """Digest of the query's id, of the same kind."""
     ends: tuple[str, ...] = ()
-    """Where each of the query's sources ended, in Spark's words: what a lost checkpoint knew."""
+    """End offsets of the query's sources as Spark's JSON, to recover from a lost checkpoint."""
 
     def to_json(self) -> str:
-        """Return the same as text, for formats that keep text."""
+        """Encode the marker as JSON, for formats that store text."""
         said = {
             "batch": self.batch,
             "digest": self.digest,
@@ -50,7 +49,7 @@ class Marker:
 
     @classmethod
     def of_json(cls, pipeline: str, text: str) -> "Marker":
-        """Read what `to_json` wrote; TableError for anything else."""
+        """Decode the output of `to_json`; TableError if it is invalid."""
         try:
             said: Any = json.loads(text)
             ends = tuple(str(end) for end in said["ends"])
@@ -61,7 +60,7 @@ class Marker:
 
 
 def marker_of_batch(pipeline: str, checkpoint: Path, batch: int) -> Marker:
-    """Return the marker of a streaming batch, from what its checkpoint says."""
+    """Return the marker of a micro-batch, computed from its checkpoint. TableError."""
     planned = checkpoint / "offsets" / str(batch)
     try:
         content = planned.read_bytes()
@@ -79,10 +78,10 @@ def marker_of_batch(pipeline: str, checkpoint: Path, batch: int) -> Marker:
 def is_written(
     last: Marker | None, now: Marker, ends_of: Callable[[Marker], Sequence[str]]
 ) -> bool:
-    """Tell whether the table holds this batch already; TableError where it holds another one.
+    """Return whether the table contains this batch; TableError if it contains a different one.
 
-    Batch jobs (no digest) repeat by number alone, as Delta's txnVersion does. `ends_of` is asked
-    where a marker's ends are to be told.
+    Batch jobs (no digest) are identified by number alone, like Delta's txnVersion. `ends_of` is
+    called for the error text.
     """
     if last is None:
         return False
@@ -104,5 +103,5 @@ def is_written(
 
 
 def _digest(content: bytes) -> int:
-    """Return 63 bits that are not UNKNOWN_DIGEST."""
+    """Return a 63-bit digest that is not UNKNOWN_DIGEST."""
     return int.from_bytes(blake2b(content, digest_size=8).digest(), "big") >> 1 or 1

@@ -1,4 +1,4 @@
-"""Small files into large ones: which are taken together, and their rows written anew."""
+"""Merging of small files: which files are merged, and how their rows are rewritten."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -18,9 +18,9 @@ _FIELD_ID = b"PARQUET:field_id"
 def groups_to_merge(
     groups: Iterable[Sequence[File]], size_of: Callable[[File], int], bytes_max: int
 ) -> list[Sequence[File]]:
-    """Return groups of two files and more, those of most files first, until they have the bytes.
+    """Return groups of at least two files, most files first, until they have `bytes_max` bytes.
 
-    The last one may go beyond the bound.
+    The last group may exceed the bound.
     """
     chosen: list[Sequence[File]] = []
     size = 0
@@ -32,13 +32,13 @@ def groups_to_merge(
 
 
 def rewrite(layout: Layout, attempt: Attempt, paths: Sequence[str]) -> Sequence[WrittenFile]:
-    """Write the rows of files of one partition as few new ones, sorted as the layout says."""
+    """Rewrite the rows of one partition's files to few files, sorted as the layout says."""
     batches = (rows for path in paths for rows in _rows(layout.location / path, layout.schema))
     return FileWriter(layout, attempt).write_all(batches)
 
 
 def _rows(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield a file's rows; columns that the table got since it was written are null."""
+    """Yield a file's rows in the table's schema; columns that the file lacks are null."""
     with pq.ParquetFile(path) as file:
         sources = [_source(field, list(file.schema_arrow)) for field in schema]
         for batch in file.iter_batches():
@@ -52,11 +52,11 @@ def _rows(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 class _Source(NamedTuple):
-    """Where a file has a column of the table."""
+    """The position and type of a table's column in a file."""
 
     place: int
     type: pa.DataType
-    """The file's, with the names that its nested fields have in the table now."""
+    """The file's type, with nested fields named as in the table now."""
 
 
 def _source(field: pa.Field, there: Sequence[pa.Field]) -> _Source | None:
@@ -65,7 +65,8 @@ def _source(field: pa.Field, there: Sequence[pa.Field]) -> _Source | None:
 
 
 def _place_of(field: pa.Field, among: Sequence[pa.Field]) -> int | None:
-    """Return which field is this one, by Iceberg's ids where there are: names may have changed."""
+    """Return the index of this field, by Iceberg's field ids if present, as names may have
+    changed."""
     ids = [_id_of(each) for each in among]
     if _id_of(field) is None or not any(ids):
         names = [each.name for each in among]
@@ -74,7 +75,7 @@ def _place_of(field: pa.Field, among: Sequence[pa.Field]) -> int | None:
 
 
 def _named_as(kind: pa.DataType, table: pa.DataType) -> pa.DataType:
-    """Return a file's type with the table's names, by which Arrow casts what is nested."""
+    """Return a file's type with the table's field names, by which Arrow casts nested fields."""
     if pa.types.is_struct(kind) and pa.types.is_struct(table):
         names = {_place_of(each, list(kind)): each for each in table}
         return pa.struct([

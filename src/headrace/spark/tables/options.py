@@ -1,4 +1,4 @@
-"""The options of `format("headrace-table")`, checked before anything is written."""
+"""The options of `format("headrace-table")`, validated before anything is written."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,8 @@ from headrace.spark.tables.partition import PartitionField, parse_fields
 
 FILE_BYTES = 128 << 20
 MERGE_EVERY = 50
-"""Of Delta and Iceberg. In a Parquet directory rows come into sight only with the merge: 0."""
+"""Default of `mergeEvery` for Delta and Iceberg; 0 for Parquet, whose rows become visible only by
+the merge."""
 MERGE_BYTES = 1 << 30
 _CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
 _NAMES = (
@@ -24,7 +25,7 @@ _CATALOG = "catalog."
 
 
 class TableFormat(Enum):
-    """What the table is; the option's value."""
+    """The table's format; values are those of the option `tableFormat`."""
 
     PARQUET = "parquet"
     DELTA = "delta"
@@ -33,26 +34,26 @@ class TableFormat(Enum):
 
 @dataclass(frozen=True)
 class Upsert:
-    """Rows replace those of the same key instead of being added."""
+    """Upsert settings: rows replace those with the same key."""
 
     keys: tuple[str, ...]
     order: str
-    """Of several rows of a key in a batch the one with the highest counts."""
+    """Column whose highest value wins among a key's rows in a batch."""
     delete_when: str
-    """A boolean column that deletes the key, or `value`, which deletes it where it is null."""
+    """A boolean column that deletes the key if true, or `value`, which deletes it if null."""
 
 
 @dataclass(frozen=True)
 class TableOptions:
-    """All options of one table, checked."""
+    """All options of one table, validated."""
 
     format: TableFormat
     path: Path
-    """Directory of the table; of an Iceberg table's warehouse, where no other catalog is given."""
+    """Directory of the table, or of an Iceberg table's warehouse if no catalog is given."""
     table: str
     catalog: Mapping[str, str]
     pipeline: str
-    """Empty for a batch job that nobody repeats by number."""
+    """Name of the pipeline; empty for a batch job without txnAppId."""
     checkpoint: Path | None
     version: int | None
     partition_by: tuple[PartitionField, ...]
@@ -66,7 +67,7 @@ class TableOptions:
 
 
 def parse_table_options(options: Mapping[str, str], *, streaming: bool) -> TableOptions:
-    """Check all options of a stream's or a batch job's table; OptionError names what is wrong."""
+    """Validate all options of a streaming or batch write; OptionError names the invalid one."""
     given = GivenOptions(options)
     catalog = _catalog(given)
     kind = given.choice("tableFormat", {kind.value: kind for kind in TableFormat}, None)
@@ -103,13 +104,14 @@ def parse_table_options(options: Mapping[str, str], *, streaming: bool) -> Table
 
 
 def _catalog(given: GivenOptions) -> dict[str, str]:
-    """Refuse names that are unknown; return the catalog's settings."""
+    """Refuse unknown options; return the catalog's settings."""
     known = {name.lower() for name in _NAMES}
     settings = {}
     for lower, spelled in given.names():
         if lower.startswith(_CATALOG):
             settings[lower.removeprefix(_CATALOG)] = given.text(spelled) or ""
-        elif lower not in known and not lower.startswith("__"):  # two underscores: Spark's own
+        # Spark's own options begin with two underscores.
+        elif lower not in known and not lower.startswith("__"):
             raise OptionError(f"{spelled}: no such option{perhaps(lower, _NAMES)}")
     return settings
 
@@ -119,7 +121,7 @@ def _text(given: GivenOptions, name: str) -> str:
 
 
 def local_path(option: str, text: str) -> Path:
-    """Return a directory of this machine or a shared mount; OptionError for any other URI."""
+    """Convert an option to a local directory's path; OptionError for any other URI."""
     uri = urlsplit(text)
     if uri.scheme not in ("", "file"):
         raise OptionError(
@@ -133,7 +135,7 @@ def local_path(option: str, text: str) -> Path:
 
 
 def _pipeline(given: GivenOptions, *, streaming: bool) -> tuple[str, int | None]:
-    """Return the name that the table's marker has, and a batch job's number."""
+    """Return the pipeline's name for the table's marker, and a batch job's version."""
     name, job = _text(given, "pipeline") or _text(given, "queryName"), _text(given, "txnAppId")
     if streaming:
         if job or _text(given, "txnVersion"):

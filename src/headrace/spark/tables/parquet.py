@@ -1,16 +1,16 @@
-"""Parquet directories: files that are committed are under the table's path, and no others.
+"""Parquet directories: exactly the committed files are visible under the table's path.
 
     <path>/_headrace/log/00000000000000000012.json   the last commit: markers, files to move
-    <path>/_headrace/staging/…                       files that tasks have written, or that wait
+    <path>/_headrace/staging/…                       files of running tasks, or waiting for a merge
     <path>/timestamp_day=2026-11-23/part-….parquet   the table, for any reader of Parquet
 
-A commit is decided by its log entry, written whole beside the last one under a lock; then files are
-moved to where readers look. A commit that was cut short is completed by the next one, before
-anything else. Entries are small and hold the markers of all pipelines: the last one says it all.
+A commit is its log entry, written atomically under a lock; then its files are moved to where
+readers look. The next commit first completes one that was interrupted. Entries are small and hold
+the markers of all pipelines, so the last entry suffices.
 
-Files that readers see are never merged: who had listed them would miss rows, or read them twice. So
-a stream with `mergeEvery` lets small files wait in staging, committed and out of sight, until they
-are merged, and only what they became is moved.
+Visible files are never merged: a reader that has listed them would miss rows or read them twice. So
+a stream with `mergeEvery` keeps small files in staging, committed but invisible, and moves only the
+merged ones.
 """
 
 import json
@@ -35,11 +35,11 @@ from headrace.spark.tables.table import Table
 ENTRIES_KEPT = 10
 _STAGING = f"{OWN_DIRECTORY}/staging"
 _STAGED = ".parquet.staged"
-"""Not `.parquet`: who reads `**/*.parquet` looks into directories of any name."""
+"""Suffix of staged files, not `.parquet`: readers of `**/*.parquet` look into all directories."""
 
 
 class ParquetDirectory(Table):
-    """A directory of Parquet files with Hive's names for partitions."""
+    """A directory of Parquet files with Hive-style partition directories."""
 
     def __init__(self, options: TableOptions) -> None:
         super().__init__(options)
@@ -49,11 +49,11 @@ class ParquetDirectory(Table):
         self._number = 0
 
     def exists(self) -> bool:
-        """Tell whether there is a log."""
+        """Return whether a log with an entry exists."""
         return self._log.is_dir() and any(self._log.glob("*.json"))
 
     def open(self, schema: pa.Schema) -> Layout:
-        """Make the directory or check its columns."""
+        """Create the directory, or check its columns."""
         fields = self.options.partition_by
         said = {
             "columns": {column.name: str(nullable_inside(column.type)) for column in schema},
@@ -89,7 +89,7 @@ class ParquetDirectory(Table):
 
     @property
     def _gathers(self) -> bool:
-        """Whether small files wait until they are merged: batch jobs end, and are to be seen."""
+        """Whether small files wait in staging for a merge: only in streams, as a batch job ends."""
         return self.options.merge_every > 0 and self.options.checkpoint is not None
 
     @property
@@ -97,7 +97,8 @@ class ParquetDirectory(Table):
         return list(self._last.get("waiting", ()))
 
     def complete(self) -> None:
-        """Move the last commit's files that are still in staging; all of them, if none may wait."""
+        """Complete the last commit: move its staged files, and all waiting ones if none may
+        wait."""
         with locked(self._log):
             self.reload()
             self._publish()
@@ -105,18 +106,18 @@ class ParquetDirectory(Table):
                 self._commit(moved=self._waiting, waiting=[])
 
     def last_marker(self) -> Marker | None:
-        """Return the pipeline's entry."""
+        """Return the pipeline's marker from the last entry; None if it has none."""
         text = self._last["markers"].get(self.options.pipeline)
         return None if text is None else Marker.of_json(self.options.pipeline, text)
 
     def owners(self) -> Collection[str]:
-        """Return the pipeline that made the table, if one did."""
+        """Return the pipeline that created the table, if any."""
         return {self._last["owner"]} if self._last["owner"] else set()
 
     def append(
         self, files: Sequence[WrittenFile], marker: Marker | None, *, overwrite: bool
     ) -> None:
-        """Write the next entry, then do what it says."""
+        """Commit files and marker by a log entry, then move the files."""
         with locked(self._log):
             self._reload_unchanged(self._number)
             markers = dict(self._last["markers"])
@@ -136,7 +137,7 @@ class ParquetDirectory(Table):
             )
 
     def held(self) -> Collection[str]:
-        """Return what is committed and may be in staging."""
+        """Return the committed paths that may be in staging."""
         return {*self._waiting, *self._last["moved"]}
 
     def exclusive(self) -> AbstractContextManager[None]:
@@ -144,9 +145,9 @@ class ParquetDirectory(Table):
         return locked(self._log)
 
     def merge(self, batch: int) -> int:
-        """Let readers see what waits, the small files of a partition as few large ones.
+        """Merge the waiting files of each partition and make all visible; return the number merged.
 
-        What is beyond `mergeBytesMax` is seen as it is.
+        Files beyond `mergeBytesMax` become visible unmerged.
         """
         waiting, seen = self._waiting, self._number
         by_directory: dict[str, list[str]] = {}
@@ -164,7 +165,8 @@ class ParquetDirectory(Table):
             with locked(self._log):
                 self._reload_unchanged(seen)
                 for path in merged:
-                    (self.location / path).stat()  # swept by another run of this batch?
+                    # Raises FileNotFoundError if another run of this batch has swept them.
+                    (self.location / path).stat()
                 alone = [path for path in waiting if path not in replaced]
                 self._commit(moved=[*merged, *alone], gone=sorted(replaced), waiting=[])
         forget(self.location, [attempt.name])
@@ -186,13 +188,13 @@ class ParquetDirectory(Table):
         return size < self.options.file_bytes // 2
 
     def _reload_unchanged(self, seen: int) -> None:
-        """Raise Conflict where the last entry is not the one that was looked at."""
+        """Raise Conflict if the last entry is no longer number `seen`."""
         self.reload()
         if self._number != seen:
             raise Conflict(f"commit {self._number}")
 
     def _commit(self, *, moved: Sequence[str], gone: Sequence[str] = (), **more: object) -> None:
-        """Write the next entry, then do what it says. The caller holds the lock."""
+        """Write the next entry, then move and delete its files. The caller holds the lock."""
         self._write_entry({**self._last, "moved": list(moved), "gone": list(gone), **more})
         self._publish()
 
@@ -220,7 +222,7 @@ class ParquetDirectory(Table):
         holds_files = self.location.is_dir() and any(
             not name.name.startswith((".", "_")) for name in self.location.iterdir()
         )
-        # Looked at after the files: another run's commit is in the log before they are seen.
+        # Checked after the files: another run's commit is in the log before its files are visible.
         if holds_files and not self.exists():
             raise TableError(
                 f"{self.location} holds files that no commit of ours names: give an empty directory"
@@ -233,7 +235,7 @@ class ParquetDirectory(Table):
             self._write_entry({**entry, "moved": [], "gone": []})
 
     def _write_entry(self, entry: dict[str, Any]) -> None:
-        """Write the next entry whole, and take old ones away. The caller holds the lock."""
+        """Write the next log entry atomically and delete old ones. The caller holds the lock."""
         number = self._number + 1
         content = json.dumps(entry, sort_keys=True).encode()
         target = self._log / f"{number:020}.json"
@@ -255,13 +257,13 @@ class ParquetDirectory(Table):
 
 
 def _without_nullability(said: dict[str, Any]) -> dict[str, Any]:
-    """Return what an entry says of the table; older releases told of nulls inside of columns."""
+    """Normalise an entry's columns: older releases stored nullability of nested fields."""
     columns = {name: kind.replace(" not null", "") for name, kind in said["columns"].items()}
     return {**said, "columns": columns}
 
 
 def _final(staged: str) -> str:
-    """Return where a staged file goes."""
+    """Return the final path of a staged file."""
     return staged.removeprefix(f"{_STAGING}/").removesuffix(_STAGED) + ".parquet"
 
 

@@ -1,7 +1,7 @@
-"""Partition columns: which rows go to which directory, decided for whole batches.
+"""Partition columns: split rows of a batch by partition, and name its directory.
 
-`partitionBy` names columns, or `day(column)`: the date of a timestamp in UTC, which Delta and
-Parquet keep as a column `<column>_day` and Iceberg as a hidden partition.
+`partitionBy` names columns, or `day(column)`: the UTC date of a timestamp, which Delta and Parquet
+store as a column `<column>_day` and Iceberg as a hidden partition.
 """
 
 import re
@@ -17,29 +17,29 @@ from headrace.spark.errors import OptionError
 from headrace.spark.tables.errors import TableError
 
 Key = tuple[str | None, ...]
-"""A partition's values as text, null as None."""
+"""A partition's values as strings; null as None."""
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
-"""As Hive, Spark and Delta write a null partition value."""
+"""Directory name of a null value, as Hive, Spark and Delta write it."""
 _ESCAPED = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
 _PLAIN = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_date32,
           pa.types.is_boolean)  # fmt: skip
 
 
 class PartitionField(NamedTuple):
-    """One partition column."""
+    """A partition column."""
 
     column: str
-    """Of the rows written."""
+    """Source column in the written rows."""
     by_day: bool = False
 
     @property
     def name(self) -> str:
-        """The table's partition column."""
+        """Name of the table's partition column."""
         return f"{self.column}_day" if self.by_day else self.column
 
 
 def parse_fields(text: str) -> tuple[PartitionField, ...]:
-    """Return the partition columns of "region, day(timestamp)"."""
+    """Parse partition columns such as "region, day(timestamp)"; OptionError."""
     fields = []
     for word in filter(None, (part.strip() for part in text.split(","))):
         match = re.fullmatch(r"(?:(day)\s*\(\s*)?([^()\s]+)(\s*\))?", word)
@@ -52,7 +52,7 @@ def parse_fields(text: str) -> tuple[PartitionField, ...]:
 
 
 def check_fields(fields: Sequence[PartitionField], schema: pa.Schema) -> None:
-    """Raise OptionError unless rows of this schema can be partitioned so."""
+    """Raise OptionError unless rows of this schema can be partitioned by these fields."""
     for field in fields:
         if field.column not in schema.names:
             columns = ", ".join(schema.names)
@@ -70,7 +70,8 @@ def check_fields(fields: Sequence[PartitionField], schema: pa.Schema) -> None:
 
 
 def directory_of(fields: Sequence[PartitionField], key: Key) -> str:
-    """Return "region=eu/timestamp_day=2026-11-23", escaped as Hive does; "" for no fields."""
+    """Return a partition's directory, such as "region=eu/timestamp_day=2026-11-23"; "" without
+    fields."""
     return "/".join(
         f"{field.name}={NULL_DIRECTORY if value is None else _escaped(value)}"
         for field, value in zip(fields, key, strict=True)
@@ -78,14 +79,14 @@ def directory_of(fields: Sequence[PartitionField], key: Key) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return a text as Hive has it in a path: Spark takes each %xx of others for a letter."""
+    """Escape a value as Hive does in paths; Spark would unescape any other %xx."""
     return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
 
 def split(
     batch: pa.RecordBatch, fields: Sequence[PartitionField]
 ) -> Iterator[tuple[Key, pa.RecordBatch]]:
-    """Yield the rows of each partition, in the order they had."""
+    """Yield each partition's key and rows, in their original order."""
     if not fields:
         yield (), batch
         return
@@ -125,7 +126,7 @@ def _values_of(dictionary: pa.Array, field: PartitionField) -> list[Any]:
 def _values(column: pa.Array, field: PartitionField) -> pa.Array:
     if not field.by_day:
         return column
-    # Without its zone first: Arrow's cast to a date is by the zone's local time.
+    # Convert to UTC first: Arrow casts to a date in the column's time zone.
     utc = column.cast(pa.timestamp("us", "UTC")) if column.type.tz else column
     return pc.floor_temporal(utc, unit="day").cast(pa.timestamp("us")).cast(pa.date32())
 

@@ -1,7 +1,7 @@
-"""The data source `headrace-table`: what Spark asks of a writer, in Spark's words.
+"""The data source `headrace-table` as Spark's API sees it.
 
-Tasks write files and say which; the driver commits them once per batch. Spark makes the writer anew
-for each batch, in processes that stay: opening the table there is also where it is checked.
+Tasks write files and return their names; the driver commits them once per batch. Spark creates a
+writer for each batch, in processes that stay alive. Creating it opens and checks the table.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,35 +32,35 @@ NAME = "headrace-table"
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What one task's attempt has written."""
+    """A task's result: its attempt's name and the files written."""
 
     attempt: str
     files: tuple[WrittenFile, ...]
 
 
 class HeadraceTable(DataSource):
-    """`format("headrace-table")`."""
+    """The data source for `format("headrace-table")`."""
 
     @classmethod
     def name(cls) -> str:
-        """Return what `format` is given."""
+        """Return the format's name."""
         return NAME
 
     def schema(self) -> StructType:
-        """Say that tables are written here, and read by their own readers."""
+        """Refuse reads: tables are read with their formats' own readers."""
         raise OptionError(
             "headrace-table writes tables; read them with Spark's parquet, DuckDB, Polars, "
             "pyarrow, deltalake or pyiceberg"
         )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Return the writer of a batch job."""
+        """Return the writer of a batch write."""
         return BatchTableWriter(self.options, schema, overwrite)
 
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamArrowWriter:
-        """Return the writer of a streaming query's batch."""
+        """Return the writer of a micro-batch."""
         return StreamTableWriter(self.options, schema, overwrite)
 
 
@@ -79,7 +79,7 @@ class StreamTableWriter(DataSourceStreamArrowWriter):
         return _write(self._layout, self._options.pipeline, int(batch or 0), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Commit the batch, once however often it is asked."""
+        """Commit the micro-batch, exactly once even if called repeatedly."""
         checkpoint = self._options.checkpoint
         if checkpoint is None:
             raise InvariantError("a stream's options have a checkpoint")
@@ -87,7 +87,8 @@ class StreamTableWriter(DataSourceStreamArrowWriter):
         _commit(self._options, messages, marker, overwrite=self._overwrite)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Delete nothing: a commit that failed may be in the table. The next commit sweeps."""
+        """Do nothing: a failed commit may be in the table. The next commit deletes leftover
+        files."""
 
 
 class BatchTableWriter(DataSourceArrowWriter):
@@ -103,17 +104,17 @@ class BatchTableWriter(DataSourceArrowWriter):
         return _write(self._layout, self._options.pipeline, self._options.version, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Commit the job; with txnAppId and txnVersion, once."""
+        """Commit the job; with txnAppId and txnVersion exactly once."""
         version = self._options.version
         marker = None if version is None else Marker(self._options.pipeline, version)
         _commit(self._options, messages, marker, overwrite=self._overwrite)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Delete nothing, as for streams."""
+        """Do nothing: a failed commit may be in the table."""
 
 
 def table_of(options: TableOptions) -> Table:
-    """Return the table; its library is imported here, by the format that needs it."""
+    """Return the table for the options; imports only the library of its format."""
     match options.format:
         case TableFormat.DELTA:
             from headrace.spark.tables.delta import Delta
@@ -130,7 +131,7 @@ def table_of(options: TableOptions) -> Table:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the columns as Arrow has them, times in UTC."""
+    """Convert Spark's schema to Arrow's, with timestamps in UTC."""
     return to_arrow_schema(schema, timezone="UTC")
 
 

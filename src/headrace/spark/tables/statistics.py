@@ -1,10 +1,9 @@
-"""Least value, greatest value and nulls of a file's columns, for the logs of table formats.
+"""Bounds and null counts of a file's columns, for the logs of table formats.
 
-Readers skip a file by these bounds, so a bound is correct for every reader, or it is left out.
-Parquet's own bounds of floating point numbers are not: they leave out NaN, which is greater than
-all numbers to Spark, DuckDB and Polars. Our files omit them, and the rows are looked at instead.
-Parquet has no bounds of texts longer than 4 KiB: for these the first characters of the rows are
-looked at.
+Readers skip a file by these bounds, so each bound holds for every reader or is left out. Parquet's
+own bounds of floating-point columns ignore NaN, which Spark, DuckDB and Polars sort above all
+numbers. So our files omit them and bounds are computed from the rows. Parquet may omit bounds of
+strings longer than 4 KiB; for these the rows' first characters are used.
 """
 
 import math
@@ -20,24 +19,24 @@ import pyarrow.parquet as pq
 from headrace.spark.tables.columns import is_list
 
 TEXT_CHARACTERS = 64
-"""The most characters of a text bound."""
+"""Maximum length of a string bound, in characters."""
 _LONG_TEXT_BYTES = 4000
-"""From this length in bytes on, Parquet may have no bounds of a text."""
+"""Length in bytes from which Parquet may omit a string's bounds."""
 _SURROGATES = range(0xD800, 0xE000)
 _LAST_CHARACTER = 0x10FFFF
 
 Value = int | float | bool | str | Decimal | date | datetime
-"""The types of values that have bounds."""
+"""Types of values that may have bounds."""
 
 
 class Statistics(NamedTuple):
-    """The statistics of a column of a file."""
+    """The statistics of a column in a file."""
 
     least: Value | None
-    """None: there are only nulls, or no bound is true for all readers."""
+    """Lower bound; None: only nulls, or no bound that holds for all readers."""
     greatest: Value | None
     nulls: int | None
-    """None: not known."""
+    """Number of nulls; None if unknown."""
 
 
 class RowBounds:
@@ -47,14 +46,14 @@ class RowBounds:
         self._floating = [field.name for field in schema if pa.types.is_floating(field.type)]
         self._texts = [field.name for field in schema if is_text(field.type)]
         self.full_structs = {field.name for field in schema if pa.types.is_struct(field.type)}
-        """Structs that are never null."""
+        """Names of struct columns without a null so far."""
         self.nulls = dict.fromkeys(self._floating, 0)
         self.unbounded: set[str] = set()
-        """Columns that have NaN or an infinity."""
+        """Columns with NaN or infinity, which get no bounds."""
         self.bounds: dict[str, tuple[Value, Value]] = {}
 
     def look_at(self, rows: pa.Table) -> None:
-        """Take rows into account, before they are written."""
+        """Include rows in the bounds, before they are written."""
         for name in self._floating:
             values = rows.column(name)
             self.nulls[name] += values.null_count
@@ -85,16 +84,17 @@ class RowBounds:
 
 
 def with_footer_bounds(schema: pa.Schema) -> list[str]:
-    """Return the leaves of columns, as Parquet names them, whose bounds may stand in a footer."""
+    """Return the Parquet leaf columns whose bounds may be in a footer: all but floating-point
+    ones."""
     return [path for field in schema for path, kind in _leaves(field) if not _is_floating(kind)]
 
 
 def statistics_of(
     footer: pq.FileMetaData, schema: pa.Schema, looked: RowBounds
 ) -> dict[str, Statistics]:
-    """Return the statistics of the columns that have no others inside, and may have bounds.
+    """Return the statistics of non-nested columns that may have bounds.
 
-    `looked`: at all rows of the file.
+    `looked`: the bounds of all rows of the file.
     """
     found: dict[str, Statistics] = {}
     place = 0
@@ -112,7 +112,7 @@ def statistics_of(
 
 
 def may_have_bounds(kind: pa.DataType) -> bool:
-    """Tell whether other writers give bounds of such columns: not of bytes, and nothing inside."""
+    """Return whether columns of this type get bounds: not binary, nested or null columns."""
     return not (pa.types.is_nested(kind) or _is_bytes(kind) or pa.types.is_null(kind))
 
 
@@ -135,7 +135,7 @@ def _of_footer(
         if known.has_min_max:
             try:
                 bounds.append((known.min, known.max))
-            except OverflowError:  # times beyond Python's years, as of producers with another unit
+            except OverflowError:  # Timestamps beyond the year 9999.
                 complete = False
         elif known.num_values and name not in looked.bounds:
             complete = False
@@ -152,7 +152,7 @@ def _pair_of(looked: RowBounds, name: str) -> Iterator[tuple[Value, Value]]:
 
 
 def _cut(least: Value, greatest: Value) -> tuple[Value, Value] | tuple[None, None]:
-    """Return texts of a bounded length as bounds; others as they are."""
+    """Shorten string bounds to the maximum length; other values are returned unchanged."""
     if isinstance(greatest, str) and len(greatest) > TEXT_CHARACTERS:
         raised = _raised(greatest[:TEXT_CHARACTERS])
         if raised is None:
@@ -162,7 +162,7 @@ def _cut(least: Value, greatest: Value) -> tuple[Value, Value] | tuple[None, Non
 
 
 def _raised(text: str | None) -> str | None:
-    """Return the least text greater than all texts with this prefix, or None."""
+    """Return the smallest string above all strings with this prefix; None if no string is."""
     while text:
         following = ord(text[-1]) + 1
         if following in _SURROGATES:
@@ -182,7 +182,7 @@ def _above_zero(greatest: float | None) -> float | None:
 
 
 def _leaves(field: pa.Field) -> Iterator[tuple[str, pa.DataType]]:
-    """Yield what Parquet has a column of, for each, with its path."""
+    """Yield the path and type of each Parquet leaf column of a field."""
     kind = field.type
     inside: Mapping[str, pa.Field] = {}
     if pa.types.is_struct(kind):
@@ -203,7 +203,7 @@ def _is_floating(kind: pa.DataType) -> bool:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Tell whether values are texts."""
+    """Return whether a type is a string type."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 

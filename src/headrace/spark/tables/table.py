@@ -1,8 +1,8 @@
-"""What each format does, and the one commit around it.
+"""The interface of each table format, and the commit of a batch.
 
-A commit reads the table's marker, and writes only where it is another batch's. Where somebody else
-committed meanwhile, the marker is read again before the next try: that was perhaps another run of
-the same pipeline, with the same batch.
+A commit reads the table's marker and writes only if it shows another batch. After a conflict the
+marker is read again before the retry: the other commit may come from another run of the same
+pipeline, with the same batch.
 """
 
 import logging
@@ -27,68 +27,68 @@ _log = logging.getLogger(__name__)
 
 
 class Table(ABC):
-    """One table of one format. Made anew for each batch; knows nothing between batches."""
+    """A table of some format. Created for each batch; keeps no state between batches."""
 
     location: Path
-    """Directory that the paths of files are relative to."""
+    """Directory that file paths are relative to."""
 
     def __init__(self, options: TableOptions) -> None:
         self.options = options
 
     @abstractmethod
     def exists(self) -> bool:
-        """Tell whether the table is there."""
+        """Return whether the table exists."""
 
     @abstractmethod
     def open(self, schema: pa.Schema) -> Layout:
-        """Make the table if it is not there; return how files of these rows are written.
+        """Create the table if it does not exist; return how files of these rows are written.
 
-        TableError where the table's columns or partitions are others.
+        TableError if the table's columns or partitions do not match.
         """
 
     @abstractmethod
     def reload(self) -> None:
-        """Look at the table as it is now."""
+        """Load the table's current state."""
 
     @abstractmethod
     def last_marker(self) -> Marker | None:
-        """Return the pipeline's last batch, as of the last look."""
+        """Return the pipeline's last batch in the loaded state; None if it has none."""
 
     def ends_of(self, marker: Marker) -> Sequence[str]:
-        """Return where the sources ended with the last batch, where the table still knows it."""
+        """Return the sources' end offsets of the last batch; empty if the table has lost them."""
         return marker.ends
 
     @abstractmethod
     def owners(self) -> Collection[str]:
-        """Return the pipelines that have written to the table, as of the last look."""
+        """Return the pipelines that have written to the table, in the loaded state."""
 
     @abstractmethod
     def append(
         self, files: Sequence[WrittenFile], marker: Marker | None, *, overwrite: bool
     ) -> None:
-        """Commit files and marker as one, on what the last look saw; Conflict if that is old.
+        """Commit files and marker atomically on the loaded state; Conflict if that is outdated.
 
-        `overwrite`: what the table held goes with the same commit.
+        `overwrite`: remove the table's previous rows in the same commit.
         """
 
     @abstractmethod
     def held(self) -> Collection[str]:
-        """Return the paths that the table holds, as of the last look."""
+        """Return the paths of the table's files in the loaded state."""
 
     @abstractmethod
     def merge(self, batch: int) -> int:
-        """Make large files of small ones, `mergeBytesMax` at most; returns how many went."""
+        """Merge small files, at most `mergeBytesMax` bytes; return how many were merged."""
 
     def exclusive(self) -> AbstractContextManager[object]:
-        """Keep others from committing, where a commit without it could be of files just deleted."""
+        """Block other commits that could include files which a sweep has just deleted."""
         return nullcontext()
 
-    def complete(self) -> None:  # noqa: B027 - most formats leave nothing undone
-        """Finish what a commit before this one left undone."""
+    def complete(self) -> None:  # noqa: B027 - most formats have nothing to complete
+        """Complete a previous commit that was interrupted."""
 
 
 def open_table(table: Table, schema: pa.Schema) -> Layout:
-    """Return how the rows of this schema are written; TableError where the table has gone."""
+    """Return how rows of this schema are written; TableError if the table no longer exists."""
     options = table.options
     check_fields(options.partition_by, schema)
     for column in options.sort_by:
@@ -112,13 +112,13 @@ def commit(
     *,
     overwrite: bool = False,
 ) -> bool:
-    """Commit a batch's files, once; returns whether the table did not hold the batch before.
+    """Commit a batch's files, once; return whether this call wrote them.
 
-    `committed`: names of the attempts whose files these are. TableError for another batch under
-    the same number, and where the commit is not to be had.
+    `committed`: names of the attempts that wrote the files. TableError if the table has a different
+    batch of this number, or if the commit keeps failing.
     """
     written = _append_once(table, files, marker, overwrite=overwrite)
-    # From here on the batch is in the table: nothing below may fail the query.
+    # The batch is in the table now, so no error below may fail the query.
     try:
         if written and table.options.upsert is None:
             attempts.forget(table.location, committed)
@@ -127,7 +127,11 @@ def commit(
             attempts.sweep(table.location, table.options.pipeline, batch, lambda: _held_now(table))
         _merge_in_turn(table, marker)
     except Exception as error:  # noqa: BLE001 - the next batch sweeps and merges again
-        _log.warning("%s: not tidied up after batch: %s", table.location, error)
+        _log.warning(
+            "%s: cleanup after the batch failed, retrying after the next one: %s",
+            table.location,
+            error,
+        )
     return written
 
 
@@ -147,8 +151,8 @@ def _append_once(
                 (table.location / file.path).stat()
             table.append(files, marker, overwrite=overwrite)
         except (Conflict, FileNotFoundError) as error:
-            # Files that are gone were swept by a run that has committed this batch: see its marker.
-            _log.warning("%s: committed to by another meanwhile (%s)", table.location, error)
+            # A run that has committed this batch swept missing files: its marker shows that.
+            _log.warning("%s: another commit came first, retrying (%s)", table.location, error)
             reason = error
             time.sleep(_PAUSE_SECONDS * (tried + 1))
         except OSError as error:
@@ -169,10 +173,10 @@ def _merge_in_turn(table: Table, marker: Marker | None) -> None:
         table.reload()
         merged = table.merge(marker.batch)
     except Conflict as conflict:
-        _log.warning("%s: small files stay until the next turn: %s", table.location, conflict)
+        _log.warning("%s: cannot merge small files, retrying later: %s", table.location, conflict)
         return
     if merged:
-        _log.info("%s: %d small files merged", table.location, merged)
+        _log.info("%s: merged %d small files", table.location, merged)
 
 
 def _held_now(table: Table) -> Collection[str]:

@@ -1,8 +1,8 @@
-"""Rows by key into Delta: the last row of each key in a batch replaces, or deletes, the table's.
+"""Upserts into Delta: the last row of each key in a batch replaces or deletes the table's row.
 
-The tasks' files are not added to the table: the driver reads them and merges, in one version that
-carries the marker. A batch must fit the driver's memory; bound it with maxOffsetsPerTrigger or
-maxBytesPerTrigger. The files are left to the sweep that follows each commit.
+Tasks write files that are not added to the table: the driver reads them and merges their rows, in
+one version that holds the marker. A batch must fit into the driver's memory: bound it by
+maxOffsetsPerTrigger or maxBytesPerTrigger. The sweep after the commit deletes the files.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _PLACE = "_headrace_place"
 
 
 def check_upsert(upsert: Upsert, schema: pa.Schema) -> None:
-    """Raise OptionError unless rows of this schema can be merged so."""
+    """Raise OptionError unless rows of this schema have the columns that the upsert needs."""
     for option, names in (
         ("upsertBy", upsert.keys),
         ("upsertOrder", (upsert.order,)),
@@ -35,9 +35,9 @@ def check_upsert(upsert: Upsert, schema: pa.Schema) -> None:
 
 
 def last_of_each_key(rows: pa.Table, upsert: Upsert) -> pa.Table:
-    """Return the row with the highest `order` of each key, and whether it deletes.
+    """Return each key's row with the highest `order`, and whether it deletes.
 
-    TableError for rows without a key: nothing in SQL matches null, they would pile up.
+    TableError for rows with a null key: null never matches in SQL, so they would accumulate.
     """
     for key in upsert.keys:
         if nulls := rows.column(key).null_count:

@@ -1,11 +1,11 @@
-"""A message of AMQP as it is published, kept and delivered."""
+"""An AMQP message as it is published, stored and delivered."""
 
 
 class Message:
-    """One message. Its content header is kept as the bytes that came, and relayed as such.
+    """An AMQP message. Its content header is stored and delivered as the bytes received.
 
-    Decoding properties costs more than all else that is done to a message: who needs one reads it
-    from `header` alone.
+    Decoding all properties would cost more than all other handling of a message, so each reader
+    decodes from `header` only those that it needs.
     """
 
     __slots__ = ("body", "exchange", "header", "routing_key")

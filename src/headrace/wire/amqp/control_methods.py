@@ -1,8 +1,7 @@
-"""The methods of the classes connection, channel, access, confirm and tx: ids, fields, defaults.
+"""Methods of the classes connection, channel, access, confirm and tx: ids, fields, defaults.
 
-This and model_methods are the table of the protocol: who reads or writes a method goes by it.
-Bits in a row share a byte.
-`access` is of AMQP 0-8; old clients still send it, and RabbitMQ answers.
+Together with model_methods this is the table by which methods are encoded and decoded. Consecutive
+bits share a byte. `access` is from AMQP 0-8; old clients still send it, and RabbitMQ answers.
 """
 
 from typing import NamedTuple

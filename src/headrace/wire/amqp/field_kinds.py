@@ -1,6 +1,6 @@
-"""The kinds of a method's fields, and the decorator that makes a named tuple a method.
+"""The field types of AMQP methods, and the decorator that registers a named tuple as a method.
 
-A field is annotated with its kind; type checkers see the Python type behind it.
+A field's annotation names its AMQP type; type checkers see the Python type.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ LongString = Annotated[bytes, "longstr"]
 Table = Annotated[FieldTable, "table"]
 
 NO_ARGUMENTS: FieldTable = {}
-"""The default of a table. Nobody changes it: what decodes makes a table of its own."""
+"""The default of a table field. Never modified: decoding creates a new table."""
 
 
 class MethodId(NamedTuple):
@@ -27,15 +27,15 @@ class MethodId(NamedTuple):
 
 
 METHODS: dict[MethodId, type] = {}
-"""Every method by its ids."""
+"""Method classes by class id and method id."""
 IDS: dict[type, MethodId] = {}
-"""Every method's ids."""
+"""Class id and method id by method class."""
 
 _Method = TypeVar("_Method", bound=type)
 
 
 def method(class_id: int, method_id: int) -> Callable[[_Method], _Method]:
-    """Register a named tuple as the method of these ids."""
+    """Register a named tuple as the method with these ids."""
 
     def register(fields: _Method) -> _Method:
         ids = MethodId(class_id, method_id)

@@ -1,9 +1,10 @@
-"""Field tables: names and values of many types, in headers, arguments and client properties.
+"""AMQP field tables: typed values by name, in headers, arguments and client properties.
 
-The types are RabbitMQ's (errata to section 4.2.1 of AMQP 0-9-1); `L` is read as `l`, both signed.
+The types are RabbitMQ's (errata to section 4.2.1 of AMQP 0-9-1); `L` is decoded like `l`, both
+signed.
 
-A table decoded and encoded again has the types that it had, but for `L`. Where Python has no type
-for a kind, a small subclass tells it: `Long(5)` is the integer 5 that goes out as `l`.
+A table that is decoded and encoded again keeps its types, except `L`. If Python has no type for a
+kind, a small subclass marks it: `Long(5)` is the integer 5 that is encoded as `l`.
 """
 
 import struct
@@ -13,50 +14,50 @@ from typing import NamedTuple
 from headrace.model.errors import Malformed
 
 TABLE_DEPTH_MAX = 64
-"""How deep tables and arrays may be nested. A frame could nest thousands."""
+"""Maximum nesting of tables and arrays; a malicious frame could nest thousands."""
 SHORT_STRING_BYTES_MAX = 255
 _INT32 = range(-(1 << 31), 1 << 31)
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
 class Int8(int):
-    """An integer of kind `b`."""
+    """An integer encoded as kind `b` (signed, 1 byte)."""
 
 
 class UInt8(int):
-    """An integer of kind `B`."""
+    """An integer encoded as kind `B` (unsigned, 1 byte)."""
 
 
 class Int16(int):
-    """An integer of kind `s`."""
+    """An integer encoded as kind `s` (signed, 2 bytes)."""
 
 
 class UInt16(int):
-    """An integer of kind `u`."""
+    """An integer encoded as kind `u` (unsigned, 2 bytes)."""
 
 
 class UInt32(int):
-    """An integer of kind `i`."""
+    """An integer encoded as kind `i` (unsigned, 4 bytes)."""
 
 
 class Long(int):
-    """An integer of kind `l` though it would fit `I`."""
+    """An integer encoded as kind `l` (signed, 8 bytes), even if it fits kind `I`."""
 
 
 class Timestamp(int):
-    """Seconds since 1970, kind `T`."""
+    """A timestamp in seconds since 1970, kind `T`."""
 
 
 class Float32(float):
-    """A number of kind `f`."""
+    """A number encoded as kind `f` (single precision)."""
 
 
 class ByteArray(bytes):
-    """Bytes of kind `x`. Other `bytes` are strings (`S`) that are not UTF-8."""
+    """Bytes encoded as kind `x`. Plain `bytes` are strings (kind `S`) that are not UTF-8."""
 
 
 class Decimal(NamedTuple):
-    """`unscaled` divided by ten to the power of `scale`, kind `D`."""
+    """The decimal `unscaled` / 10 ** `scale`, kind `D`."""
 
     scale: int
     unscaled: int
@@ -97,9 +98,9 @@ FIXED_BYTES = {
     ord("D"): 5,
     ord("V"): 0,
 }
-"""Kinds whose values always take so many bytes."""
+"""Sizes in bytes of the kinds whose values have a fixed size."""
 PREFIXED = frozenset(b"SxFA")
-"""Kinds before whose values there are four bytes that tell their length."""
+"""Kinds whose values are preceded by their length, 4 bytes."""
 _FORMS: dict[type, tuple[bytes, struct.Struct]] = {
     Int8: (b"b", struct.Struct(">b")),
     UInt8: (b"B", struct.Struct(">B")),
@@ -115,17 +116,18 @@ _FORMS: dict[type, tuple[bytes, struct.Struct]] = {
 
 
 def decode_table(content: bytes) -> FieldTable:
-    """Return the table whose entries are `content`, without the length before them; Malformed.
+    """Decode a table from its entries, without the preceding length; Malformed.
 
-    Of equal names the first counts, as where RabbitMQ looks a name up.
+    The first of duplicate names counts, as in RabbitMQ's lookups.
     """
     return _table(content, 0, len(content), TABLE_DEPTH_MAX)
 
 
 def encode_table(table: Mapping[str, FieldValue]) -> bytes:
-    """Return the entries of `table`, without the length before them.
+    """Encode a table's entries, without the preceding length.
 
-    An integer goes as `I` where it fits, else as `l`; ValueError for what no kind holds.
+    An integer is encoded as `I` if it fits, else as `l`. ValueError for a value that no kind can
+    hold.
     """
     parts: list[bytes] = []
     for name, value in table.items():
@@ -135,15 +137,18 @@ def encode_table(table: Mapping[str, FieldValue]) -> bytes:
 
 
 def encode_short_string(text: str) -> bytes:
-    """Return a short string; ValueError above 255 bytes. Bytes that were no UTF-8 come back."""
+    """Encode a short string; ValueError above 255 bytes. Surrogate escapes become their raw
+    bytes."""
     raw = text.encode("utf-8", "surrogateescape")
     if len(raw) > SHORT_STRING_BYTES_MAX:
-        raise ValueError(f"a name of {len(raw)} bytes, at most {SHORT_STRING_BYTES_MAX} may be")
+        raise ValueError(
+            f"a short string of {len(raw)} bytes, longer than {SHORT_STRING_BYTES_MAX}"
+        )
     return len(raw).to_bytes() + raw
 
 
 def encode_value(value: FieldValue) -> bytes:
-    """Return a value with its kind before it; ValueError for what no kind holds."""
+    """Encode a value preceded by its kind; ValueError for a value that no kind can hold."""
     if (form := _FORMS.get(type(value))) is not None:
         try:
             return form[0] + form[1].pack(value)
@@ -172,9 +177,9 @@ def encode_value(value: FieldValue) -> bytes:
 
 
 def walk_entries(table: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Yield each entry's name, where the entry begins, and where it ends; Malformed.
+    """Yield each entry's name, begin and end; Malformed.
 
-    Values are passed over by their sizes, nested ones unread.
+    Values are skipped by their size, without decoding.
     """
     at, end = 0, len(table)
     while at < end:
@@ -187,7 +192,7 @@ def walk_entries(table: bytes) -> Iterator[tuple[bytes, int, int]]:
 
 
 def skip_value(data: bytes, at: int, end: int) -> int:
-    """Return where the value whose kind is at `at` ends; Malformed behind `end`."""
+    """Return where the value with its kind at `at` ends; Malformed if that is after `end`."""
     kind = data[at]
     at += 1
     if kind in PREFIXED:
@@ -229,7 +234,7 @@ def _array(data: bytes, at: int, end: int, depth_left: int) -> list[FieldValue]:
 
 
 def decode_value(data: bytes, at: int, end: int) -> FieldValue:
-    """Return the value whose kind is at `at` and which ends at `end`, told by skip_value."""
+    """Decode the value with its kind at `at`; `end` is the result of skip_value."""
     return _value(data, at, end, TABLE_DEPTH_MAX)
 
 

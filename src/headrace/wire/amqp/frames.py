@@ -1,6 +1,11 @@
-"""Frames: kind (1 byte), channel (2), size (4), payload, and a byte that ends them.
+"""AMQP frames: type (1 byte), channel (2), size (4), payload, end marker (1).
 
-AMQP 0-9-1, section 4.2.3. A protocol header of eight bytes comes before the first one.
+    0      1         3           7                  7+size   8+size
+    +------+---------+-----------+------------------+--------+
+    | type | channel | size      | payload          | 0xCE   |
+    +------+---------+-----------+------------------+--------+
+
+AMQP 0-9-1, section 4.2.3. A client sends a protocol header of eight bytes before its first frame.
 """
 
 import struct
@@ -17,9 +22,9 @@ FRAME_HEARTBEAT = 8
 FRAME_END = 0xCE
 FRAME_HEADER_BYTES = 7
 FRAME_OVERHEAD_BYTES = 8
-"""What a frame has besides its payload."""
+"""Bytes of a frame apart from its payload."""
 FRAME_BYTES_MIN = 4096
-"""The least that a client may negotiate, and what may be sent before anything is negotiated."""
+"""The smallest negotiable frame size, which also applies before negotiation."""
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 _HEAD = struct.Struct(">BHI")
@@ -35,7 +40,7 @@ class Frame(NamedTuple):
 
 
 class FrameTooLarge(Malformed):
-    """A frame announces more than was negotiated; nothing behind it can be read."""
+    """A frame larger than negotiated; the connection cannot be read any further."""
 
     def __init__(self, head: Frame, payload_bytes: int, payload_bytes_max: int) -> None:
         """`head`: the frame without its payload."""
@@ -46,7 +51,7 @@ class FrameTooLarge(Malformed):
 
 
 class WrongFrameEnd(Malformed):
-    """A frame does not end with FRAME_END; nothing behind it can be read."""
+    """A frame without its end marker; the connection cannot be read any further."""
 
     def __init__(self, frame: Frame, end_marker: int) -> None:
         super().__init__(f"a frame ends with {end_marker} instead of {FRAME_END}")
@@ -55,10 +60,10 @@ class WrongFrameEnd(Malformed):
 
 
 def frame_bytes(data: bytes, at: int, end: int, frame_bytes_max: int) -> int:
-    """Return the bytes of the frame at `at`, 0 while its head is not wholly there.
+    """Return the size in bytes of the frame at `at`; 0 if its header is incomplete.
 
-    FrameTooLarge as soon as the head tells of it. As RabbitMQ does, a payload may be as large as a
-    frame: clients are known that forget the overhead.
+    FrameTooLarge once the header is complete. As in RabbitMQ, the payload may be as large as the
+    negotiated frame size: some clients forget the overhead.
     """
     if end - at < FRAME_HEADER_BYTES:
         return 0
@@ -70,7 +75,7 @@ def frame_bytes(data: bytes, at: int, end: int, frame_bytes_max: int) -> int:
 
 
 def frame_at(data: bytes, at: int) -> Frame:
-    """Return the frame at `at`, which is wholly there; WrongFrameEnd."""
+    """Return the frame at `at`, which must be complete; WrongFrameEnd."""
     kind, channel, size = _unpack_head(data, at)
     payload_at = at + FRAME_HEADER_BYTES
     frame = Frame(kind, channel, bytes(data[payload_at : payload_at + size]))
@@ -80,7 +85,7 @@ def frame_at(data: bytes, at: int) -> Frame:
 
 
 def walk_frames(data: bytes, frame_bytes_max: int, at: int = 0) -> Iterator[Frame]:
-    """Yield the frames that are wholly in `data`; FrameTooLarge, WrongFrameEnd."""
+    """Yield the complete frames in `data`; FrameTooLarge, WrongFrameEnd."""
     end = len(data)
     while 0 < (size := frame_bytes(data, at, end, frame_bytes_max)) <= end - at:
         yield frame_at(data, at)
@@ -88,5 +93,5 @@ def walk_frames(data: bytes, frame_bytes_max: int, at: int = 0) -> Iterator[Fram
 
 
 def encode_frame(kind: int, channel: int, payload: bytes) -> bytes:
-    """Return a frame of `payload`, which must fit."""
+    """Encode a frame; the payload must fit into the negotiated size."""
     return b"".join((_pack_head(kind, channel, len(payload)), payload, _END))

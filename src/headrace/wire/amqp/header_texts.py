@@ -1,7 +1,7 @@
-"""Values of user headers as texts and as bytes, for readers that have no field tables.
+"""Values of AMQP headers as strings and bytes, for readers without field tables.
 
-Strings and bytes are themselves, numbers are decimal, `true` and `false` are booleans, a timestamp
-is seconds since 1970; tables and arrays are JSON. Void has no text.
+Strings and bytes are unchanged, numbers are decimal, booleans `true` and `false`, timestamps
+seconds since 1970; tables and arrays are JSON. Void has no text.
 """
 
 import json
@@ -12,7 +12,7 @@ from headrace.wire.amqp.field_table import Decimal, FieldValue
 
 
 def value_bytes(value: FieldValue) -> bytes | None:
-    """Return a value as bytes; None: it is void."""
+    """Convert a header value to bytes; None if it is void."""
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, str):
@@ -21,18 +21,18 @@ def value_bytes(value: FieldValue) -> bytes | None:
 
 
 def value_text(value: FieldValue) -> str | None:
-    """Return a value as a text; what is no UTF-8 in it is replaced. None: it is void."""
+    """Convert a header value to a string, replacing invalid UTF-8; None if it is void."""
     raw = value_bytes(value)
     return None if raw is None else raw.decode("utf-8", "replace")
 
 
 def header_texts(table: Mapping[str, FieldValue]) -> dict[str, str | None]:
-    """Return all headers as texts."""
+    """Convert all headers of a table to strings."""
     return {clean(name): value_text(value) for name, value in table.items()}
 
 
 def clean(text: str) -> str:
-    """Return a text that any UTF-8 reader takes: bytes that were none are replaced."""
+    """Replace the bytes of a decoded string that were not UTF-8, so that any reader accepts it."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -50,7 +50,7 @@ def _text(value: FieldValue) -> str:
 
 
 def _plain(value: FieldValue) -> object:
-    """Return a value as JSON has it: decimals and bytes become strings."""
+    """Convert a value for JSON: decimals and bytes become strings."""
     match value:
         case None | bool():
             return value

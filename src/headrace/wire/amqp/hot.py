@@ -1,8 +1,8 @@
-"""What moves messages, by hand: publishes, deliveries, acknowledgements over the bytes of a read.
+"""Hand-written AMQP codecs of the hot path: publishes, deliveries, acknowledgements.
 
-A decoder takes a run: as many alike frames as follow each other in their plain form, wholly there.
-It stops at the first bytes that are anything else and says where; those go by `frames` and
-`methods`, which also find what is wrong with them. A run is on one channel.
+A decoder takes a run: consecutive frames of the same kind on one channel, complete and in their
+plain form. It stops at any other bytes and returns where; those are decoded by `frames` and
+`methods`, which also find errors in them.
 """
 
 import struct
@@ -25,9 +25,9 @@ MANDATORY = 1
 IMMEDIATE = 2
 _FLAGS = MANDATORY | IMMEDIATE
 
-# Frame's kind, channel, size · class, method, ticket, size of the exchange's name.
+# Layout: frame type, channel, size; class, method, ticket, length of the exchange's name.
 _PUBLISH_HEAD = struct.Struct(">BHIHHHB")
-# Frame's kind, channel, size · class, weight, body size.
+# Layout: frame type, channel, size; class, weight, body size.
 _CONTENT_HEAD = struct.Struct(">BHIHHQ")
 _FRAME_HEAD = struct.Struct(">BHI")
 _SETTLE = struct.Struct(">BHIHHQBB")
@@ -36,7 +36,7 @@ _TAG = struct.Struct(">QB")
 _COUNT = struct.Struct(">I")
 _CODE = struct.Struct(">H")
 _BETWEEN = struct.Struct(">BBHI")
-"""The end of a frame and the head of the next."""
+"""The end marker of a frame, followed by the header of the next."""
 _unpack_publish = _PUBLISH_HEAD.unpack_from
 _unpack_content = _CONTENT_HEAD.unpack_from
 _unpack_frame = _FRAME_HEAD.unpack_from
@@ -51,9 +51,10 @@ _CONTENT_PAYLOAD_MIN = 14
 
 
 class PublishRun(NamedTuple):
-    """Publishes on one channel, `flags` (MANDATORY, IMMEDIATE) the same for all.
+    """Publishes on one channel with equal `flags` (MANDATORY, IMMEDIATE).
 
-    Neighbours of one exchange and routing key share the two strings: `is` tells.
+    Consecutive messages with the same exchange and routing key share the string objects, so `is`
+    compares them.
     """
 
     channel: int
@@ -62,7 +63,7 @@ class PublishRun(NamedTuple):
 
 
 class Settlement(NamedTuple):
-    """An ack (requeue is None), a nack or a reject. `delivery_tag` 0 with multiple: all."""
+    """An ack (`requeue` None), nack or reject. `delivery_tag` 0 with `multiple`: all deliveries."""
 
     method_id: int
     delivery_tag: int
@@ -73,10 +74,10 @@ class Settlement(NamedTuple):
 def decode_publishes(
     data: bytes, at: int, end: int, frame_bytes_max: int
 ) -> tuple[int, PublishRun | None]:
-    """Decode the publishes that follow each other from `at`; returns where the run ends.
+    """Decode consecutive publishes from `at` on; return where the run ends, and the run.
 
-    Each is three frames (two without a body) on one channel, none larger than negotiated. A body
-    of several frames is none of them: whoever assembles contents takes it.
+    Each is three frames (two without a body) on one channel, within the negotiated size. A body of
+    several frames ends the run: content assembly handles it.
     """
     messages: list[Message] = []
     payload_max = frame_bytes_max - OVERHEAD
@@ -86,7 +87,8 @@ def decode_publishes(
     try:
         while True:
             if method is not None and data.startswith(method, at):
-                # A publisher rarely changes where it publishes to.
+                # Compare the whole method frame: a publisher rarely changes exchange or routing
+                # key.
                 content_at = at + len(method)
             else:
                 head = _publish_head(data, at, end, payload_max)
@@ -125,16 +127,16 @@ def decode_publishes(
             messages.append(Message(exchange, routing_key, header, body))
             at = after
     except (struct.error, IndexError):
-        pass  # The last one is not wholly there.
+        pass  # The last publish is incomplete.
     return at, PublishRun(channel, run_flags, messages) if messages else None
 
 
 def _publish_head(
     data: bytes, at: int, end: int, payload_max: int
 ) -> tuple[int, int, str, str, int] | None:
-    """Decode the frame of a Basic.Publish: channel, flags, exchange, routing key, where it ends.
+    """Decode a Basic.Publish frame: channel, flags, exchange, routing key, end of the frame.
 
-    None: it is none, or not as it should be.
+    None if it is another frame, or invalid.
     """
     kind, channel, size, class_id, method_id, _, length = _unpack_publish(data, at)
     if kind != FRAME_METHOD or class_id != BASIC_CLASS or method_id != _PUBLISH:
@@ -142,7 +144,7 @@ def _publish_head(
     after = at + size + OVERHEAD
     name_end = at + _PUBLISH_HEAD.size + length
     flags_at = after - 2
-    # The sizes within fit the frame's exactly, and the frame ends where it says.
+    # The inner lengths must fill the frame exactly, and the end marker must be in place.
     if (
         size > payload_max
         or after > end
@@ -156,9 +158,9 @@ def _publish_head(
 
 
 def decode_settlements(data: bytes, at: int, end: int) -> tuple[int, int, list[Settlement]]:
-    """Decode the acks, nacks and rejects that follow each other from `at`, on one channel.
+    """Decode consecutive acks, nacks and rejects on one channel, from `at` on.
 
-    Returns where the run ends, its channel, and what it settles.
+    Returns where the run ends, its channel, and the settlements.
     """
     channel = -1
     settled: list[Settlement] = []
@@ -188,7 +190,7 @@ def decode_settlements(data: bytes, at: int, end: int) -> tuple[int, int, list[S
 
 
 class DeliverEncoder:
-    """Encodes deliveries to one consumer: what they have in common is kept."""
+    """Encodes deliveries to one consumer; the bytes that they share are cached."""
 
     __slots__ = ("_channel", "_exchange", "_head", "_key", "_payload_max", "_tag", "_tail")
 
@@ -201,7 +203,7 @@ class DeliverEncoder:
         self._address("", "")
 
     def encode(self, delivery_tag: int, redelivered: bool, message: Message) -> bytes:
-        """Return the frames of one delivery."""
+        """Encode the frames of one delivery."""
         if message.routing_key != self._key or message.exchange != self._exchange:
             self._address(message.exchange, message.routing_key)
         header, body = message.header, message.body
@@ -224,7 +226,7 @@ class DeliverEncoder:
         return _with_content(method, channel, message, self._payload_max)
 
     def _address(self, exchange: str, routing_key: str) -> None:
-        """Make what is before and behind the delivery tag of messages of this exchange and key."""
+        """Cache the bytes before and after the delivery tag, for this exchange and routing key."""
         self._exchange, self._key = exchange, routing_key
         self._tail = _short_string(exchange) + _short_string(routing_key)
         size = 4 + len(self._tag) + _TAG.size + len(self._tail)
@@ -233,14 +235,14 @@ class DeliverEncoder:
 
 
 def encode_ack(channel: int, delivery_tag: int, multiple: bool) -> bytes:
-    """Return the frame of a Basic.Ack: a confirm."""
+    """Encode a Basic.Ack frame that confirms publishes."""
     return _pack_settle(
         FRAME_METHOD, channel, _SETTLE_PAYLOAD, BASIC_CLASS, _ACK, delivery_tag, multiple, FRAME_END
     )
 
 
 def encode_nack(channel: int, delivery_tag: int, multiple: bool) -> bytes:
-    """Return the frame of a Basic.Nack: a refused publish. Requeue says nothing here."""
+    """Encode a Basic.Nack frame that refuses publishes; its requeue bit is meaningless here."""
     return _pack_settle(
         FRAME_METHOD,
         channel,
@@ -261,7 +263,7 @@ def encode_get_ok(
     message_count: int,
     frame_bytes_max: int,
 ) -> bytes:
-    """Return the frames of a Basic.GetOk; `message_count`: how many are left behind its message."""
+    """Encode the frames of a Basic.GetOk; `message_count`: messages left in the queue."""
     exchange, key = _short_string(message.exchange), _short_string(message.routing_key)
     size = 4 + _TAG.size + len(exchange) + len(key) + _COUNT.size
     method = b"".join(
@@ -279,7 +281,7 @@ def encode_get_ok(
 def encode_return(
     channel: int, reply_code: int, reply_text: str, message: Message, frame_bytes_max: int
 ) -> bytes:
-    """Return the frames of a Basic.Return with its message."""
+    """Encode the frames of a Basic.Return with its message."""
     rest = b"".join(map(_short_string, (reply_text, message.exchange, message.routing_key)))
     size = 4 + _CODE.size + len(rest)
     head = _METHOD_HEAD.pack(FRAME_METHOD, channel, size, BASIC_CLASS, _RETURN)
@@ -293,7 +295,7 @@ def _short_string(text: str) -> bytes:
 
 
 def _with_content(method: bytes, channel: int, message: Message, payload_max: int) -> bytes:
-    """Return a method's frame but for its end, with that and the frames of a message behind it."""
+    """Return a method frame, given without end marker, followed by the frames of a message."""
     header, body = message.header, message.body
     parts = [method, _pack_between(FRAME_END, FRAME_HEADER, channel, len(header)), header]
     for at in range(0, len(body), payload_max):

@@ -1,7 +1,7 @@
-"""Methods of AMQP 0-9-1 with RabbitMQ's extensions: frames' payloads to named tuples and back.
+"""Encode and decode AMQP methods to named tuples, by the tables of their fields.
 
-For the methods that are rare. What moves messages has codecs by hand in `hot`; both are held
-against each other by tests. The methods and their fields are in control_methods and model_methods.
+Used for rare methods. `hot` has hand-written codecs of the frequent ones; tests compare both. The
+methods and their fields are in control_methods and model_methods.
 """
 
 import struct
@@ -15,7 +15,7 @@ from headrace.wire.amqp.field_table import decode_table, encode_short_string, en
 from headrace.wire.amqp.frames import FRAME_METHOD, encode_frame
 
 Method = tuple[Any, ...]
-"""Any named tuple of control_methods and model_methods."""
+"""A method: any named tuple of control_methods and model_methods."""
 
 WITH_CONTENT = frozenset(
     (
@@ -25,7 +25,7 @@ WITH_CONTENT = frozenset(
         model_methods.BasicGetOk,
     )
 )
-"""The methods that a content header and a body follow."""
+"""Methods that are followed by a content header and a body."""
 
 _IDS = struct.Struct(">HH")
 _LENGTH = struct.Struct(">I")
@@ -39,7 +39,7 @@ _fields: dict[type, list[str]] = {}
 
 
 class UnknownMethod(Malformed):
-    """No method has these ids."""
+    """A frame has method ids that AMQP does not define."""
 
     def __init__(self, ids: MethodId) -> None:
         super().__init__(f"no method has the ids {ids.class_id} and {ids.method_id}")
@@ -47,20 +47,20 @@ class UnknownMethod(Malformed):
 
 
 def method_id(payload: bytes) -> MethodId:
-    """Return the ids that a method frame's payload begins with; Malformed where it is too short."""
+    """Return the method ids at the start of a method frame's payload; Malformed if too short."""
     if len(payload) < _IDS.size:
         raise Malformed(f"a method of {len(payload)} bytes")
     return MethodId(*_IDS.unpack_from(payload))
 
 
 def name_of(ids: MethodId) -> str:
-    """Return the name that RabbitMQ's texts call a method by, as `basic.publish`."""
+    """Return a method's name as in RabbitMQ's texts, for example `basic.publish`."""
     room, _, rest = _hyphenless(METHODS[ids].__name__).partition("_")
     return f"{room}.{rest}"
 
 
 def decode_method(payload: bytes) -> Method:
-    """Return the method of a method frame's payload; UnknownMethod, Malformed."""
+    """Decode the payload of a method frame; UnknownMethod, Malformed."""
     ids = method_id(payload)
     kind = METHODS.get(ids)
     if kind is None:
@@ -73,16 +73,16 @@ def decode_method(payload: bytes) -> Method:
 
 
 def encode_method(channel: int, method: Method) -> bytes:
-    """Return a whole frame; ValueError where a value does not fit its field.
+    """Encode a method as a whole frame; ValueError if a value does not fit its field.
 
-    The caller sees to it that it is no larger than negotiated: only tables and long strings could.
+    The caller must keep tables and long strings within the negotiated frame size.
     """
     kind = type(method)
     parts = [_IDS.pack(*IDS[kind])]
     bits = bit = 0
     for field, value in zip(_fields_of(kind), method, strict=True):
         if field == "bit":
-            # At most six bits follow each other in any method: one byte holds them.
+            # No method has more than six consecutive bits, so one byte suffices.
             bits |= bool(value) << bit
             bit += 1
             continue
@@ -100,7 +100,7 @@ def _hyphenless(name: str) -> str:
 
 
 def _fields_of(kind: type) -> list[str]:
-    """Return the kinds of a method's fields."""
+    """Return the field types of a method."""
     fields = _fields.get(kind)
     if fields is None:
         kinds = kind.__annotations__.values()
@@ -123,7 +123,7 @@ def _encode(field: str, value: Any) -> bytes:  # noqa: ANN401 - what the field's
 
 
 class _Reader:
-    """Reads fields of a method in a row."""
+    """Reads the fields of a method in order."""
 
     __slots__ = ("_bit", "at", "payload")
 
@@ -133,7 +133,7 @@ class _Reader:
         self._bit = 0
 
     def _take(self, size: int) -> int:
-        """Take the next `size` bytes, behind all bits before; returns their position."""
+        """Advance by `size` bytes, after any pending bits; return their position."""
         at = self.at
         if size > len(self.payload) - at:
             raise Malformed(f"{size} bytes wanted at {at}, {len(self.payload) - at} left")
@@ -178,7 +178,7 @@ _READERS: dict[str, Callable[[_Reader], Any]] = {
     "table": lambda reader: decode_table(reader.long_string()),
 }
 
-# Both modules have registered their methods when this one is imported.
+# Importing this module also registers the methods of both tables.
 __all__ = [
     "IDS",
     "METHODS",

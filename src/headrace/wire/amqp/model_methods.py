@@ -1,6 +1,7 @@
-"""The methods of the classes exchange, queue and basic: ids, fields, defaults.
+"""Methods of the classes exchange, queue and basic: ids, fields, defaults.
 
-With control_methods the table of the protocol. `ticket` is of AMQP 0-8 and never read.
+Together with control_methods this is the table by which methods are encoded and decoded. `ticket`
+is from AMQP 0-8 and ignored.
 """
 
 from typing import NamedTuple

@@ -1,11 +1,17 @@
-"""A message's properties, read from and spliced into its content header.
+"""Read and change a message's properties within its encoded content header.
 
-A content header (AMQP 0-9-1, section 4.2.6.1) is class, weight, body size, flags that tell which of
-the 14 properties are there, and those one after the other. Headers that a user wrote are never
-decoded and encoded: it costs more than all else that is done to a message, and types would be lost
-on the way. What is read is read alone, what is changed is cut out and put in.
+A content header (AMQP 0-9-1, section 4.2.6.1) holds property flags and then the properties whose
+flag is set, in a fixed order:
 
-All here raise Malformed for a header that is cut off or says what cannot be.
+    0          2         4               12      14
+    +----------+---------+---------------+-------+-------------------------------+
+    | class 60 | weight  | body size     | flags | content_type | headers | ...  |
+    +----------+---------+---------------+-------+-------------------------------+
+
+A publisher's headers are never decoded and encoded again: that costs more than all other handling
+of a message, and would lose types. Single properties are located and read, or cut out and replaced.
+
+All functions raise Malformed for a truncated or invalid content header.
 """
 
 import struct
@@ -26,19 +32,19 @@ from headrace.wire.amqp.field_table import (
 
 BASIC_CLASS = 60
 PROPERTIES_AT = 14
-"""Where the first property of a content header is."""
+"""Position of the first property in a content header."""
 
 _FIXED = struct.Struct(">HHQH")
 _UINT32 = struct.Struct(">I")
 _UINT64 = struct.Struct(">Q")
 FLAGS_AT = 12
-"""Where the flags of a content header are. What is before them goes by the body alone."""
+"""Position of the flags in a content header; the bytes before depend on the body only."""
 _UNPACK_FLAGS = struct.Struct(">H").unpack_from
 _unpack_size = struct.Struct(">Q").unpack_from
 
 
 class Properties(NamedTuple):
-    """The properties of class basic, in their order; None: not there."""
+    """The properties of class basic in encoded order; None: not present."""
 
     content_type: str | None = None
     content_encoding: str | None = None
@@ -57,9 +63,9 @@ class Properties(NamedTuple):
 
 
 STRING, TABLE, OCTET, TIME = "shortstr", "table", "octet", "timestamp"
-"""Kinds of properties."""
+"""Encodings of properties."""
 SIZES = {STRING: 1, TABLE: 4, OCTET: 1, TIME: 8}
-"""Of the length before a string or a table, of the others wholly."""
+"""Bytes of the length prefix (string, table), or of the whole value (octet, timestamp)."""
 _KINDS = {
     "headers": TABLE,
     "delivery_mode": OCTET,
@@ -69,15 +75,15 @@ _KINDS = {
 WALK = [
     (1 << (15 - at), name, _KINDS.get(name, STRING)) for at, name in enumerate(Properties._fields)
 ]
-"""Each property's flag, name and kind, in the order in which they lie in a content header."""
+"""Flag, name and encoding of each property, in encoded order."""
 _FLAG = {name: flag for flag, name, _ in WALK}
 _HEADERS_FLAG = _FLAG["headers"]
 PERSISTENT = 2
-"""The delivery mode of a message that survives a restart."""
+"""Delivery mode of a message that survives a restart."""
 
 
 class Essentials(NamedTuple):
-    """What a broker itself goes by. Strings as they came; `headers`: the entries of the table."""
+    """The properties that the broker itself uses, as raw bytes; `headers`: the table's entries."""
 
     delivery_mode: int
     priority: int | None
@@ -88,21 +94,21 @@ class Essentials(NamedTuple):
 
     @property
     def persistent(self) -> bool:
-        """Whether the message is to survive a restart."""
+        """Whether the message must survive a restart."""
         return self.delivery_mode == PERSISTENT
 
 
 def body_size_of(header: bytes) -> int:
-    """Return the bytes of body that a content header announces."""
+    """Return the body size in bytes that a content header announces."""
     if len(header) < PROPERTIES_AT:
         raise Malformed(f"a content header of {len(header)} bytes")
     return int(_unpack_size(header, 4)[0])
 
 
 def read_essentials(header: bytes) -> Essentials:
-    """Return what a broker goes by, and check that every property is whole, in one walk.
+    """Read the properties that the broker uses and check that all are complete, in one pass.
 
-    Names of headers are not looked at, nor their values: who walks them finds what is malformed.
+    Entries of the table `headers` are not checked here, but by the code that iterates over them.
     """
     flags, at = _flags(header), PROPERTIES_AT
     values: list[int | bytes | None] = [1, None, None, None, None, None]
@@ -129,31 +135,31 @@ def read_essentials(header: bytes) -> Essentials:
 
 @lru_cache(maxsize=1024)
 def _plan(flags: int) -> list[tuple[str, int]]:
-    """Return kind and place in Essentials of each property that is there; -1: no place there."""
+    """Return the encoding of each present property, and its index in Essentials (-1: none)."""
     slots = {name: slot for slot, name in enumerate(Essentials._fields)}
     return [(kind, slots.get(name, -1)) for flag, name, kind in WALK if flags & flag]
 
 
 def read_properties(header: bytes) -> Properties:
-    """Return all properties of a content header, decoded."""
+    """Decode all properties of a content header."""
     return Properties(
         **{name: _decoded(header, name, place) for name, place in _places(header).items()}  # type: ignore[arg-type]
     )
 
 
 def property_of(header: bytes, name: str) -> int | str | FieldTable | None:
-    """Return one property by its name in `Properties`, None where it is not there."""
+    """Decode one property by its name in `Properties`; None if not present."""
     place = _place(header, _FLAG[name])
     return None if place is None else _decoded(header, name, place)
 
 
 def headers_of(header: bytes) -> bytes | None:
-    """Return the entries of the table `headers` as they came, None where it is not there."""
+    """Return the encoded entries of the table `headers`; None if not present."""
     return _content(header, _place(header, _HEADERS_FLAG), 4)
 
 
 def header_value(header: bytes, name: str) -> FieldValue:
-    """Return one entry of the table `headers`, None where it is not there (or is void)."""
+    """Decode one entry of the table `headers`; None if it is not present or void."""
     headers = headers_of(header)
     wanted = name.encode("utf-8", "surrogateescape")
     if headers is None or wanted not in headers:
@@ -165,7 +171,7 @@ def header_value(header: bytes, name: str) -> FieldValue:
 
 
 def make_header(body_size: int, properties: Properties = Properties()) -> bytes:  # noqa: B008
-    """Return a content header; ValueError where a value does not fit its property."""
+    """Encode a content header; ValueError if a value does not fit its property."""
     flags, parts = 0, [b""]
     for (flag, _, kind), value in zip(WALK, properties, strict=True):
         if value is not None:
@@ -176,7 +182,7 @@ def make_header(body_size: int, properties: Properties = Properties()) -> bytes:
 
 
 def with_header(header: bytes, name: str, value: FieldValue) -> bytes:
-    """Return a content header with an entry of `headers` set, in its place or behind the others."""
+    """Return a content header with an entry of `headers` replaced, or appended if missing."""
     entry = encode_short_string(name) + encode_value(value)
     key = entry[1 : 1 + entry[0]]
     headers = headers_of(header) or b""
@@ -185,7 +191,7 @@ def with_header(header: bytes, name: str, value: FieldValue) -> bytes:
 
 
 def without_header(header: bytes, name: str) -> bytes:
-    """Return a content header without an entry of `headers`; itself where it has none."""
+    """Return a content header without an entry of `headers`; the same object if it has none."""
     headers = headers_of(header)
     if headers is None:
         return header
@@ -194,7 +200,7 @@ def without_header(header: bytes, name: str) -> bytes:
 
 
 def without_property(header: bytes, name: str) -> bytes:
-    """Return a content header without a property; itself where it has none."""
+    """Return a content header without a property; the same object if it is not present."""
     flag = _FLAG[name]
     place = _place(header, flag)
     if place is None:
@@ -205,7 +211,7 @@ def without_property(header: bytes, name: str) -> bytes:
 
 
 def with_text(header: bytes, name: str, text: str) -> bytes:
-    """Return a content header with another text in a property that is there; itself without it."""
+    """Return a content header with a string property replaced; the same object if not present."""
     place = _place(header, _FLAG[name])
     if place is None:
         return header
@@ -213,7 +219,7 @@ def with_text(header: bytes, name: str, text: str) -> bytes:
 
 
 def _entry(headers: bytes, key: bytes) -> tuple[int, int]:
-    """Return where the entry of a name is; where there is none, the end, twice."""
+    """Return begin and end of the entry with this name; the table's end twice if missing."""
     for entry, begin, end in walk_entries(headers):
         if entry == key:
             return begin, end
@@ -221,7 +227,7 @@ def _entry(headers: bytes, key: bytes) -> tuple[int, int]:
 
 
 def _with_headers(header: bytes, headers: bytes) -> bytes:
-    """Put another table in the place of `headers`, or where it would be."""
+    """Replace the table `headers`, or insert it in its place."""
     flags = _flags(header)
     place = _place(header, _HEADERS_FLAG)
     if place is None:
@@ -249,7 +255,8 @@ def _flags(header: bytes) -> int:
 
 
 def _past(header: bytes, at: int, kind: str) -> int:
-    """Return where the property of this kind that begins at `at` ends; Malformed behind the end."""
+    """Return where the property at `at` ends; Malformed if that is after the content header's
+    end."""
     end = len(header)
     size = SIZES[kind]
     if end - at < size:
@@ -266,13 +273,14 @@ def _past(header: bytes, at: int, kind: str) -> int:
 
 @lru_cache(maxsize=1024)
 def _way(flags: int, wanted: int) -> tuple[list[str], str]:
-    """Return the kinds of the properties before that of the flag `wanted`, and its own."""
+    """Return the encodings of the present properties before the one with flag `wanted`, and its
+    own."""
     before = [kind for flag, _, kind in WALK if flag > wanted and flags & flag]
     return before, next(kind for flag, _, kind in WALK if flag == wanted)
 
 
 def _place(header: bytes, wanted: int) -> tuple[int, int] | None:
-    """Return where the property of a flag begins and ends, None where it is not there."""
+    """Return begin and end of the property with this flag; None if not present."""
     flags, at = _flags(header), PROPERTIES_AT
     if not flags & wanted:
         return None
@@ -283,7 +291,7 @@ def _place(header: bytes, wanted: int) -> tuple[int, int] | None:
 
 
 def _places(header: bytes) -> dict[str, tuple[int, int]]:
-    """Return where each property that is there begins and ends."""
+    """Return begin and end of each present property."""
     flags, at = _flags(header), PROPERTIES_AT
     found: dict[str, tuple[int, int]] = {}
     for flag, name, kind in WALK:

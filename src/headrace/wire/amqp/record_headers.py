@@ -1,7 +1,7 @@
-"""Names of the headers by which a record keeps what AMQP said of a message."""
+"""Names of the record headers that store a message's AMQP metadata."""
 
 HEADER = "amqp.header"
-"""The content header as it came (`properties`)."""
+"""The content header as received (see `properties`)."""
 EXCHANGE = "amqp.exchange"
 ROUTING_KEY = "amqp.routing.key"
-"""Where the record's key is another."""
+"""The routing key, if it is not the record's key."""

@@ -1,6 +1,6 @@
-"""The codes by which AMQP 0-9-1 closes a channel or a connection, and the errors that carry them.
+"""Reply codes that close an AMQP channel or connection, and the exceptions that carry them.
 
-Texts begin with the code's name, as RabbitMQ's do: `NOT_FOUND - no queue 'q' in vhost '/'`.
+Texts begin with the code's name, like RabbitMQ's: `NOT_FOUND - no queue 'q' in vhost '/'`.
 """
 
 from enum import IntEnum
@@ -9,7 +9,7 @@ from headrace.model.errors import HeadraceError
 
 
 class ReplyCode(IntEnum):
-    """Reply codes (AMQP 0-9-1, section 1.1 of the reference)."""
+    """AMQP reply codes (AMQP 0-9-1 reference, section 1.1)."""
 
     REPLY_SUCCESS = 200
     CONTENT_TOO_LARGE = 311
@@ -33,17 +33,17 @@ class ReplyCode(IntEnum):
 
 
 class AmqpError(HeadraceError):
-    """Closes a channel, or the whole connection, with a code and a text."""
+    """An error that closes a channel or a connection with a reply code and a text."""
 
     def __init__(self, code: ReplyCode, text: str) -> None:
-        """`text`: what follows the code's name and a dash."""
+        """`text`: the reply text after the code's name and a dash."""
         super().__init__(f"{code.name} - {text}")
         self.code = code
 
 
 class ChannelClosing(AmqpError):
-    """Closes the channel; the connection's other channels go on."""
+    """An error that closes the channel; other channels of the connection continue."""
 
 
 class ConnectionClosing(AmqpError):
-    """Closes the connection."""
+    """An error that closes the connection."""

@@ -1,15 +1,15 @@
 """Kafka's protocol (4.3) and record formats.
 
-    api            API keys, their versions, which of them are flexible
+    api            API keys, their versions, and which versions are flexible
     frame          request and response headers
-    reader, writer the protocol's primitive types, old and flexible; `primitives` serves both
-    hot/           hand-written codecs of the APIs that carry the load
-    peer_messages  what brokers say to each other, by tables of `coordinator_records.schema`
-    cold           all other APIs through kio, imported when first met
-    batch, record  record batch v2: check, stamp, iterate, read, build
-    compression    the four codecs, never unfolding more than allowed
-    records/       what coordinators keep in their internal topics
+    reader, writer primitive types, old and flexible encoding; `primitives` serves both
+    hot/           hand-written codecs of the APIs with the highest load
+    peer_messages  messages between brokers and controller, by tables of `wire.schema`
+    kio_codec      all other APIs through kio, imported when first used; `kio_bounds` checks them
+    consumer_protocol     subscriptions and assignments inside JoinGroup and SyncGroup
+    coordinator_records/  records of the coordinators' internal topics
 
-Bytes from the wire that are no message raise `Malformed`: that connection ends. A batch that breaks
-the format raises `ApiError`, or its subclass `CorruptBatch`: an answer, not an end.
+Bytes that are not a valid message raise `Malformed`, which closes the connection. A batch that
+violates the format raises `ApiError` or its subclass `CorruptBatch`, which is returned to the
+client.
 """

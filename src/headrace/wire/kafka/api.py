@@ -1,13 +1,13 @@
-"""The Kafka protocol's API keys and versions (protocol guide, Kafka 4.3)."""
+"""API keys and versions of the Kafka protocol (protocol guide, Kafka 4.3)."""
 
 from enum import IntEnum
 
 OWN_KEYS_FROM = 20_000
-"""Keys that Kafka has not, and `VERSIONS` neither: ours."""
+"""First API key of Headrace's own requests, which Kafka does not have; not in `VERSIONS`."""
 
 
 class ApiKey(IntEnum):
-    """What a request asks for: the first two bytes of every frame."""
+    """The API key of a request: the first two bytes of each frame."""
 
     PRODUCE = 0
     FETCH = 1
@@ -198,17 +198,17 @@ VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: (0, 0),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0),
 }
-"""Lowest and highest version, inclusive, that Kafka 4.3 serves. Keys 4-7 ended with 4.0
+"""Lowest and highest version, inclusive, that Kafka 4.3 supports. Keys 4-7 ended with 4.0
 (`peer_messages` has them)."""
 
 UNSTABLE_FROM: dict[int, int] = {ApiKey.INIT_PRODUCER_ID: 6}
-"""First version that Kafka 4.3 has and holds back unless `unstable.api.versions.enable` is set:
-that of two-phase commit (KIP-939). We advertise it where two-phase commit is enabled."""
+"""First version that Kafka 4.3 hides unless `unstable.api.versions.enable` is set: that of
+two-phase commit (KIP-939). Headrace advertises it if two-phase commit is enabled."""
 
 ADVERTISED_FROM: dict[int, int] = {ApiKey.PRODUCE: 0}
-"""Keys whose lowest advertised version is below the lowest served one.
+"""API keys whose lowest advertised version is below the lowest supported one.
 
-librdkafka stops compressing, silently, at brokers that do not advertise Produce v0 (KAFKA-18659).
+librdkafka silently stops compressing at brokers that do not advertise Produce v0 (KAFKA-18659).
 """
 
 FLEXIBLE_FROM: dict[int, int] = {
@@ -304,22 +304,22 @@ FLEXIBLE_FROM: dict[int, int] = {
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: 0,
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: 0,
 }
-"""First version with compact strings and tagged fields (KIP-482), where there is one."""
+"""First flexible version (compact strings, tagged fields; KIP-482) of each API that has one."""
 
 
 def flexible_from(api_key: int) -> int | None:
-    """Return the first version with compact strings and tagged fields (KIP-482), or None."""
+    """Return the first flexible version of an API (KIP-482), None if it has none."""
     return FLEXIBLE_FROM.get(api_key)
 
 
 def is_flexible(api_key: int, version: int) -> bool:
-    """Tell whether this version has compact strings and tagged fields."""
+    """Return whether a version is flexible: compact strings and tagged fields (KIP-482)."""
     since = flexible_from(api_key)
     return since is not None and version >= since
 
 
 def is_served(api_key: int, version: int) -> bool:
-    """Tell whether Kafka 4.3 serves this version at all."""
+    """Return whether Kafka 4.3 supports this version of the API."""
     try:
         low, high = VERSIONS[ApiKey(api_key)]
     except (KeyError, ValueError):
@@ -328,14 +328,14 @@ def is_served(api_key: int, version: int) -> bool:
 
 
 def request_header_version(api_key: int, version: int) -> int:
-    """Return 2 with tagged fields, else 1."""
+    """Return the version of the request header: 2 for flexible versions, else 1."""
     return 2 if is_flexible(api_key, version) else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """Return 1 with tagged fields, else 0; always 0 for ApiVersions.
+    """Return the version of the response header: 1 for flexible versions, else 0.
 
-    A client that asks ApiVersions does not know yet what its broker speaks (KIP-511).
+    Always 0 for ApiVersions, as its client does not know the broker's versions yet (KIP-511).
     """
     if api_key == ApiKey.API_VERSIONS:
         return 0

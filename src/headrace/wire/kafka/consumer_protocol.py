@@ -1,4 +1,5 @@
-"""What classic consumers say inside JoinGroup and SyncGroup (ConsumerProtocol, versions 0 to 3)."""
+"""Consumer protocol: subscriptions and assignments inside JoinGroup and SyncGroup (versions
+0-3)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ TopicNumbers = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 class EmbeddedSubscription(NamedTuple):
-    """Later versions' fields are dropped."""
+    """A decoded subscription; fields of later versions are ignored."""
 
     version: int
     topics: frozenset[str]
@@ -20,9 +21,9 @@ class EmbeddedSubscription(NamedTuple):
 
 
 def _read(message: Message, data: bytes) -> tuple[int, Mapping[str, Any]]:
-    """Read a message; a version later than the known ones begins like the last of them.
+    """Decode a message; a version later than the known ones is read as the latest known one.
 
-    Malformed where it does not.
+    Malformed.
     """
     version = int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else -1
     return version, message.decode(data, min(version, message.latest), 2)
@@ -33,7 +34,7 @@ def _numbers(topics: Iterable[Mapping[str, Any]]) -> TopicNumbers:
 
 
 def read_subscription(metadata: bytes) -> EmbeddedSubscription:
-    """Read what the member asks for. Malformed."""
+    """Decode a member's subscription. Malformed."""
     version, read = _read(SUBSCRIPTION, metadata)
     return EmbeddedSubscription(
         version,
@@ -44,18 +45,18 @@ def read_subscription(metadata: bytes) -> EmbeddedSubscription:
 
 
 def read_topics(metadata: bytes) -> list[str]:
-    """Read the topics the member asks for, as it named them. Malformed."""
+    """Decode the topics of a member's subscription, in its order. Malformed."""
     topics: list[str] = _read(SUBSCRIPTION, metadata)[1]["topics"]
     return topics
 
 
 def read_assignment(data: bytes) -> TopicNumbers:
-    """Read what the member was given; nothing where it was given nothing. Malformed."""
+    """Decode a member's assigned partitions by topic; empty for empty bytes. Malformed."""
     return _numbers(_read(ASSIGNMENT, data)[1]["assignedPartitions"]) if data else ()
 
 
 def assignment(version: int, topics: Mapping[str, Iterable[int]]) -> bytes:
-    """Encode an assignment in the member's own version."""
+    """Encode an assignment in the version that the member uses."""
     version = max(0, min(version, ASSIGNMENT.latest))
     partitions = [{"topic": topic, "partitions": sorted(topics[topic])} for topic in sorted(topics)]
     fields = {"assignedPartitions": partitions, "userData": None}
@@ -68,7 +69,7 @@ def subscription(topics: Sequence[str]) -> bytes:
 
 
 def version_of(metadata: bytes) -> int:
-    """Return the version a member's subscription is in; 0 where it is none."""
+    """Return the version of a member's subscription; 0 if it is invalid."""
     try:
         return read_subscription(metadata).version
     except Malformed:

@@ -1,7 +1,10 @@
-"""Frames: a 4-byte length, a header, a body.
+"""Frames of the Kafka protocol: a length of 4 bytes, a header, a body.
 
-The length is the connection's affair on the way in (a frame is what follows it) and part of every
-encoded message on the way out.
+    request   length int32 | API key int16 | version int16 | correlation id int32
+              | client id nullable string | tags (flexible versions) | body
+    response  length int32 | correlation id int32 | tags (flexible versions) | body
+
+On the way in the connection removes the length; encoded messages include it.
 """
 
 import struct
@@ -28,7 +31,7 @@ _new = tuple.__new__
 
 
 class RequestHeader(NamedTuple):
-    """Who asks what. `body` is the position of the request's body in the frame."""
+    """A request header; `body` is the position of the request's body in the frame."""
 
     api_key: int
     version: int
@@ -38,10 +41,10 @@ class RequestHeader(NamedTuple):
 
 
 def parse_request(frame: memoryview) -> RequestHeader:
-    """Parse the header of a request frame (without its length); Malformed where it is none.
+    """Parse the header of a request frame (without length); Malformed.
 
-    For a key or version nobody knows, `body` is only a guess: the header's own form depends on
-    them. ApiVersions is answered all the same (KIP-511).
+    For an unknown key or version `body` is a guess, as the header's format depends on them.
+    ApiVersions is answered even then (KIP-511).
     """
     try:
         key, version, correlation_id, size = _unpack(frame)
@@ -70,7 +73,7 @@ def parse_request(frame: memoryview) -> RequestHeader:
 
 
 def response_head(api_key: int, version: int, correlation_id: int, body_bytes: int) -> bytes:
-    """Encode length and header that go before a response's body of `body_bytes`."""
+    """Encode length and header of a response whose body has `body_bytes` bytes."""
     if response_header_version(api_key, version):
         return _RESPONSE_TAGGED.pack(body_bytes + 5, correlation_id, 0)
     return _RESPONSE.pack(body_bytes + 4, correlation_id)
@@ -79,7 +82,7 @@ def response_head(api_key: int, version: int, correlation_id: int, body_bytes: i
 def request_head(
     api_key: int, version: int, correlation_id: int, client_id: str | None, body_bytes: int
 ) -> bytes:
-    """Encode length and header that go before a request's body of `body_bytes`."""
+    """Encode length and header of a request whose body has `body_bytes` bytes."""
     data = b"" if client_id is None else client_id.encode()
     size = -1 if client_id is None else len(data)
     tags = b"\x00" if request_header_version(api_key, version) == 2 else b""
@@ -89,7 +92,8 @@ def request_head(
 
 
 def parse_response(frame: memoryview, api_key: int, version: int) -> tuple[int, int]:
-    """Parse a response frame (without its length): its correlation id and its body's position."""
+    """Parse a response frame (without length): return its correlation id and the body's
+    position."""
     if len(frame) < LENGTH_BYTES:
         raise Malformed(f"{len(frame)} bytes are no response header")
     (correlation_id,) = LENGTH.unpack_from(frame)

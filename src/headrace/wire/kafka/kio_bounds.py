@@ -1,9 +1,9 @@
-"""Walks a message by kio's schema before kio decodes it: what would harm or stop kio ends here.
+"""Validate a message by kio's schema before kio decodes it.
 
-kio 0.6.5's native decoder reserves room for as many elements as an array announces: a frame of
-twenty bytes makes it ask for gigabytes, and the allocator's refusal aborts the process. After this
-walk every announced length is known to fit into the bytes that are there. Tagged fields that kio
-does not know, on which it would give up, are cut out: a receiver must ignore them (KIP-482).
+kio 0.6.5's native decoder allocates as many elements as an array announces: a frame of twenty bytes
+makes it request gigabytes, and the failed allocation aborts the process. This validation proves
+that each announced length fits into the remaining bytes. It also removes tagged fields that kio
+does not know, and at which it would fail: a receiver must ignore them (KIP-482).
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ Walk = Callable[[Reader], None]
 
 
 class _Walker(CompactReader):
-    """Notes what is to be cut: start, end, and what goes there instead."""
+    """A reader that records which byte ranges to replace: begin, end, replacement."""
 
     __slots__ = ("cuts",)
 
@@ -49,7 +49,7 @@ class _Walker(CompactReader):
         self.cuts: list[tuple[int, int, bytes]] = []
 
     def result(self) -> memoryview:
-        """Return the message without what was cut; itself where nothing was."""
+        """Return the message with the replacements made; the original view if there are none."""
         if not self.cuts:
             return self.view
         parts: list[bytes | memoryview] = []
@@ -62,16 +62,16 @@ class _Walker(CompactReader):
 
 
 class _Shape(typing.NamedTuple):
-    """How to pass over a value, and the fewest bytes it takes."""
+    """How to skip a value, and its minimum size in bytes."""
 
     walk: Walk
     bytes_min: int
 
 
 def check(entity_type: type[Any], body: memoryview) -> memoryview:
-    """Return `body` without the tagged fields that `entity_type` does not have.
+    """Return `body` without tagged fields that `entity_type` lacks.
 
-    Malformed where a length or count announced in it is beyond what is left of it.
+    Malformed if an announced length or count exceeds the remaining bytes.
     """
     reader = _Walker(body) if entity_type.__flexible__ else Reader(body)
     _shape(entity_type).walk(reader)
@@ -79,12 +79,12 @@ def check(entity_type: type[Any], body: memoryview) -> memoryview:
 
 
 def prepare(entity_type: type[Any]) -> None:
-    """Learn ahead what the first `check` of that class needs. Any thread."""
+    """Prepare the validation of a class before its first `check`. Thread-safe."""
     _shape(entity_type)
 
 
 def _shape(entity_type: type[Any]) -> _Shape:
-    """Return the shape of one of kio's classes."""
+    """Return the shape of a kio class, cached."""
     shape = _SHAPES.get(entity_type)
     if shape is None:
         shape = _SHAPES[entity_type] = _make_shape(entity_type)
@@ -127,7 +127,7 @@ def _walk_tags(reader: _Walker, tagged: dict[int, Walk]) -> None:
             whole = False
             continue
         tagged[number](field)
-        # kio reads on from the value's end, not from the announced one.
+        # kio continues at the value's end, not at the announced end.
         if field.remaining():
             raise Malformed(f"tag {number} is shorter than announced")
         value = field.result()
@@ -191,7 +191,7 @@ def _array_of(hint: Any, kafka_type: str | None, flexible: bool, *, nullable: bo
 
 def _array(element: _Shape, fixed: int | None, flexible: bool, *, nullable: bool) -> _Shape:
     def walk(reader: Reader) -> None:
-        # A null that may not be kio would make None of, which no handler reckons with.
+        # kio would decode an illegal null as None, which no handler expects.
         announced = reader.nullable_count if nullable else reader.count
         count = announced(max(1, element.bytes_min))
         if fixed is not None:

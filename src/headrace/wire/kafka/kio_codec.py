@@ -1,7 +1,7 @@
-"""The APIs that are not hot: kio's entities in, kio's entities out.
+"""Codec of the less frequent APIs, through kio's entities.
 
-kio holds a module per API, version and direction; each is imported when it is first met (1 to 8 ms
-for the two of a version, 30 more for the first of all), or ahead by `warm`. Field names, types and
+kio has a module for each API, version and direction. Each is imported when first used (1 to 8 ms
+for the two of a version, 30 more for the very first), or ahead by `warm`. Field names, types and
 defaults are kio's: `kio.schema.<api>.v<version>`.
 """
 
@@ -28,18 +28,19 @@ _Write = Callable[[io.BytesIO, Entity], None]
 
 @cache
 def _import_kio() -> None:
-    """Import what all of kio's modules stand on.
+    """Import the modules that all of kio's modules need.
 
-    Where hypothesis is installed kio would import it, to register its types there. That is for who
-    uses both and has imported it already; a broker would carry its 14 MB for nothing.
+    If hypothesis is installed, kio imports it to register its types. A broker must not carry its 14
+    MB, so the import is blocked unless the process has imported hypothesis already.
     """
     unwanted = "hypothesis" not in sys.modules
     if unwanted:
-        sys.modules["hypothesis"] = cast("ModuleType", None)  # to import it raises ImportError
+        sys.modules["hypothesis"] = cast("ModuleType", None)  # Importing it raises ImportError now.
     try:
         import_module("kio.static.primitive")
-        # It imports packages of headers, schemas the modules within them: two threads that came in
-        # by one each would wait for each other, and the import machinery ends one as a deadlock.
+        # kio.serial imports packages of headers, schemas import modules within them: two threads
+        # that began with one each would wait for each other until the import machinery reports a
+        # deadlock.
         import_module("kio.serial")
     finally:
         if unwanted:
@@ -54,7 +55,7 @@ def _schema(api_key: int, version: int, part: str = "") -> ModuleType:
 
 
 def entity_module(api_key: int, version: int) -> ModuleType:
-    """Import kio's package with the request's and the response's module of one API version."""
+    """Import kio's package with the request and response modules of an API version."""
     for part in ("request", "response"):
         _schema(api_key, version, f".{part}")
     return _schema(api_key, version)
@@ -70,12 +71,12 @@ def _entity_type(api_key: int, version: int, part: str) -> type[Entity]:
 
 
 def request_type(api_key: int, version: int) -> type[Entity]:
-    """Return the class of that version's request; nested classes live in its module."""
+    """Return the kio class of a request; its nested classes are in the same module."""
     return _entity_type(api_key, version, "request")
 
 
 def response_type(api_key: int, version: int) -> type[Entity]:
-    """Return the class of that version's response; nested classes live in its module."""
+    """Return the kio class of a response; its nested classes are in the same module."""
     return _entity_type(api_key, version, "response")
 
 
@@ -107,7 +108,7 @@ def _decode(api_key: int, version: int, part: str, body: memoryview) -> Entity:
     from kio.serial.errors import SerialError
 
     try:
-        # kio reads from read-only buffers alone; the entities hold copies.
+        # kio reads from read-only buffers only; the entities contain copies.
         entity, _ = read(checked.toreadonly(), 0)
     except (SerialError, ValueError, OverflowError, TypeError) as error:
         raise Malformed(f"{ApiKey(api_key).name} v{version} {part}: {error}") from None
@@ -115,19 +116,19 @@ def _decode(api_key: int, version: int, part: str, body: memoryview) -> Entity:
 
 
 def decode_request(api_key: int, version: int, body: memoryview) -> Entity:
-    """Decode the request in `body` (what follows the header), copied out of it."""
+    """Decode a request's body, without its header, to a kio entity. Malformed."""
     if len(body) > REQUEST_BYTES_MAX:
         raise Malformed(f"a request of {len(body)} bytes, at most {REQUEST_BYTES_MAX}")
     return _decode(api_key, version, "request", body)
 
 
 def decode_response(api_key: int, version: int, body: memoryview) -> Entity:
-    """Decode the response in `body` (what follows the header), copied out of it."""
+    """Decode a response's body, without its header, to a kio entity. Malformed."""
     return _decode(api_key, version, "response", body)
 
 
 def encode_body(entity: Entity) -> bytes:
-    """Encode a request's or response's bytes without length and header."""
+    """Encode the body of a request or response."""
     out = io.BytesIO()
     _writer_of(entity)(out, entity)
     return out.getvalue()
@@ -147,7 +148,7 @@ def encode_request(entity: Entity, correlation_id: int, client_id: str | None) -
 
 
 def warm(api_key: int, version: int) -> None:
-    """Import what answers requests of this API and version, and make their codecs. Any thread."""
+    """Import modules and create codecs for requests of this API and version. Thread-safe."""
     _reader(api_key, version, "request")
     _writer(api_key, version, "response")
     prepare(_entity_type(api_key, version, "request"))

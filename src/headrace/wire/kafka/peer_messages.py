@@ -1,10 +1,9 @@
-"""What brokers and their controller say to each other, as tables: keys 4-7, 56 and 67.
+"""Messages between brokers and controller as field tables: API keys 4-7, 56 and 67.
 
-Every version there has been, with the fields' names of Kafka's message definitions. Messages are
-read to dicts and written from them; what they mean is said where they are used. Keys 4-7 ended with
-Kafka 4.0: the newest versions here are those of Kafka 3.9 with ZooKeeper.
+All versions are included, with the field names of Kafka's message definitions; messages are dicts.
+Keys 4-7 ended with Kafka 4.0: the newest versions here are those of Kafka 3.9 with ZooKeeper.
 
-ControlledShutdown v0 has a request header without a client id: only its body is known here.
+ControlledShutdown v0 has a request header without a client id: only its body is supported here.
 """
 
 from typing import NamedTuple
@@ -29,7 +28,7 @@ from headrace.wire.schema import (
 
 
 class PeerMessages(NamedTuple):
-    """Both directions of one API."""
+    """The request and response messages of one API."""
 
     request: Message
     response: Message
@@ -289,4 +288,5 @@ PEER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.ALTER_PARTITION: (2, 3),
     ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
 }
-"""Versions that are spoken: since topics have ids (Kafka 2.8), and each message its epochs."""
+"""Supported versions: those with topic ids (Kafka 2.8 and later), with the epochs of each
+message."""

@@ -1,4 +1,4 @@
-"""What `reader` and `writer` have in common: the protocol's numbers of fixed size, and ids."""
+"""Constants shared by `reader` and `writer`: structs of fixed-size numbers, the zero UUID."""
 
 import struct
 
@@ -11,4 +11,4 @@ INT64 = struct.Struct(">q")
 FLOAT64 = struct.Struct(">d")
 UUID_BYTES = 16
 NO_UUID = bytes(UUID_BYTES)
-"""The zero UUID: none."""
+"""The zero UUID, which means: no UUID."""

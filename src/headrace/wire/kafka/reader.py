@@ -1,9 +1,8 @@
-"""Reading the protocol's primitive types, within bounds.
+"""Decode the protocol's primitive types, with bounds checks.
 
-`Reader` speaks the old encoding, `CompactReader` the flexible one (KIP-482) behind the same names,
-so a codec is written once for both: `reader_of(flexible)`. Every announced length and count is held
-against the bytes that are left before anything is made of it. Whatever does not fit raises
-`Malformed`.
+`Reader` handles the old encoding, `CompactReader` the flexible one (KIP-482), with the same method
+names. So a codec is written once for both: `reader_of(flexible)`. Every announced length and count
+is compared with the remaining bytes before anything is allocated; `Malformed` if it does not fit.
 """
 
 import struct
@@ -14,17 +13,17 @@ from headrace.model.errors import Malformed
 from headrace.wire.kafka.primitives import FLOAT64, INT16, INT32, INT64, UINT32, UUID_BYTES
 
 ELEMENTS_MAX = 1_000_000
-"""Most elements that all arrays of one message may announce together.
+"""Maximum number of array elements in one message, over all its arrays.
 
-Objects take some twenty times the bytes they are read from: a request of 100 MiB that is nothing
-but empty names would otherwise grow to gigabytes.
+Python objects take some twenty times the bytes they are decoded from: a request of 100 MiB with
+only empty names would grow to gigabytes.
 """
 _UVARINT_BITS_MAX = 35
 _VARLONG_BITS_MAX = 70
 
 
 class Reader:
-    """Reads one message from `view`, starting at `at`. `at` is the position of the next byte."""
+    """Decodes a message from `view`; `at` is the position of the next byte."""
 
     __slots__ = ("at", "elements_left", "end", "view")
 
@@ -35,11 +34,11 @@ class Reader:
         self.elements_left = ELEMENTS_MAX
 
     def remaining(self) -> int:
-        """Return the bytes not read yet."""
+        """Return the number of bytes not read yet."""
         return self.end - self.at
 
     def _take(self, size: int) -> int:
-        """Take the next `size` bytes; returns their position."""
+        """Advance by `size` bytes; return the position of the first. Malformed."""
         at = self.at
         if not 0 <= size <= self.end - at:
             raise Malformed(f"{size} bytes wanted at {at}, {self.end - at} left")
@@ -47,7 +46,7 @@ class Reader:
         return at
 
     def unpack(self, form: struct.Struct) -> tuple[Any, ...]:
-        """Read the fields of fixed size in one go."""
+        """Decode several fixed-size fields at once."""
         at = self.at
         if form.size > self.end - at:
             raise Malformed(f"{form.size} bytes wanted at {at}, {self.end - at} left")
@@ -62,7 +61,7 @@ class Reader:
         return self.view[self._take(1)]
 
     def boolean(self) -> bool:
-        """Read a boolean: any byte but 0 is true, as in Java's reader."""
+        """Decode a boolean: any byte except 0 is true, as in Java's reader."""
         return self.view[self._take(1)] != 0
 
     def int16(self) -> int:
@@ -86,7 +85,7 @@ class Reader:
         return value
 
     def uuid(self) -> bytes:
-        """Read 16 bytes; `NO_UUID` for none."""
+        """Decode a UUID of 16 bytes; `NO_UUID` for none."""
         at = self._take(UUID_BYTES)
         return bytes(self.view[at : at + UUID_BYTES])
 
@@ -106,11 +105,11 @@ class Reader:
         raise Malformed("a number without an end")
 
     def uvarint(self) -> int:
-        """Read up to 32 bits, unsigned."""
+        """Decode an unsigned varint of up to 32 bits."""
         at = self.at
         if at < self.end:
             byte = self.view[at]
-            if byte < 0x80:  # as nearly always
+            if byte < 0x80:  # The usual case: one byte.
                 self.at = at + 1
                 return byte
         number = self._unsigned(_UVARINT_BITS_MAX)
@@ -119,22 +118,22 @@ class Reader:
         return number
 
     def varint(self) -> int:
-        """Read a zig-zag number of 32 bits."""
+        """Decode a zig-zag varint of 32 bits."""
         number = self.uvarint()
         return (number >> 1) ^ -(number & 1)
 
     def varlong(self) -> int:
-        """Read a zig-zag number of 64 bits."""
+        """Decode a zig-zag varint of 64 bits."""
         number = self._unsigned(_VARLONG_BITS_MAX)
         return (number >> 1) ^ -(number & 1)
 
     def raw(self, size: int) -> memoryview:
-        """Read the next `size` bytes, uncopied."""
+        """Return the next `size` bytes as a view, uncopied."""
         at = self._take(size)
         return self.view[at : at + size]
 
     def skip(self, size: int) -> None:
-        """Pass over `size` bytes."""
+        """Skip `size` bytes."""
         self._take(size)
 
     def _text(self, size: int) -> str:
@@ -144,7 +143,7 @@ class Reader:
         except UnicodeDecodeError:
             raise Malformed(f"no UTF-8 at {at}") from None
 
-    # What follows differs between the two encodings. A size of -1 is null in both.
+    # The methods below differ between the two encodings. A size of -1 is null in both.
 
     def _string_size(self) -> int:
         return self.int16()
@@ -168,27 +167,30 @@ class Reader:
         return self._text(size)
 
     def skip_string(self) -> None:
-        """Pass over a string or null, unread."""
+        """Skip a string or null."""
         size = self._string_size()
         if size != -1:
             self._take(size)
 
     def bytes(self) -> memoryview:
-        """Read a slice of the message, uncopied."""
+        """Return a bytes field as a view of the message; Malformed for null."""
         size = self._bytes_size()
         if size < 0:
             raise Malformed("null where bytes must be")
         return self.raw(size)
 
     def nullable_bytes(self) -> memoryview | None:
-        """Read a slice of the message, uncopied, or None."""
+        """Return a bytes field as a view of the message, or None for null."""
         size = self._bytes_size()
         if size == -1:
             return None
         return self.raw(size)
 
     def count(self, element_bytes_min: int) -> int:
-        """Read an array's length; Malformed for null, or more elements than the rest can hold."""
+        """Decode an array's length; Malformed for null, or if the remaining bytes cannot hold it.
+
+        `element_bytes_min`: minimum size of an element.
+        """
         count = self._count()
         if count < 0 or count * element_bytes_min > self.end - self.at:
             raise Malformed(f"{count} elements announced, {self.end - self.at} bytes left")
@@ -196,7 +198,7 @@ class Reader:
         return count
 
     def nullable_count(self, element_bytes_min: int) -> int:
-        """Read as `count` does, but -1 for null."""
+        """Decode an array's length as `count` does, but return -1 for null."""
         count = self._count()
         if count < -1 or count * element_bytes_min > self.end - self.at:
             raise Malformed(f"{count} elements announced, {self.end - self.at} bytes left")
@@ -209,25 +211,26 @@ class Reader:
             raise Malformed(f"more than {ELEMENTS_MAX} array elements")
 
     def int32s(self) -> list[int]:
-        """Read an array of int32."""
+        """Decode an array of int32."""
         count = self.count(4)
         at = self._take(4 * count)
         return list(struct.unpack_from(f">{count}i", self.view, at))
 
     def strings(self) -> list[str]:
-        """Read an array of strings."""
+        """Decode an array of strings."""
         return [self.string() for _ in range(self.count(1))]
 
     def skip_tags(self) -> None:
-        """Pass over tagged fields; nothing is there in the old encoding."""
+        """Skip tagged fields; does nothing in the old encoding."""
 
     def tags(self) -> Iterator[tuple[int, Self]]:
-        """Read each tagged field: yields its number and a reader confined to it."""
+        """Yield the number of each tagged field, and a reader limited to its value."""
         return iter(())
 
 
 class CompactReader(Reader):
-    """The flexible encoding: lengths are varints, one up, so 0 is null; structs end with tags."""
+    """Reader of the flexible encoding: lengths are varints plus one (0: null), structs end with
+    tags."""
 
     __slots__ = ()
 
@@ -268,7 +271,7 @@ class CompactReader(Reader):
 
     def skip_tags(self) -> None:
         at = self.at
-        if at < self.end and self.view[at] == 0:  # as almost always
+        if at < self.end and self.view[at] == 0:  # The usual case: no tagged fields.
             self.at = at + 1
             return
         for _ in self.tags():
@@ -292,5 +295,5 @@ class CompactReader(Reader):
 
 
 def reader_of(flexible: bool) -> type[Reader]:
-    """Return the reader of one encoding or the other."""
+    """Return the reader class of the flexible or the old encoding."""
     return CompactReader if flexible else Reader

@@ -1,6 +1,6 @@
-"""Writing the protocol's primitive types.
+"""Encode the protocol's primitive types.
 
-`Writer` speaks the old encoding, `CompactWriter` the flexible one behind the same names, as in
+`Writer` handles the old encoding, `CompactWriter` the flexible one, with the same method names as
 `reader`: `writer_of(flexible)`.
 """
 
@@ -23,7 +23,7 @@ def encode_uvarint(number: int) -> bytes:
 
 
 class Writer:
-    """Collects one message in `out`, a bytearray."""
+    """Encodes a message into the bytearray `out`."""
 
     __slots__ = ("out",)
 
@@ -52,20 +52,20 @@ class Writer:
         self.out += FLOAT64.pack(value)
 
     def uuid(self, value: "bytes | None") -> None:
-        """Write 16 bytes; None is the zero UUID."""
+        """Encode a UUID of 16 bytes; None is the zero UUID."""
         self.out += NO_UUID if value is None else value
 
     def uvarint(self, value: int) -> None:
         self.out += encode_uvarint(value)
 
     def varint(self, value: int) -> None:
-        """Write a zig-zag number; of 64 bits too."""
+        """Encode a zig-zag varint of up to 64 bits."""
         self.out += encode_uvarint((value << 1) ^ (value >> 63))
 
     def raw(self, data: Bytes) -> None:
         self.out += data
 
-    # What follows differs between the two encodings.
+    # The methods below differ between the two encodings.
 
     def string(self, value: str) -> None:
         data = value.encode()
@@ -78,11 +78,11 @@ class Writer:
             self.string(value)
 
     def bytes_size(self, size: int) -> None:
-        """Announce bytes that the caller adds; -1 for null."""
+        """Encode the size of bytes that the caller appends; -1 for null."""
         self.out += INT32.pack(size)
 
     def count(self, count: int) -> None:
-        """Announce an array; -1 for null."""
+        """Encode an array's length; -1 for null."""
         self.out += INT32.pack(count)
 
     def bytes(self, value: Bytes) -> None:
@@ -105,11 +105,11 @@ class Writer:
             self.string(value)
 
     def tags(self, fields: Sequence[tuple[int, Bytes]] = ()) -> None:
-        """End a struct with its tagged fields, ascending; the old encoding has none."""
+        """End a struct with its tagged fields, ascending; does nothing in the old encoding."""
 
 
 class CompactWriter(Writer):
-    """The flexible encoding (KIP-482)."""
+    """Writer of the flexible encoding (KIP-482)."""
 
     __slots__ = ()
 
@@ -137,5 +137,5 @@ class CompactWriter(Writer):
 
 
 def writer_of(flexible: bool) -> type[Writer]:
-    """Return the writer of one encoding or the other."""
+    """Return the writer class of the flexible or the old encoding."""
     return CompactWriter if flexible else Writer

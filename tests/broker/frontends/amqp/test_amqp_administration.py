@@ -307,5 +307,6 @@ def test_a_broker_without_a_listener_of_amqp_says_so() -> None:
     with BrokerThread({"listeners": "PLAINTEXT://127.0.0.1:0"}) as broker:
         code, text = refused(broker, "vhost.list")
     assert (code, text) == (
-        ErrorCode.UNSUPPORTED_VERSION, "this broker has no listener of AMQP: ask one that has",
+        ErrorCode.UNSUPPORTED_VERSION,
+        "this broker has no AMQP listener: ask a broker that has one",
     )  # fmt: skip

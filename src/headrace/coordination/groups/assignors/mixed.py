@@ -1,6 +1,7 @@
-"""`uniform` where members subscribe to different topics.
+"""The uniform assignor for members with different subscriptions.
 
-Nobody who could take a partition over has two fewer than the one who has it. What can stay stays.
+After it, no member has two partitions more than another that could take one over. Otherwise
+partitions stay with their members.
 """
 
 import heapq
@@ -8,13 +9,13 @@ import heapq
 from headrace.coordination.groups.assignors.spec import Assignment, GroupSpec, kept
 
 _FEW = 8
-"""Partitions for which looking through the members is cheaper than putting them in order."""
+"""Up to this many free partitions a linear search for the least loaded member beats a heap."""
 PASSES_MAX = 64
-"""Over all topics, to even out. Every move brings loads nearer, so few are ever needed."""
+"""Maximum balancing passes over all topics. Each move narrows the loads, so few are needed."""
 
 
 class _Table:
-    """Who has what while it is being decided."""
+    """The assignment while it is being computed: partitions and load of each member."""
 
     def __init__(self, spec: GroupSpec) -> None:
         self.spec = spec
@@ -27,7 +28,7 @@ class _Table:
             member_id: {} for member_id in spec.members
         }
         self.load = dict.fromkeys(spec.members, 0)
-        # The fewer can read a topic the earlier it is handed out: others have more choice left.
+        # Topics with few subscribers are assigned first: other topics leave more choice.
         self.order = sorted(
             self.subscribers, key=lambda member_id: (len(self.subscribers[member_id]), member_id)
         )
@@ -42,7 +43,7 @@ class _Table:
 
 
 def assign(spec: GroupSpec) -> Assignment:
-    """Keep, hand out what is free, even out."""
+    """Keep current partitions, assign the free ones, then balance the loads."""
     table = _Table(spec)
     for member_id, member in spec.members.items():
         for topic in member.present:
@@ -89,7 +90,7 @@ def _hand_out(table: _Table, topic: bytes) -> None:
 
 
 def _even_out(table: _Table, topic: bytes) -> bool:
-    """Move partitions of `topic` down to members with two fewer; whether any moved."""
+    """Move partitions of `topic` to members with at least two fewer; return whether any moved."""
     load, given = table.load, table.given
     subscribers = table.subscribers[topic]
     low = [(load[subscriber], at, subscriber) for at, subscriber in enumerate(subscribers)]

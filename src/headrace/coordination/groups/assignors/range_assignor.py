@@ -1,8 +1,9 @@
-"""`range`: of each topic every subscriber gets a run of partitions, the first ones one more.
+"""The `range` assignor: per topic each subscriber gets contiguous partitions, the first ones one
+more.
 
-Topics with the same subscribers and as many partitions are split alike, so records that were
-partitioned by the same key meet in one member. Static members come first, in the order of their
-instance ids: a restart under a new member id changes nothing.
+Topics with the same subscribers and partition count are split alike, so records with one key meet
+in one member. Static members come first, ordered by instance id: a restart under a new member id
+changes nothing.
 """
 
 from headrace.coordination.groups.assignors.spec import Assignment, GroupSpec
@@ -10,7 +11,7 @@ from headrace.model.ranges import split_into_ranges
 
 
 def assign(spec: GroupSpec) -> Assignment:
-    """Assign each topic for itself; what members had before plays no part."""
+    """Assign each topic by itself; the members' previous partitions are ignored."""
 
     def place(member_id: str) -> tuple[bool, str]:
         instance = spec.members[member_id].instance_id
@@ -25,7 +26,7 @@ def assign(spec: GroupSpec) -> Assignment:
 
 
 def _readers(spec: GroupSpec, in_order: list[str]) -> dict[bytes, list[str]]:
-    """Return who subscribes to each topic, in order; one list for all where all subscribe alike."""
+    """Return each topic's subscribers in order; one shared list if all members subscribe alike."""
     if spec.is_homogeneous:
         topics = spec.members[in_order[0]].topics if in_order else frozenset()
         return dict.fromkeys(topics, in_order)

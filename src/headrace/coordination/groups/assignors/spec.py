@@ -1,28 +1,28 @@
-"""What an assignor is asked, and what it answers."""
+"""The input and output of an assignor."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Partitions = Mapping[bytes, frozenset[int]]
-"""Topic id to partitions; topics without any are left out. Treat as immutable."""
+"""Partitions by topic id, topics without any left out. Immutable by convention."""
 Assignment = dict[str, Partitions]
-"""Member id to what the member is to read; every member of the question is there."""
+"""Assigned partitions by member id; every member of the input is present."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSpec:
-    """One member of the group."""
+    """A group member as an assignor sees it."""
 
     topics: frozenset[bytes]
-    """What it subscribes to: topics that exist."""
+    """Ids of the existing topics that the member subscribes to."""
     present: Partitions
-    """What it was to read until now."""
+    """The member's previous target assignment."""
     instance_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSpec:
-    """The question: who is there, and how many partitions each of their topics has."""
+    """An assignor's input: the members, and the partition count of each of their topics."""
 
     members: Mapping[str, MemberSpec]
     partitions: Mapping[bytes, int]
@@ -39,8 +39,6 @@ Assignor = Callable[[GroupSpec], Assignment]
 
 
 def kept(spec: MemberSpec, topic: bytes, count: int, free: set[int]) -> list[int]:
-    """Return what the member may keep of `topic`, in order.
-
-    These are partitions that exist and nobody else kept.
-    """
+    """Return the partitions of `topic` that the member may keep, sorted: existing and still
+    free."""
     return sorted(index for index in spec.present[topic] if index < count and index in free)

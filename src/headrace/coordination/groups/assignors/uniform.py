@@ -1,4 +1,5 @@
-"""`uniform`: members' numbers of partitions differ by one at most, and what can stay stays."""
+"""The `uniform` assignor: partition counts differ by at most one, and partitions stay if
+possible."""
 
 from collections import deque
 
@@ -7,8 +8,7 @@ from headrace.coordination.groups.assignors.spec import Assignment, GroupSpec, k
 
 
 def assign(spec: GroupSpec) -> Assignment:
-    """Balance over all topics together. Linear in members and partitions where all subscribe to
-    the same topics."""
+    """Balance over all topics together; linear in members and partitions if all subscribe alike."""
     if not spec.members:
         return {}
     if not spec.is_homogeneous:
@@ -36,7 +36,7 @@ def assign(spec: GroupSpec) -> Assignment:
 def _keep(
     spec: GroupSpec, member_id: str, limit: int, free: dict[bytes, set[int]]
 ) -> dict[bytes, list[int]]:
-    """Take up to `limit` partitions of what the member has out of `free`."""
+    """Remove up to `limit` of the member's current partitions from `free`, and return them."""
     member = spec.members[member_id]
     own: dict[bytes, list[int]] = {}
     for topic in member.present:
@@ -59,7 +59,8 @@ def _deal(
     given: dict[str, dict[bytes, list[int]]],
     short: deque[tuple[str, int]],
 ) -> None:
-    """Hand what is left to those who have room, one each in turn: every topic is spread."""
+    """Assign the remaining partitions to members with room, round robin, so that topics are
+    spread."""
     full = deque(member_id for member_id, room in short if room <= 0)
     waiting = deque((member_id, room) for member_id, room in short if room > 0)
     for topic in topics:

@@ -1,1 +1,1 @@
-"""Consumer groups of the classic protocol: clients assign, the coordinator keeps time."""
+"""Classic group protocol: a client computes the assignment, the coordinator times rebalances."""

@@ -1,7 +1,6 @@
-"""A classic group: its members, its generation, and what follows from them.
+"""A classic group: its members, its generation, and values derived from them.
 
-Only data and what can be computed of it; who may do what, and when, is in `join`, `sync`,
-`membership` and `rebalance`.
+The rules of each request are in `join`, `sync`, `membership` and `rebalance`.
 """
 
 from collections import Counter
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ClassicGroup:
-    """One group. A *simple* one has offsets and no protocol type: nobody ever joined it."""
+    """A classic consumer group; without a protocol type it has only committed offsets."""
 
     def __init__(
         self,
@@ -46,21 +45,22 @@ class ClassicGroup:
         self.protocol_name = protocol_name
         self.leader: str | None = None
         self.members: dict[str, Member] = {}
-        """By member id, in the order of joining."""
+        """Members by id, in the order of joining."""
         self.static_members: dict[str, str] = {}
-        """Instance id to member id."""
+        """Member id of each static member, by instance id."""
         self.pending_joins: dict[str, Deadline] = {}
-        """Ids given out (KIP-394) to members that have not come back with them yet."""
+        """Member ids issued to clients that have not joined with them yet (KIP-394), with
+        timeouts."""
         self.pending_syncs: dict[str, None] = {}
-        """Members of this generation that have not asked for their assignment yet."""
+        """Members of this generation that have not sent SyncGroup yet."""
         self.subscribed: frozenset[str] | None = None
-        """Topics of all members; None where the subscriptions cannot be read."""
+        """Topics subscribed by any member; None if a subscription cannot be decoded."""
         self.new_member_added = False
-        """Somebody joined during the initial delay, which is therefore extended."""
+        """Whether a member joined during the initial rebalance delay, which then is extended."""
         self.assigned_generation = NO_GENERATION
-        """The generation whose leader has said who reads what, committed or on its way."""
+        """The generation whose assignment the leader has sent, committed or in flight."""
         self.commits_in_flight = 0
-        """OffsetCommits appended, or about to be, and not committed yet."""
+        """OffsetCommits that are queued or appended and not yet committed."""
         self.join_deadline: Deadline | None = None
         self.sync_deadline: Deadline | None = None
         self._awaiting_join = 0
@@ -70,30 +70,31 @@ class ClassicGroup:
 
     @property
     def awaiting_join(self) -> int:
-        """How many members wait for the next generation."""
+        """How many members wait in JoinGroup for the next generation."""
         return self._awaiting_join
 
     @property
     def all_joined(self) -> bool:
-        """Whether nobody is missing for the next generation."""
+        """Whether all members, and all issued member ids, have joined the next generation."""
         return len(self.members) == self._awaiting_join and not self.pending_joins
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest any member asked for; 0 without members."""
+        """The longest rebalance timeout of any member in ms; 0 without members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
     def is_consumer(self) -> bool:
-        """Whether its members are consumers, whose subscriptions the broker can read."""
+        """Whether the members are consumers, whose subscriptions the broker can decode."""
         return self.protocol_type == CONSUMER_PROTOCOL
 
     def subscribes(self, topic: str) -> bool:
-        """Tell whether a member may be reading `topic`: its offsets must stay."""
+        """Return whether a member may be subscribed to `topic`, so that its offsets must stay."""
         return self.is_consumer if self.subscribed is None else topic in self.subscribed
 
     def supports(self, protocol_type: str, names: tuple[tuple[str, bytes], ...]) -> bool:
-        """Tell whether a member with these protocols can be in a generation with all the others."""
+        """Return whether a member with these protocols can join: one must be supported by all
+        members."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(names)
         everybody = len(self.members)
@@ -102,9 +103,9 @@ class ClassicGroup:
         )
 
     def check_member(self, member_id: str, instance_id: str | None) -> Member:
-        """Return the member, if it may speak under these ids.
+        """Return the member if member id and instance id match.
 
-        ApiError: UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID where another has taken the instance id.
+        ApiError UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID if another member has taken the instance id.
         """
         if instance_id is not None:
             holder = self.static_members.get(instance_id)
@@ -118,7 +119,7 @@ class ClassicGroup:
         return member
 
     def selected_protocol(self) -> str:
-        """Return the protocol most members vote for among those all members know."""
+        """Return the protocol that most members prefer, of those that all members support."""
         everybody = len(self.members)
         candidates = frozenset(n for n, count in self._supporters.items() if count == everybody)
         votes: Counter[str] = Counter()
@@ -129,7 +130,7 @@ class ClassicGroup:
         return votes.most_common(1)[0][0]
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
-        """Return what the leader is told: everybody, with their subscription."""
+        """Return all members with their subscriptions, for the leader's JoinGroup response."""
         return tuple(
             JoinedMember(member.member_id, member.instance_id, member.metadata(self.protocol_name))
             for member in self.members.values()
@@ -138,7 +139,7 @@ class ClassicGroup:
     def join_answer(
         self, member_id: str, *, with_members: bool, skip_assignment: bool = False
     ) -> JoinAnswer:
-        """Return the answer that puts `member_id` into the present generation."""
+        """Return the JoinGroup response that puts `member_id` into the current generation."""
         return JoinAnswer(
             ErrorCode.NONE,
             member_id,
@@ -153,14 +154,14 @@ class ClassicGroup:
     # What changes it
 
     def transition(self, target: GroupState, now_ms: int) -> None:
-        """Go to `target`, which the table must allow."""
+        """Change the state to `target`; an invariant fails if `NEXT` does not allow it."""
         before = self.state
         self.state = step(before, target)
         self.previous_state = before
         self.state_since_ms = now_ms
 
     def add(self, member: Member) -> None:
-        """Take in a member that supports what the others do; the first one leads."""
+        """Add a member that supports a common protocol; the first member becomes the leader."""
         if member.instance_id is not None:
             invariant(member.instance_id not in self.static_members, "instance id taken twice")
             self.static_members[member.instance_id] = member.member_id
@@ -175,13 +176,14 @@ class ClassicGroup:
         self.forget_pending_join(member.member_id)
 
     def update(self, member: Member, protocols: tuple[tuple[str, bytes], ...]) -> None:
-        """Note what `member` supports now."""
+        """Replace the protocols of `member`."""
         self._supporters.subtract(name for name, _ in member.protocols)
         member.protocols = protocols
         self._supporters.update(name for name, _ in protocols)
 
     def await_join(self, member: Member, done: Done[JoinAnswer]) -> None:
-        """Keep `done` for the next generation; a JoinGroup it replaces is told to try again."""
+        """Store `done` for the next generation; answer a JoinGroup it replaces
+        REBALANCE_IN_PROGRESS."""
         former = member.join_done
         if former is None:
             self._awaiting_join += 1
@@ -190,7 +192,7 @@ class ClassicGroup:
             former(JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
 
     def answer_join(self, member: Member, answer: JoinAnswer) -> None:
-        """Answer the JoinGroup of `member`, where one waits."""
+        """Answer the waiting JoinGroup of `member`, if any."""
         done = member.join_done
         if done is None:
             return
@@ -199,7 +201,7 @@ class ClassicGroup:
         done(answer)
 
     def answer_sync(self, member: Member, answer: SyncAnswer) -> bool:
-        """Answer a waiting SyncGroup of `member`; False where none waits."""
+        """Answer a waiting SyncGroup of `member`; return False if none waits."""
         done = member.sync_done
         if done is None:
             return False
@@ -208,7 +210,7 @@ class ClassicGroup:
         return True
 
     def remove(self, member_id: str) -> None:
-        """Take a member, or an id given out, away; another member leads if it led."""
+        """Remove a member or an issued member id; elect another leader if it was the leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._supporters.subtract(name for name, _ in member.protocols)
@@ -217,7 +219,7 @@ class ClassicGroup:
             if member.instance_id is not None:
                 self.static_members.pop(member.instance_id, None)
             member.end_session_watch()
-            # Its client must not hang on a request nobody will come back to.
+            # Answer its waiting requests: no later event would.
             member_gone = ErrorCode.UNKNOWN_MEMBER_ID
             join_done, member.join_done = member.join_done, None
             if join_done is not None:
@@ -229,7 +231,8 @@ class ClassicGroup:
         self.forget_pending_join(member_id)
 
     def replace_static(self, instance_id: str, old_id: str, new_member: Member) -> None:
-        """Give the place of static member `old_id` to `new_member`; the old one is fenced."""
+        """Replace static member `old_id` by `new_member`; waiting requests of the old one are
+        fenced."""
         old = self.members.pop(old_id)
         fenced = ErrorCode.FENCED_INSTANCE_ID
         self.answer_join(old, JoinAnswer(fenced, old_id))
@@ -244,14 +247,14 @@ class ClassicGroup:
             self.pending_syncs[new_member.member_id] = None
 
     def elect_joined_leader(self) -> bool:
-        """Make sure the leader is one who has joined; False where nobody has."""
+        """Elect a leader among the members that have joined; return False if none has."""
         joined = [member.member_id for member in self.members.values() if member.awaits_join]
         if joined and self.leader not in joined:
             self.leader = joined[0]
         return bool(joined)
 
     def next_generation(self, now_ms: int) -> None:
-        """Begin the next generation of those who are here: CompletingRebalance, or Empty."""
+        """Begin the next generation: state CompletingRebalance, or Empty without members."""
         self.generation = (self.generation + 1) & 0x7FFFFFFF
         self.protocol_name = self.selected_protocol() if self.members else None
         self.refresh_subscriptions()
@@ -260,7 +263,7 @@ class ClassicGroup:
         self.pending_syncs.clear()
 
     def refresh_subscriptions(self) -> None:
-        """Read anew which topics the members subscribe to."""
+        """Recompute the topics that members subscribe to."""
         self.subscribed = None
         if not self.is_consumer:
             return
@@ -273,18 +276,18 @@ class ClassicGroup:
         self.subscribed = frozenset(topics)
 
     def assign(self, assignments: Mapping[str, bytes]) -> None:
-        """Give everybody what the leader said, nothing where it said nothing."""
+        """Store each member's assignment; a member that is missing gets none."""
         for member in self.members.values():
             member.assignment = assignments.get(member.member_id, b"")
 
     def forget_pending_join(self, member_id: str) -> None:
-        """Forget the id given out: it is no longer waited for."""
+        """Remove an issued member id: no JoinGroup with it is awaited."""
         deadline = self.pending_joins.pop(member_id, None)
         if deadline is not None:
             deadline.cancel()
 
     def end_timers(self) -> None:
-        """End all timers: nothing of this group happens by itself any more."""
+        """Cancel all timers of the group."""
         for deadline in (self.join_deadline, self.sync_deadline, *self.pending_joins.values()):
             if deadline is not None:
                 deadline.cancel()

@@ -1,4 +1,4 @@
-"""JoinGroup: who is let in, and when a member's coming starts a rebalance."""
+"""JoinGroup of the classic protocol: admission of members, and the rebalances that it triggers."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +18,7 @@ _S = GroupState
 
 
 def join(shard: ShardContext, request: JoinRequest, done: Done[JoinAnswer]) -> None:
-    """Take `request` in; `done` is called once, now or when the generation it waits for begins."""
+    """Handle JoinGroup; call `done` once, now or when the next generation begins."""
     limits = shard.limits
     timeout = request.session_timeout_ms
     if not limits.min_session_timeout_ms <= timeout <= limits.max_session_timeout_ms:
@@ -49,7 +49,7 @@ def join(shard: ShardContext, request: JoinRequest, done: Done[JoinAnswer]) -> N
 
 
 def _new_group(shard: ShardContext, group_id: str) -> ClassicGroup:
-    """Make an empty group, in the log first: what was never appended does not exist."""
+    """Create an empty group, appended to the log first. ApiError if the append fails."""
     group = ClassicGroup(group_id, shard.clock.wall_ms())
     failed: list[ErrorCode] = []
 
@@ -65,10 +65,10 @@ def _new_group(shard: ShardContext, group_id: str) -> ClassicGroup:
 
 
 def _has_room(shard: ShardContext, group: ClassicGroup, member_id: str) -> bool:
-    """Tell whether group.max.size leaves a place.
+    """Return whether group.max.size leaves room for the member.
 
-    While a rebalance is prepared the places go to those who have joined, so a group that is too
-    large (the limit was lowered) loses who comes last.
+    During a rebalance, members that have joined have priority: a group that exceeds a lowered limit
+    loses those that join last.
     """
     limit = shard.limits.max_size
     if group.state is _S.EMPTY:
@@ -142,7 +142,7 @@ def _member(request: JoinRequest, member_id: str) -> Member:
 def _rejoin(
     shard: ShardContext, group: ClassicGroup, request: JoinRequest, done: Done[JoinAnswer]
 ) -> None:
-    """Let a known member join again: to keep its place, to change something, or to assign anew."""
+    """Let a known member join again: same protocols, new protocols, or the leader reassigning."""
     try:
         member = group.check_member(request.member_id, request.instance_id)
     except ApiError as error:
@@ -151,7 +151,7 @@ def _rejoin(
     leads = group.leader == member.member_id
     unchanged = member.protocols == request.protocols
     if group.state is _S.COMPLETING_REBALANCE and unchanged:
-        # The answer to its first JoinGroup was lost: the same again.
+        # The response to its first JoinGroup was lost: send the same one again.
         done(group.join_answer(member.member_id, with_members=leads))
     elif group.state is _S.STABLE and unchanged and not leads:
         done(group.join_answer(member.member_id, with_members=False))
@@ -177,7 +177,7 @@ def _replace_static(
     new_id: str,
     done: Done[JoinAnswer],
 ) -> None:
-    """Give a static member, back without its id, its place again, under a new id."""
+    """Give a returning static member its previous place under a new member id."""
     old = group.members[old_id]
     leader_before = group.leader
     member = replace(
@@ -187,7 +187,7 @@ def _replace_static(
     _update(group, member, request, done)
     rebalance.keep_alive(shard, group, member)
     if group.state is _S.COMPLETING_REBALANCE:
-        # The leader may be assigning to the old id at this moment.
+        # The leader may be computing an assignment for the old member id.
         rebalance.prepare(shard, group)
     elif group.state is not _S.STABLE:
         rebalance.complete_if_all_joined(shard, group)
@@ -208,7 +208,7 @@ def _static_stored(
     revert: Callable[[], None],
     error: ErrorCode | None,
 ) -> None:
-    """Answer once the new id is in the log, or is not: no rebalance either way."""
+    """Answer the returning static member once its new id is committed, or failed. No rebalance."""
     if error is not None:
         group.answer_join(member, JoinAnswer(error))
         revert()
@@ -217,8 +217,8 @@ def _static_stored(
     if request.skips_assignment:
         answer = group.join_answer(member.member_id, with_members=leads, skip_assignment=leads)
     else:
-        # An old client that finds itself the leader would assign anew, with nobody listening:
-        # it is told of the leader it knows, who is its own former self.
+        # Before v9 a client that finds itself the leader would reassign, although no other member
+        # joins. The response names its old member id as the leader.
         answer = group.join_answer(member.member_id, with_members=False)
         answer = answer._replace(leader=leader_before or "")
     group.answer_join(member, answer)

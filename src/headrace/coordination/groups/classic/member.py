@@ -1,4 +1,4 @@
-"""One member of a classic group."""
+"""A member of a classic group."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from headrace.ports.deadlines import Deadline
 
 @dataclass(slots=True)
 class Member:
-    """What the coordinator knows of a member, and the requests of it that wait for an answer."""
+    """A classic group member: its properties, its session timer and its waiting requests."""
 
     member_id: str
     instance_id: str | None
@@ -21,42 +21,41 @@ class Member:
     protocols: tuple[tuple[str, bytes], ...]
     assignment: bytes = b""
     is_new: bool = False
-    """Joined, and not in any generation yet."""
+    """Whether the member has not been in any generation yet."""
     join_done: Done[JoinAnswer] | None = None
     sync_done: Done[SyncAnswer] | None = None
     session: Deadline | None = None
 
     @property
     def awaits_join(self) -> bool:
-        """Whether a JoinGroup of it waits for the others."""
+        """Whether the member's JoinGroup is waiting for the next generation."""
         return self.join_done is not None
 
     @property
     def is_alive_by_waiting(self) -> bool:
-        """Whether its session cannot end because it waits for us.
+        """Whether the member's session cannot expire, as a request of it is waiting.
 
-        A member that has never been in a generation may well be gone: its client has no session
-        to lose yet.
+        A new member is excluded: its client has no session yet and may have stopped.
         """
         if self.is_new:
             return False
         return self.join_done is not None or self.sync_done is not None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Return its subscription under `protocol`; empty where it does not know that protocol."""
+        """Return the member's subscription under `protocol`; empty if it does not support it."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
         return b""
 
     def vote(self, candidates: frozenset[str]) -> str | None:
-        """Return the first of its protocols that is a candidate."""
+        """Return the first of the member's protocols that is in `candidates`."""
         for name, _ in self.protocols:
             if name in candidates:
                 return name
         return None
 
     def end_session_watch(self) -> None:
-        """End the watch: its session no longer matters."""
+        """Cancel the member's session timer."""
         if self.session is not None:
             self.session.cancel()

@@ -1,4 +1,4 @@
-"""Heartbeat and LeaveGroup: still here, and no longer here."""
+"""Heartbeat and LeaveGroup of the classic protocol."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ _S = GroupState
 def heartbeat(
     shard: ShardContext, group_id: str, member_id: str, instance_id: str | None, generation: int
 ) -> ErrorCode:
-    """Move the member's session on. REBALANCE_IN_PROGRESS: it is to join again."""
+    """Renew the member's session; return REBALANCE_IN_PROGRESS if it must rejoin."""
     group = shard.groups.get(group_id)
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
@@ -32,7 +32,7 @@ def heartbeat(
 
 
 def leave(shard: ShardContext, group_id: str, leavers: Sequence[Leaver]) -> list[Left]:
-    """Take members out, each by its id or, for administrators, by its instance id alone."""
+    """Remove members, each by member id or, for administrators, by instance id alone."""
     group = shard.groups.get(group_id)
     if group is None:
         unknown = ErrorCode.UNKNOWN_MEMBER_ID

@@ -1,7 +1,7 @@
-"""From one generation to the next: wait for everybody, or for the time to be up, then begin it.
+"""Rebalance of a classic group: wait for all members or the timeout, then begin a generation.
 
-What calls here: a member that joins, leaves, expires or changes its subscription (`join`,
-`membership`), a leader that wants to assign anew, and time.
+Triggers: a member that joins, leaves, expires or changes its subscription (`join`, `membership`), a
+leader that reassigns, and timers.
 """
 
 from functools import partial
@@ -18,7 +18,8 @@ _S = GroupState
 
 
 def rebalance_or_complete(shard: ShardContext, group: ClassicGroup) -> None:
-    """Begin a rebalance after a change of members, or see whether the one under way is complete."""
+    """Start a rebalance if the state allows one, else complete the running one if all have
+    joined."""
     if _S.PREPARING_REBALANCE in NEXT[group.state]:
         prepare(shard, group)
     else:
@@ -26,7 +27,7 @@ def rebalance_or_complete(shard: ShardContext, group: ClassicGroup) -> None:
 
 
 def prepare(shard: ShardContext, group: ClassicGroup) -> None:
-    """Go to PreparingRebalance: members hear of it by their next heartbeat, and join again."""
+    """Enter PreparingRebalance; members learn of it by their next heartbeat and rejoin."""
     if group.state is _S.COMPLETING_REBALANCE:
         group.assign({})
         propagate(shard, group, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -34,7 +35,7 @@ def prepare(shard: ShardContext, group: ClassicGroup) -> None:
     initial = group.state is _S.EMPTY
     group.transition(_S.PREPARING_REBALANCE, shard.clock.wall_ms())
     if initial:
-        # The first members of a group tend to start together: wait for the others.
+        # The first members of a group tend to start together, so wait for more.
         delay = shard.limits.initial_rebalance_delay_ms
         remaining = max(group.rebalance_timeout_ms - delay, 0)
         _wait_initially(shard, group, delay, remaining)
@@ -45,7 +46,7 @@ def prepare(shard: ShardContext, group: ClassicGroup) -> None:
 
 
 def complete_if_all_joined(shard: ShardContext, group: ClassicGroup) -> None:
-    """Begin the next generation if nobody is missing. The initial delay is always waited for."""
+    """Begin the next generation if all members have joined and no initial delay is running."""
     if group.state is not _S.PREPARING_REBALANCE or group.previous_state is _S.EMPTY:
         return
     if group.all_joined:
@@ -53,10 +54,10 @@ def complete_if_all_joined(shard: ShardContext, group: ClassicGroup) -> None:
 
 
 def complete_join(shard: ShardContext, group: ClassicGroup) -> None:
-    """Begin the next generation with those who are here.
+    """Begin the next generation with the members that have joined.
 
-    Dynamic members that did not come are out; static ones keep their place until their session
-    ends (KIP-345).
+    Dynamic members that did not rejoin are removed; static ones stay until their session expires
+    (KIP-345).
     """
     if group.join_deadline is not None:
         group.join_deadline.cancel()
@@ -92,7 +93,7 @@ def _begin_generation(shard: ShardContext, group: ClassicGroup) -> None:
 def keep_alive(
     shard: ShardContext, group: ClassicGroup, member: Member, timeout_ms: int | None = None
 ) -> None:
-    """Move the end of the member's session: its own timeout from now, unless told otherwise."""
+    """Restart the member's session timer: with `timeout_ms`, else with its session timeout."""
     if member.session is None:
         member.session = shard.deadlines.deadline(partial(_session_ends, shard, group, member))
     member.session.set((member.session_timeout_ms if timeout_ms is None else timeout_ms) / 1000)
@@ -100,12 +101,12 @@ def keep_alive(
 
 def _session_ends(shard: ShardContext, group: ClassicGroup, member: Member) -> None:
     if member.is_alive_by_waiting:
-        return  # armed again when its request is answered
+        return  # The timer is set again when the waiting request is answered.
     remove_member(shard, group, member)
 
 
 def remove_member(shard: ShardContext, group: ClassicGroup, member: Member) -> None:
-    """Take out a member that failed, and let the others go on."""
+    """Remove an expired member and rebalance the others."""
     group.remove(member.member_id)
     if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
         rebalance_or_complete(shard, group)
@@ -114,7 +115,7 @@ def remove_member(shard: ShardContext, group: ClassicGroup, member: Member) -> N
 
 
 def propagate(shard: ShardContext, group: ClassicGroup, error: ErrorCode) -> None:
-    """Answer every SyncGroup that waits, with the member's assignment or with `error`."""
+    """Answer every waiting SyncGroup with the member's assignment, or with `error`."""
     named = error is ErrorCode.NONE
     for member in list(group.members.values()):
         answer = SyncAnswer(
@@ -124,18 +125,18 @@ def propagate(shard: ShardContext, group: ClassicGroup, error: ErrorCode) -> Non
             group.protocol_name if named else None,
         )
         if group.answer_sync(member, answer):
-            # A session that ended while the member waited for us was let pass: it runs again.
+            # The session timer may have fired while the member waited: start it again.
             keep_alive(shard, group, member)
 
 
 def end_sync_phase(group: ClassicGroup) -> None:
-    """End the phase: nobody's SyncGroup is missing any more."""
+    """Cancel the timeout for members' SyncGroup requests."""
     if group.sync_deadline is not None:
         group.sync_deadline.cancel()
 
 
 def bury(group: ClassicGroup, now_ms: int, error: ErrorCode) -> None:
-    """Make the group Dead: whoever waits is answered with `error`, nothing happens by itself."""
+    """Make the group Dead: answer waiting requests with `error` and cancel all timers."""
     group.end_timers()
     group.transition(_S.DEAD, now_ms)
     for member in list(group.members.values()):
@@ -182,4 +183,5 @@ def _sync_time_is_up(shard: ShardContext, group: ClassicGroup) -> None:
 
 
 def _not_waited_for(error: ErrorCode | None) -> None:
-    """Ignore the outcome: without an Empty group's record a restart shows the generation before."""
+    """Ignore a failed write: without the Empty group's record a restart restores the old
+    generation."""

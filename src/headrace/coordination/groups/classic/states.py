@@ -15,7 +15,7 @@ from headrace.model.invariant import invariant
 
 
 class GroupState(Enum):
-    """Values are the protocol's own names (DescribeGroups, ListGroups)."""
+    """State of a classic group; values are the protocol's names (DescribeGroups, ListGroups)."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -33,10 +33,10 @@ NEXT: dict[GroupState, frozenset[GroupState]] = {
     _S.STABLE: frozenset({_S.PREPARING_REBALANCE, _S.DEAD}),
     _S.DEAD: frozenset({_S.DEAD}),
 }
-"""What is not in this table is a bug: `step` stops the process on it."""
+"""The allowed transitions; any other one is a bug and fails an invariant in `step`."""
 
 
 def step(state: GroupState, target: GroupState) -> GroupState:
-    """Return the state after going from `state` to `target`."""
+    """Return `target` if the group may change from `state` to it; else an invariant fails."""
     invariant(target in NEXT[state], f"a group cannot go from {state.value} to {target.value}")
     return target

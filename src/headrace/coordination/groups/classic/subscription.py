@@ -1,20 +1,20 @@
-"""The consumer's own bytes inside a JoinGroup: which topics a member subscribes to.
+"""Decode the subscribed topics from the consumer metadata in JoinGroup.
 
-ConsumerProtocolSubscription: version int16, topics array of string, and more that later versions
-append; every version begins alike, so one reader serves all.
+ConsumerProtocolSubscription: version int16, topics array of string, then fields that later versions
+append. All versions begin alike, so one decoder serves all.
 """
 
 import struct
 
 CONSUMER_PROTOCOL = "consumer"
-"""The protocol type of consumers (Connect and others use their own, opaque to the broker)."""
+"""The protocol type of consumers; others, such as Connect's, are opaque to the broker."""
 
 _HEAD = struct.Struct(">hi")
 _LENGTH = struct.Struct(">h")
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
-    """Return the topics named in a member's subscription; None where the bytes are none."""
+    """Return the topics in a member's subscription; None if the bytes cannot be decoded."""
     topics: set[str] = set()
     try:
         version, count = _HEAD.unpack_from(metadata)

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader says who reads what; everybody else waits to hear it."""
+"""SyncGroup of the classic protocol: the leader sends the assignment, other members wait for it."""
 
 from functools import partial
 
@@ -16,7 +16,8 @@ _S = GroupState
 
 
 def sync(shard: ShardContext, request: SyncRequest, done: Done[SyncAnswer]) -> None:
-    """Call `done` once: with the assignment when the leader's is committed, or with an error."""
+    """Handle SyncGroup; call `done` once: when the leader's assignment is committed, or on an
+    error."""
     group = shard.groups.get(request.group_id)
     if group is None:
         done(SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
@@ -44,7 +45,7 @@ def sync(shard: ShardContext, request: SyncRequest, done: Done[SyncAnswer]) -> N
 
 
 def _differs(asked: str | None, present: str | None) -> bool:
-    """Tell whether names differ; older versions say nothing of protocols, no contradiction."""
+    """Return whether two names differ; None, sent by older versions, matches anything."""
     return asked is not None and present is not None and asked != present
 
 
@@ -60,8 +61,8 @@ def _wait(
         former(SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
     _heard_from(group, member)
     if group.leader != member.member_id or group.assigned_generation == group.generation:
-        # A leader that repeats itself waits for its first word: a generation has one assignment,
-        # and the log must not end with another than the members heard.
+        # A repeated SyncGroup of the leader waits for the first one: a generation has one
+        # assignment, and the log must hold the assignment that the members received.
         return
     group.assigned_generation = group.generation
     given = dict(request.assignments)
@@ -83,9 +84,10 @@ def _stored(
     assignments: dict[str, bytes],
     error: ErrorCode | None,
 ) -> None:
-    """Let the generation read its committed assignment, or join anew where that failed."""
+    """Answer the generation with its committed assignment; start a rebalance if the append
+    failed."""
     if group.state is not _S.COMPLETING_REBALANCE or group.generation != generation:
-        return  # a member came or went meanwhile, and another generation is on its way
+        return  # Members changed in between, so another generation follows.
     if error is not None:
         group.assign({})
         rebalance.propagate(shard, group, error)

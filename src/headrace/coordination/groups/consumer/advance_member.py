@@ -1,4 +1,4 @@
-"""Bringing a member one step nearer to its target, and what the step sets running."""
+"""Move a member one step towards its target assignment, and start the timers of that step."""
 
 from functools import partial
 
@@ -13,7 +13,10 @@ from headrace.coordination.groups.modern.timers import REBALANCE
 def step(
     turn: Turn[ConsumerGroup], member: Member, owned: Partitions | None, *, changed: bool
 ) -> Member:
-    """Bring the member one step nearer to its target. ApiError FENCED_MEMBER_EPOCH."""
+    """Reconcile the member by one step and return it. ApiError FENCED_MEMBER_EPOCH.
+
+    `owned`: the partitions that the member reports to own; None if it reports none.
+    """
     shard, group = turn.shard, turn.group
     if not changed and member.is_reconciled_to(group.target_epoch):
         return member

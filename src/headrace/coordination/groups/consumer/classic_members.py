@@ -1,7 +1,7 @@
-"""Members that speak the classic protocol inside a consumer group.
+"""Members of a consumer group that use the classic protocol.
 
-JoinGroup brings such a member one step nearer to its target and SyncGroup tells it what it has;
-Heartbeat sends it back to JoinGroup whenever there is another step to take.
+JoinGroup moves such a member one step towards its target assignment, and SyncGroup returns its
+current one. Heartbeat returns REBALANCE_IN_PROGRESS whenever another step is due.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ _M = MemberState
 def join(
     shard: ShardContext, group: ConsumerGroup, request: JoinRequest, done: Done[JoinAnswer]
 ) -> None:
-    """Answer JoinGroup when what it changed is committed."""
+    """Answer JoinGroup once its changes are committed."""
     turn = Turn(shard, group)
     member_id = request.member_id or shard.new_member_id(request.instance_id or request.client_id)
     try:
@@ -87,7 +87,7 @@ def _check_join(
 
 
 def _join(turn: Turn[ConsumerGroup], request: JoinRequest, member_id: str) -> Member | None:
-    """Return the member after its step; None for one that is first to come back with its id."""
+    """Return the member after its step; None if it must first rejoin with its new member id."""
     shard, group = turn.shard, turn.group
     unknown = request.member_id == UNKNOWN_MEMBER
     if unknown and request.instance_id is None and request.needs_member_id:
@@ -105,7 +105,7 @@ def _join(turn: Turn[ConsumerGroup], request: JoinRequest, member_id: str) -> Me
     changed = subscriptions.take(turn, member_id, before, after)
     subscriptions.refresh(turn, changed)
     if holder is not None and not holder.is_classic and migration.may_downgrade(shard, group, ()):
-        # The last one of the newer protocol came back as a classic one.
+        # The last member of the newer protocol has come back as a classic member.
         migration.downgrade(turn, ())
         return group.members[member_id]
     target_assignment.update(turn)
@@ -141,7 +141,7 @@ def _asked(
 def sync(
     shard: ShardContext, group: ConsumerGroup, request: SyncRequest, done: Done[SyncAnswer]
 ) -> None:
-    """Answer SyncGroup with what the member has now, once that is committed."""
+    """Answer SyncGroup with the member's current assignment, once that is committed."""
     try:
         member, part = _member(group, request.member_id, request.instance_id)
         _check_sync(member, part, request)
@@ -182,7 +182,7 @@ def _check_sync(member: Member, part: ClassicPart, request: SyncRequest) -> None
 def _member(
     group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> tuple[Member, ClassicPart]:
-    """Return a member of the classic protocol; ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    """Return a member and its classic part; ApiError UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
     if instance_id is None:
         member = group.member(member_id)
     else:
@@ -207,7 +207,7 @@ def heartbeat(
     instance_id: str | None,
     generation: int,
 ) -> ErrorCode:
-    """Answer Heartbeat: REBALANCE_IN_PROGRESS where the member has a step to take."""
+    """Answer Heartbeat: REBALANCE_IN_PROGRESS if the member must rejoin for its next step."""
     try:
         member, _ = _member(group, member_id, instance_id)
     except ApiError as error:
@@ -231,7 +231,8 @@ def heartbeat(
 
 
 def _leaver(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member:
-    """Return who leaves, by instance or id; ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    """Return the leaving member by instance or member id; ApiError UNKNOWN_MEMBER_ID or
+    FENCED_INSTANCE_ID."""
     if instance_id is None:
         return group.member(member_id)
     holder = group.static_member(instance_id)
@@ -241,9 +242,9 @@ def _leaver(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Me
 
 
 def leave(shard: ShardContext, group: ConsumerGroup, leavers: Sequence[Leaver]) -> list[Left]:
-    """Answer LeaveGroup, for each of its members by itself, whichever protocol they speak.
+    """Answer LeaveGroup for each listed member, whichever protocol it uses.
 
-    Each is answered for by the words of the request: an administrator who names an instance only
+    Each response entry repeats the request's ids: an administrator who named only an instance id
     looks for that.
     """
     answers: list[Left] = []
@@ -264,4 +265,4 @@ def leave(shard: ShardContext, group: ConsumerGroup, leavers: Sequence[Leaver]) 
 
 
 def _not_waited_for(error: ErrorCode | None) -> None:
-    """Ignore what the log refused: it comes about by a later request or a timeout."""
+    """Ignore a failed append: a later request or timeout repeats the change."""

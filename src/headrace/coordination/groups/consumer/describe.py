@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: what administrators see."""
+"""ConsumerGroupDescribe."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ from headrace.model.errors import ErrorCode
 
 
 def describe(shard: ShardContext, group_id: str) -> DescribedConsumerGroup:
-    """Return the group as it is. ApiError GROUP_ID_NOT_FOUND, for groups of other types too."""
+    """Describe a consumer group; ApiError GROUP_ID_NOT_FOUND, also for groups of other types."""
     group = find_members.find(shard, group_id)
     return DescribedConsumerGroup(
         group_id,
@@ -50,7 +50,7 @@ def _member(image: MetadataImage, group: ConsumerGroup, member: Member) -> Descr
 def _topics(
     image: MetadataImage, partitions: Mapping[bytes, Mapping[int, int] | frozenset[int]]
 ) -> tuple[DescribedTopic, ...]:
-    """Return the topics by name; those that are gone have none to be shown by."""
+    """Return the partitions by topic; deleted topics are left out, as they have no name."""
     found = []
     for topic_id, parts in partitions.items():
         topic = image.topics_by_id.get(topic_id)

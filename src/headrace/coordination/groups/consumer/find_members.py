@@ -1,4 +1,4 @@
-"""Finding a group and its member, making what may be made, taking over from a static member."""
+"""Find a group and its member, replacing a static member that rejoins under a new id."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +18,7 @@ from headrace.model.errors import ApiError, ErrorCode
 
 
 def find(shard: ShardContext, group_id: str) -> ConsumerGroup:
-    """Return the group; ApiError GROUP_ID_NOT_FOUND."""
+    """Return the consumer group; ApiError GROUP_ID_NOT_FOUND."""
     group = shard.modern.find(ConsumerGroup, group_id)
     if group is not None:
         return group
@@ -28,7 +28,8 @@ def find(shard: ShardContext, group_id: str) -> ConsumerGroup:
 
 
 def check_room(shard: ShardContext, group: ConsumerGroup, member_id: str) -> None:
-    """Raise ApiError GROUP_MAX_SIZE_REACHED where the group has no place."""
+    """Raise ApiError GROUP_MAX_SIZE_REACHED if a new member would exceed the group's maximum
+    size."""
     limit = shard.limits.consumer_max_size
     if len(group.members) >= limit and member_id not in group.members:
         raise ApiError(
@@ -45,10 +46,10 @@ def take_in(
     joins: bool,
     replaces: Callable[[Member], None],
 ) -> Member | None:
-    """Return the member as it is; None for one that joins only now.
+    """Return the present member; None if it joins with this request.
 
-    A static member that joins under a new id takes the place of its former self, if `replaces`
-    does not object. ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
+    A static member that joins under a new member id replaces its former entry, unless `replaces`
+    raises. ApiError UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
     """
     group = turn.group
     if instance_id is None:
@@ -59,13 +60,13 @@ def take_in(
     if holder is None:
         return group.members.get(member_id)
     if holder.member_id == member_id and holder.standing.epoch != LEAVE_STATIC_EPOCH:
-        return holder  # it asks again: Kafka calls its own id taken
+        return holder  # A repeated request; Kafka refuses it with UNRELEASED_INSTANCE_ID.
     replaces(holder)
     return _replace(turn, holder, member_id)
 
 
 def check_instance(holder: Member | None, member_id: str, instance_id: str) -> Member:
-    """Return the static member, if it is the one that asks. ApiError."""
+    """Return `holder`, the static member of the instance id, if its member id matches. ApiError."""
     if holder is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if holder.member_id != member_id:
@@ -78,9 +79,9 @@ def check_instance(holder: Member | None, member_id: str, instance_id: str) -> M
 
 
 def check_released(holder: Member, member_id: str) -> None:
-    """Raise ApiError UNRELEASED_INSTANCE_ID while the holder of an instance id has not left.
+    """Raise ApiError UNRELEASED_INSTANCE_ID while the instance id's holder has not left.
 
-    A classic member may be replaced any time, as in a classic group.
+    A classic member may be replaced at any time, as in a classic group.
     """
     if holder.is_classic or holder.standing.epoch == LEAVE_STATIC_EPOCH:
         return
@@ -92,7 +93,7 @@ def check_released(holder: Member, member_id: str) -> None:
 
 
 def _replace(turn: Turn[ConsumerGroup], holder: Member, member_id: str) -> Member:
-    """Give the holder's place, and all it has, to `member_id`."""
+    """Move the static member's subscription, target and partitions to `member_id`; return it."""
     group = turn.group
     target = group.target.get(holder.member_id, NOTHING)
     standing = replace(holder.standing, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
@@ -104,7 +105,7 @@ def _replace(turn: Turn[ConsumerGroup], holder: Member, member_id: str) -> Membe
 
 
 def remove_records(turn: Turn[ConsumerGroup], member_id: str) -> None:
-    """Write that the member is gone, its target and what it has with it."""
+    """Add tombstones for the member's subscription, target and current assignment."""
     turn.change(MemberStanding(member_id, None))
     turn.change(MemberTarget(member_id, None))
     turn.change(MemberSubscription(member_id, None))

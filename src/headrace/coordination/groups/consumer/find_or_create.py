@@ -1,4 +1,4 @@
-"""The group a joining member finds, or founds."""
+"""The consumer group of a joining member, found, created or upgraded from a classic group."""
 
 from headrace.coordination.groups.consumer import find_members, leaving, migration
 from headrace.coordination.groups.consumer.group import ConsumerGroup
@@ -8,10 +8,10 @@ from headrace.coordination.groups.modern.group_change import Turn
 
 
 def open_group(shard: ShardContext, group_id: str, *, create: bool) -> Turn[ConsumerGroup]:
-    """Return a turn in the group.
+    """Return a turn (a set of changes) in the group.
 
-    With `create` it is made, or made of a classic one, where need be.
-    ApiError GROUP_ID_NOT_FOUND, also for a classic group that cannot be upgraded.
+    `create`: create a missing group, or upgrade a classic one. ApiError GROUP_ID_NOT_FOUND, also
+    for a classic group that cannot be upgraded.
     """
     classic = shard.groups.get(group_id)
     if shard.modern.find(ConsumerGroup, group_id) is not None or not create:

@@ -1,7 +1,7 @@
-"""A consumer group: what the records of its life add up to.
+"""A consumer group: the state that its records in `__consumer_offsets` add up to.
 
-Everything derived (who owns a partition, how many subscribe to a topic, who has not caught up) is
-kept by `apply`, the one way anything changes: replayed or decided, a change does the same.
+`apply` is the only way to change it, for replayed and for new changes alike. It also maintains all
+derived state: partition owners, subscriber counts, members behind the target.
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ _S = ConsumerGroupState
 
 
 class ConsumerGroup(ModernGroup[Partitions, OwnChange]):
-    """One group. `apply` changes it; everything else asks."""
+    """A consumer group (KIP-848). Only `apply` changes it."""
 
     kind = "consumer"
 
@@ -45,21 +45,22 @@ class ConsumerGroup(ModernGroup[Partitions, OwnChange]):
         self.has_legacy_topics = False
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
-        """Instance id to member id."""
+        """Member id of each static member, by instance id."""
         self.regexes: dict[str, Resolved] = {}
         self.regex_members: Counter[str] = Counter()
         self.assignors: Counter[str] = Counter()
         self.classic_members = 0
         self.commits_in_flight = 0
-        """OffsetCommits appended, or about to be, and not committed yet."""
-        # What is not in the log: what was seen last.
+        """OffsetCommits that are queued or appended and not yet committed."""
+        # Not stored in the log: the inputs of the last evaluation of regular expressions.
         self.regexes_structure = -1
         self.regex_topics: frozenset[str] | None = None
-        """The topics there were when all regular expressions were last matched."""
+        """All topics that existed when the regular expressions were last matched; None: not yet
+        matched."""
         self.regexes_permissions: int | None = None
-        """The version of the rules that they were matched under; None: everybody saw all."""
+        """Version of the ACLs at the last matching; None: all topics were visible to every user."""
         self.regexes_at = float("-inf")
-        """Monotonic seconds of the last matching of all regular expressions."""
+        """Monotonic time in seconds when all regular expressions were last matched."""
         self._topic_members: Counter[str] = Counter()
         self._owners: dict[bytes, dict[int, str]] = {}
         self._behind: set[str] | None = None
@@ -68,7 +69,7 @@ class ConsumerGroup(ModernGroup[Partitions, OwnChange]):
 
     @property
     def state(self) -> ConsumerGroupState:
-        """As clients are told."""
+        """The group's state, as reported to clients."""
         if not self.members:
             return _S.EMPTY
         if self.epoch > self.target_epoch:
@@ -85,16 +86,18 @@ class ConsumerGroup(ModernGroup[Partitions, OwnChange]):
         return self._behind
 
     def owner_epoch(self, topic_id: bytes, partition: int) -> int:
-        """Return the epoch of the member that has the partition, or is to give it up; NOT_OWNED."""
+        """Return the epoch of the member that owns the partition, or still has to revoke it;
+        NOT_OWNED."""
         owner = self._owners.get(topic_id, {}).get(partition)
         return NOT_OWNED if owner is None else self.members[owner].standing.epoch
 
     def owner(self, topic_id: bytes, partition: int) -> str | None:
-        """Return the member that has the partition, or is to give it up."""
+        """Return the id of the member that owns the partition, or still has to revoke it; None:
+        free."""
         return self._owners.get(topic_id, {}).get(partition)
 
     def subscribed_topics(self) -> set[str]:
-        """Return all topics any member subscribes to, by name or by a resolved expression."""
+        """Return all topics that any member subscribes to, by name or by regular expression."""
         topics = set(self._topic_members)
         for regex in self.regex_members:
             resolved = self.regexes.get(regex)
@@ -103,27 +106,28 @@ class ConsumerGroup(ModernGroup[Partitions, OwnChange]):
         return topics
 
     def subscribes(self, topic: str) -> bool:
-        """Tell whether a member may be reading `topic`: its offsets must stay."""
+        """Return whether a member may be reading `topic`, so that its offsets must stay."""
         return topic in self._topic_members or any(
             topic in regex.topics for regex in self.regexes.values()
         )
 
     def topics_of(self, subscription: Subscription) -> frozenset[str]:
-        """Return what a member subscribes to.
+        """Return the topics of a subscription.
 
-        An expression that is not resolved yet stands for no topic.
+        A regular expression that was not matched yet adds no topic.
         """
         resolved = self.regexes.get(subscription.regex) if subscription.regex else None
         return subscription.topics if resolved is None else subscription.topics | resolved.topics
 
     def assignor(self, default: str) -> str:
-        """Return the assignor most members ask for; the first of equals by name, so all agree."""
+        """Return the assignor that most members request; ties are broken by name, so all brokers
+        agree."""
         if not self.assignors:
             return default
         return max(sorted(self.assignors), key=self.assignors.__getitem__)
 
     def static_member(self, instance_id: str | None) -> Member | None:
-        """Return the member that has the instance id."""
+        """Return the static member with this instance id; None if unknown."""
         holder = None if instance_id is None else self.static_members.get(instance_id)
         return None if holder is None else self.members[holder]
 
@@ -140,7 +144,7 @@ class ConsumerGroup(ModernGroup[Partitions, OwnChange]):
     # What changes it
 
     def apply(self, change: Change) -> Change:
-        """Let `change` be so. Returns the change that takes it back."""
+        """Apply `change` and return the change that undoes it."""
         match change:
             case GroupEpoch():
                 return self._set_epoch(change)
@@ -222,7 +226,7 @@ class ConsumerGroup(ModernGroup[Partitions, OwnChange]):
         if member is None and after is None:
             return change
         if member is None:
-            # Compaction may have left this record before the subscription's.
+            # Compaction may keep this record ahead of the subscription's.
             self._put(Member(member_id, Subscription(), NEW))
             self._set_standing(change)
             return MemberSubscription(member_id, None)
@@ -276,7 +280,7 @@ def _add(counter: Counter[str], key: str, by: int) -> None:
 
 
 def waits_for_release(group: ConsumerGroup, member: Member) -> bool:
-    """Tell whether something the member is to have is still with another."""
+    """Return whether a partition of the member's target still belongs to another member."""
     if member.standing.state is not MemberState.UNRELEASED_PARTITIONS:
         return False
     assigned = member.standing.assigned

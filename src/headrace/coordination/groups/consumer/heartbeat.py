@@ -1,4 +1,5 @@
-"""ConsumerGroupHeartbeat: a member says what it wants and has, and hears what it is to have."""
+"""ConsumerGroupHeartbeat: a member sends its subscription and owned partitions, and gets its
+assignment."""
 
 from functools import partial
 
@@ -33,7 +34,7 @@ from headrace.ports.callbacks import Done
 def heartbeat(
     shard: ShardContext, request: HeartbeatRequest, done: Done[HeartbeatAnswer[OwnedPartitions]]
 ) -> None:
-    """Handle a heartbeat: `done` is called once, when what the answer says is committed."""
+    """Handle a heartbeat; call `done` once, after the changes in the response are committed."""
     try:
         validate.check_request(request, shard.limits.consumer_assignors)
         if request.epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):

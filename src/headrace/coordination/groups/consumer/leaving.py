@@ -1,4 +1,4 @@
-"""Leaving, being fenced, and the timers that do it."""
+"""Members that leave, members that are fenced, and the timers that fence them."""
 
 from functools import partial
 
@@ -27,7 +27,7 @@ from headrace.ports.callbacks import Done
 def leave(
     shard: ShardContext, request: HeartbeatRequest, done: Done[HeartbeatAnswer[OwnedPartitions]]
 ) -> None:
-    """Handle a heartbeat of epoch -1 or -2. ApiError before anything is changed."""
+    """Handle a heartbeat of epoch -1 (leave) or -2 (static member leaves for a while). ApiError."""
     group = find_members.find(shard, request.group_id)
     if request.instance_id is None:
         member = group.member(request.member_id)
@@ -44,7 +44,7 @@ def leave(
 
 def _leave(turn: Turn[ConsumerGroup], request: HeartbeatRequest, member: Member) -> None:
     if request.instance_id is not None and request.epoch == LEAVE_STATIC_EPOCH:
-        # It will be back: its place is kept until its session ends.
+        # A static member keeps its place until its session expires.
         standing = member.standing
         away = Standing(
             LEAVE_STATIC_EPOCH, standing.previous_epoch, standing.state, standing.assigned
@@ -55,8 +55,7 @@ def _leave(turn: Turn[ConsumerGroup], request: HeartbeatRequest, member: Member)
 
 
 def remove(turn: Turn[ConsumerGroup], gone: list[Member]) -> None:
-    """Take members out; the rest are assigned anew, as a classic group where none but classic
-    members are left."""
+    """Remove members and reassign; downgrade to a classic group if only classic members remain."""
     group = turn.group
     names = [member.member_id for member in gone]
     if migration.may_downgrade(turn.shard, group, without=names):
@@ -70,7 +69,7 @@ def remove(turn: Turn[ConsumerGroup], gone: list[Member]) -> None:
 
 
 def session_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -> None:
-    """Start the session of a member that was heard of."""
+    """Restart the member's session timer, which fences the member."""
     classic = member.subscription.classic
     if classic is not None:
         timeout_ms = classic.session_timeout_ms
@@ -80,7 +79,7 @@ def session_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -> N
 
 
 def revocation_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -> None:
-    """Start the rebalance timeout of a member that was told to give partitions up."""
+    """Start the rebalance timer of a member that has to revoke partitions; it fences the member."""
     epoch = member.standing.epoch
     timeout_ms = member.subscription.rebalance_timeout_ms
     member_id = member.member_id
@@ -94,14 +93,14 @@ def revocation_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -
 
 
 def join_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -> None:
-    """Start the rebalance timeout of a classic member that is to join, from the first time told."""
+    """Start the rejoin timer of a classic member, unless it is running; it fences the member."""
     if not group.timers.is_armed(JOIN, member.member_id):
         timeout_ms = member.subscription.rebalance_timeout_ms
         _arm(shard, group, JOIN, member.member_id, timeout_ms, "it did not join again")
 
 
 def sync_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -> None:
-    """Start the rebalance timeout of a classic member that is to ask for its assignment."""
+    """Start the SyncGroup timer of a classic member; it fences the member."""
     timeout_ms = member.subscription.rebalance_timeout_ms
     _arm(shard, group, SYNC, member.member_id, timeout_ms, "it did not sync")
 
@@ -125,13 +124,13 @@ def _fence(shard: ShardContext, group: ConsumerGroup, member_id: str, because: s
         member_id,
         because,
         remove=lambda turn: remove(turn, [group.members[member_id]]),
-        # It is tried again after another session's time.
+        # If the append fails, fencing is retried after another session timeout.
         again=lambda: session_runs(shard, group, group.members[member_id]),
     )
 
 
 def revive(shard: ShardContext, group: ConsumerGroup) -> None:
-    """Give members one session's time, after a replay, to be heard of and to do what they owe."""
+    """Start the timers of all members after the group was replayed from the log."""
     for member in group.members.values():
         session_runs(shard, group, member)
         if not member.is_classic and member.standing.pending:

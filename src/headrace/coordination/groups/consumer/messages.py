@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe, free of any version of the wire."""
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe, independent of wire versions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from headrace.model.errors import ErrorCode
 
 
 class Permissions(NamedTuple):
-    """What a member may see of topics, where not everybody may see all."""
+    """Which topics a member's user may describe, where ACLs restrict it."""
 
     version: int
-    """Grows when anybody's may have changed."""
+    """Version of the ACLs: grows whenever they change."""
     may_see: Callable[[str], bool]
-    """Whether a topic may be described to it."""
+    """Returns whether the user may describe a topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatRequest:
-    """What a member says; None (or -1) where nothing changed since it last said it."""
+    """A heartbeat request; None (or -1) in a field: unchanged since the member's last request."""
 
     group_id: str
     member_id: str
@@ -34,13 +34,14 @@ class HeartbeatRequest:
     assignor: str | None = None
     owned: Partitions | None = None
     needs_member_id: bool = True
-    """v1+: clients make their ids themselves."""
+    """Whether the coordinator creates the member id (v0); from v1 on clients create it."""
     permissions: Permissions | None = None
-    """What regular expressions may stand for; None: everybody may see every topic."""
+    """Which topics a regular expression may match; None: every topic is visible."""
 
     @property
     def is_full(self) -> bool:
-        """Whether it says everything, and so is to be told everything."""
+        """Whether the request sets all fields, so that the response must hold the full
+        assignment."""
         said = self.topics is not None or self.regex is not None
         return self.rebalance_timeout_ms != -1 and said and self.owned is not None
 

@@ -1,5 +1,7 @@
-"""A classic group becomes a consumer group when a member of the newer protocol joins, and a classic
-one again when the last of these has left. Members, offsets and assignments stay what they are.
+"""Migration of a classic group to a consumer group and back.
+
+A classic group is upgraded when a member of the newer protocol joins, and downgraded when the last
+of these leaves. Members, offsets and assignments are kept.
 """
 
 from collections.abc import Collection
@@ -31,10 +33,10 @@ BIDIRECTIONAL, UPGRADE, DOWNGRADE = "bidirectional", "upgrade", "downgrade"
 
 
 def upgrade(shard: ShardContext, classic: ClassicGroup) -> Turn[ConsumerGroup]:
-    """Make the classic group a consumer group. ApiError GROUP_ID_NOT_FOUND where it may not be.
+    """Convert the classic group to a consumer group. ApiError GROUP_ID_NOT_FOUND if not allowed.
 
-    An empty one may always; one with members where `group.consumer.migration.policy` lets it, and
-    they are consumers.
+    An empty group is always upgraded; one with members if they are consumers and
+    `group.consumer.migration.policy` allows it.
     """
     group = ConsumerGroup(classic.group_id)
     turn = Turn(shard, group)
@@ -73,7 +75,7 @@ def _leave_classics(turn: Turn[ConsumerGroup], classic: ClassicGroup) -> None:
     shard = turn.shard
     del shard.groups[classic.group_id]
     turn.also(lambda: shard.groups.setdefault(classic.group_id, classic))
-    # Who waits for the next generation is told to come again, and finds the new group.
+    # Members that wait for the next generation are told to rejoin, and reach the new group.
     again = ErrorCode.REBALANCE_IN_PROGRESS
     turn.after(lambda: rebalance.bury(classic, shard.clock.wall_ms(), again))
 
@@ -111,7 +113,7 @@ def _take_members(turn: Turn[ConsumerGroup], classic: ClassicGroup) -> None:
 
 
 def by_id(image: MetadataImage, topics: consumer_protocol.TopicNumbers) -> Partitions:
-    """Return the partitions of topics that exist, by their ids."""
+    """Convert partitions by topic name to partitions by topic id; unknown topics are left out."""
     found: dict[bytes, frozenset[int]] = {}
     for name, parts in topics:
         topic = image.topics.get(name)
@@ -121,7 +123,7 @@ def by_id(image: MetadataImage, topics: consumer_protocol.TopicNumbers) -> Parti
 
 
 def by_name(image: MetadataImage, partitions: Partitions) -> dict[str, list[int]]:
-    """Return the partitions of topics that exist, by their names."""
+    """Convert partitions by topic id to partitions by topic name; unknown topics are left out."""
     found: dict[str, list[int]] = {}
     for topic_id, parts in partitions.items():
         topic = image.topics_by_id.get(topic_id)
@@ -130,11 +132,11 @@ def by_name(image: MetadataImage, partitions: Partitions) -> dict[str, list[int]
     return found
 
 
-# --- and back ----------------------------------------------------------------------------------
+# --- downgrade -----------------------------------------------------------------------------------
 
 
 def may_downgrade(shard: ShardContext, group: ConsumerGroup, without: Collection[str]) -> bool:
-    """Tell whether the group is to be a classic one once these members have left it."""
+    """Return whether the group must become a classic one once the members `without` have left."""
     left = len(group.members) - len(without)
     classic_gone = sum(group.members[member_id].is_classic for member_id in without)
     return (
@@ -145,7 +147,7 @@ def may_downgrade(shard: ShardContext, group: ConsumerGroup, without: Collection
 
 
 def downgrade(turn: Turn[ConsumerGroup], without: Collection[str]) -> None:
-    """Make the group a classic one of its members but `without`, and let it rebalance."""
+    """Convert the group to a classic one without the members `without`, and start a rebalance."""
     shard, group = turn.shard, turn.group
     classic = _as_classic(shard, group, without)
     turn.write(*map(group.record, group.tombstones()))

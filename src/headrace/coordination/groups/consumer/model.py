@@ -1,6 +1,7 @@
-"""Members of a consumer group, and every change a group can undergo, as values.
+"""Members of a consumer group, and each possible change of a group, as values.
 
-A change is what one record of `__consumer_offsets` says: None in place of a value is its tombstone.
+A change is the content of one record in `__consumer_offsets`; None in place of a value is its
+tombstone.
 """
 
 from collections.abc import Mapping
@@ -12,28 +13,29 @@ from headrace.coordination.groups.assignors.spec import Partitions
 from headrace.coordination.groups.modern.changes import GroupEpoch, MemberTarget, TargetEpoch
 
 OwnedPartitions = Mapping[bytes, Mapping[int, int]]
-"""Topic id to partition to the epoch it was assigned in (KIP-1251). Treat as immutable."""
+"""Partitions by topic id, each with the epoch of its assignment (KIP-1251). Immutable by
+convention."""
 
 LEAVE_EPOCH = -1
-"""The epoch of a heartbeat that leaves the group; of a member without an assignment too."""
+"""Heartbeat epoch of a member that leaves; also the epoch of a member without an assignment."""
 LEAVE_STATIC_EPOCH = -2
-"""The epoch of a static member that is away and will be back."""
+"""Epoch of a static member that has left for a while."""
 JOIN_EPOCH = 0
 
 
 class MemberState(IntEnum):
-    """Where a member is on its way to its target; numbered as in its record."""
+    """A member's state on the way to its target assignment; the numbers are those of its record."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
-    """It is to give partitions up, and has not said yet that it has."""
+    """The member has to revoke partitions and has not confirmed that yet."""
     UNRELEASED_PARTITIONS = 2
-    """It waits for partitions that another member has not given up yet."""
+    """The member waits for partitions that another member has not revoked yet."""
     UNKNOWN = 127
 
 
 class ConsumerGroupState(Enum):
-    """Values are the protocol's own names."""
+    """A consumer group's state; values are the protocol's names."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -43,7 +45,7 @@ class ConsumerGroupState(Enum):
 
 
 class ClassicPart(NamedTuple):
-    """What a member that speaks the classic protocol said when it joined."""
+    """Session timeout and protocols from the JoinGroup of a member of the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -51,7 +53,7 @@ class ClassicPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Who a member is and what it wants (record type 5)."""
+    """A member's properties and subscription (record type 5)."""
 
     instance_id: str | None = None
     rack_id: str | None = None
@@ -59,7 +61,7 @@ class Subscription:
     client_host: str = ""
     topics: frozenset[str] = frozenset()
     regex: str = ""
-    """Empty: none."""
+    """Regular expression for topics; empty if the member has none."""
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
     classic: ClassicPart | None = None
@@ -67,25 +69,25 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a member has (record type 8)."""
+    """A member's current assignment and epoch (record type 8)."""
 
     epoch: int = JOIN_EPOCH
     previous_epoch: int = JOIN_EPOCH
     state: MemberState = MemberState.STABLE
     assigned: OwnedPartitions = field(default_factory=dict)
     pending: OwnedPartitions = field(default_factory=dict)
-    """To be given up by the member."""
+    """Partitions that the member has to revoke."""
 
 
 NEW = Standing(JOIN_EPOCH, -1)
-"""Of a member that was let in just now."""
+"""The initial state of a member that has just joined."""
 UNASSIGNED = Standing(LEAVE_EPOCH, LEAVE_EPOCH)
-"""Of a member whose record of type 8 was deleted."""
+"""The state of a member whose current-assignment record was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member; replaced as a whole when anything about it changes."""
+    """A group member; immutable, replaced as a whole at each change."""
 
     member_id: str
     subscription: Subscription
@@ -93,21 +95,21 @@ class Member:
 
     @property
     def is_classic(self) -> bool:
-        """Whether it speaks the classic protocol."""
+        """Whether the member uses the classic protocol."""
         return self.subscription.classic is not None
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
-        """Tell whether it has all it is to have in `target_epoch`, and nothing else."""
+        """Return whether the member has exactly its target assignment of epoch `target_epoch`."""
         standing = self.standing
         return standing.state is MemberState.STABLE and standing.epoch == target_epoch
 
 
 class Resolved(NamedTuple):
-    """The topics a regular expression stands for (record type 16)."""
+    """The topics that match a regular expression (record type 16)."""
 
     topics: frozenset[str]
     version: int
-    """Of the picture of the cluster it was matched against."""
+    """Version of the metadata image that was matched."""
     timestamp_ms: int
 
 
@@ -115,27 +117,27 @@ class Resolved(NamedTuple):
 
 
 class LegacyTopics(NamedTuple):
-    """Type 4, which Kafka wrote before 4.1: only whether there is one."""
+    """Record type 4, which Kafka wrote before 4.1: only whether it exists."""
 
     present: bool
 
 
 class MemberSubscription(NamedTuple):
-    """Type 5."""
+    """Change of a member's subscription (record type 5)."""
 
     member_id: str
     subscription: Subscription | None
 
 
 class MemberStanding(NamedTuple):
-    """Type 8."""
+    """Change of a member's current assignment (record type 8)."""
 
     member_id: str
     standing: Standing | None
 
 
 class RegexTopics(NamedTuple):
-    """Type 16."""
+    """Change of the topics that match a regular expression (record type 16)."""
 
     regex: str
     resolved: Resolved | None

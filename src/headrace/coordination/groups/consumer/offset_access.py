@@ -1,4 +1,4 @@
-"""Who may commit and fetch offsets in a consumer group (KIP-848, KIP-1251)."""
+"""Which members may commit and fetch offsets in a consumer group (KIP-848, KIP-1251)."""
 
 from collections.abc import Iterable
 
@@ -21,9 +21,9 @@ def check_commit(
 ) -> None:
     """Raise ApiError unless the request may commit to the group now.
 
-    A member may with its present epoch; with an older one those partitions that it had then and has
-    still. ApiError UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH (classic members: ILLEGAL_GENERATION),
-    UNSUPPORTED_VERSION.
+    A member may commit with its current epoch; with an older epoch only partitions that it owned in
+    that epoch and still owns. ApiError UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH (classic members:
+    ILLEGAL_GENERATION) or UNSUPPORTED_VERSION.
     """
     epoch = request.generation
     if epoch < 0 and not group.members:
@@ -64,7 +64,10 @@ def _had(
 
 
 def check_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> None:
-    """Raise ApiError UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; who names no member is not asked."""
+    """Raise ApiError unless the member may fetch offsets; a request without a member id may.
+
+    ApiError UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH.
+    """
     if member_id is None and epoch < 0:
         return
     member = group.member(member_id or "")

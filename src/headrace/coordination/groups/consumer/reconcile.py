@@ -1,8 +1,17 @@
-"""One step of a member towards its target (Kafka's CurrentAssignmentBuilder).
+"""Reconciliation of a member, step by step, towards its target (Kafka's CurrentAssignmentBuilder).
 
-A member first gives up what it is not to have, and says so by what it reports to own; only then it
-goes to the target's epoch, with what is free of what it is to have. The rest it gets when whoever
-has it gives it up. So a partition never has two readers.
+A member first revokes partitions that are not in its target, and confirms that by the partitions it
+reports to own. Only then it moves to the target epoch with all target partitions that are free. It
+gets the others when their owners have revoked them. So a partition never has two readers.
+
+    state                  meaning                                      leaves it by
+    STABLE                 has exactly the target of its epoch          a new target
+    UNREVOKED_PARTITIONS   must revoke partitions, stays in its epoch   reporting that it has
+    UNRELEASED_PARTITIONS  is in the target epoch, lacks partitions     a heartbeat after their
+                           that other members have not revoked yet      owners revoked them
+
+The next state is UNREVOKED_PARTITIONS if partitions must be revoked, else UNRELEASED_PARTITIONS if
+target partitions still have other owners, else STABLE.
 """
 
 from dataclasses import dataclass, replace
@@ -22,21 +31,21 @@ _M = MemberState
 
 @dataclass(frozen=True, slots=True)
 class Towards:
-    """Where a member is to go, and what it says it has."""
+    """The target of a reconciliation step, and the partitions that the member reports to own."""
 
     epoch: int
     target: Partitions
     topics: frozenset[bytes]
-    """What it subscribes to: anything else is taken from it, whatever the target says."""
+    """Ids of the topics in the member's subscription; other topics are revoked in any case."""
     owned: Partitions | None
-    """What it reports; None where it says nothing."""
+    """The partitions that the member reports to own; None if it reports none."""
     subscription_changed: bool = False
 
 
 def next_standing(group: ConsumerGroup, member: Member, towards: Towards) -> Standing:
-    """Return the member's standing after this step; the present one where it cannot take any.
+    """Return the member's state after one step; the current one if no step is possible.
 
-    ApiError FENCED_MEMBER_EPOCH for a member in a state nobody here knows.
+    ApiError FENCED_MEMBER_EPOCH for a state that this version does not know.
     """
     standing = member.standing
     match standing.state:
@@ -53,7 +62,7 @@ def next_standing(group: ConsumerGroup, member: Member, towards: Towards) -> Sta
         case _M.UNRELEASED_PARTITIONS:
             return _advance(group, standing, towards, standing.epoch)
         case _M.UNKNOWN:
-            # Written by a later version: only from nothing can it be brought on.
+            # A later version wrote this state: continue only if the member owns nothing.
             if towards.owned is None or towards.owned:
                 raise ApiError(
                     ErrorCode.FENCED_MEMBER_EPOCH,
@@ -74,7 +83,7 @@ def _advance(group: ConsumerGroup, standing: Standing, towards: Towards, epoch: 
         keep = {partition: since for partition, since in has.items() if partition in wanted}
         drop = {partition: since for partition, since in has.items() if partition not in wanted}
         lacks = sorted(wanted - has.keys())
-        # What it is about to give up itself is as good as free for it.
+        # Partitions that the member itself is revoking are free for it.
         own_pending = standing.pending.get(topic, {})
         free = [
             partition
@@ -96,7 +105,7 @@ def _advance(group: ConsumerGroup, standing: Standing, towards: Towards, epoch: 
 
 
 def _shrink(standing: Standing, towards: Towards) -> Standing:
-    """Take from the member what it subscribes to no longer; the rest stays."""
+    """Revoke the partitions of topics that the member no longer subscribes to."""
     gone = {t: parts for t, parts in standing.assigned.items() if t not in towards.topics}
     if not gone:
         return standing
@@ -111,7 +120,7 @@ def _shrink(standing: Standing, towards: Towards) -> Standing:
 
 
 def _owns_any(pending: OwnedPartitions, owned: Partitions | None) -> bool:
-    """Tell whether the member still has something it is to give up; silence says it has."""
+    """Return whether the member still owns a pending partition; if it reports nothing, it does."""
     if owned is None:
         return True
     return any(

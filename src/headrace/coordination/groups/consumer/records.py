@@ -1,4 +1,14 @@
-"""Changes of a consumer group as records of `__consumer_offsets` (key types 3 to 8, and 16)."""
+"""Encoding and decoding of a consumer group's changes in `__consumer_offsets`.
+
+key type   value
+3          group epoch, hash of the subscribed topics' metadata
+4          subscribed topics (Kafka before 4.1)
+5          member: its properties and subscription
+6          target epoch and its timestamp
+7          member: its target assignment
+8          member: its epoch, state, assigned partitions, partitions to revoke
+16         regular expression: the matching topics
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,13 +36,13 @@ _Read = tables.Fields
 
 
 def encode(group_id: str, change: Change) -> KeyValue:
-    """Encode the record that says `change`: its key and value."""
+    """Encode the record, key and value, that stores `change`."""
     match change:
         case GroupEpoch(epoch, digest):
             gone = epoch is None
             return _record(3, group_id, None if gone else {"epoch": epoch, "metadataHash": digest})
         case LegacyTopics(present):
-            # Never written but to be rid of it.
+            # Only a tombstone is ever written: it deletes what an older Kafka left.
             return _record(4, group_id, {"topics": ()} if present else None)
         case MemberSubscription(member_id, subscription):
             value = None if subscription is None else _subscription(subscription)
@@ -64,7 +74,7 @@ def _subscription(subscription: Subscription) -> _Read:
         "subscribedTopicRegex": subscription.regex,
         "rebalanceTimeoutMs": subscription.rebalance_timeout_ms,
         "serverAssignor": subscription.assignor,
-        # None is said too: Kafka takes a missing tag for a member of the classic protocol.
+        # Written even if None: Kafka takes a missing tag for a member of the classic protocol.
         "classicMemberMetadata": None
         if subscription.classic is None
         else _classic(subscription.classic),
@@ -114,7 +124,7 @@ def _regex(resolved: Resolved) -> _Read:
 
 
 def decode(key: bytes, value: bytes | None) -> tuple[str, Change]:
-    """Decode the group and the change of a record whose key is of `KEY_TYPES`. CorruptBatch."""
+    """Decode a record, whose key type is in `KEY_TYPES`, to group id and change. CorruptBatch."""
     key_type, names, read = tables.decode(key, value)
     return names["groupId"], _change(key_type, names, read)
 
@@ -182,7 +192,8 @@ def _read_standing(read: _Read) -> Standing:
 
 
 def _read_owned(topics: list[Any], epoch: int) -> OwnedPartitions:
-    """Read owned partitions; before 4.3 without epochs: the member's stands in, as for a misfit."""
+    """Decode owned partitions; without valid assignment epochs (Kafka before 4.3) use the
+    member's."""
     owned: dict[bytes, dict[int, int]] = {}
     for topic in topics:
         numbers = topic["partitions"]

@@ -1,4 +1,4 @@
-"""What members subscribe to, and when that makes the group's epoch grow."""
+"""Subscriptions of members, and when they make the group epoch grow."""
 
 from headrace.broker.metadata_image import MetadataImage
 from headrace.coordination.groups.consumer.group import ConsumerGroup
@@ -19,11 +19,11 @@ from headrace.model import regex
 from headrace.model.errors import ApiError, ErrorCode
 
 REGEX_REFRESH_SECONDS_MIN = 1.0
-"""New topics are matched at most so often in one group, however many heartbeats come."""
+"""Least time in seconds between two matchings of regular expressions in a group."""
 
 
 def updated(present: Subscription, request: HeartbeatRequest) -> Subscription:
-    """Return what the member wants after `request`."""
+    """Return the member's subscription after `request`."""
     timeout = request.rebalance_timeout_ms
     topics = present.topics if request.topics is None else request.topics
     return Subscription(
@@ -45,7 +45,7 @@ def take(
     after: Subscription,
     permissions: Permissions | None = None,
 ) -> bool:
-    """Let the member want `after`; whether the topics it subscribes to may have changed."""
+    """Store subscription `after`; return whether the member's topics may have changed."""
     if after == before:
         return False
     turn.change(MemberSubscription(member_id, after))
@@ -59,14 +59,14 @@ def take(
 
 
 def forget_regex(turn: Turn[ConsumerGroup], expression: str) -> None:
-    """Delete what `expression` stood for, if nobody subscribes by it any more."""
+    """Delete the topics stored for `expression` if no member subscribes by it any longer."""
     group = turn.group
     if expression in group.regexes and not group.regex_members[expression]:
         turn.change(RegexTopics(expression, None))
 
 
 def _resolve(turn: Turn[ConsumerGroup], expression: str, permissions: Permissions | None) -> None:
-    """Find the topics of an expression that is new to the group. ApiError: it has too many."""
+    """Match a regular expression that is new to the group. ApiError: the group has too many."""
     limit = turn.shard.limits.regexes_max
     if len(turn.group.regex_members) > limit:
         raise ApiError(
@@ -80,7 +80,7 @@ def _resolve(turn: Turn[ConsumerGroup], expression: str, permissions: Permission
 def _matching(
     expression: str, names: frozenset[str], permissions: Permissions | None
 ) -> frozenset[str]:
-    """Return the topics that match, those that the member may see."""
+    """Return the names that match and that the member may see."""
     matching = regex.matching(expression, names)
     return matching if permissions is None else frozenset(filter(permissions.may_see, matching))
 
@@ -95,7 +95,7 @@ def _visible(image: MetadataImage) -> frozenset[str]:
 
 
 def refresh(turn: Turn[ConsumerGroup], changed: bool) -> None:
-    """Let the group's epoch grow if its subscriptions (`changed`) did."""
+    """Increase the group epoch if subscriptions (`changed`) or their topics changed."""
     group = turn.group
     changed = changed or group.epoch <= INITIAL_EPOCH
     if epochs.refresh(turn, changed=changed) and group.has_legacy_topics:
@@ -103,11 +103,11 @@ def refresh(turn: Turn[ConsumerGroup], changed: bool) -> None:
 
 
 def refresh_regexes(turn: Turn[ConsumerGroup], permissions: Permissions | None) -> bool:
-    """Match the group's expressions anew where topics came or went, or rules changed; whether any
-    stands for others now.
+    """Match the group's regular expressions again if topics or ACLs changed; return whether any
+    result did.
 
-    What they stand for is shared by all who subscribe by them: it is what the one may see whose
-    heartbeat it is (as in Kafka).
+    All subscribers of an expression share its result: the topics that the member of this heartbeat
+    may see, as in Kafka.
     """
     shard, group, image = turn.shard, turn.group, turn.shard.image()
     if not group.regex_members:
@@ -135,7 +135,7 @@ def refresh_regexes(turn: Turn[ConsumerGroup], permissions: Permissions | None) 
         if known is None or before is None or other_rules:
             topics = _matching(expression, names, permissions)
         else:
-            # Names do not change: only those that came have to be looked at.
+            # Known names keep their result: only new names need matching.
             topics = known.topics & names | _matching(expression, names - before, permissions)
         if known is None or known.topics != topics:
             _stands_for(turn, expression, topics)
@@ -144,7 +144,7 @@ def refresh_regexes(turn: Turn[ConsumerGroup], permissions: Permissions | None) 
 
 
 def topic_ids(shard: ShardContext, group: ConsumerGroup, member: Member) -> frozenset[bytes]:
-    """Return the topics the member subscribes to, those that exist."""
+    """Return the ids of the existing topics that the member subscribes to."""
     topics = shard.image().topics
     found = (topics.get(name) for name in group.topics_of(member.subscription))
     return frozenset(topic.topic_id for topic in found if topic is not None)

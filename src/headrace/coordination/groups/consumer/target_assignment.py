@@ -1,4 +1,4 @@
-"""What a consumer group asks its assignor."""
+"""The input of a consumer group's assignor."""
 
 from functools import partial
 
@@ -12,12 +12,12 @@ from headrace.coordination.groups.modern.target_assignment import Question
 
 
 def update(turn: Turn[ConsumerGroup]) -> None:
-    """Bring the target to the group's epoch, now or when the interval is over."""
+    """Bring the target assignment to the group epoch, now or after the minimum interval."""
     target_assignment.update(turn, question)
 
 
 def question(shard: ShardContext, group: ConsumerGroup) -> Question[Partitions]:
-    """Return the assignor most members ask for, and what it is asked."""
+    """Return the assignor that most members request, with its input."""
     spec = group_spec(shard, group)
     subscribed = sum(len(member.topics) for member in spec.members.values())
     assignor = ASSIGNORS[group.assignor(shard.limits.consumer_assignors[0])]
@@ -25,10 +25,7 @@ def question(shard: ShardContext, group: ConsumerGroup) -> Question[Partitions]:
 
 
 def group_spec(shard: ShardContext, group: ConsumerGroup) -> GroupSpec:
-    """Return the group as assignors see it.
-
-    Members with equal subscriptions share one set of topics.
-    """
+    """Convert the group to an assignor's input; equal subscriptions share one set of topics."""
     topics = shard.image().topics
     ids: dict[frozenset[str], frozenset[bytes]] = {}
     counts: dict[bytes, int] = {}

@@ -1,4 +1,4 @@
-"""What a ConsumerGroupHeartbeat must and must not say."""
+"""Validation of ConsumerGroupHeartbeat requests."""
 
 from headrace.coordination.groups.assignors.spec import Partitions
 from headrace.coordination.groups.consumer.messages import HeartbeatRequest
@@ -13,7 +13,8 @@ from headrace.model.errors import ApiError, ErrorCode
 
 
 def check_request(request: HeartbeatRequest, assignors: tuple[str, ...]) -> None:
-    """Raise ApiError INVALID_REQUEST, UNSUPPORTED_ASSIGNOR where the request says too little."""
+    """Raise ApiError INVALID_REQUEST or UNSUPPORTED_ASSIGNOR if the request is incomplete or
+    invalid."""
     for name, value in (
         ("GroupId", request.group_id),
         ("InstanceId", request.instance_id),
@@ -57,14 +58,14 @@ def _check(holds: bool, message: str) -> None:
 
 
 def check_epoch(member: Member, epoch: int, owned: Partitions | None) -> None:
-    """Raise ApiError FENCED_MEMBER_EPOCH where the member is not where it thinks it is.
+    """Raise ApiError FENCED_MEMBER_EPOCH unless the member's epoch is current.
 
-    One epoch behind is let pass if it has nothing but what is its own: then just the answer that
-    told it of the new one was lost.
+    The previous epoch is accepted if all partitions that the member owns are assigned to it: then
+    only the response with the new epoch was lost.
     """
     standing = member.standing
     if epoch in (JOIN_EPOCH, standing.epoch):
-        return  # who joins has given everything up
+        return  # A joining member has revoked all its partitions.
     if (
         epoch < standing.epoch
         and epoch == standing.previous_epoch

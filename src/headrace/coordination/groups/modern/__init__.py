@@ -1,18 +1,19 @@
-"""What consumer groups (KIP-848) and share groups (KIP-932) have in common: the modern group.
+"""Modern groups: code shared by consumer groups (KIP-848) and share groups (KIP-932).
 
-The coordinator decides, members send heartbeats and follow. The *group epoch* grows when members,
-subscriptions or topics change; the *target epoch* is the group epoch the target was made for.
+The coordinator computes the assignment; members send heartbeats and follow it. The *group epoch*
+grows when members, subscriptions or topics change. The *target epoch* is the group epoch for which
+the target assignment was computed.
 
-    changes            what happens to a group of any kind, as values; each kind adds its own
-    group              a group: changes applied, each answering with what takes it back
-    groups             those of one shard, by id
-    group_change       what one request or timer changes: applied, appended, taken back if refused
-    heartbeat          an answer that goes out once what it says is committed
-    epochs             when the group's epoch grows
-    target_assignment  the target: at most one in so many milliseconds, large ones on a thread
-    timers, fencing    what happens by itself: members that were not heard of are out
-    ending             a group comes and goes
+    changes            changes of any group, as values; each kind adds its own
+    group              a group: applies changes, each returning the change that undoes it
+    groups             the modern groups of one shard, by id
+    group_change       the changes of one request or timer: applied, appended, undone on failure
+    heartbeat          the response to a heartbeat, sent once its changes are committed
+    epochs             when the group epoch grows
+    target_assignment  computes the target assignment, rate-limited, large ones on a thread
+    timers, fencing    timers that remove members which miss their deadlines
+    ending             creation and deletion of a group
 
-A kind (`groups.consumer`, `groups.share`) has its own members, records, question to its assignor,
-and steps of a member towards its target. Kafka's ModernGroup settles what is the same.
+Each kind (`groups.consumer`, `groups.share`) has its own members, records, assignor input and
+reconciliation. The reference is Kafka's ModernGroup.
 """

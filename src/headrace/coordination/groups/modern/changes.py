@@ -1,30 +1,31 @@
-"""Changes that a modern group of any kind undergoes, as values.
+"""Changes of a modern group of any kind, as values.
 
-A change is what one record of `__consumer_offsets` says: None in place of a value is its tombstone.
+A change is the content of one record in `__consumer_offsets`; None in place of a value is its
+tombstone.
 """
 
 from typing import Generic, NamedTuple, TypeVar
 
 P = TypeVar("P")
-"""The partitions of one member, as its kind of group has them."""
+"""The type of one member's partitions, which differs by kind of group."""
 
 
 class GroupEpoch(NamedTuple):
-    """A tombstone (epoch None) ends the group."""
+    """Change of the group epoch; its tombstone (epoch None) deletes the group."""
 
     epoch: int | None
     metadata_hash: int = 0
 
 
 class TargetEpoch(NamedTuple):
-    """The group epoch the target was made for, and when."""
+    """Change of the target epoch: the group epoch of the target assignment, and its time in ms."""
 
     epoch: int | None
     timestamp_ms: int = 0
 
 
 class MemberTarget(NamedTuple, Generic[P]):
-    """What a member is to have."""
+    """Change of a member's target assignment."""
 
     member_id: str
     partitions: P | None

@@ -1,4 +1,4 @@
-"""How a modern group comes into its shard, and goes."""
+"""Creation and deletion of a modern group in its shard."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from headrace.ports.callbacks import Done
 
 
 def enter(turn: Turn[ModernGroup[Any, Any]]) -> None:
-    """Let the turn's group be one of the shard's from now on."""
+    """Add the turn's group to the shard; undone if the append fails."""
     shard, group = turn.shard, turn.group
     shard.modern[group.group_id] = group
     turn.also(lambda: shard.modern.pop(group.group_id, None))
@@ -24,8 +24,10 @@ def bury(
     done: Done[ErrorCode | None],
     also: Sequence[KeyValue] = (),
 ) -> None:
-    """Delete a group without members, and write `also`; it ends now, and is there again if the log
-    refuses."""
+    """Delete a group without members, writing the records `also` with its tombstones.
+
+    The group is removed at once, and restored if the append fails.
+    """
     turn = Turn(shard, group)
     turn.write(*also)
     turn.write(*map(group.record, group.tombstones()))

@@ -1,4 +1,4 @@
-"""When a group's epoch grows."""
+"""When the epoch of a modern group grows."""
 
 from typing import Any
 
@@ -10,15 +10,16 @@ AnyTurn = Turn[ModernGroup[Any, Any]]
 
 
 def refresh(turn: AnyTurn, *, changed: bool) -> bool:
-    """Let the epoch grow if subscriptions (`changed`) or their topics did; whether it has.
+    """Increase the group epoch if subscriptions (`changed`) or their topics changed; return
+    whether.
 
-    Looks at the topics only where some have come or gone since last time.
+    Topic metadata is compared only if the image's structure changed since the last call.
     """
     group, image = turn.group, turn.shard.image()
     if not changed and group.image_structure == image.structure:
         return False
     digest = image.hash_of(group.subscribed_topics())
-    # Without members nobody needs it: the next one to join will look.
+    # Without members the epoch need not grow: the next member to join checks again.
     grows = (changed and bool(group.members)) or digest != group.metadata_hash
     if grows:
         turn.change(GroupEpoch(group.epoch + 1, digest))
@@ -28,7 +29,7 @@ def refresh(turn: AnyTurn, *, changed: bool) -> bool:
 
 
 def grow(turn: AnyTurn) -> None:
-    """Let the epoch grow: the group lost a member, or has more to read."""
+    """Increase the group epoch: a member left, or new partitions can be assigned."""
     group = turn.group
     digest = turn.shard.image().hash_of(group.subscribed_topics())
     turn.change(GroupEpoch(group.epoch + 1, digest))

@@ -1,4 +1,4 @@
-"""Members that did not do in time what they owe are out of the group."""
+"""Fencing: remove a member of a modern group that missed a deadline."""
 
 import logging
 from collections.abc import Callable
@@ -22,11 +22,14 @@ def fence(
     remove: Callable[[Turn[G]], None],
     again: Callable[[], None],
 ) -> None:
-    """Take the member out by `remove`; call `again` where the log refuses that."""
+    """Remove the member with `remove`; call `again` if the append fails.
+
+    `because`: the reason for the log line.
+    """
     if member_id not in group.members or shard.modern.get(group.group_id) is not group:
         group.timers.end_of(member_id)
         return
-    _logger.info("group %s: member %s is out: %s", group.group_id, member_id, because)
+    _logger.info("group %s: member %s is fenced: %s", group.group_id, member_id, because)
     turn = Turn(shard, group)
     remove(turn)
 

@@ -1,6 +1,6 @@
-"""A modern group: the epochs, members and target that every kind of it has.
+"""A modern group: the epochs, members and target assignment that every kind has.
 
-`apply` is the one way anything of it changes: replayed or decided, a change does the same.
+`apply` is the only way to change it, for replayed and for new changes alike.
 """
 
 from abc import ABC, abstractmethod
@@ -12,19 +12,21 @@ from headrace.coordination.groups.modern.timers import Timers
 from headrace.coordination.runtime.journal import KeyValue
 
 INITIAL_EPOCH = 1
-"""The group epoch and the target epoch of a group that nobody has joined yet, as in Kafka 4.3
-(ModernGroup): whoever joins while the first target is being made is in an epoch, too."""
+"""Group epoch and target epoch of a new group, as in Kafka 4.3's ModernGroup.
+
+It is not 0, so that members which join before the first target exists already have an epoch.
+"""
 
 P = TypeVar("P")
 C = TypeVar("C")
-"""The changes only this kind of group knows."""
+"""The type of changes that only one kind of group has."""
 
 
 class ModernGroup(ABC, Generic[P, C]):
-    """One group. `apply` changes it; everything else asks."""
+    """A group whose coordinator computes the assignment. Only `apply` changes it."""
 
     kind: ClassVar[str]
-    """What its settings begin with: `consumer.session.timeout.ms`."""
+    """Prefix of the kind's settings: `consumer` in `consumer.session.timeout.ms`."""
     members: Mapping[str, Any]
 
     def __init__(self, group_id: str) -> None:
@@ -32,33 +34,35 @@ class ModernGroup(ABC, Generic[P, C]):
         self.epoch = INITIAL_EPOCH
         self.metadata_hash = 0
         self.target_epoch = INITIAL_EPOCH
-        """The epoch the present target was made for; the initial one: there is none."""
+        """The group epoch of the current target assignment; INITIAL_EPOCH: there is no target
+        yet."""
         self.target_timestamp_ms = 0
         self.target: dict[str, P] = {}
-        # What is not in the log: when things happen by themselves, and what was seen last.
+        # Not stored in the log: timers, and the metadata that was last compared.
         self.timers = Timers()
         self.is_assigning = False
-        """An assignor works on the group's target, on a thread."""
+        """Whether a thread is computing the target assignment."""
         self.image_structure = -1
-        """The picture of the cluster the metadata hash was last compared with."""
+        """Structure version of the metadata image when the metadata hash was last compared; -1:
+        never."""
 
     @abstractmethod
     def apply(
         self, change: C | GroupEpoch | TargetEpoch | MemberTarget[P]
     ) -> C | GroupEpoch | TargetEpoch | MemberTarget[P]:
-        """Let `change` be so. Returns the change that takes it back."""
+        """Apply `change` and return the change that undoes it."""
 
     @abstractmethod
     def record(self, change: C | GroupEpoch | TargetEpoch | MemberTarget[P]) -> KeyValue:
-        """Return the record of `__consumer_offsets` that says `change` of this group."""
+        """Encode `change` as a record of `__consumer_offsets`."""
 
     @abstractmethod
     def tombstones(self) -> Iterable[C | GroupEpoch | TargetEpoch | MemberTarget[P]]:
-        """Yield the changes that delete every record of the group; its epoch's last."""
+        """Yield the changes that delete all records of the group, that of its epoch last."""
 
     @abstractmethod
     def subscribed_topics(self) -> set[str]:
-        """Return all topics any member subscribes to."""
+        """Return all topics that any member subscribes to."""
 
     def _set_epoch(self, change: GroupEpoch) -> GroupEpoch:
         former = GroupEpoch(self.epoch, self.metadata_hash)

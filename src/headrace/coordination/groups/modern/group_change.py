@@ -1,7 +1,7 @@
-"""What one request, or one timer, changes in a group.
+"""The changes that one request or timer makes to a modern group.
 
-Changes are made at once, so that what is decided next sees them; their records go to the log as one
-batch, all or none. If the log refuses them they are taken back, and nobody has seen them.
+Changes are applied at once, so that later decisions see them. Their records are appended as one
+atomic batch. If the append fails, the changes are undone before any response shows them.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ G = TypeVar("G", bound=ModernGroup[Any, Any], covariant=True)
 
 
 class Turn(Generic[G]):
-    """Changes of one group, until `finish`."""
+    """A set of changes of one group, appended together by `finish`."""
 
     def __init__(self, shard: ShardContext, group: G) -> None:
         self.shard = shard
@@ -35,35 +35,36 @@ class Turn(Generic[G]):
         self: "Turn[ModernGroup[P, C]]",
         change: C | GroupEpoch | TargetEpoch | MemberTarget[P],
     ) -> None:
-        """Let `change` be so, and its record written."""
+        """Apply `change` and queue its record."""
         group = self.group
         former = group.apply(change)
         self._undo.append(lambda: group.apply(former))
         self._records.append(group.record(change))
 
     def write(self, *key_values: KeyValue) -> None:
-        """Write records that are not this group's own, with the others."""
+        """Queue records that are not the group's own, to be appended with the others."""
         self._records.extend(key_values)
 
     def also(self, undo: Callable[[], object]) -> None:
-        """Note something else that was changed: `undo` takes it back."""
+        """Register `undo` for another change, to be called if the append fails."""
         self._undo.append(undo)
 
     def after(self, act: Callable[[], object]) -> None:
-        """Call `act` once the log has taken the records: what cannot be taken back."""
+        """Call `act` after the append succeeded, for effects that cannot be undone."""
         self._after.append(act)
 
     def take_back(self) -> None:
-        """Undo this turn: nothing of it has happened."""
+        """Undo all changes of this turn and drop its records."""
         for undo in reversed(self._undo):
             undo()
         self._undo.clear()
         self._records.clear()
 
     def finish(self, done: Done[ErrorCode | None]) -> None:
-        """Append; `done` once all of it, and all before it, is committed, or cannot be.
+        """Append the records; call `done` once they and all earlier ones are committed, or on
+        failure.
 
-        Without any change `done` waits just for what others changed before.
+        Without changes, `done` waits only for earlier records.
         """
 
         def settled(error: ErrorCode | None) -> None:

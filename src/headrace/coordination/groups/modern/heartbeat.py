@@ -1,4 +1,4 @@
-"""A heartbeat's decision, and its answer once that is committed."""
+"""Handling of a heartbeat: decide, append, respond once committed."""
 
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -14,7 +14,7 @@ G = TypeVar("G", bound=ModernGroup[Any, Any])
 
 
 class HeartbeatAnswer(NamedTuple, Generic[A]):
-    """What a member is told. `assigned` None: as before."""
+    """A heartbeat response; `assigned` None: the assignment is unchanged."""
 
     error: ErrorCode
     message: str | None = None
@@ -29,9 +29,9 @@ def answer(
     decide: Callable[[Turn[G]], HeartbeatAnswer[A]],
     done: Done[HeartbeatAnswer[A]],
 ) -> None:
-    """Tell `done` what `decide` answers, once all it changed in `turn` is committed.
+    """Call `done` with the response of `decide` once its changes in `turn` are committed.
 
-    Where it raises ApiError nothing of the turn has happened, and `done` is told the error.
+    If `decide` raises ApiError, the turn is undone and `done` gets the error.
     """
     try:
         decided = decide(turn)
@@ -49,7 +49,7 @@ def answer(
 def interval_ms(shard: ShardContext, group: ModernGroup[Any, Any], *, settles: bool) -> int:
     """Return the milliseconds until a member's next heartbeat.
 
-    They are fewer while it waits for something.
+    `settles`: the member waits for an assignment, so a shorter interval applies.
     """
     usual_ms = shard.setting_of(group, "heartbeat.interval.ms")
     return min(usual_ms, shard.limits.consumer_settling_interval_ms) if settles else usual_ms

@@ -1,4 +1,4 @@
-"""Records of modern groups by Kafka's tables: fields by their names in its schemas."""
+"""Records of modern groups, encoded by Kafka's message schemas with field names as there."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,9 +12,10 @@ Fields = Mapping[str, Any]
 
 
 def encode(key_type: int, names: tuple[str, ...], fields: Fields | None) -> KeyValue:
-    """Write a record of `key_type`, `names` its key's fields in order; None for a tombstone.
+    """Encode a record of `key_type`; `names`: its key's fields in order; `fields` None: a
+    tombstone.
 
-    Kafka 4.3's versions: all values are version 0, flexible.
+    Uses Kafka 4.3's versions: all values are version 0, flexible.
     """
     key_message, value_message = CONSUMER_OFFSETS[key_type]
     key_fields = {field.name: name for field, name in zip(key_message.fields, names, strict=True)}
@@ -23,7 +24,8 @@ def encode(key_type: int, names: tuple[str, ...], fields: Fields | None) -> KeyV
 
 
 def decode(key: bytes, value: bytes | None) -> tuple[int, Fields, Fields | None]:
-    """Read a record's key type, its key's fields and its value's. CorruptBatch."""
+    """Decode a record to key type, key fields and value fields (None: a tombstone).
+    CorruptBatch."""
     key_type = int.from_bytes(key[:2], "big")
     try:
         key_message, value_message = CONSUMER_OFFSETS[key_type]
@@ -32,5 +34,5 @@ def decode(key: bytes, value: bytes | None) -> tuple[int, Fields, Fields | None]
         if value is not None:
             fields = value_message.decode(value, int.from_bytes(value[:2], "big"), 2)
     except (Malformed, ValueError, KeyError) as error:
-        raise CorruptBatch(f"no record of type {key_type}: {error}") from None
+        raise CorruptBatch(f"invalid record of key type {key_type}: {error}") from None
     return key_type, names, fields

@@ -1,9 +1,9 @@
-"""The target assignment: who is to read what, made anew when the group's epoch has grown.
+"""The target assignment of a modern group, recomputed when the group epoch has grown.
 
-Made at most once in the kind's `assignment.interval.ms`, however many members come and go: a
-thousand that join together cost a few assignments, not a thousand. The first one of a group is made
-at once: nobody in it has anything yet. A large group's assignor works on a thread; its members go
-on by what they have meanwhile.
+It is computed at most once per `assignment.interval.ms`: a thousand members that join together cost
+a few assignments, not a thousand. A group's first one is computed at once, as no member has
+partitions yet. For a large group the assignor runs on a thread, while members keep their current
+partitions.
 """
 
 import logging
@@ -20,26 +20,26 @@ from headrace.model.errors import ErrorCode
 
 _logger = logging.getLogger(__name__)
 AT_ONCE_MAX = 5_000
-"""Subscriptions and partitions for which the loop waits: a few milliseconds."""
+"""Subscriptions plus partitions up to which the assignor runs on the loop: a few milliseconds."""
 
 P = TypeVar("P")
 G = TypeVar("G", bound=ModernGroup[Any, Any])
 
 
 class Question(NamedTuple, Generic[P]):
-    """What an assignor is asked."""
+    """The assignor's work for one group."""
 
     size: int
-    """Subscriptions and partitions."""
+    """Number of subscriptions plus partitions."""
     work: Callable[[], Mapping[str, P]]
-    """The assignor: each member's partitions. It may be called on a thread."""
+    """Runs the assignor, possibly on a thread; returns each member's partitions."""
 
 
 Ask = Callable[[ShardContext, G], Question[P]]
 
 
 def update(turn: Turn[G], ask: Ask[G, P]) -> None:
-    """Bring the target to the group's epoch, now or when the interval is over."""
+    """Bring the target assignment to the group epoch, now or after the minimum interval."""
     shard, group = turn.shard, turn.group
     if group.epoch <= group.target_epoch or not group.members or group.is_assigning:
         return
@@ -48,7 +48,7 @@ def update(turn: Turn[G], ask: Ask[G, P]) -> None:
     if wait_ms <= 0:
         assign(turn, ask)
     elif not group.timers.is_armed(ASSIGN):
-        # A clock that was put back must not hold assignments up.
+        # A wall clock that was set back must not delay assignments.
         seconds = min(wait_ms, interval_ms) / 1000
         group.timers.arm(shard.deadlines, ASSIGN, "", seconds, partial(_due, shard, group, ask))
 
@@ -62,14 +62,15 @@ def _due(shard: ShardContext, group: G, ask: Ask[G, P]) -> None:
 
 
 def assign(turn: Turn[G], ask: Ask[G, P]) -> None:
-    """Ask the assignor, here or on a thread, and write what differs from the present target."""
+    """Run the assignor, on the loop or on a thread, and write the differences to the current
+    target."""
     shard, group = turn.shard, turn.group
     group.timers.disarm(ASSIGN)
     question = ask(shard, group)
     if _is_made_at_once(shard, group, question.size):
         _take(turn, question.work(), group.epoch)
         return
-    # Not before what is decided in this turn is in the log.
+    # Only after this turn's records are appended.
     turn.after(lambda: _assign_on_a_thread(shard, group, ask, question))
 
 
@@ -84,37 +85,40 @@ def _is_made_at_once(shard: ShardContext, group: ModernGroup[Any, Any], size: in
 def _assign_on_a_thread(
     shard: ShardContext, group: G, ask: Ask[G, P], question: Question[P]
 ) -> None:
-    """Have the assignor work; one that meets a bug is logged, the next heartbeat tries again."""
+    """Run the assignor on a thread; if it raises, log the error and let the next heartbeat
+    retry."""
     epoch = group.epoch
     group.is_assigning = True
 
     def done(given: Mapping[str, P] | BaseException) -> None:
         group.is_assigning = False
         if shard.modern.get(group.group_id) is not group:
-            return  # another broker's now, or gone
+            return  # Another broker coordinates the group now, or it was deleted.
         if isinstance(given, BaseException):
             _logger.error(
-                "group %s: its assignor met a bug, its members keep what they have: please report "
-                "it with this trace", group.group_id, exc_info=given,
+                "group %s: the assignor failed, so members keep their partitions; please report "
+                "this bug with its traceback", group.group_id, exc_info=given,
             )  # fmt: skip
             return
         turn = Turn(shard, group)
         _take(turn, given, epoch)
-        update(turn, ask)  # who came or went meanwhile is for the next one
+        update(turn, ask)  # Members that joined or left in between need another assignment.
         turn.finish(_not_waited_for)
 
     shard.run(question.work, done)
 
 
 def _take(turn: Turn[ModernGroup[P, Any]], given: Mapping[str, P], epoch: int) -> None:
-    """Write what differs from the present target, for those who are still there."""
+    """Write the members' targets that differ from the current ones; skip members that have left."""
     group = turn.group
     for member_id, partitions in given.items():
         if member_id in group.members and group.target.get(member_id) != partitions:
             turn.change(MemberTarget(member_id, partitions))
     turn.change(TargetEpoch(epoch, turn.shard.clock.wall_ms()))
-    _logger.debug("group %s: target of epoch %d for %d members", group.group_id, epoch, len(given))
+    _logger.debug(
+        "group %s: target assignment of epoch %d for %d members", group.group_id, epoch, len(given)
+    )
 
 
 def _not_waited_for(error: ErrorCode | None) -> None:
-    """Ignore what the log refused: the next heartbeat tries it again."""
+    """Ignore a failed append: the next heartbeat retries."""

@@ -1,9 +1,9 @@
-"""What happens to a group's members by itself, later.
+"""The timers of a modern group.
 
-session     the member was not heard of for so long
-rebalance   it did not give up what it was told to give up
-join, sync  it speaks the classic protocol, and did not follow a rebalance
-assign      the target is to be made (the whole group's: no member)
+session     a member sent no request within its session timeout
+rebalance   a member did not revoke partitions in time
+join, sync  a member of the classic protocol did not follow a rebalance in time
+assign      the target assignment is due (one timer for the group, no member id)
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class Timers:
         seconds: float,
         ring: Callable[[], None],
     ) -> None:
-        """Call `ring` in `seconds`, whatever was set before."""
+        """Call `ring` in `seconds`; a running timer of this kind and member is replaced."""
         deadline = self._deadlines.get((kind, member_id))
         if deadline is None:
             deadline = self._deadlines[kind, member_id] = deadlines.deadline(ring)
@@ -40,22 +40,22 @@ class Timers:
         deadline.set(seconds)
 
     def is_armed(self, kind: str, member_id: str = "") -> bool:
-        """Tell whether the timer is to ring, or has rung and was not disarmed since."""
+        """Return whether the timer is running, or has fired and was not disarmed since."""
         return (kind, member_id) in self._deadlines
 
     def disarm(self, kind: str, member_id: str = "") -> None:
-        """Let the timer not ring."""
+        """Cancel the timer."""
         deadline = self._deadlines.pop((kind, member_id), None)
         if deadline is not None:
             deadline.cancel()
 
     def end_of(self, member_id: str) -> None:
-        """Let nothing happen to the member by itself any more."""
+        """Cancel all timers of a member."""
         for kind in _OF_MEMBERS:
             self.disarm(kind, member_id)
 
     def end(self) -> None:
-        """Let nothing of the group happen by itself any more."""
+        """Cancel all timers of the group."""
         for deadline in self._deadlines.values():
             deadline.cancel()
         self._deadlines.clear()

@@ -1,1 +1,1 @@
-"""Share groups (KIP-932) as groups: members, assignments, settings, offsets."""
+"""Share groups (KIP-932): members, assignments, settings, and offsets for administrators."""

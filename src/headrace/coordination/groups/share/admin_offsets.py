@@ -1,7 +1,7 @@
-"""Offsets of share groups as administrators see and change them, and the end of a group.
+"""Admin requests that alter or delete a share group's offsets, and deletion of a share group.
 
-Only a group without members can be changed this way (NON_EMPTY_GROUP): whoever holds records would
-settle them in a state that is no more.
+Only a group without members can be changed so (else NON_EMPTY_GROUP): members would acknowledge
+records in a state that no longer exists.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class TopicOutcome(NamedTuple):
-    """What became of one topic, or of its partitions."""
+    """The result of a request for one topic, or for each of its partitions."""
 
     name: str
     topic_id: bytes | None
@@ -40,13 +40,13 @@ class TopicOutcome(NamedTuple):
 
 
 Summary = StateSummary | ApiError | None
-"""How far a share partition is, why that is not known, or None where nothing is kept."""
+"""A share partition's state summary; ApiError if it cannot be read, None if there is no state."""
 Outcomes = tuple[ApiError | None, list[TopicOutcome]]
-"""Why nothing was done, and what became of each topic otherwise."""
+"""An error of the whole request, and the results by topic."""
 
 
 class _Begin(NamedTuple):
-    """Where a share partition is to begin; its topic's name."""
+    """A share partition's new start offset, with its topic's name."""
 
     name: str
     key: ShareKey
@@ -54,30 +54,30 @@ class _Begin(NamedTuple):
 
 
 class LogEnds(Protocol):
-    """How far partitions are committed that other brokers lead."""
+    """High watermarks of partitions that other brokers lead."""
 
     def ask(
         self, wanted: Sequence[TopicPartition], done: Done[Mapping[TopicPartition, Offset]]
     ) -> None:
-        """Tell their high watermarks, once; those that are not known are left out."""
+        """Call `done` once with the high watermarks; unknown ones are left out."""
 
 
 @dataclass(slots=True)
 class OffsetsContext:
-    """What is asked beside the shard that the group lives in."""
+    """The interfaces that offset requests need in addition to the group's shard."""
 
     states: "ShareStatePort"
     partitions: "SharePartitions"
     image: Callable[[], MetadataImage]
     find: "Callable[[bytes, int], Partition]"
     log_ends: Callable[[], LogEnds] | None = None
-    """The way to ends of logs that other brokers lead; None: there are none."""
+    """Returns the client for high watermarks on other brokers; None: there are no other brokers."""
 
 
 def read_all(
     context: OffsetsContext, keys: Sequence[ShareKey], done: Done[dict[ShareKey, Summary]]
 ) -> None:
-    """Read how far each of `keys` is, all at once."""
+    """Read the state summaries of all `keys` concurrently; call `done` with them by key."""
     answered = gather(len(keys), done)
     for key in keys:
         context.states.read_summary(key, partial(answered, key))
@@ -90,7 +90,7 @@ def alter(
     wanted: Sequence[tuple[str, Mapping[int, int]]],
     done: Done[Outcomes],
 ) -> None:
-    """Answer AlterShareGroupOffsets: begin again at the offsets given, by topic and partition."""
+    """Answer AlterShareGroupOffsets: restart share partitions at the given offsets."""
     try:
         _alterable(shard, group_id)
     except ApiError as error:
@@ -129,9 +129,9 @@ def _begin(
     kept: Mapping[ShareKey, Summary],
     done: Done[ApiError | None],
 ) -> None:
-    """Have state begin anew behind what is kept; the group may be another than when that was asked.
+    """Initialise the states in an epoch above all stored ones, after checking the group again.
 
-    Whoever joined meanwhile keeps what it shares.
+    A member that joined since the request came keeps its partitions: the request fails.
     """
     group_id = begins[0].key.group
     failed = [summary for summary in kept.values() if isinstance(summary, ApiError)]
@@ -164,15 +164,15 @@ def _begun(
     done: Done[ApiError | None],
     error: ErrorCode | None,
 ) -> None:
-    """Have the group know its state, which has begun anew or failed to."""
+    """Record the partitions as initialised in the group once their state is written."""
     present = shard.modern.get(group.group_id) is group
     if error is not None:
         if founded and present and group.epoch == INITIAL_EPOCH and not group.initialized:
-            del shard.modern[group.group_id]  # nobody has come, and nothing of it is written
+            del shard.modern[group.group_id]  # The new group has no members and no records.
         done(ApiError(error))
         return
     if not present:
-        done(not_found(group.group_id))  # it was deleted meanwhile
+        done(not_found(group.group_id))  # The group was deleted in between.
         return
     parts: dict[tuple[str, bytes], list[int]] = {}
     for name, key, _ in begins:
@@ -188,9 +188,9 @@ def _begun(
 
 
 def _alterable(shard: ShardContext, group_id: str) -> ShareGroup:
-    """Return the group, or a new one where there is none of that name.
+    """Return the group, a new one if it does not exist.
 
-    ApiError: GROUP_ID_NOT_FOUND where that is no share group, NON_EMPTY_GROUP.
+    ApiError GROUP_ID_NOT_FOUND for a group of another type, or NON_EMPTY_GROUP.
     """
     group = shard.modern.find(ShareGroup, group_id)
     if group is None and (group_id in shard.groups or group_id in shard.modern):
@@ -207,7 +207,7 @@ def delete(
     names: Sequence[str],
     done: Done[Outcomes],
 ) -> None:
-    """Answer DeleteShareGroupOffsets: the group has never been in these topics."""
+    """Answer DeleteShareGroupOffsets: delete all state that the group has of these topics."""
     try:
         group = _group(shard, group_id)
         _check_empty(group)
@@ -232,7 +232,7 @@ def delete(
             done((ApiError(error), []))
             return
         if shard.modern.get(group_id) is not group:
-            done((not_found(group_id), []))  # it was deleted meanwhile
+            done((not_found(group_id), []))  # The group was deleted in between.
             return
         gone = {key.topic_id for key in keys}
         turn = Turn(shard, group)
@@ -249,7 +249,7 @@ def delete_group(
     group_id: str,
     done: Done[ErrorCode],
 ) -> None:
-    """Answer DeleteGroups for a share group: delete its state first, then the group."""
+    """Answer DeleteGroups for a share group: delete its state, then the group."""
     try:
         group = _group(shard, group_id)
         _check_empty(group)
@@ -259,7 +259,8 @@ def delete_group(
 
     def deleted(error: ErrorCode | None) -> None:
         if error is None and (group.members or group.makes_state):
-            error = ErrorCode.NON_EMPTY_GROUP  # somebody joined meanwhile, and begins anew
+            # A member joined in between, and state is initialised again.
+            error = ErrorCode.NON_EMPTY_GROUP
         if error is not None:
             done(error)
             return
@@ -269,7 +270,7 @@ def delete_group(
 
 
 def forget_topics(shard: ShardContext, topic_ids: frozenset[bytes]) -> None:
-    """Forget topics that are gone for good: no group keeps state of them any more."""
+    """Remove deleted topics from the initialised topics of all groups."""
     for group in shard.modern.all_of(ShareGroup):
         if topic_ids.isdisjoint(group.initialized):
             continue
@@ -291,7 +292,7 @@ def _drop(
 
 
 def _without(group: ShareGroup, topic_ids: Collection[bytes]) -> dict[bytes, TopicState]:
-    """Return the topics of which partitions have state, but for these."""
+    """Return the group's initialised topics without `topic_ids`."""
     return {at: topic for at, topic in group.initialized.items() if at not in topic_ids}
 
 
@@ -300,7 +301,7 @@ def _as_error(code: ErrorCode | None) -> ApiError | None:
 
 
 def _not_waited_for(error: ErrorCode | None) -> None:
-    """Ignore the outcome: topics that are gone are nobody's to read."""
+    """Ignore a failed append: no member can read a deleted topic."""
 
 
 def id_of(topic: TopicInfo | None) -> bytes | None:

@@ -1,8 +1,8 @@
-"""Who in a share group reads what: Kafka's `simple` assignor's aims, by our own rules.
+"""The `simple` assignor of share groups, with Kafka's goals and rules of our own.
 
-Every partition somebody subscribes to is read by somebody; every member reads something it
-subscribes to, sharing partitions where there are fewer of them than members; loads differ as little
-as subscriptions allow; and who has something keeps it, unless that breaks the first three.
+Goals, in this order: each subscribed partition has a reader; each member reads a partition that it
+subscribes to, sharing partitions if there are fewer of them than members; loads differ as little as
+subscriptions allow; members keep their partitions.
 """
 
 from collections.abc import Mapping
@@ -11,19 +11,18 @@ from itertools import islice
 
 NAME = "simple"
 _ROUNDS_MAX = 4
-"""Once is enough where all subscribe to the same; with mixed subscriptions, who shares with whom
-may leave something to even out."""
+"""Maximum rounds. One suffices if all subscriptions are equal; otherwise sharing may unbalance."""
 
 Part = tuple[bytes, int]
-"""Topic id and partition."""
+"""Topic id and partition number."""
 Wanted = Mapping[str, frozenset[Part]]
-"""Member to the partitions of all it subscribes to."""
+"""All partitions of the subscribed topics, by member."""
 
 
 def assign(wanted: Wanted, former: Mapping[str, frozenset[Part]]) -> dict[str, frozenset[Part]]:
-    """Assign what each member is to read; `former` is what it was to read before.
+    """Return each member's partitions; `former` are its previous ones.
 
-    Linear in members and partitions where all subscribe to the same.
+    Linear in members and partitions if all subscriptions are equal.
     """
     if len(set(wanted.values())) <= 1:
         return _assign_alike(wanted, former)
@@ -64,7 +63,7 @@ def _assign(wanted: Wanted, former: Mapping[str, frozenset[Part]]) -> dict[str, 
 def _assign_alike(
     wanted: Wanted, former: Mapping[str, frozenset[Part]]
 ) -> dict[str, frozenset[Part]]:
-    """Assign where all subscribe to the same: everybody gets as many, or one fewer."""
+    """Assign if all subscriptions are equal: partition counts differ by at most one."""
     members = sorted(wanted)
     parts = sorted(wanted[members[0]]) if members else []
     if not parts:
@@ -94,10 +93,8 @@ def _assign_alike(
 def _together(
     members: list[str], parts: list[Part], former: Mapping[str, frozenset[Part]]
 ) -> dict[str, frozenset[Part]]:
-    """Assign fewer partitions than members.
-
-    Each reads one, each is read by as many, or one more.
-    """
+    """Assign fewer partitions than members: one to each, with reader counts that differ by at most
+    one."""
     least, more = divmod(len(members), len(parts))
     readers = dict.fromkeys(parts, 0)
     held: dict[str, frozenset[Part]] = {}
@@ -125,7 +122,8 @@ def _share(
     wanted: Wanted,
     former: Mapping[str, frozenset[Part]],
 ) -> None:
-    """Let who has nothing read beside another: what it read before, or what fewest read."""
+    """Give each member without partitions a shared one: a former one, else that with fewest
+    readers."""
     least, more = divmod(len(held), len(readers))
     for member in sorted(held):
         if held[member] or not wanted[member]:
@@ -144,7 +142,8 @@ def _share(
 
 
 def _even_out(held: dict[str, set[Part]], wanted: Wanted) -> bool:
-    """Move partitions from who has more to who has at least two less; whether any was moved."""
+    """Move partitions from members to others that have at least two fewer; return whether any
+    moved."""
     moved = False
     for poor in sorted(held, key=lambda member_id: (len(held[member_id]), member_id)):
         while True:

@@ -1,4 +1,4 @@
-"""What share groups stand on, beside the shard that a group lives in."""
+"""The interfaces that share groups need in addition to the group's shard."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ShareContext:
-    """What the verbs need beside the shard that the group lives in."""
+    """The share state store, and the maximum number of members of a share group."""
 
     states: "ShareStatePort"
     members_max: Callable[[], int]

@@ -1,4 +1,4 @@
-"""How far share groups are, as administrators see it."""
+"""DescribeShareGroupOffsets: start offset and lag of a share group's partitions."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -22,7 +22,7 @@ NO_LAG = -1
 
 
 class OffsetSeen(NamedTuple):
-    """How far a group is in one partition; -1 for what is not known."""
+    """A share group's start offset and lag in one partition; -1 if not known."""
 
     partition: int
     start: int = NOT_SET
@@ -32,7 +32,7 @@ class OffsetSeen(NamedTuple):
 
 
 class TopicSeen(NamedTuple):
-    """One topic of a group."""
+    """A topic of a share group with its described partitions."""
 
     name: str
     topic_id: bytes | None
@@ -46,9 +46,9 @@ def describe(
     wanted: Sequence[tuple[str, Sequence[int]]] | None,
     done: Done[list[TopicSeen] | ApiError],
 ) -> None:
-    """Answer DescribeShareGroupOffsets for one group; `wanted` None: all it keeps state of.
+    """Answer DescribeShareGroupOffsets for one group; `wanted` None: all partitions with state.
 
-    ApiError: GROUP_ID_NOT_FOUND where all is wanted of a group that is not there.
+    ApiError GROUP_ID_NOT_FOUND if `wanted` is None and the group does not exist.
     """
     asked: list[tuple[str, bytes | None, Sequence[int]]]
     if wanted is None:
@@ -87,7 +87,7 @@ def _find_ends(
     names: Mapping[bytes, str],
     done: Done[Mapping[TopicPartition, Offset]],
 ) -> None:
-    """Tell the high watermarks of partitions: those led here, and what other leaders say."""
+    """Call `done` with the partitions' high watermarks, local or from their leaders."""
     ends: dict[TopicPartition, Offset] = {}
     elsewhere: list[TopicPartition] = []
     for key in keys:

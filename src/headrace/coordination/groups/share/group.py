@@ -1,4 +1,4 @@
-"""A share group: who is in it, what each reads, and of which partitions it keeps state."""
+"""A share group: members, assignments, and the partitions for which share state is stored."""
 
 from collections.abc import Iterable, Mapping
 
@@ -22,7 +22,8 @@ from headrace.coordination.runtime.journal import KeyValue
 
 
 class ShareGroup(ModernGroup[Assigned, OwnChange]):
-    """What the records of its life add up to."""
+    """A share group (KIP-932), as its records in `__consumer_offsets` add up. Only `apply` changes
+    it."""
 
     kind = "share"
 
@@ -30,22 +31,24 @@ class ShareGroup(ModernGroup[Assigned, OwnChange]):
         super().__init__(group_id)
         self.members: dict[str, ShareMember] = {}
         self.initialized: Mapping[bytes, TopicState] = {}
-        """Topics of which state is kept, and of which of their partitions."""
+        """The partitions with share state, by topic id."""
         self.dropped: set[Part] = set()
-        """Initialized, but their state is gone or is being deleted: who joins has it made anew."""
+        """Initialised partitions whose state was or is being deleted; a member that joins has it
+        created again."""
         self.makes_state = False
-        """State is being made; whoever else changes the group waits for that."""
+        """Whether share state is being initialised; other changes of offsets are refused until
+        then."""
 
     @property
     def state(self) -> str:
-        """As clients are told."""
+        """The group's state, as reported to clients."""
         return "Stable" if self.members else "Empty"
 
     def subscribed_topics(self) -> set[str]:
         return {topic for member in self.members.values() for topic in member.subscription.topics}
 
     def with_state(self, topic_id: bytes) -> tuple[int, ...]:
-        """Return the partitions of a topic of which state is kept, and is to stay."""
+        """Return the partitions of a topic that have share state which is not being deleted."""
         topic = self.initialized.get(topic_id)
         if topic is None:
             return ()
@@ -54,7 +57,7 @@ class ShareGroup(ModernGroup[Assigned, OwnChange]):
         return tuple(at for at in topic.partitions if (topic_id, at) not in self.dropped)
 
     def parts(self) -> list[tuple[str, Part]]:
-        """Return every partition of which state is kept, with its topic's name."""
+        """Return every partition with share state, with its topic's name."""
         return [
             (topic.name, (topic_id, index))
             for topic_id, topic in self.initialized.items()
@@ -95,7 +98,7 @@ class ShareGroup(ModernGroup[Assigned, OwnChange]):
         if member is None and after is None:
             return change
         if member is None:
-            # Compaction may have left this record before the subscription's.
+            # Compaction may keep this record ahead of the subscription's.
             self.members[member_id] = ShareMember(member_id, NOBODY, after or NEW)
             return MemberSubscription(member_id, None)
         self.members[member_id] = ShareMember(member_id, member.subscription, after or NEW)
@@ -117,7 +120,7 @@ class ShareGroup(ModernGroup[Assigned, OwnChange]):
 def with_parts(
     topics: Mapping[bytes, TopicState], name: str, topic_id: bytes, indexes: list[int]
 ) -> dict[bytes, TopicState]:
-    """Return `topics` with more partitions of one topic."""
+    """Return `topics` with partitions of one topic added."""
     known = topics.get(topic_id, TopicState(name))
     merged = tuple(sorted({*known.partitions, *indexes}))
     return {**topics, topic_id: TopicState(name, merged)}

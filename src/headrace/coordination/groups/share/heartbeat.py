@@ -1,12 +1,14 @@
-"""ShareGroupHeartbeat: being in a share group, verb by verb.
+"""ShareGroupHeartbeat: members of a share group join, send heartbeats and leave.
 
-The coordinator decides, members follow at once: a partition may be with two members for a while and
-no record is, so nothing need be given up first. Kafka's GroupMetadataManager settles who is refused
-and how. As there, a heartbeat does not wait for the state of newly subscribed partitions: they are
-assigned once that is made, and a later heartbeat is told, so that members who come together share.
+Members follow a new assignment at once: a partition may have two readers for a while, but a record
+has only one, so no revocation is needed. The reference for errors is Kafka's GroupMetadataManager.
+As there, a heartbeat does not wait until newly subscribed partitions have share state: they are
+assigned once it is initialised, and a later heartbeat returns them. So members that join together
+share them.
 
-What a member holds outlives its membership: its session gives it back (`sessions`), or the locks
-run out. Clients leave and acknowledge at once, on two connections, and either may come first.
+Acquired records outlive the membership: the share session releases them (`sessions`), or their
+locks expire. Clients leave and acknowledge at the same time on two connections, so either request
+may arrive first.
 """
 
 import logging
@@ -43,24 +45,24 @@ from headrace.ports.callbacks import Done
 
 _logger = logging.getLogger(__name__)
 _RECORD_TOPICS_MAX = 1000
-"""Topics one member may name: a subscription is kept in one record."""
+"""Maximum topics in a member's subscription, which is stored in one record."""
 
 
 class Heartbeat(NamedTuple):
-    """What a member says."""
+    """A ShareGroupHeartbeat request."""
 
     group_id: str
     member_id: str
     epoch: int
     rack_id: str | None
     topics: tuple[str, ...] | None
-    """None: as before."""
+    """Subscribed topics; None if unchanged."""
     client_id: str
     client_host: str
 
 
 def validate(request: Heartbeat) -> None:
-    """Raise ApiError INVALID_REQUEST for what no member may say, in Kafka's words."""
+    """Raise ApiError INVALID_REQUEST, with Kafka's texts, for an invalid request."""
     problem = None
     if not request.member_id:
         problem = "MemberId can't be empty."
@@ -84,7 +86,7 @@ def heartbeat(
     request: Heartbeat,
     done: Done[HeartbeatAnswer[Assigned]],
 ) -> None:
-    """Let a member be, join or leave; answered once what it changes is committed."""
+    """Handle a heartbeat that joins, stays or leaves; respond once its changes are committed."""
     try:
         validate(request)
         turn = _open_group(shard, request)
@@ -96,7 +98,8 @@ def heartbeat(
 
 
 def _open_group(shard: ShardContext, request: Heartbeat) -> Turn[ShareGroup]:
-    """Return a turn in the group; who joins finds or founds it. ApiError GROUP_ID_NOT_FOUND."""
+    """Return a turn in the group, creating the group for a joining member. ApiError
+    GROUP_ID_NOT_FOUND."""
     group_id = request.group_id
     group = shard.modern.find(ShareGroup, group_id)
     if group is not None:
@@ -139,11 +142,11 @@ def _check_member(group: ShareGroup, request: Heartbeat, members_max: int) -> No
         )
 
 
-# What has no state yet
+# Partitions without share state
 
 
 def _without_state(group: ShareGroup, image: MetadataImage) -> list[tuple[str, Part]]:
-    """Return the subscribed partitions of which nothing is kept yet, with their topics."""
+    """Return the subscribed partitions that have no share state yet, with their topics' names."""
     found: list[tuple[str, Part]] = []
     for name in sorted(group.subscribed_topics()):
         topic = image.topics.get(name)
@@ -159,7 +162,7 @@ def _without_state(group: ShareGroup, image: MetadataImage) -> list[tuple[str, P
 def _make_state(
     shard: ShardContext, context: ShareContext, group: ShareGroup, fresh: list[tuple[str, Part]]
 ) -> None:
-    """Have state made of partitions that have none, then assign them."""
+    """Initialise the share state of partitions, then assign them."""
     group.makes_state = True
 
     def made(error: ErrorCode | None) -> None:
@@ -167,8 +170,11 @@ def _make_state(
         if shard.modern.get(group.group_id) is not group:
             return
         if error is not None:
-            # The next heartbeat tries again.
-            _logger.warning("group %s: no state made yet: %s", group.group_id, error.name)
+            _logger.warning(
+                "group %s: cannot initialise share state, retrying at the next heartbeat: %s",
+                group.group_id,
+                error.name,
+            )
             return
         group.dropped.difference_update(part for _, part in fresh)
         parts: dict[tuple[str, bytes], list[int]] = {}
@@ -187,13 +193,13 @@ def _make_state(
     context.states.make([ShareKey(group.group_id, *part) for _, part in fresh], group.epoch, made)
 
 
-# What changes
+# Changes by a heartbeat
 
 
 def _beat(
     context: ShareContext, request: Heartbeat, turn: Turn[ShareGroup]
 ) -> HeartbeatAnswer[Assigned]:
-    """Let the group be as the member says, everybody's part included. ApiError."""
+    """Apply a member's heartbeat and return its response. ApiError."""
     shard, group, member_id = turn.shard, turn.group, request.member_id
     _check_member(group, request, context.members_max())
     present = group.members.get(member_id)
@@ -226,7 +232,7 @@ def _beat(
 
 
 def _updated(present: Subscription, request: Heartbeat) -> Subscription:
-    """Return what the member wants after `request`."""
+    """Return the member's subscription after `request`."""
     topics = request.topics
     return Subscription(
         request.rack_id if request.rack_id is not None else present.rack_id,
@@ -237,7 +243,7 @@ def _updated(present: Subscription, request: Heartbeat) -> Subscription:
 
 
 def _bring_up(turn: Turn[ShareGroup], member_id: str) -> Standing:
-    """Let the member have its target."""
+    """Set the member's assignment to its target; share groups need no revocation."""
     group = turn.group
     standing = group.members[member_id].standing
     target = group.target.get(member_id, frozenset())
@@ -261,7 +267,7 @@ def _leave(
 
 
 def _remove(turn: Turn[ShareGroup], member_id: str) -> None:
-    """Take the member out; what it had is the others'."""
+    """Remove the member and reassign its partitions."""
     turn.change(MemberStanding(member_id, None))
     turn.change(MemberTarget(member_id, None))
     turn.change(MemberSubscription(member_id, None))
@@ -274,14 +280,14 @@ def _remove(turn: Turn[ShareGroup], member_id: str) -> None:
 
 
 def revive(shard: ShardContext) -> None:
-    """Give members one session's time, after a replay, to be heard of."""
+    """Start the session timers of all members after the groups were replayed from the log."""
     for group in shard.modern.all_of(ShareGroup):
         for member_id in group.members:
             _session_runs(shard, group, member_id)
 
 
 def _session_runs(shard: ShardContext, group: ShareGroup, member_id: str) -> None:
-    """Start the session of a member that was heard of."""
+    """Restart the member's session timer, which removes the member."""
     seconds = shard.setting_of(group, "session.timeout.ms") / 1000
     lost = partial(_lost, shard, group, member_id)
     group.timers.arm(shard.deadlines, SESSION, member_id, seconds, lost)
@@ -294,10 +300,10 @@ def _lost(shard: ShardContext, group: ShareGroup, member_id: str) -> None:
         member_id,
         "its session ended",
         remove=lambda turn: _remove(turn, member_id),
-        # It is tried again after another session's time.
+        # If the append fails, removal is retried after another session timeout.
         again=lambda: _session_runs(shard, group, member_id),
     )
 
 
 def _not_waited_for(error: ErrorCode | None) -> None:
-    """Ignore what the log refused: the next heartbeat tries it again."""
+    """Ignore a failed append: the next heartbeat retries."""

@@ -1,4 +1,4 @@
-"""Members of a share group, and every change only a share group can undergo, as values."""
+"""Members of a share group, and the changes that only share groups have, as values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ LEAVE_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """The partitions of one topic of which state is kept."""
+    """The partitions of one topic that have share state."""
 
     name: str
     partitions: tuple[int, ...] = ()
@@ -21,18 +21,18 @@ class TopicState:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Who a member is and what it wants (record type 10)."""
+    """A member's properties and subscription (record type 10)."""
 
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
     topics: tuple[str, ...] = ()
-    """Sorted."""
+    """Subscribed topics, sorted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a member was told last (record type 14)."""
+    """A member's epoch and current assignment (record type 14)."""
 
     epoch: int = JOIN_EPOCH
     previous_epoch: int = JOIN_EPOCH
@@ -45,7 +45,7 @@ NEW = Standing()
 
 @dataclass(frozen=True, slots=True)
 class ShareMember:
-    """One member; replaced as a whole when anything about it changes."""
+    """A member of a share group; immutable, replaced as a whole at each change."""
 
     member_id: str
     subscription: Subscription
@@ -53,21 +53,21 @@ class ShareMember:
 
 
 class MemberSubscription(NamedTuple):
-    """Type 10."""
+    """Change of a member's subscription (record type 10)."""
 
     member_id: str
     subscription: Subscription | None
 
 
 class MemberStanding(NamedTuple):
-    """Type 14."""
+    """Change of a member's current assignment (record type 14)."""
 
     member_id: str
     standing: Standing | None
 
 
 class StatePartitions(NamedTuple):
-    """Type 15: of which partitions of which topics state is kept."""
+    """Change of the partitions that have share state (record type 15)."""
 
     topics: Mapping[bytes, TopicState] | None
 
@@ -78,7 +78,7 @@ Change = OwnChange | GroupEpoch | TargetEpoch | MemberTarget[Assigned]
 
 
 def by_topic(parts: frozenset[Part]) -> dict[bytes, tuple[int, ...]]:
-    """Return the partitions as records and answers have them."""
+    """Group partitions by topic id, as records and responses encode them."""
     found: dict[bytes, list[int]] = {}
     for topic_id, index in sorted(parts):
         found.setdefault(topic_id, []).append(index)

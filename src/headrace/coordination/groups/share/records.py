@@ -1,4 +1,13 @@
-"""Changes of a share group as records of `__consumer_offsets` (key types 10 to 15)."""
+"""Encoding and decoding of a share group's changes in `__consumer_offsets`.
+
+key type   value
+10         member: its properties and subscription
+11         group epoch, hash of the subscribed topics' metadata
+12         target epoch and its timestamp
+13         member: its target assignment
+14         member: its epoch and assigned partitions
+15         partitions that have share state
+"""
 
 from headrace.coordination.groups.modern import records as tables
 from headrace.coordination.groups.modern.changes import GroupEpoch, MemberTarget, TargetEpoch
@@ -18,11 +27,11 @@ from headrace.coordination.runtime.journal import KeyValue
 _MEMBER, _GROUP, _TARGET, _TARGET_MEMBER, _CURRENT_MEMBER, _STATE = 10, 11, 12, 13, 14, 15
 KEY_TYPES = range(_MEMBER, _STATE + 1)
 _STABLE_MEMBER = 0
-"""A member's state in its record: share groups' members are never anything else."""
+"""The member state in each record: members of share groups are always stable."""
 
 
 def encode(group_id: str, change: Change) -> KeyValue:
-    """Encode the record that says `change`: its key and value."""
+    """Encode the record, key and value, that stores `change`."""
     match change:
         case MemberSubscription(member_id, subscription):
             value = None if subscription is None else _subscription(subscription)
@@ -79,7 +88,7 @@ def _state(change: StatePartitions) -> tables.Fields | None:
 
 
 def decode(key: bytes, value: bytes | None) -> tuple[str, Change]:
-    """Decode the group and the change of a record whose key is of `KEY_TYPES`. CorruptBatch."""
+    """Decode a record, whose key type is in `KEY_TYPES`, to group id and change. CorruptBatch."""
     key_type, names, read = tables.decode(key, value)
     return names["groupId"], _change(key_type, names.get("memberId", ""), read)
 
@@ -119,8 +128,8 @@ def _read_parts(topics: list[tables.Fields]) -> frozenset[Part]:
 
 
 def _read_state(topics: list[tables.Fields]) -> dict[bytes, TopicState]:
-    # What was being made or deleted when the record was written may be there or not: who
-    # subscribes has it made, and what is left over is nobody's.
+    # State that was being initialised or deleted when the record was written is ignored: a
+    # subscriber has it initialised again, and leftover state has no reader.
     return {
         bytes(topic["topicId"]): TopicState(topic["topicName"], tuple(topic["partitions"]))
         for topic in topics

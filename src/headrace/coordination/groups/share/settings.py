@@ -1,4 +1,4 @@
-"""What one share group is told to do, by its own settings or the broker's."""
+"""Settings of a share group: its own value, or else the broker's."""
 
 from typing import TYPE_CHECKING
 
@@ -8,37 +8,38 @@ if TYPE_CHECKING:
 
 
 class GroupSettings:
-    """Looks up a group's settings each time: they change at run time."""
+    """Looks up a share group's settings at each call, as they may change at run time."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
     def window(self, group: str) -> int:
-        """Return share.partition.max.record.locks: records of a partition under way at once."""
+        """Return share.partition.max.record.locks: how many records of a partition may be in
+        flight."""
         return self._number(group, "share.partition.max.record.locks")
 
     def deliveries_max(self, group: str) -> int:
-        """Return share.delivery.count.limit."""
+        """Return share.delivery.count.limit: how often a record may be delivered."""
         return self._number(group, "share.delivery.count.limit")
 
     def lock_ms(self, group: str) -> int:
-        """Return share.record.lock.duration.ms."""
+        """Return share.record.lock.duration.ms: how long a record stays acquired."""
         return self._number(group, "share.record.lock.duration.ms")
 
     def lock_seconds(self, group: str) -> float:
-        """Return share.record.lock.duration.ms, in seconds."""
+        """Return share.record.lock.duration.ms, converted to seconds."""
         return self.lock_ms(group) / 1000
 
     def read_committed(self, group: str) -> bool:
-        """Tell whether share.isolation.level is read_committed."""
+        """Return whether share.isolation.level is read_committed."""
         return self._value(group, "share.isolation.level") == "read_committed"
 
     def renews(self, group: str) -> bool:
-        """Return share.renew.acknowledge.enable (KIP-1222)."""
+        """Return share.renew.acknowledge.enable: whether members may renew locks (KIP-1222)."""
         return bool(self._value(group, "share.renew.acknowledge.enable"))
 
     def offset_reset(self, group: str) -> str:
-        """Return share.auto.offset.reset."""
+        """Return share.auto.offset.reset: where a new group starts in a partition."""
         return str(self._value(group, "share.auto.offset.reset"))
 
     def _number(self, group: str, key: str) -> int:

@@ -1,4 +1,4 @@
-"""What a share group asks its assignor."""
+"""The input of a share group's assignor."""
 
 from functools import partial
 
@@ -13,12 +13,13 @@ from headrace.coordination.groups.share.model import Assigned
 
 
 def update(turn: Turn[ShareGroup]) -> None:
-    """Bring the target to the group's epoch, now or when the interval is over."""
+    """Bring the target assignment to the group epoch, now or after the minimum interval."""
     target_assignment.update(turn, question)
 
 
 def question(shard: ShardContext, group: ShareGroup) -> Question[Assigned]:
-    """Return what each member may read. Members with equal subscriptions share one set."""
+    """Return the assignor's work, with each member's partitions; equal subscriptions share one
+    set."""
     image = shard.image()
     wanted = {member.member_id: member.subscription.topics for member in group.members.values()}
     parts_of = {

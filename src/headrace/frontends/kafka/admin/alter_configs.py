@@ -1,4 +1,4 @@
-"""AlterConfigs (key 33, v0-v2): replace all settings of topics and brokers; what is not named goes.
+"""AlterConfigs (key 33, v0-v2): replace all settings of topics and brokers; others are reset.
 
 Superseded by IncrementalAlterConfigs and not sent by Java clients since 4.0; others still do.
 Settings are taken at once, without a restart. v2 flexible

@@ -1,4 +1,4 @@
-"""CreatePartitions (key 37, v0-v3): a topic grows to a number of partitions in all.
+"""CreatePartitions (key 37, v0-v3): raise a topic's number of partitions.
 
 The controller alone grows topics: other brokers answer NOT_CONTROLLER for each.
 New partitions take writes when this is answered. controller_mutation_rate counts them (KIP-599):

@@ -1,4 +1,4 @@
-"""CreateTopics (key 19, v2-v7): a topic answered for can be written to at once.
+"""CreateTopics (key 19, v2-v7): create topics, which accept records when the response is sent.
 
 * The controller alone creates topics: other brokers answer NOT_CONTROLLER for each.
 * Each topic for itself; a name that is there twice is refused, both of them.

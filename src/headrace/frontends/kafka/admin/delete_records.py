@@ -1,4 +1,4 @@
-"""DeleteRecords (key 21, v0-v2): move the start of partitions up; -1: to the high watermark.
+"""DeleteRecords (key 21, v0-v2): advance the log start offset; -1: to the high watermark.
 
 Answered once the new start is on disk, so that what was deleted does not come back, and once all
 replicas on living brokers begin there, so that it does not come back with another leader. Compacted

@@ -1,4 +1,4 @@
-"""DeleteTopics (key 20, v1-v6): gone for clients, and for good, when answered.
+"""DeleteTopics (key 20, v1-v6): delete topics permanently before the response is sent.
 
 The controller alone deletes topics: other brokers answer NOT_CONTROLLER for each.
 Internal topics go like others. The files stay, renamed, for `file.delete.delay.ms`.

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (key 48, v0-v1): the quotas set for users, clients and addresses (KIP-546).
+"""DescribeClientQuotas (key 48, v0-v1): return quotas of users, clients and addresses (KIP-546).
 
 A filter component names an entity's type and asks for one name, for the default entity, or for any.
 `strict`: entities of other types besides are left out.

@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32, v1-v4): every setting, and where it comes from.
+"""DescribeConfigs (key 32, v1-v4): return settings and their sources.
 
 Of topics, brokers, their loggers, groups and client metrics subscriptions.
 Brokers by their id; by the empty name what is set for all of them. Sensitive values are null.

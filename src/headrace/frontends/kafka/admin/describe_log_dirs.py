@@ -1,4 +1,4 @@
-"""DescribeLogDirs (key 35, v1-v5): what lies in which log directory, and how large it is.
+"""DescribeLogDirs (key 35, v1-v5): return the replicas of each log directory and their sizes.
 
 A log that moves between directories is in both, its copy as a future replica with how far it lags.
 A failed directory is named with KAFKA_STORAGE_ERROR and nothing in it. Sizes of the volume are -1

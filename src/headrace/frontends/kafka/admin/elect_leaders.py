@@ -1,4 +1,4 @@
-"""ElectLeaders (key 43, v0-v2): have the preferred replica lead again, or any that is left.
+"""ElectLeaders (key 43, v0-v2): elect the preferred replicas, or any remaining replica.
 
 The controller alone elects: other brokers answer NOT_CONTROLLER for each partition. Asked about all
 partitions (null), only those are named that needed another leader, as Kafka's controller does. What

@@ -1,4 +1,4 @@
-"""ListConfigResources (key 74, v0-v1): the names of what has settings (KIP-1142).
+"""ListConfigResources (key 74, v0-v1): list the resources that have settings (KIP-1142).
 
 Topics and brokers all of them; groups and client metrics subscriptions those that something was set
 for. v0 knows client metrics subscriptions only, and was called by their name (KIP-1000).

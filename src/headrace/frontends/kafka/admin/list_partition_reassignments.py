@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46, v0): the partitions on their way to other brokers (KIP-455).
+"""ListPartitionReassignments (key 46, v0): list the partitions that are moving (KIP-455).
 
 Only the controller knows: other brokers answer NOT_CONTROLLER. Partitions that stay, and those that
 do not exist, are not named.

@@ -1,4 +1,4 @@
-"""AllocateProducerIds (key 67, v0): a broker is given a block of producer ids.
+"""AllocateProducerIds (key 67, v0): allocate a block of producer ids to a broker.
 
 * No id is given twice in the whole cluster. NOT_CONTROLLER, STALE_BROKER_EPOCH.
 """

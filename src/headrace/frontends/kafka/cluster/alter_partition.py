@@ -1,4 +1,4 @@
-"""AlterPartition (key 56, v2-v3): a leader asks the controller for other in-sync replicas.
+"""AlterPartition (key 56, v2-v3): change the ISR at a leader's request.
 
 * Answered with each partition's state after it, or with why it stays: FENCED_LEADER_EPOCH,
   INVALID_UPDATE_VERSION, INELIGIBLE_REPLICA, INVALID_REQUEST, UNKNOWN_TOPIC_ID, NOT_CONTROLLER

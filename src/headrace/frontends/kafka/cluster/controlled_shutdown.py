@@ -1,4 +1,4 @@
-"""ControlledShutdown (key 7, v0-v3): a broker that is about to stop hands over what it leads.
+"""ControlledShutdown (key 7, v0-v3): move the leaderships of a broker that is about to stop.
 
 * Told are the partitions that it leads still, of those with other replicas: it may ask again.
 * NOT_CONTROLLER, STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE where it is not registered.

@@ -1,4 +1,4 @@
-"""LeaderAndIsr (key 4, v5-v7): the controller says what a broker leads and follows.
+"""LeaderAndIsr (key 4, v5-v7): receive from the controller which partitions to lead and follow.
 
 * STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH: nothing is done. Per partition:
   STALE_CONTROLLER_EPOCH for an older leader epoch than one known, KAFKA_STORAGE_ERROR.

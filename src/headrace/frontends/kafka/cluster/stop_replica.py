@@ -1,4 +1,4 @@
-"""StopReplica (key 5, v3-v4): the controller says what a broker holds no longer.
+"""StopReplica (key 5, v3-v4): receive from the controller which replicas to stop or delete.
 
 * Logs that are deleted are gone for good when this is answered; KAFKA_STORAGE_ERROR where one is
   not, FENCED_LEADER_EPOCH for an older leader epoch than one known.

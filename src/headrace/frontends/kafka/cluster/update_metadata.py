@@ -1,4 +1,4 @@
-"""UpdateMetadata (key 6, v7-v8): the controller says what clients are shown of the cluster.
+"""UpdateMetadata (key 6, v7-v8): receive from the controller the metadata that clients see.
 
 * Partitions that are not named stay as they are; the live brokers are all there are.
 v7 topic ids · v8 KRaft flag

@@ -1,4 +1,4 @@
-"""ApiVersions (key 18, v0-v4): what is served here, no more.
+"""ApiVersions (key 18, v0-v4): return the APIs and versions that are served here.
 
 * A version nobody knows is answered in v0 with UNSUPPORTED_VERSION and all that is served
   (KIP-511).

@@ -1,4 +1,4 @@
-"""Fetch (key 1, v4-v18): records as the bytes they were written in.
+"""Fetch (key 1, v4-v18): return record batches unchanged, as the producers sent them.
 
 * A consumer sees nothing at or beyond the high watermark; with isolation level 1 nothing at or
   beyond the last stable offset, and is told which transactions were aborted (`fetch_in_hand`).

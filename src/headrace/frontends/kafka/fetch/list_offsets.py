@@ -1,4 +1,4 @@
-"""ListOffsets (key 2, v1-v11): offsets for times, or for the ends of the log.
+"""ListOffsets (key 2, v1-v11): return offsets by timestamp, or the first and end offsets.
 
 * -1 is the end of what this reader may see, -2 the log's start, -3 the record with the greatest
   timestamp (v7). Without tiered storage -4 is the log's start (v8), and -5 (v9) and -6 (v11) name

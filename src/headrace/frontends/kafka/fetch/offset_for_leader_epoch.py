@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (key 23, v2-v4): where a leader's epoch ended (KIP-101, KIP-320).
+"""OffsetForLeaderEpoch (key 23, v2-v4): return a leader epoch's end offset (KIP-101, KIP-320).
 
 * Answered with the largest epoch known that is not above the one asked for, and its end; -1 and -1
   where none is known.

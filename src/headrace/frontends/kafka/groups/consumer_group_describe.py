@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe (key 69, v0-v1): groups of the newer protocol, their members and targets.
+"""ConsumerGroupDescribe (key 69, v0-v1): return consumer protocol groups, members and targets.
 
 * A classic group is GROUP_ID_NOT_FOUND here: DescribeGroups knows it.
 v1 whether a member speaks the classic protocol

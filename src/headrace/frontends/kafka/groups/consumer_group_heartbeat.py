@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (key 68, v0-v1): join, stay in, or leave a group of the newer protocol.
+"""ConsumerGroupHeartbeat (key 68, v0-v1): join, stay in, or leave a group of the consumer protocol.
 
 * Epoch 0 joins, -1 leaves, -2 leaves for a while (static members); KIP-848.
 * Answered when what the answer says is committed in `__consumer_offsets`.

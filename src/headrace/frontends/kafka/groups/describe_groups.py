@@ -1,4 +1,4 @@
-"""DescribeGroups (key 15, v0-v6): members of groups and what they read.
+"""DescribeGroups (key 15, v0-v6): return the members of groups and their assignments.
 
 * A group nobody knows is in state Dead, without an error before v6, as GROUP_ID_NOT_FOUND since.
 v1 throttle · v3 authorized operations · v4 static members · v5 flexible · v6 errors (KIP-1043)

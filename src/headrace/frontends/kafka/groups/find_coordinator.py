@@ -1,4 +1,4 @@
-"""FindCoordinator (key 10, v0-v6): which broker coordinates a group or a transactional id.
+"""FindCoordinator (key 10, v0-v6): return the coordinator of a group or a transactional id.
 
 * `__consumer_offsets`, `__transaction_state` and `__share_group_state` are made when somebody first
   asks.

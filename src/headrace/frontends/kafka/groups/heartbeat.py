@@ -1,4 +1,4 @@
-"""Heartbeat (key 12, v0-v4): the member is alive.
+"""Heartbeat (key 12, v0-v4): renew a member's session.
 
 * REBALANCE_IN_PROGRESS tells it to join again.
 v1 throttle · v3 static members · v4 flexible

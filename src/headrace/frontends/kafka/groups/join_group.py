@@ -1,4 +1,4 @@
-"""JoinGroup (key 11, v0-v9): be in the group's next generation; answered when that begins.
+"""JoinGroup (key 11, v0-v9): join the group's next generation; responds when that starts.
 
 * The first answer to a new dynamic member is MEMBER_ID_REQUIRED with its id (v4+, KIP-394).
 * The leader, and nobody else, is told of all members and their subscriptions.

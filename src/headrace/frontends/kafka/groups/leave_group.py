@@ -1,4 +1,4 @@
-"""LeaveGroup (key 13, v0-v5): take members out of their group.
+"""LeaveGroup (key 13, v0-v5): remove members from their group.
 
 v1 throttle · v3 several members, by instance id too (KIP-345) · v4 flexible · v5 reasons (KIP-800)
 """

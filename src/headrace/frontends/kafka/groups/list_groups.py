@@ -1,6 +1,6 @@
-"""ListGroups (key 16, v0-v5): the groups this broker coordinates.
+"""ListGroups (key 16, v0-v5): list the groups that this broker coordinates.
 
-v1 throttle · v3 flexible · v4 states, and a filter for them · v5 types, and a filter (KIP-848)
+v1 throttle · v3 flexible · v4 states, filter by state · v5 types, filter by type (KIP-848)
 """
 
 from headrace.coordination.groups.messages import ListedGroup

@@ -1,4 +1,4 @@
-"""OffsetCommit (key 8, v2-v10): keep how far a group has come.
+"""OffsetCommit (key 8, v2-v10): commit a group's offsets.
 
 * Answered when the offsets are committed in `__consumer_offsets`: on disk, by default.
 * Topics and partitions that do not exist are refused each for itself, the others are kept.

@@ -1,4 +1,4 @@
-"""OffsetDelete (key 47, v0): forget a group's offsets in topics it does not read (KIP-496).
+"""OffsetDelete (key 47, v0): delete a group's offsets of topics that it does not consume (KIP-496).
 
 * Answered when the deletions are committed.
 * Per partition: GROUP_SUBSCRIBED_TO_TOPIC, UNKNOWN_TOPIC_OR_PARTITION. For the group:

@@ -1,4 +1,4 @@
-"""OffsetFetch (key 9, v1-v10): how far groups have come.
+"""OffsetFetch (key 9, v1-v10): return groups' committed offsets.
 
 * A group or partition without an offset is answered with -1 and no error.
 * `require_stable` (v7, KIP-447): offsets an open transaction may change are UNSTABLE_OFFSET_COMMIT,

@@ -1,4 +1,4 @@
-"""SyncGroup (key 14, v0-v5): what the member is to read; the leader brings it for all.
+"""SyncGroup (key 14, v0-v5): return the member's assignment, sent by the group's leader.
 
 * Answered when the leader's assignment is committed; at once while the group is Stable.
 v1 throttle · v3 static members · v4 flexible · v5 protocol type and name (KIP-559)

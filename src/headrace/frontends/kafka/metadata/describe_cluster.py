@@ -1,7 +1,7 @@
-"""DescribeCluster (key 60, v0-v2): the brokers as clients of the asking listener reach them.
+"""DescribeCluster (key 60, v0-v2): return the brokers' addresses on the client's listener.
 
-v1 endpoint type (ours are brokers; there are no controllers to connect to) · v2 fenced brokers,
-which there are none of: a broker without a session is not in the picture.
+v1 endpoint type (always brokers: clients cannot connect to controllers) · v2 fenced brokers
+(none: a broker without a session is not in the metadata image)
 """
 
 from headrace.frontends.kafka.authentication.authorisation import operations_of_cluster

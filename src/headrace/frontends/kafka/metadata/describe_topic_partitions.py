@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (key 75, v0): topics page by page, however many partitions there are.
+"""DescribeTopicPartitions (key 75, v0): return topics page by page, for any number of partitions.
 
 Java's admin client asks this before Metadata. Topics come sorted by name; a page ends after so many
 partitions, and `next_cursor` says where the next one begins; topics that the client may not see

@@ -1,4 +1,4 @@
-"""Metadata (key 3, v0-v13): brokers, topics, partitions and their leaders.
+"""Metadata (key 3, v0-v13): return brokers, topics, partitions and their leaders.
 
 * Addresses are those of the listener the request came through.
 * A topic that is asked for and does not exist is created where the client and

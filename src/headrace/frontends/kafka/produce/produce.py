@@ -1,4 +1,4 @@
-"""Produce (key 0, v3-v13): append batches, answer when `acks` is met.
+"""Produce (key 0, v3-v13): append batches, and respond when `acks` is satisfied.
 
 * acks=0: no answer; a failure closes the connection, the only way to say it. acks=1: answered once
   written. acks=-1: answered once the high watermark has passed the batch, with the default
@@ -14,7 +14,7 @@
   transactional id it has the whole request refused, as where that id is not allowed.
 
 v3 transactional id · v5 log start offset · v8 error message · v9 flexible
-v11 TRANSACTION_ABORTABLE · v12 partitions join transactions by themselves · v13 topic ids
+v11 TRANSACTION_ABORTABLE · v12 partitions are added to transactions implicitly · v13 topic ids
 """
 
 from dataclasses import replace

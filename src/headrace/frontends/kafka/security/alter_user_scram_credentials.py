@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials (key 51, v0): kept as Kafka keeps them, a password never (KIP-554)."""
+"""AlterUserScramCredentials (key 51, v0): store salted SCRAM credentials (KIP-554)."""
 
 from headrace.cluster.settings.user_settings import Deletion, Upsertion
 from headrace.frontends.kafka.connection.handler import RequestContext, operating

@@ -1,4 +1,4 @@
-"""CreateAcls (key 30, v1-v3): each ACL for itself (KIP-140, KIP-290).
+"""CreateAcls (key 30, v1-v3): create ACLs, each with its own result (KIP-140, KIP-290).
 
 Without an authorizer SECURITY_DISABLED.
 """

@@ -1,6 +1,6 @@
-"""CreateDelegationToken (key 38, v1-v3): a token for who asks, or for another (KIP-48).
+"""CreateDelegationToken (key 38, v1-v3): create a token for the requester or another user (KIP-48).
 
-v2 flexible · v3 the owner may be another than who asks (KIP-373)
+v2 flexible · v3 an owner other than the requester (KIP-373)
 """
 
 from headrace.frontends.kafka.authentication.authorisation import CREATE_TOKENS, require

@@ -1,4 +1,4 @@
-"""DeleteAcls (key 31, v1-v3): what each filter matches (KIP-140, KIP-290).
+"""DeleteAcls (key 31, v1-v3): delete the ACLs that each filter matches (KIP-140, KIP-290).
 
 Without an authorizer SECURITY_DISABLED.
 """

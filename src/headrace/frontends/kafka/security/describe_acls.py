@@ -1,4 +1,4 @@
-"""DescribeAcls (key 29, v1-v3): the ACLs that a filter matches, by resource (KIP-140, KIP-290).
+"""DescribeAcls (key 29, v1-v3): return the ACLs that a filter matches (KIP-140, KIP-290).
 
 Without an authorizer SECURITY_DISABLED.
 """

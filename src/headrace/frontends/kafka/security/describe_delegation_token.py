@@ -1,6 +1,6 @@
-"""DescribeDelegationToken (key 41, v1-v3): tokens with their HMACs, to who may see them (KIP-48).
+"""DescribeDelegationToken (key 41, v1-v3): return visible tokens with their HMACs (KIP-48).
 
-v2 flexible · v3 tells who had a token made (KIP-373)
+v2 flexible · v3 the requester of a token (KIP-373)
 """
 
 from headrace.frontends.kafka.authentication.authorisation import (

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (key 50, v0): who has which, and its rounds; no more (KIP-554)."""
+"""DescribeUserScramCredentials (key 50, v0): return users' mechanisms and iterations (KIP-554)."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""ExpireDelegationToken (key 40, v1-v2): it ends at once, or earlier than it would (KIP-48).
+"""ExpireDelegationToken (key 40, v1-v2): expire a token at once, or at an earlier time (KIP-48).
 
 v2 flexible
 """

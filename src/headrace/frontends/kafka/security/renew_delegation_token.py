@@ -1,4 +1,4 @@
-"""RenewDelegationToken (key 39, v1-v2): by its owner or who it names, until its last end (KIP-48).
+"""RenewDelegationToken (key 39, v1-v2): extend a token, up to its maximum lifetime (KIP-48).
 
 v2 flexible
 """

@@ -1,6 +1,6 @@
-"""SaslAuthenticate (key 36, v0-v2): a mechanism's tokens, until somebody is known (KIP-152).
+"""SaslAuthenticate (key 36, v0-v2): exchange tokens until the client is authenticated (KIP-152).
 
-v1 tells how long the session lasts (KIP-368) · v2 flexible
+v1 session lifetime (KIP-368) · v2 flexible
 """
 
 from datetime import timedelta

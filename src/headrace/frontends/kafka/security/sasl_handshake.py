@@ -1,4 +1,4 @@
-"""SaslHandshake (key 17, v0-v1): agrees on a mechanism, on listeners that authenticate.
+"""SaslHandshake (key 17, v0-v1): negotiate a mechanism on SASL listeners.
 
 v0 tokens follow as bare frames · v1 in SaslAuthenticate (KIP-152)
 """

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets (key 91, v0): have a share group without members begin elsewhere.
+"""AlterShareGroupOffsets (key 91, v0): set the start offsets of a share group without members.
 
 * Answered when the new state is durable. NON_EMPTY_GROUP while somebody is in the group.
 * A group may begin so, before anybody has joined it or any other.

@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets (key 92, v0): a share group without members forgets topics.
+"""DeleteShareGroupOffsets (key 92, v0): delete topics' offsets of a share group without members.
 
 * Answered when that is durable. NON_EMPTY_GROUP while somebody is in the group.
 """

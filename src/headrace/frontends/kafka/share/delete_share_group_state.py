@@ -1,4 +1,4 @@
-"""DeleteShareGroupState (key 86, v0): nothing is kept of share partitions any more.
+"""DeleteShareGroupState (key 86, v0): delete the state of share partitions.
 
 * Answered when that is durable; of what is not kept too.
 """

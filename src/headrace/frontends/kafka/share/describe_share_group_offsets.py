@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets (key 90, v0-v1): how far share groups are (KIP-932).
+"""DescribeShareGroupOffsets (key 90, v0-v1): return the start offsets of share groups (KIP-932).
 
 * The start offset as it is kept; -1 where the group has not begun.
 * All topics where a group's topics are null.

@@ -1,4 +1,4 @@
-"""InitializeShareGroupState (key 83, v0): state of share partitions begins.
+"""InitializeShareGroupState (key 83, v0): initialize the state of share partitions.
 
 * A start offset of -1 leaves what is kept as it is, and begins what is not.
 * FENCED_STATE_EPOCH where what is kept is of a later epoch; of the same one: it has begun already.

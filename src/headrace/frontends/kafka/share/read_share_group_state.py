@@ -1,4 +1,4 @@
-"""ReadShareGroupState (key 84, v0): what is kept of share partitions, for who leads them.
+"""ReadShareGroupState (key 84, v0): return the stored state of share partitions to their leader.
 
 * Answered when all of it is durable, and that leaders before the one who asks are refused.
 * FENCED_LEADER_EPOCH for those; UNKNOWN_TOPIC_OR_PARTITION where nothing is kept.

@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary (key 87, v0-v1): how far a group is, for its coordinator.
+"""ReadShareGroupStateSummary (key 87, v0-v1): return a group's start offsets to its coordinator.
 
 * UNKNOWN_TOPIC_OR_PARTITION where nothing is kept.
 v1 count of offsets that are settled (KIP-1226)

@@ -1,4 +1,4 @@
-"""ShareAcknowledge (key 79, v1-v2): a share group's member settles records it holds (KIP-932).
+"""ShareAcknowledge (key 79, v1-v2): acknowledge records for a share group member (KIP-932).
 
 * Answered once the outcome is durable in `__share_group_state`.
 * The session's last request (epoch -1) gives back all that the member still holds.

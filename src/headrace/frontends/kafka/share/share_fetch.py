@@ -1,4 +1,4 @@
-"""ShareFetch (key 78, v1-v2): records of the partitions a share group's member reads (KIP-932).
+"""ShareFetch (key 78, v1-v2): acquire records for a share group's member (KIP-932).
 
 * What is handed out is the member's own for the lock's duration. Whole batches go out; which of
   their records are meant is said beside them.

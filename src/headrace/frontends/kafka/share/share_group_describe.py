@@ -1,4 +1,4 @@
-"""ShareGroupDescribe (key 77, v1): members of share groups and what they read (KIP-932)."""
+"""ShareGroupDescribe (key 77, v1): return share groups' members and assignments (KIP-932)."""
 
 from headrace.coordination.groups.share.model import ShareMember, by_topic
 from headrace.coordination.share.share_service import DescribedShareGroup

@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat (key 76, v1): being a member of a share group (KIP-932).
+"""ShareGroupHeartbeat (key 76, v1): join, stay in, or leave a share group (KIP-932).
 
 * `__consumer_offsets` and `__share_group_state` are made when somebody first joins.
 * Answered once what it changes is committed. State of new partitions is made then; they are

@@ -1,4 +1,4 @@
-"""WriteShareGroupState (key 85, v0-v1): what is new of share partitions, from who leads them.
+"""WriteShareGroupState (key 85, v0-v1): store changed state of share partitions from their leader.
 
 * Answered when it is durable: COORDINATOR_NOT_AVAILABLE after share.coordinator.write.timeout.ms,
   and then it may be yet.

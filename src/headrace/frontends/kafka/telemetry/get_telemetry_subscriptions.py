@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (key 71, v0): which of its metrics a client is asked to push (KIP-714).
+"""GetTelemetrySubscriptions (key 71, v0): return the metrics that a client should push (KIP-714).
 
 An instance of a client without an id is given one. Who asks again before its push interval is over
 is told so (THROTTLING_QUOTA_EXCEEDED), unless what it is asked for has changed.

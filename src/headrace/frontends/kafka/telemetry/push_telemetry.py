@@ -1,4 +1,4 @@
-"""PushTelemetry (key 72, v0): a client's metrics, as it was asked for them (KIP-714).
+"""PushTelemetry (key 72, v0): accept a client's subscribed metrics (KIP-714).
 
 OpenTelemetry's MetricsData, unpacked and read on a thread; its gauges and sums become series of
 /metrics. What cannot be read is INVALID_RECORD, what unpacks to too much TELEMETRY_TOO_LARGE.

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn (key 25, v0-v4): a transaction will commit offsets of a group.
+"""AddOffsetsToTxn (key 25, v0-v4): add a group's offsets to a transaction.
 
 The same as AddPartitionsToTxn, for the partition of `__consumer_offsets` that the group lives in.
 v2 PRODUCER_FENCED · v3 flexible · v4 TRANSACTION_ABORTABLE

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn (key 24, v0-v5): which partitions a transaction will write to.
+"""AddPartitionsToTxn (key 24, v0-v5): add partitions to a transaction.
 
 * Answered when that is committed in `__transaction_state`. While the markers of the transaction
   before are being written the request waits for them, a second at most.

@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61, v0): who writes to a partition, with what open (KIP-664)."""
+"""DescribeProducers (key 61, v0): return a partition's producers and transactions (KIP-664)."""
 
 from headrace.frontends.kafka.authentication.authorisation import READ_TOPIC, require
 from headrace.frontends.kafka.connection.handler import RequestContext

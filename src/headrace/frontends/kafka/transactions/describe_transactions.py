@@ -1,4 +1,4 @@
-"""DescribeTransactions (key 65, v0): where transactions stand (KIP-664).
+"""DescribeTransactions (key 65, v0): return the state of transactions (KIP-664).
 
 * Per id: TRANSACTIONAL_ID_NOT_FOUND, INVALID_REQUEST for an empty one, the coordinator's errors.
 """

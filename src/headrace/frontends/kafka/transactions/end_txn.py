@@ -1,4 +1,4 @@
-"""EndTxn (key 26, v0-v5): commit or abort.
+"""EndTxn (key 26, v0-v5): commit or abort a transaction.
 
 * Answered when the decision is committed in `__transaction_state`: from then on it holds whatever
   dies. The markers follow, and readers of committed data see the end with them.

@@ -1,4 +1,4 @@
-"""InitProducerId (key 22, v0-v6): who a producer is, for exactly-once writing.
+"""InitProducerId (key 22, v0-v6): return a producer's id and epoch, for exactly-once delivery.
 
 * Without a transactional id always a new producer id with epoch 0, never given before, as Kafka
   does: a producer that brings its id and epoch (v3+, KIP-360) to go on after an error starts

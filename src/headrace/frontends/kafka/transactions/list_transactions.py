@@ -1,6 +1,6 @@
-"""ListTransactions (key 66, v0-v2): the transactions this broker coordinates (KIP-664).
+"""ListTransactions (key 66, v0-v2): list the transactions that this broker coordinates (KIP-664).
 
-v1 a filter for how long they have been running · v2 a filter for their ids: RE2's expressions
+v1 a filter by duration · v2 a filter by transactional id (an RE2 expression)
 """
 
 from headrace.coordination.transactions.describe import Filter

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit (key 28, v0-v5): offsets that count if the transaction commits.
+"""TxnOffsetCommit (key 28, v0-v5): commit a group's offsets with a transaction.
 
 * Answered when they are committed in `__consumer_offsets`; nobody sees them before the marker.
 * Up to v4 the group's partition must be in the transaction (AddOffsetsToTxn): INVALID_TXN_STATE

@@ -1,7 +1,7 @@
-"""What the coordinators write into their partitions, in Kafka's own record formats.
+"""Records that coordinators write to their internal topics, in Kafka's own formats.
 
-`consumer_offsets` holds committed offsets and groups, `transaction_state` the
-transactions. Both turn a record's key and value into dataclasses and back: what real Kafka
-wrote comes back as the same bytes, tagged fields nobody knows included. A value of None is a
-tombstone and never reaches a decoder. Bytes that do not parse raise `CorruptBatch`.
+`consumer_offsets` has committed offsets and groups, `transaction_state` transactions, `share_state`
+share groups' progress. Key and value are decoded to dataclasses and encoded again: records written
+by Kafka give the same bytes, unknown tagged fields included. A value of None is a tombstone and
+never reaches a decoder. Invalid bytes raise `CorruptBatch`.
 """

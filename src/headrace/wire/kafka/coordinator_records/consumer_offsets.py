@@ -1,7 +1,7 @@
-"""Records of `__consumer_offsets`: committed offsets (key types 0 and 1) and classic groups (2).
+"""Records of `__consumer_offsets`: committed offsets (key types 0 and 1), classic groups (2).
 
-Keys are an int16 type and plain fields; values an int16 version and fields, flexible from version 4
-on. Kafka 3.9 writes version 3 and so do we by default; 4.3 writes 4, with the topic's id as a tag.
+Keys are an int16 type and plain fields. Values are an int16 version and fields, flexible from
+version 4 on. Kafka 3.9 and Headrace write version 3; 4.3 writes 4, with the topic id as a tag.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ Tags = tuple[tuple[int, bytes], ...]
 
 @dataclass(frozen=True, slots=True)
 class OffsetKey:
-    """Names the offset that a group committed for one partition."""
+    """Key of a committed offset: group, topic, partition."""
 
     group: str
     topic: str
@@ -35,14 +35,14 @@ class OffsetKey:
 
 @dataclass(frozen=True, slots=True)
 class GroupKey:
-    """Names a classic group."""
+    """Key of a classic group."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True)
 class OtherKey:
-    """A key of a type this module does not open: KIP-848's, share's and streams' groups."""
+    """A key of another type, not decoded here: groups of KIP-848, share groups, streams groups."""
 
     type: int
     rest: bytes
@@ -53,7 +53,7 @@ Key = OffsetKey | GroupKey | OtherKey
 
 @dataclass(frozen=True, slots=True)
 class OffsetValue:
-    """A committed offset. Timestamps in milliseconds since 1970; `expire_timestamp` in v1 alone."""
+    """A committed offset. Timestamps in ms since 1970; `expire_timestamp` in version 1 only."""
 
     offset: int
     leader_epoch: int
@@ -67,7 +67,7 @@ class OffsetValue:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of a classic group; subscription and assignment are the clients' own bytes."""
+    """A member of a classic group; subscription and assignment are opaque bytes of the clients."""
 
     member_id: str
     group_instance_id: str | None
@@ -82,7 +82,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class GroupValue:
-    """A classic group as it was when its generation became stable."""
+    """A classic group at the time when its generation became stable."""
 
     protocol_type: str
     generation: int
@@ -95,7 +95,7 @@ class GroupValue:
 
 
 def decode_key(data: Bytes) -> Key:
-    """Decode what the record is about."""
+    """Decode a record key. CorruptBatch."""
     reader = Reader(memoryview(data))
     try:
         key_type = reader.int16()
@@ -104,12 +104,12 @@ def decode_key(data: Bytes) -> Key:
         if key_type == GROUP_KEY_TYPE:
             return GroupKey(reader.string())
     except Malformed as error:
-        raise CorruptBatch(f"no key of __consumer_offsets: {error}") from None
+        raise CorruptBatch(f"invalid key of __consumer_offsets: {error}") from None
     return OtherKey(key_type, bytes(reader.raw(reader.remaining())))
 
 
 def encode_key(key: Key) -> bytes:
-    """Encode the key."""
+    """Encode a record key."""
     writer = Writer()
     match key:
         case OffsetKey():
@@ -127,9 +127,9 @@ def encode_key(key: Key) -> bytes:
 
 
 def open_value(data: Bytes, version_max: int, flexible_from: int) -> tuple[int, Reader]:
-    """Open a value: its version and a reader of what follows.
+    """Read a value's version; return it with a reader of the remaining fields.
 
-    Malformed if nobody knows the version.
+    Malformed for an unknown version.
     """
     version = Reader(memoryview(data)).int16()
     if not 0 <= version <= version_max:
@@ -138,12 +138,12 @@ def open_value(data: Bytes, version_max: int, flexible_from: int) -> tuple[int, 
 
 
 def kept_tags(reader: Reader) -> Tags:
-    """Return all tagged fields of a struct as they are."""
+    """Return all tagged fields of a struct, undecoded."""
     return tuple((tag, bytes(field.raw(field.remaining()))) for tag, field in reader.tags())
 
 
 def decode_offset_value(data: Bytes) -> OffsetValue:
-    """Decode a committed offset, any version."""
+    """Decode a committed offset of any version. CorruptBatch."""
     try:
         version, reader = open_value(data, VALUE_VERSION_MAX, _FLEXIBLE_FROM)
         offset = reader.int64()
@@ -155,7 +155,7 @@ def decode_offset_value(data: Bytes) -> OffsetValue:
         if len(topic_id) != len(NO_UUID):
             raise Malformed(f"a topic id of {len(topic_id)} bytes")
     except Malformed as error:
-        raise CorruptBatch(f"no committed offset: {error}") from None
+        raise CorruptBatch(f"invalid committed offset: {error}") from None
     return OffsetValue(
         offset,
         leader_epoch,
@@ -169,7 +169,7 @@ def decode_offset_value(data: Bytes) -> OffsetValue:
 
 
 def encode_offset_value(value: OffsetValue) -> bytes:
-    """Encode the value, in the version it names."""
+    """Encode a committed offset in the version that it names."""
     flexible = value.version >= _FLEXIBLE_FROM
     writer = writer_of(flexible)()
     writer.int16(value.version)
@@ -188,7 +188,7 @@ def encode_offset_value(value: OffsetValue) -> bytes:
 
 
 def decode_group_value(data: Bytes) -> GroupValue:
-    """Decode a classic group, any version."""
+    """Decode a classic group of any version. CorruptBatch."""
     try:
         version, reader = open_value(data, VALUE_VERSION_MAX, _FLEXIBLE_FROM)
         protocol_type, generation = reader.string(), reader.int32()
@@ -197,7 +197,7 @@ def decode_group_value(data: Bytes) -> GroupValue:
         members = [_read_member(version, reader) for _ in range(reader.count(6))]
         tags = kept_tags(reader)
     except Malformed as error:
-        raise CorruptBatch(f"no group: {error}") from None
+        raise CorruptBatch(f"invalid group: {error}") from None
     return GroupValue(
         protocol_type, generation, protocol, leader, state_timestamp, members, version, tags
     )
@@ -207,7 +207,7 @@ def _read_member(version: int, reader: Reader) -> Member:
     member_id = reader.string()
     instance = reader.nullable_string() if version >= 3 else None
     client_id, client_host = reader.string(), reader.string()
-    # Before v1 one timeout served for both.
+    # Before version 1 one timeout was both rebalance and session timeout.
     rebalance_ms = reader.int32() if version >= 1 else -1
     session_ms = reader.int32()
     if version < 1:
@@ -227,7 +227,7 @@ def _read_member(version: int, reader: Reader) -> Member:
 
 
 def encode_group_value(value: GroupValue) -> bytes:
-    """Encode the value, in the version it names."""
+    """Encode a classic group in the version that it names."""
     writer = writer_of(value.version >= _FLEXIBLE_FROM)()
     writer.int16(value.version)
     writer.string(value.protocol_type)

@@ -1,8 +1,7 @@
-"""Kafka 4.3's records of `__consumer_offsets`, and KRaft's control records, as tables.
+"""Kafka 4.3's records of `__consumer_offsets`, and KRaft's control records, as field tables.
 
-Key type -> (key, value); those of the other coordinators' topics are in `state_tables`.
-What a member of a classic group says inside its record is a consumer's own message
-(`SUBSCRIPTION`, `ASSIGNMENT`).
+Key type -> (key, value); `state_tables` has those of the other coordinators' topics. The opaque
+bytes of classic members are a consumer's own messages (`SUBSCRIPTION`, `ASSIGNMENT`).
 """
 
 from headrace.wire.schema import (
@@ -30,7 +29,7 @@ from headrace.wire.schema import (
 
 _NO_UUID = Uuid(16)
 _ABSENT = object()
-"""The default of a field whose null is written: nothing that is read is equal to it."""
+"""Default of a field whose null is encoded: a sentinel that no decoded value equals."""
 
 _GROUP = Message([Field("groupId", string)])
 _MEMBER = Message([Field("groupId", string), Field("memberId", string)])
@@ -175,7 +174,7 @@ _STREAMS_TOPOLOGY = record(
 )
 
 GROUP_TYPE = 2
-"""Of `__consumer_offsets`: a classic group, whose members' bytes are messages of their own."""
+"""Key type of a classic group, whose members contain encoded messages of their own."""
 
 CONSUMER_OFFSETS: dict[int, tuple[Message, Message]] = {
     0: (_OFFSET, _LEGACY_OFFSET_VALUE),
@@ -348,4 +347,4 @@ KRAFT_CONTROLS: dict[int, tuple[str, Message]] = {
         ),
     ),
 }
-"""Control record type -> the words Kafka's tool prints before it, and the value's fields."""
+"""Control record type -> the words that Kafka's tool prints first, and the value's fields."""

@@ -1,8 +1,10 @@
-"""Records of `__share_group_state`: how far share groups are (KIP-932, KIP-1226).
+"""Records of `__share_group_state`: the state of share partitions (KIP-932, KIP-1226).
 
-Key type 0 is a snapshot, all that is known of a share partition; type 1 an update on top of the
-snapshot with the same epoch. Values are flexible, version 0. A batch's state is 0 available,
-2 acknowledged or 4 archived.
+    key type 0   snapshot: the whole state of a share partition
+    key type 1   update: changes since the snapshot with the same epoch
+
+Values are flexible, version 0. The state of a batch of offsets is 0 available, 2 acknowledged or 4
+archived.
 """
 
 import struct
@@ -30,7 +32,7 @@ Batch = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class ShareKey:
-    """Names a share partition; `type` tells what the value is."""
+    """Key of a share partition; `type` says whether the value is a snapshot or an update."""
 
     group: str
     topic_id: bytes
@@ -40,7 +42,7 @@ class ShareKey:
 
 @dataclass(frozen=True, slots=True)
 class OtherKey:
-    """A key of a type later than this module."""
+    """A key of a type that this version does not know."""
 
     type: int
     rest: bytes
@@ -48,48 +50,49 @@ class OtherKey:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotValue:
-    """All of a share partition's state. Times in milliseconds since 1970."""
+    """The whole state of a share partition. Times in ms since 1970."""
 
     snapshot_epoch: int
     state_epoch: int
     leader_epoch: int
     start_offset: int
-    """-1: not known yet, the group's share.auto.offset.reset decides."""
+    """Start offset (SPSO); -1: undecided, the group's share.auto.offset.reset applies."""
     create_timestamp: int
     write_timestamp: int
     batches: Sequence[Batch] = ()
     complete_count: int = NO_COUNT
-    """Offsets from the start offset on that are acknowledged or archived; -1: not counted."""
+    """Number of offsets from the start offset on that are acknowledged or archived; -1: not
+    counted."""
     tags: Tags = ()
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateValue:
-    """What is new since the snapshot with this epoch."""
+    """Changes of a share partition's state since the snapshot with this epoch."""
 
     snapshot_epoch: int
     leader_epoch: int
     start_offset: int
-    """-1: as before."""
+    """New start offset; -1 if unchanged."""
     batches: Sequence[Batch] = ()
     complete_count: int = NO_COUNT
     tags: Tags = ()
 
 
 def decode_key(data: Bytes) -> ShareKey | OtherKey:
-    """Decode which share partition the record is about, and how. CorruptBatch."""
+    """Decode a record key. CorruptBatch."""
     reader = Reader(memoryview(data))
     try:
         key_type = reader.int16()
         if key_type in (SNAPSHOT_KEY_TYPE, UPDATE_KEY_TYPE):
             return ShareKey(reader.string(), bytes(reader.uuid()), reader.int32(), key_type)
     except Malformed as error:
-        raise CorruptBatch(f"no key of __share_group_state: {error}") from None
+        raise CorruptBatch(f"invalid key of __share_group_state: {error}") from None
     return OtherKey(key_type, bytes(reader.raw(reader.remaining())))
 
 
 def encode_key(key: ShareKey | OtherKey) -> bytes:
-    """Encode the key."""
+    """Encode a record key."""
     writer = Writer()
     writer.int16(key.type)
     if isinstance(key, ShareKey):
@@ -110,7 +113,7 @@ def decode_snapshot(data: Bytes) -> SnapshotValue:
         batches = _read_batches(reader)
         complete, tags = _read_tags(reader)
     except (Malformed, struct.error) as error:
-        raise CorruptBatch(f"no share snapshot: {error}") from None
+        raise CorruptBatch(f"invalid share snapshot: {error}") from None
     return SnapshotValue(*epochs, start, created, written, batches, complete, tags)
 
 
@@ -122,12 +125,12 @@ def decode_update(data: Bytes) -> UpdateValue:
         batches = _read_batches(reader)
         complete, tags = _read_tags(reader)
     except (Malformed, struct.error) as error:
-        raise CorruptBatch(f"no share update: {error}") from None
+        raise CorruptBatch(f"invalid share update: {error}") from None
     return UpdateValue(snapshot_epoch, leader_epoch, start, batches, complete, tags)
 
 
 def encode_snapshot(value: SnapshotValue) -> bytes:
-    """Encode the value."""
+    """Encode a snapshot."""
     writer = CompactWriter()
     writer.int16(0)
     writer.int32(value.snapshot_epoch)
@@ -142,7 +145,7 @@ def encode_snapshot(value: SnapshotValue) -> bytes:
 
 
 def encode_update(value: UpdateValue) -> bytes:
-    """Encode the value."""
+    """Encode an update."""
     writer = CompactWriter()
     writer.int16(0)
     writer.int32(value.snapshot_epoch)

@@ -1,6 +1,6 @@
-"""Kafka 4.3's records of `__transaction_state` and `__share_group_state`, as tables.
+"""Kafka 4.3's records of `__transaction_state` and `__share_group_state`, as field tables.
 
-Key type -> (key, value), as `tables` has those of `__consumer_offsets`.
+Key type -> (key, value); `offsets_tables` has those of `__consumer_offsets`.
 """
 
 from headrace.wire.schema import (

@@ -1,8 +1,10 @@
-"""Records of `__transaction_state`: one transactional id each, its last state.
+"""Records of `__transaction_state`: the latest state of each transactional id.
 
-Key: int16 0 and the id. Value v0 is plain; v1 (transaction.version >= 1) is flexible, with the
-producer ids before and after, the client's transaction version, and the epoch after (KIP-939: with
-the id after it, who may end a transaction that was kept), as tags.
+key       int16 0, string transactional id
+value v0  producer id, epoch, timeout, status, partitions, timestamps
+value v1  the same, flexible (transaction.version >= 1), with tags: previous and next producer
+          id, the client's transaction version, next epoch (KIP-939: with the next id, the
+          producer that may end a prepared transaction)
 """
 
 import struct
@@ -26,7 +28,7 @@ _PREVIOUS_TAG, _NEXT_TAG, _CLIENT_TAG, _NEXT_EPOCH_TAG = 0, 1, 2, 3
 
 
 class TransactionStatus(IntEnum):
-    """Where a transaction stands."""
+    """The status of a transactional id."""
 
     EMPTY = 0
     ONGOING = 1
@@ -40,14 +42,14 @@ class TransactionStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TransactionKey:
-    """Names a transactional producer."""
+    """Key of a transactional id."""
 
     transactional_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class OtherKey:
-    """A key of a type later than this module."""
+    """A key of a type that this version does not know."""
 
     type: int
     rest: bytes
@@ -55,7 +57,7 @@ class OtherKey:
 
 @dataclass(frozen=True, slots=True)
 class TopicPartitions:
-    """Partitions of one topic that take part in the transaction."""
+    """Partitions of one topic in a transaction."""
 
     topic: str
     partitions: Sequence[int]
@@ -63,7 +65,8 @@ class TopicPartitions:
 
 
 class TransactionValue(NamedTuple):
-    """`partitions` None: no transaction is under way. Times in milliseconds since 1970, or -1."""
+    """The state of a transactional id; `partitions` None: no transaction. Times in ms since 1970,
+    or -1."""
 
     producer_id: int
     producer_epoch: int
@@ -81,19 +84,19 @@ class TransactionValue(NamedTuple):
 
 
 def decode_key(data: Bytes) -> TransactionKey | OtherKey:
-    """Decode whom the record is about."""
+    """Decode a record key. CorruptBatch."""
     reader = Reader(memoryview(data))
     try:
         key_type = reader.int16()
         if key_type == 0:
             return TransactionKey(reader.string())
     except Malformed as error:
-        raise CorruptBatch(f"no key of __transaction_state: {error}") from None
+        raise CorruptBatch(f"invalid key of __transaction_state: {error}") from None
     return OtherKey(key_type, bytes(reader.raw(reader.remaining())))
 
 
 def encode_key(key: TransactionKey | OtherKey) -> bytes:
-    """Encode the key."""
+    """Encode a record key."""
     writer = Writer()
     if isinstance(key, TransactionKey):
         writer.int16(0)
@@ -105,7 +108,7 @@ def encode_key(key: TransactionKey | OtherKey) -> bytes:
 
 
 def decode_value(data: Bytes) -> TransactionValue:
-    """Decode a transaction's state, any version."""
+    """Decode a transactional id's state of any version. CorruptBatch."""
     try:
         version, reader = open_value(data, VALUE_VERSION_MAX, _FLEXIBLE_FROM)
         producer_id, epoch = reader.int64(), reader.int16()
@@ -118,7 +121,7 @@ def decode_value(data: Bytes) -> TransactionValue:
         (client,) = _INT16.unpack(tags.pop(_CLIENT_TAG, _INT16.pack(0)))
         (epoch_after,) = _INT16.unpack(tags.pop(_NEXT_EPOCH_TAG, _INT16.pack(-1)))
     except (Malformed, ValueError, struct.error) as error:
-        raise CorruptBatch(f"no transaction: {error}") from None
+        raise CorruptBatch(f"invalid transaction: {error}") from None
     return TransactionValue(
         producer_id,
         epoch,
@@ -146,7 +149,7 @@ def _read_partitions(reader: Reader) -> list[TopicPartitions] | None:
 
 
 def encode_value(value: TransactionValue) -> bytes:
-    """Encode the value, in the version it names."""
+    """Encode a transactional id's state in the version that it names."""
     writer = writer_of(value.version >= _FLEXIBLE_FROM)()
     writer.int16(value.version)
     writer.int64(value.producer_id)

@@ -1,4 +1,4 @@
-"""API 20000, v0: ours, beside Kafka's; operations of other protocols.
+"""API 20000, v0: Headrace's own API, operations of other protocols; sent by `headrace amqp`.
 
 request   operation: string, question: bytes (a JSON object)
 response  error_code: int16, error_message: nullable string, answer: bytes (a JSON value)
@@ -15,14 +15,14 @@ VERSIONS = (0, 0)
 
 
 class OperationRequest(NamedTuple):
-    """One request."""
+    """A request: the operation's name and its arguments."""
 
     operation: str
     question: dict[str, Any]
 
 
 class OperationResponse(NamedTuple):
-    """One response."""
+    """A response: an error, or the operation's result."""
 
     error_code: int
     error_message: str | None
@@ -30,7 +30,7 @@ class OperationResponse(NamedTuple):
 
 
 def encode_request(version: int, request: OperationRequest) -> bytes:
-    """Encode a request's body."""
+    """Encode the body of a request."""
     writer = Writer()
     writer.string(request.operation)
     writer.bytes(json.dumps(request.question).encode())
@@ -38,21 +38,21 @@ def encode_request(version: int, request: OperationRequest) -> bytes:
 
 
 def decode_request(body: memoryview) -> OperationRequest:
-    """Decode a request's body; Malformed."""
+    """Decode the body of a request; Malformed."""
     reader = Reader(body)
     operation = reader.string()
     text = bytes(reader.bytes())
     try:
         question = json.loads(text)
     except (ValueError, RecursionError):
-        raise Malformed("a question of administration that is no JSON") from None
+        raise Malformed("the arguments of an operation are not JSON") from None
     if not isinstance(question, dict):
-        raise Malformed("a question of administration that is no object")
+        raise Malformed("the arguments of an operation are not a JSON object")
     return OperationRequest(operation, question)
 
 
 def encode_response(response: OperationResponse) -> bytes:
-    """Encode a response's body."""
+    """Encode the body of a response."""
     writer = Writer()
     writer.int16(response.error_code)
     writer.nullable_string(response.error_message)
@@ -61,10 +61,10 @@ def encode_response(response: OperationResponse) -> bytes:
 
 
 def decode_response(version: int, body: memoryview) -> OperationResponse:
-    """Decode a response's body; Malformed."""
+    """Decode the body of a response; Malformed."""
     reader = Reader(body)
     code, message = reader.int16(), reader.nullable_string()
     try:
         return OperationResponse(code, message, json.loads(bytes(reader.bytes())))
     except ValueError:
-        raise Malformed("an answer of administration that is no JSON") from None
+        raise Malformed("the result of an operation is not JSON") from None

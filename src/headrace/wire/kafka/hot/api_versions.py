@@ -1,7 +1,7 @@
-"""ApiVersions (key 18, v0-v4): what is served, and which features are on.
+"""ApiVersions (key 18, v0-v4): the supported API versions and the enabled features.
 
-A version nobody knows is answered with `UNSUPPORTED` in v0 (KIP-511), whatever was asked.
-v1 throttle · v3 flexible, client's name, features · v4 features whose lowest version is 0
+An unknown version is answered in v0 with UNSUPPORTED_VERSION (KIP-511). v1 throttle time; v3
+flexible, client name, features; v4 features whose lowest version is 0.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class ApiVersionsRequest(NamedTuple):
 
 
 class ApiRange(NamedTuple):
-    """One API and the versions served, inclusive."""
+    """An API's range of supported versions, inclusive."""
 
     api_key: int
     min_version: int
@@ -43,7 +43,8 @@ class FinalizedFeature(NamedTuple):
 
 
 class ApiVersionsResponse(NamedTuple):
-    """`finalized_epoch` -1: not known, and then the finalized features mean nothing."""
+    """An ApiVersions response; `finalized_epoch` -1: unknown, so finalized features are
+    meaningless."""
 
     error_code: int = 0
     api_keys: Sequence[ApiRange] = ()
@@ -55,7 +56,7 @@ class ApiVersionsResponse(NamedTuple):
 
 
 def decode_request(version: int, body: memoryview) -> ApiVersionsRequest:
-    """Decode the request; `Malformed` where it is none."""
+    """Decode the body of an ApiVersions request; Malformed."""
     if version < FLEXIBLE_FROM:
         return ApiVersionsRequest()
     reader = CompactReader(body)
@@ -65,7 +66,7 @@ def decode_request(version: int, body: memoryview) -> ApiVersionsRequest:
 
 
 def encode_request(version: int, request: ApiVersionsRequest) -> bytes:
-    """Encode the request's body."""
+    """Encode the body of an ApiVersions request."""
     if version < FLEXIBLE_FROM:
         return b""
     writer = CompactWriter()
@@ -76,7 +77,7 @@ def encode_request(version: int, request: ApiVersionsRequest) -> bytes:
 
 
 def encode_unsupported(low: int = 0, high: int = 4) -> bytes:
-    """Encode the v0 body for a version of ApiVersions nobody knows: ask within `low` and `high`."""
+    """Encode the v0 response to an unknown version of ApiVersions, with the range to retry in."""
     return encode_response(
         0,
         ApiVersionsResponse(
@@ -86,7 +87,7 @@ def encode_unsupported(low: int = 0, high: int = 4) -> bytes:
 
 
 def encode_response(version: int, response: ApiVersionsResponse) -> bytes:
-    """Encode the response's body."""
+    """Encode the body of an ApiVersions response."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     writer.int16(response.error_code)
     writer.count(len(response.api_keys))
@@ -104,7 +105,7 @@ def encode_response(version: int, response: ApiVersionsResponse) -> bytes:
 
 def _feature_tags(version: int, response: ApiVersionsResponse) -> list[tuple[int, bytes]]:
     fields: list[tuple[int, bytes]] = []
-    # Java's clients before 4.0 refuse a lowest version of 0 (KAFKA-17492).
+    # Java clients before 4.0 refuse a lowest version of 0 (KAFKA-17492).
     supported = [
         feature
         for feature in response.supported
@@ -135,10 +136,10 @@ def _encode_features(features: Sequence[SupportedFeature] | Sequence[FinalizedFe
 
 
 def decode_response(version: int, body: memoryview) -> ApiVersionsResponse:
-    """Decode the response; `Malformed` where it is none.
+    """Decode the body of an ApiVersions response; Malformed.
 
-    A broker that does not know `version` answers in v0: see `error_code` first (35), and then
-    decode as v0.
+    A broker that does not know `version` answers in v0: check `error_code` first (35), then decode
+    as v0.
     """
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     error_code = reader.int16()

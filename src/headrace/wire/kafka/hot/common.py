@@ -1,4 +1,4 @@
-"""What several hot messages share: where the leader is, in tagged fields (KIP-951)."""
+"""The partition leader in tagged fields of hot responses (KIP-951)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from headrace.wire.kafka.writer import CompactWriter
 
 
 class CurrentLeader(NamedTuple):
-    """Who leads a partition now, in which epoch; -1 for not known."""
+    """The current leader of a partition and its epoch; -1 if unknown."""
 
     leader_id: int = -1
     leader_epoch: int = -1
@@ -18,7 +18,7 @@ NO_LEADER = CurrentLeader()
 
 
 class NodeEndpoint(NamedTuple):
-    """Where to reach a broker that leads a partition the client asked somebody else for."""
+    """Address of a broker that leads a partition which the client requested from another broker."""
 
     node_id: int
     host: str
@@ -27,7 +27,7 @@ class NodeEndpoint(NamedTuple):
 
 
 def encode_leader(leader: CurrentLeader) -> bytes:
-    """Encode the tagged field."""
+    """Encode the tagged field with the current leader."""
     writer = CompactWriter()
     writer.int32(leader.leader_id)
     writer.int32(leader.leader_epoch)
@@ -36,12 +36,12 @@ def encode_leader(leader: CurrentLeader) -> bytes:
 
 
 def decode_leader(reader: Reader) -> CurrentLeader:
-    """Decode it from a tagged field's own reader."""
+    """Decode the current leader from a tagged field's reader."""
     return CurrentLeader(reader.int32(), reader.int32())
 
 
 def encode_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:
-    """Encode the tagged field."""
+    """Encode the tagged field with leaders' addresses."""
     writer = CompactWriter()
     writer.count(len(endpoints))
     for endpoint in endpoints:
@@ -54,7 +54,7 @@ def encode_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:
 
 
 def decode_endpoints(reader: Reader) -> list[NodeEndpoint]:
-    """Decode them from a tagged field's own reader."""
+    """Decode leaders' addresses from a tagged field's reader."""
     endpoints = []
     for _ in range(reader.count(11)):
         endpoints.append(

@@ -1,8 +1,8 @@
-"""Fetch (key 1, v4-v18): what a consumer or follower asks for. Its answer: `fetch_response`.
+"""Fetch requests (key 1, v4-v18) of consumers and followers; `fetch_response` has the response.
 
-v5 log start offset · v7 sessions (KIP-227) · v9 current leader epoch · v11 rack · v12 flexible,
-last fetched epoch, cluster id · v13 topic ids · v15 replica state · v17 replica directory · v18
-high watermark of the replica
+v5 log start offset; v7 fetch sessions (KIP-227); v9 current leader epoch; v11 rack; v12 flexible,
+last fetched epoch, cluster id; v13 topic ids; v15 replica state; v17 replica directory; v18 the
+replica's high watermark.
 """
 
 import struct
@@ -48,13 +48,13 @@ REPLICA_STATE_FROM = 15
 DIRECTORY_FROM = 17
 HIGH_WATERMARK_FROM = 18
 NO_HIGH_WATERMARK = (1 << 63) - 1
-"""What a replica's high watermark is taken for where it does not say."""
+"""The value of a replica's high watermark that means: not sent."""
 
 _new = tuple.__new__
 
 
 class FetchPartition(NamedTuple):
-    """From where, and at most how much, of one partition. -1: not said."""
+    """A partition to fetch: from which offset, with which size limit. -1: not sent."""
 
     partition: int
     current_leader_epoch: int
@@ -73,7 +73,7 @@ class FetchTopic(NamedTuple):
 
 
 class ForgottenTopic(NamedTuple):
-    """Partitions to take out of the session."""
+    """Partitions to remove from the fetch session."""
 
     name: str
     topic_id: bytes
@@ -81,7 +81,8 @@ class ForgottenTopic(NamedTuple):
 
 
 class FetchRequest(NamedTuple):
-    """`session_epoch` -1: no session, 0: a new one. `replica_id` -1: a consumer."""
+    """A Fetch request. `session_epoch` -1: no session, 0: a new one. `replica_id` -1: a
+    consumer."""
 
     max_wait_ms: int
     min_bytes: int
@@ -101,7 +102,8 @@ _HEAD = struct.Struct(">iiibii")
 _HEAD_WITH_REPLICA = struct.Struct(">iiiibii")
 _HEAD_WITHOUT_SESSION = struct.Struct(">iiiib")
 _UNCHANGED = b"\x01\x01\x01\x00"
-"""No topics, none forgotten, no rack, no tags: a session goes on as it was."""
+"""The end of a request without topics, forgotten topics, rack and tags: the session is
+unchanged."""
 _PARTITION_V4 = struct.Struct(">iqi")
 _PARTITION_V5 = struct.Struct(">iqqi")
 _PARTITION_V9 = struct.Struct(">iiqqi")
@@ -117,7 +119,7 @@ def _partition_struct(version: int) -> struct.Struct:
 
 
 def decode_request(version: int, body: memoryview) -> FetchRequest:
-    """Decode the request; `Malformed` where it is none."""
+    """Decode the body of a Fetch request; Malformed."""
     if version >= REPLICA_STATE_FROM and body[_HEAD.size :] == _UNCHANGED:
         head = _HEAD.unpack_from(body)
         unchanged: FetchRequest = _new(FetchRequest, (*head, (), (), "", -1, -1, None))
@@ -176,7 +178,7 @@ def _read_partitions(version: int, reader: Reader, count: int) -> list[FetchPart
     for _ in range(count):
         fields = reader.unpack(_PARTITION_V12)
         at = reader.at
-        if at < end and view[at] == 0:  # no tags, as consumers send it
+        if at < end and view[at] == 0:  # Consumers send no tags.
             reader.at = at + 1
             fields += _NO_PARTITION_TAGS
         else:
@@ -199,7 +201,7 @@ def _read_partition_tags(version: int, reader: Reader) -> tuple[bytes, int]:
 
 
 def _partition_of(version: int, fields: tuple[int, ...]) -> FetchPartition:
-    """Decode it from the fields of a version before 12."""
+    """Build a partition from the fields of a version before 12."""
     if version >= 9:
         index, epoch, offset, start, most = fields
         return FetchPartition(index, epoch, offset, -1, start, most)
@@ -218,7 +220,7 @@ def _read_forgotten(version: int, reader: Reader) -> ForgottenTopic:
 
 
 def encode_request(version: int, request: FetchRequest) -> bytes:
-    """Encode the request's body."""
+    """Encode the body of a Fetch request."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     if version < REPLICA_STATE_FROM:
         writer.int32(request.replica_id)

@@ -1,7 +1,7 @@
-"""Fetch's answer (v4-v18): records go out as the buffers they came in, uncopied.
+"""Fetch responses (v4-v18): records are sent as the buffers they were read into, uncopied.
 
-v5 log start offset · v7 sessions · v11 preferred read replica · v12 flexible, diverging epoch,
-current leader, snapshot id · v13 topic ids · v16 node endpoints
+v5 log start offset; v7 fetch sessions; v11 preferred read replica; v12 flexible, diverging epoch,
+current leader, snapshot id; v13 topic ids; v16 node endpoints.
 """
 
 import struct
@@ -28,27 +28,28 @@ FLEXIBLE_FROM = 12
 TOPIC_IDS_FROM = 13
 ENDPOINTS_FROM = 16
 COPIED_BYTES_MAX = 4096
-"""Records up to this size are copied beside the header: cheaper than one more buffer to send."""
+"""Records up to this size in bytes are copied next to the header: cheaper than another buffer."""
 
 _new = tuple.__new__
 
 
 class AbortedTransaction(NamedTuple):
-    """Records of `producer_id` from `first_offset` on, up to its abort marker, are void."""
+    """An aborted transaction: records of `producer_id` from `first_offset` to its abort marker are
+    void."""
 
     producer_id: int
     first_offset: int
 
 
 class EpochEndOffset(NamedTuple):
-    """Where the largest epoch that both sides know ends."""
+    """The largest epoch common to leader and follower, and its end offset."""
 
     epoch: int = -1
     end_offset: int = -1
 
 
 class SnapshotId(NamedTuple):
-    """A KRaft snapshot. Never sent by us."""
+    """A KRaft snapshot id. Headrace never sends one."""
 
     end_offset: int = -1
     epoch: int = -1
@@ -59,7 +60,8 @@ NO_SNAPSHOT = SnapshotId()
 
 
 class FetchedPartition(NamedTuple):
-    """What one partition gives. `aborted` is None unless the client reads committed data only."""
+    """A partition's part of a Fetch response; `aborted` None unless the request is
+    read_committed."""
 
     partition: int
     error_code: int = 0
@@ -67,7 +69,7 @@ class FetchedPartition(NamedTuple):
     last_stable_offset: int = -1
     log_start_offset: int = -1
     records: Part | None = b""
-    """As read: a view of the answer. To be sent: also a range of a file."""
+    """Decoded: a view of the response. To be sent: buffers, or a range of a file."""
     aborted: Sequence[AbortedTransaction] | None = None
     preferred_read_replica: int = -1
     current_leader: CurrentLeader = NO_LEADER
@@ -100,9 +102,9 @@ _pack_partition = _PARTITION.pack
 
 
 def encode_response(version: int, response: FetchResponse) -> list[Part]:
-    """Encode the response's body as buffers to be sent one after the other.
+    """Encode the body of a Fetch response as buffers to be sent in order.
 
-    Records of more than `COPIED_BYTES_MAX` bytes are among them as they were given.
+    Records larger than `COPIED_BYTES_MAX` are among them uncopied.
     """
     if version < FLEXIBLE_FROM:
         return _encode_old(version, response)
@@ -147,7 +149,7 @@ _NO_TAGS = (NO_LEADER, NO_EPOCH_END, NO_SNAPSHOT)
 
 
 def _write_partition(out: bytearray, partition: FetchedPartition) -> None:
-    """Write all that precedes the records."""
+    """Encode the fields before the records."""
     index, error, high_watermark, stable, start, _, aborted, replica, _, _, _ = partition
     if not aborted:
         count = 0 if aborted is None else 1
@@ -174,7 +176,7 @@ def _write_tags(out: bytearray, partition: FetchedPartition) -> None:
 
 
 def _encode_old(version: int, response: FetchResponse) -> list[Part]:
-    """Encode versions before 12."""
+    """Encode versions before 12, which are not flexible."""
     parts: list[Part] = []
     writer = writer_of(False)()
     writer.int32(response.throttle_ms)
@@ -209,7 +211,7 @@ def _encode_old(version: int, response: FetchResponse) -> list[Part]:
 
 
 def decode_response(version: int, body: memoryview) -> FetchResponse:
-    """Decode the response; `Malformed` where it is none. Records alias `body`."""
+    """Decode the body of a Fetch response; Malformed. Records are views of `body`."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     throttle_ms = reader.int32()
     error_code, session_id = 0, 0

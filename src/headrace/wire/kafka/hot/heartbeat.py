@@ -1,6 +1,6 @@
-"""Heartbeat (key 12, v0-v4): a group's member says it lives.
+"""Heartbeat (key 12, v0-v4) of a classic group's member.
 
-v1 throttle · v3 static members · v4 flexible
+v1 throttle time; v3 static members; v4 flexible.
 """
 
 from typing import NamedTuple
@@ -25,7 +25,7 @@ class HeartbeatResponse(NamedTuple):
 
 
 def decode_request(version: int, body: memoryview) -> HeartbeatRequest:
-    """Decode the request; `Malformed` where it is none."""
+    """Decode the body of a Heartbeat request; Malformed."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     group_id, generation_id, member_id = reader.string(), reader.int32(), reader.string()
     instance = reader.nullable_string() if version >= INSTANCES_FROM else None
@@ -34,7 +34,7 @@ def decode_request(version: int, body: memoryview) -> HeartbeatRequest:
 
 
 def encode_request(version: int, request: HeartbeatRequest) -> bytes:
-    """Encode the request's body."""
+    """Encode the body of a Heartbeat request."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     writer.string(request.group_id)
     writer.int32(request.generation_id)
@@ -46,7 +46,7 @@ def encode_request(version: int, request: HeartbeatRequest) -> bytes:
 
 
 def encode_response(version: int, response: HeartbeatResponse) -> bytes:
-    """Encode the response's body."""
+    """Encode the body of a Heartbeat response."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     if version >= 1:
         writer.int32(response.throttle_ms)
@@ -56,7 +56,7 @@ def encode_response(version: int, response: HeartbeatResponse) -> bytes:
 
 
 def decode_response(version: int, body: memoryview) -> HeartbeatResponse:
-    """Decode the response; `Malformed` where it is none."""
+    """Decode the body of a Heartbeat response; Malformed."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     throttle_ms = reader.int32() if version >= 1 else 0
     error_code = reader.int16()

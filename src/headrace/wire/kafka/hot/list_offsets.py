@@ -1,7 +1,7 @@
-"""ListOffsets (key 2, v1-v11): offsets for times, or for the ends of the log.
+"""ListOffsets (key 2, v1-v11): offsets by timestamp, or first and end offsets.
 
-v2 isolation level, throttle · v4 leader epochs · v6 flexible · v7 max timestamp · v8, v9, v11
-tiered storage's timestamps · v10 timeout
+v2 isolation level, throttle time; v4 leader epochs; v6 flexible; v7 max timestamp; v8, v9, v11
+timestamps of tiered storage; v10 timeout.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ EARLIEST_PENDING_UPLOAD = -6
 
 
 class PartitionRequest(NamedTuple):
-    """`timestamp`: milliseconds since 1970, or one of the constants of this module."""
+    """A partition to look up; `timestamp` in ms since 1970, or a constant of this module."""
 
     partition: int
     timestamp: int
@@ -60,7 +60,7 @@ class ListOffsetsResponse(NamedTuple):
 
 
 def decode_request(version: int, body: memoryview) -> ListOffsetsRequest:
-    """Decode the request; `Malformed` where it is none."""
+    """Decode the body of a ListOffsets request; Malformed."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     replica_id = reader.int32()
     isolation = reader.int8() if version >= 2 else 0
@@ -81,7 +81,7 @@ def decode_request(version: int, body: memoryview) -> ListOffsetsRequest:
 
 
 def encode_request(version: int, request: ListOffsetsRequest) -> bytes:
-    """Encode the request's body."""
+    """Encode the body of a ListOffsets request."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     writer.int32(request.replica_id)
     if version >= 2:
@@ -104,7 +104,7 @@ def encode_request(version: int, request: ListOffsetsRequest) -> bytes:
 
 
 def encode_response(version: int, response: ListOffsetsResponse) -> bytes:
-    """Encode the response's body."""
+    """Encode the body of a ListOffsets response."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     if version >= 2:
         writer.int32(response.throttle_ms)
@@ -126,7 +126,7 @@ def encode_response(version: int, response: ListOffsetsResponse) -> bytes:
 
 
 def decode_response(version: int, body: memoryview) -> ListOffsetsResponse:
-    """Decode the response; `Malformed` where it is none."""
+    """Decode the body of a ListOffsets response; Malformed."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     throttle_ms = reader.int32() if version >= 2 else 0
     topics = []

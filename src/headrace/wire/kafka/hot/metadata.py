@@ -1,8 +1,8 @@
 """Metadata (key 3, v0-v13): brokers, topics, partitions, leaders.
 
-v1 all by null, rack, controller, internal · v2 cluster id · v3 throttle · v4 auto-creation · v5
-offline replicas · v7 leader epoch · v8 authorized operations (the cluster's up to v10) · v9
-flexible · v10 topic ids · v12 ids may be asked for · v13 top-level error
+v1 null for all topics, rack, controller, internal topics; v2 cluster id; v3 throttle time; v4
+auto-creation; v5 offline replicas; v7 leader epoch; v8 authorized operations (the cluster's up to
+v10); v9 flexible; v10 topic ids; v12 topics by id; v13 top-level error.
 """
 
 from collections.abc import Sequence
@@ -17,18 +17,18 @@ TOPIC_IDS_FROM = 10
 NULL_NAMES_FROM = 12
 ERROR_FROM = 13
 OPERATIONS_UNKNOWN = -(1 << 31)
-"""No set of authorized operations was asked for, or is given."""
+"""Authorized operations were not requested, or are not returned."""
 
 
 class TopicRequest(NamedTuple):
-    """By id where there is one, whatever the name says; else by name."""
+    """A requested topic: by id if one is set, else by name."""
 
     name: str | None
     topic_id: bytes = NO_UUID
 
 
 class MetadataRequest(NamedTuple):
-    """`topics` None asks for all of them (v0 says so by an empty list)."""
+    """A Metadata request; `topics` None: all topics (in v0 an empty list means that)."""
 
     topics: Sequence[TopicRequest] | None
     allow_auto_topic_creation: bool = True
@@ -54,7 +54,7 @@ class PartitionResponse(NamedTuple):
 
 
 class TopicResponse(NamedTuple):
-    """`name` None only in answer to an id nobody has (v12)."""
+    """A topic in a Metadata response; `name` None only for an unknown topic id (v12)."""
 
     error_code: int
     name: str | None
@@ -79,7 +79,7 @@ def _has_cluster_operations(version: int) -> bool:
 
 
 def decode_request(version: int, body: memoryview) -> MetadataRequest:
-    """Decode the request; `Malformed` where it is none."""
+    """Decode the body of a Metadata request; Malformed."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     count = reader.nullable_count(2) if version >= 1 else reader.count(2)
     topics: list[TopicRequest] | None = None
@@ -103,7 +103,7 @@ def _read_topic_request(version: int, reader: Reader) -> TopicRequest:
 
 
 def encode_request(version: int, request: MetadataRequest) -> bytes:
-    """Encode the request's body."""
+    """Encode the body of a Metadata request."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     topics = request.topics
     if topics is None:
@@ -128,7 +128,7 @@ def encode_request(version: int, request: MetadataRequest) -> bytes:
 
 
 def encode_response(version: int, response: MetadataResponse) -> bytes:
-    """Encode the response's body."""
+    """Encode the body of a Metadata response."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     if version >= 3:
         writer.int32(response.throttle_ms)
@@ -187,7 +187,7 @@ def _write_partition(version: int, writer: Writer, partition: PartitionResponse)
 
 
 def decode_response(version: int, body: memoryview) -> MetadataResponse:
-    """Decode the response; `Malformed` where it is none."""
+    """Decode the body of a Metadata response; Malformed."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     throttle_ms = reader.int32() if version >= 3 else 0
     brokers = []

@@ -1,7 +1,7 @@
-"""OffsetCommit (key 8, v2-v10): a group's positions.
+"""OffsetCommit (key 8, v2-v10): committed offsets of a group.
 
-v2-v4 retention time · v3 throttle · v6 leader epoch · v7 static members · v8 flexible · v9
-KIP-848's member epochs · v10 topic ids
+v2-v4 retention time; v3 throttle time; v6 leader epoch; v7 static members; v8 flexible; v9 member
+epochs of KIP-848; v10 topic ids.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,8 @@ class TopicRequest(NamedTuple):
 
 
 class OffsetCommitRequest(NamedTuple):
-    """`generation_id` is the member epoch in KIP-848's groups; -1 for a group without members."""
+    """An OffsetCommit request; `generation_id`: the member epoch in groups of KIP-848, -1 without a
+    membership."""
 
     group_id: str
     generation_id: int
@@ -73,7 +74,10 @@ def _write_name(version: int, writer: Writer, name: str, topic_id: bytes) -> Non
 def decode_request(
     version: int, body: memoryview, places: list[int] | None = None
 ) -> OffsetCommitRequest:
-    """Decode the request; `Malformed`. `places` is told where in `body` offsets lie."""
+    """Decode the body of an OffsetCommit request; Malformed.
+
+    The positions of the offsets in `body` are appended to `places`.
+    """
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     group_id, generation_id, member_id = reader.string(), reader.int32(), reader.string()
     instance = reader.nullable_string() if version >= 7 else None
@@ -97,7 +101,7 @@ def decode_request(
 
 
 def encode_request(version: int, request: OffsetCommitRequest) -> bytes:
-    """Encode the request's body."""
+    """Encode the body of an OffsetCommit request."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     writer.string(request.group_id)
     writer.int32(request.generation_id)
@@ -123,7 +127,7 @@ def encode_request(version: int, request: OffsetCommitRequest) -> bytes:
 
 
 def encode_response(version: int, response: OffsetCommitResponse) -> bytes:
-    """Encode the response's body."""
+    """Encode the body of an OffsetCommit response."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     if version >= 3:
         writer.int32(response.throttle_ms)
@@ -141,7 +145,7 @@ def encode_response(version: int, response: OffsetCommitResponse) -> bytes:
 
 
 def decode_response(version: int, body: memoryview) -> OffsetCommitResponse:
-    """Decode the response; `Malformed` where it is none."""
+    """Decode the body of an OffsetCommit response; Malformed."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     throttle_ms = reader.int32() if version >= 3 else 0
     topics = []

@@ -1,7 +1,7 @@
 """Produce (key 0, v3-v13): record batches in, base offsets out.
 
-v5 log start offset · v8 per-record errors (KIP-467) · v9 flexible · v10 current leader (KIP-951) ·
-v13 topic ids. Records are slices of the request's own bytes, never copies.
+v5 log start offset; v8 per-record errors (KIP-467); v9 flexible; v10 current leader (KIP-951); v13
+topic ids. Records are views of the request's bytes, never copies.
 """
 
 import struct
@@ -30,7 +30,7 @@ _new = tuple.__new__
 
 
 class PartitionData(NamedTuple):
-    """What is to be appended to one partition."""
+    """The record batches for one partition in a Produce request."""
 
     partition: int
     records: Bytes | None
@@ -50,14 +50,15 @@ class ProduceRequest(NamedTuple):
 
 
 class RecordError(NamedTuple):
-    """Which record of a batch was refused, and why."""
+    """A record of a batch that was refused, with the reason."""
 
     batch_index: int
     message: str | None
 
 
 class PartitionResponse(NamedTuple):
-    """`log_append_time` is -1 unless the broker set the records' time."""
+    """A partition's part of a Produce response; `log_append_time` -1 unless the broker set
+    timestamps."""
 
     partition: int
     error_code: int = 0
@@ -81,8 +82,8 @@ class ProduceResponse(NamedTuple):
     node_endpoints: Sequence[NodeEndpoint] = ()
 
 
-# Nearly every request is one batch for one partition of one topic, outside of a transaction. Its
-# flexible counts are then one byte each (2 means 1), and the null transactional id is a 0.
+# Nearly every request has one batch for one partition of one topic, without a transaction. Then
+# each flexible count is one byte (2 means 1), and the null transactional id is a 0.
 _NAMED = struct.Struct(">BhiBB")
 _WITH_ID = struct.Struct(">BhiB16s")
 _PARTITION = struct.Struct(">BiBBBB")
@@ -96,33 +97,33 @@ _OLD_NAME_AT = 14
 
 
 def decode_request(version: int, body: memoryview) -> ProduceRequest:
-    """Decode the request; `Malformed` where it is none. Records alias `body`."""
+    """Decode the body of a Produce request; Malformed. Records are views of `body`."""
     usual = decode_usual(version, body)
     return _decode_any(version, body) if usual is None else usual
 
 
 def decode_usual(version: int, body: memoryview) -> ProduceRequest | None:
-    """Decode the request if it is one batch for one partition, outside of a transaction.
+    """Decode a request with one batch for one partition, without a transaction; else None.
 
-    Its records are then followed by `tail_bytes(version)` zeros and nothing else.
+    `tail_bytes(version)` zeros, and nothing else, follow its records.
     """
     return _decode_usual(version, body) if version >= FLEXIBLE_FROM else _decode_usual_old(body)
 
 
 def tail_bytes(version: int) -> int:
-    """Return how many bytes, all zero, follow the records of a usual request."""
+    """Return how many zero bytes follow the records of a request that `decode_usual` accepts."""
     return len(_END) if version >= FLEXIBLE_FROM else 0
 
 
 def encode_records_size(version: int, size: int) -> bytes:
-    """Encode what precedes records of `size` bytes."""
+    """Encode the size field that precedes records of `size` bytes."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     writer.bytes_size(size)
     return bytes(writer.out)
 
 
 def _decode_usual_old(body: memoryview) -> ProduceRequest | None:
-    """Decode the same for the versions before the flexible ones."""
+    """Decode such a request in the versions before the flexible ones; else None."""
     try:
         null, acks, timeout, topics, size = _unpack_old(body)
         if null != -1 or topics != 1 or size <= 0:
@@ -142,7 +143,10 @@ def _decode_usual_old(body: memoryview) -> ProduceRequest | None:
 
 
 def _decode_usual(version: int, body: memoryview) -> ProduceRequest | None:
-    """Decode one partition of one topic in one go; None for every other shape, sound or not."""
+    """Decode such a request in a flexible version; else None, whether or not the request is valid.
+
+    The records' size is a varint of up to four bytes, unrolled here: `low` to `top`.
+    """
     try:
         if version >= TOPIC_IDS_FROM:
             null, acks, timeout, topics, topic_id = _unpack_with_id(body)
@@ -209,7 +213,7 @@ def _write_topic(version: int, writer: Writer, name: str, topic_id: bytes) -> No
 
 
 def encode_request(version: int, request: ProduceRequest) -> bytes:
-    """Encode the request's body."""
+    """Encode the body of a Produce request."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     writer.nullable_string(request.transactional_id)
     writer.int16(request.acks)
@@ -248,7 +252,7 @@ def encode_appended(
     log_append_time: int,
     log_start_offset: int,
 ) -> bytes:
-    """Encode the body of the usual answer: one partition, no error, no throttling."""
+    """Encode the usual Produce response: one partition, no error, no throttle time."""
     if version >= FLEXIBLE_FROM:
         tail = _pack_appended(
             2, partition, 0, base_offset, log_append_time, log_start_offset, 1, 0, 0, 0, 0, 0
@@ -282,7 +286,7 @@ def encode_appended(
 def around_base_offset(
     version: int, name: str, topic_id: bytes, partition: int, log_start_offset: int
 ) -> tuple[bytes, bytes]:
-    """Return what precedes and what follows the base offset in the body of the usual answer."""
+    """Return the bytes before and after the base offset in the usual Produce response."""
     body = encode_appended(version, name, topic_id, partition, 0, -1, log_start_offset)
     if version >= FLEXIBLE_FROM:
         behind = 25
@@ -294,7 +298,7 @@ def around_base_offset(
 
 
 def encode_response(version: int, response: ProduceResponse) -> bytes:
-    """Encode the response's body."""
+    """Encode the body of a Produce response."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     writer.count(len(response.topics))
     for topic in response.topics:
@@ -332,7 +336,7 @@ def _write_partition(version: int, writer: Writer, partition: PartitionResponse)
 
 
 def decode_response(version: int, body: memoryview) -> ProduceResponse:
-    """Decode the response; `Malformed` where it is none."""
+    """Decode the body of a Produce response; Malformed."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     topics = []
     for _ in range(reader.count(3)):

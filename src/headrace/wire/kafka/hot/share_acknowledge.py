@@ -1,4 +1,5 @@
-"""ShareAcknowledge (key 79, v1-v2): what is settled of records a share group's member holds.
+"""ShareAcknowledge (key 79, v1-v2): acknowledgements of records that a share group's member
+acquired.
 
 v2 renewals and the lock's duration (KIP-1222). Always flexible.
 """
@@ -50,7 +51,7 @@ class ShareAcknowledgeResponse(NamedTuple):
 
 
 def decode_request(version: int, body: memoryview) -> ShareAcknowledgeRequest:
-    """Decode the request; `Malformed` where it is none."""
+    """Decode the body of a ShareAcknowledge request; Malformed."""
     reader = CompactReader(body)
     group_id, member_id = reader.nullable_string(), reader.nullable_string()
     epoch = reader.int32()
@@ -61,7 +62,7 @@ def decode_request(version: int, body: memoryview) -> ShareAcknowledgeRequest:
 
 
 def encode_request(version: int, request: ShareAcknowledgeRequest) -> bytes:
-    """Encode the request's body."""
+    """Encode the body of a ShareAcknowledge request."""
     writer = CompactWriter()
     writer.nullable_string(request.group_id)
     writer.nullable_string(request.member_id)
@@ -74,7 +75,7 @@ def encode_request(version: int, request: ShareAcknowledgeRequest) -> bytes:
 
 
 def encode_response(version: int, response: ShareAcknowledgeResponse) -> bytes:
-    """Encode the response's body."""
+    """Encode the body of a ShareAcknowledge response."""
     writer = CompactWriter()
     writer.int32(response.throttle_ms)
     writer.int16(response.error_code)
@@ -98,7 +99,7 @@ def encode_response(version: int, response: ShareAcknowledgeResponse) -> bytes:
 
 
 def decode_response(version: int, body: memoryview) -> ShareAcknowledgeResponse:
-    """Decode the response; `Malformed` where it is none."""
+    """Decode the body of a ShareAcknowledge response; Malformed."""
     reader = CompactReader(body)
     throttle_ms, error_code = reader.int32(), reader.int16()
     message = reader.nullable_string()

@@ -1,4 +1,4 @@
-"""What ShareFetch and ShareAcknowledge have in common: batches of acknowledgements, leaders."""
+"""Code shared by ShareFetch and ShareAcknowledge: acknowledgement batches, leaders."""
 
 import struct
 from collections.abc import Sequence
@@ -9,13 +9,14 @@ from headrace.wire.kafka.reader import Reader
 from headrace.wire.kafka.writer import CompactWriter, Writer
 
 RENEW_FROM = 2
-"""First version with renewals (KIP-1222)."""
+"""First version with lock renewals (KIP-1222)."""
 _RANGE = struct.Struct(">qq")
 _LEADER = struct.Struct(">iix")
 
 
 class AckBatch(NamedTuple):
-    """Offsets `first` to `last`, inclusive; one kind for all, or one for each offset."""
+    """Acknowledgement of the offsets `first` to `last`, inclusive: one kind for all, or one per
+    offset."""
 
     first: int
     last: int
@@ -23,7 +24,7 @@ class AckBatch(NamedTuple):
 
 
 class AskedPartition(NamedTuple):
-    """A partition, and what is settled of it."""
+    """A partition in a share request, with its acknowledgements."""
 
     partition: int
     acks: Sequence[AckBatch] = ()
@@ -35,7 +36,7 @@ class AskedTopic(NamedTuple):
 
 
 def read_topics(reader: Reader) -> list[AskedTopic]:
-    """Read the topics of a request."""
+    """Decode the topics of a share request."""
     topics = []
     for _ in range(reader.count(18)):
         topic_id = bytes(reader.uuid())
@@ -59,7 +60,7 @@ def _read_ack(reader: Reader) -> AckBatch:
 
 
 def write_topics(writer: Writer, topics: Sequence[AskedTopic]) -> None:
-    """Write the topics of a request."""
+    """Encode the topics of a share request."""
     writer.count(len(topics))
     for topic in topics:
         writer.uuid(topic.topic_id)
@@ -77,19 +78,19 @@ def write_topics(writer: Writer, topics: Sequence[AskedTopic]) -> None:
 
 
 def leader_bytes(leader: CurrentLeader) -> bytes:
-    """Encode who leads, as a struct of its own."""
+    """Encode the current leader as a struct, not as a tagged field."""
     return _LEADER.pack(*leader)
 
 
 def read_leader(reader: Reader) -> CurrentLeader:
-    """Read who leads."""
+    """Decode the current leader."""
     leader = CurrentLeader(reader.int32(), reader.int32())
     reader.skip_tags()
     return leader
 
 
 def endpoint_bytes(endpoints: Sequence[NodeEndpoint]) -> bytes:
-    """Encode the brokers that lead what was asked for here."""
+    """Encode the addresses of leaders."""
     writer = CompactWriter()
     writer.count(len(endpoints))
     for endpoint in endpoints:

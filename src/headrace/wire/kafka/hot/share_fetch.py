@@ -1,6 +1,6 @@
-"""ShareFetch (key 78, v1-v2): records of a share group's partitions, and what is settled of them.
+"""ShareFetch (key 78, v1-v2): records for a share group's member, and its acknowledgements.
 
-v2 acquire modes (KIP-1206) and renewals (KIP-1222). Always flexible.
+v2 acquire modes (KIP-1206) and lock renewals (KIP-1222). Always flexible.
 """
 
 import struct
@@ -23,7 +23,7 @@ from headrace.wire.kafka.reader import CompactReader
 from headrace.wire.kafka.writer import CompactWriter, encode_uvarint
 
 COPIED_BYTES_MAX = 4096
-"""Records up to this size are copied beside the header: cheaper than one more buffer to send."""
+"""Records up to this size in bytes are copied next to the header: cheaper than another buffer."""
 _NUMBERS = struct.Struct(">iiiiii")
 _HEAD = struct.Struct(">ih")
 _INT16 = struct.Struct(">h")
@@ -47,7 +47,7 @@ class ShareFetchRequest(NamedTuple):
     max_records: int
     batch_size: int
     acquire_mode: int = 0
-    """0: whole batches; 1: `max_records` exactly."""
+    """0: whole batches; 1: exactly `max_records`."""
     is_renew_ack: bool = False
     topics: Sequence[AskedTopic] = ()
     forgotten: Sequence[ForgottenTopic] = ()
@@ -60,7 +60,7 @@ class AcquiredRecords(NamedTuple):
 
 
 class SharedPartition(NamedTuple):
-    """What one partition gives; `records` in pieces, sent one after the other."""
+    """A partition's part of a ShareFetch response; `records` are buffers to be sent in order."""
 
     partition: int
     error_code: int = 0
@@ -87,7 +87,7 @@ class ShareFetchResponse(NamedTuple):
 
 
 def decode_request(version: int, body: memoryview) -> ShareFetchRequest:
-    """Decode the request; `Malformed` where it is none."""
+    """Decode the body of a ShareFetch request; Malformed."""
     reader = CompactReader(body)
     group_id, member_id = reader.nullable_string(), reader.nullable_string()
     epoch, wait_ms, bytes_min, bytes_max, records, batch = reader.unpack(_NUMBERS)
@@ -107,7 +107,7 @@ def decode_request(version: int, body: memoryview) -> ShareFetchRequest:
 
 
 def encode_request(version: int, request: ShareFetchRequest) -> bytes:
-    """Encode the request's body."""
+    """Encode the body of a ShareFetch request."""
     writer = CompactWriter()
     writer.nullable_string(request.group_id)
     writer.nullable_string(request.member_id)
@@ -126,8 +126,9 @@ def encode_request(version: int, request: ShareFetchRequest) -> bytes:
 
 
 def encode_response(version: int, response: ShareFetchResponse) -> list[Part]:
-    """Encode the response's body as buffers to be sent in order, records uncopied if large."""
-    del version  # both are alike
+    """Encode the body of a ShareFetch response as buffers to be sent in order; large records
+    uncopied."""
+    del version  # Both versions are equal.
     parts: list[Part] = []
     out = bytearray(_HEAD.pack(response.throttle_ms, response.error_code))
     _write_text(out, response.error_message)
@@ -155,7 +156,7 @@ def encode_response(version: int, response: ShareFetchResponse) -> list[Part]:
 
 
 def decode_response(version: int, body: memoryview) -> ShareFetchResponse:
-    """Decode the response; `Malformed` where it is none."""
+    """Decode the body of a ShareFetch response; Malformed."""
     del version
     reader = CompactReader(body)
     throttle_ms, error_code = reader.int32(), reader.int16()
@@ -188,7 +189,7 @@ def _read_partition(reader: CompactReader) -> SharedPartition:
 
 
 def _write_records(parts: list[Part], out: bytearray, records: Sequence[Bytes] | None) -> bytearray:
-    """Write records behind `out`; returns what is written on."""
+    """Append records after `out`; return the buffer to continue with."""
     if records is None:
         out.append(0)
         return out

@@ -1,4 +1,4 @@
-"""Messages of `headrace cluster health` about the brokers' log directories."""
+"""The brokers' log directories that failed or are low on space, and messages about them."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -33,11 +33,23 @@ def directories_of(client: Client, brokers: Sequence[int]) -> Iterator[Directory
         yield from (Directory(broker, log_dir) for log_dir in found)
 
 
-def low_message(client: Client, found: Sequence[Directory]) -> str:
-    """Return the message about log directories that refuse records for lack of space, or ''."""
+class LowDirectory(NamedTuple):
+    """A log directory that refuses records for lack of space."""
+
+    place: Directory
+    least: int
+    """The threshold that its free space is below, in bytes."""
+
+
+def low_directories(client: Client, found: Sequence[Directory]) -> list[LowDirectory]:
+    """Return the directories with less free space than `log.dirs.free.bytes.min`.
+
+    A broker that does not answer, or may not be asked, counts as one without low directories.
+    """
     marks: dict[int, int | None] = {}
-    named = []
-    for broker, log_dir in found:
+    low = []
+    for place in found:
+        broker, log_dir = place
         if log_dir.failed or log_dir.free < 0:
             continue
         try:
@@ -47,15 +59,25 @@ def low_message(client: Client, found: Sequence[Directory]) -> str:
             continue
         least = free_bytes_min(marks[broker], log_dir.total)
         if log_dir.free < least:
-            named.append(f"broker {broker} {log_dir.path} ({log_dir.free} bytes free, {least} set)")
-    if not named:
+            low.append(LowDirectory(place, least))
+    return low
+
+
+def low_message(low: Sequence[LowDirectory]) -> str:
+    """Return the message about log directories that refuse records for lack of space, or ''."""
+    if not low:
         return ""
-    more = f" and {len(named) - NAMED_MAX} more" if len(named) > NAMED_MAX else ""
-    what = "1 log directory has" if len(named) == 1 else f"{len(named)} log directories have"
+    named = [
+        f"broker {place.broker} {place.log_dir.path} ({place.log_dir.free} bytes free, {least} set)"
+        for place, least in low[:NAMED_MAX]
+    ]
+    more = f" and {len(low) - NAMED_MAX} more" if len(low) > NAMED_MAX else ""
+    subject = "1 log directory has" if len(low) == 1 else f"{len(low)} log directories have"
+    them = "it" if len(low) == 1 else "them"
     return (
-        f"{what} less free space than {KEY}, and refuse{'s' if len(named) == 1 else ''} producers:"
-        f" {', '.join(named[:NAMED_MAX])}{more}; free some space, or shorten retention: headrace"
-        " topic alter NAME -c retention.ms=…"
+        f"{subject} less free space than {KEY}, and Produce requests to {them} fail"
+        f" (KAFKA_STORAGE_ERROR): {', '.join(named)}{more}; free some space, or shorten"
+        " retention: headrace topic alter NAME -c retention.ms=…"
     )
 
 
@@ -74,6 +96,6 @@ def failed_message(found: Sequence[Directory]) -> str:
     more = f" and {len(failed) - NAMED_MAX} more" if len(failed) > NAMED_MAX else ""
     what = "1 log directory has" if len(failed) == 1 else f"{len(failed)} log directories have"
     return (
-        f"{what} failed, and the replicas in it are offline: {named}{more}; the broker's log says"
-        " why; repair the disk, then restart the broker"
+        f"{what} failed, and the replicas in it are offline: {named}{more}; the broker's log"
+        " has the reason; repair the disk, then restart the broker"
     )
