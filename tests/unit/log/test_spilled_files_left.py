@@ -15,6 +15,7 @@ OURS = [file_names.process_file(AMQP.process_files, number) for number in (0, 7,
 OTHERS = [
     "headrace-amqp-spill",
     "headrace-amqp-spill-",
+    "headrace-amqp-spill00000000",
     "headrace-amqp-spill-0000000",
     "headrace-amqp-spill-0000000a",
     "headrace-amqp-spill-00000000.bak",

@@ -137,3 +137,16 @@ def test_a_caller_without_permission_changes_nothing(
     lines = audited(tmp_path, caplog, "bob", denied)
     assert lines
     assert all(line.startswith("refused ") for line in lines)
+
+
+def test_settings_of_a_broker_ask_for_the_cluster(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def describe(root: OperationContext) -> None:
+        describing = AclSpec(4, "kafka-cluster", 3, "User:ops", "*", 10, 3)
+        assert await create_acls(root, [describing]) == [None]
+        ops = Caller(Identity("10.0.0.1", "WEB", Principal(USER, "ops")), Surface.HTTP)
+        name = str(root.broker.broker_id)
+        assert describe_configs(root._replace(caller=ops), ConfigResource.BROKER, name)
+
+    audited(tmp_path, caplog, "root", describe)
