@@ -9,7 +9,13 @@ import pytest
 
 from headrace.frontends.amqp.administration import Administration
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.operations.permissions import Caller, Surface
+from headrace.operations.registry import Operations
+from headrace.security.audit import Audit
+from headrace.security.authorizer import AllowsAll
+from headrace.security.identity import Identity
 from tests.support.amqp_channels import QueueClient, QueueRoom
+from tests.support.groups_kit import HandClock
 
 DEFAULTS: dict[str, dict[str, Any]] = {
     "queue.declare": {"durable": True},
@@ -25,7 +31,9 @@ class Vhost:
     def __init__(self) -> None:
         self.room = QueueRoom()
         settings: Any = SimpleNamespace(definitions=self.room.broker._admission.definitions)
-        self.administration = Administration(self.room.broker, settings, settings)
+        broker: Any = SimpleNamespace(authorizer=AllowsAll(), audit=Audit(HandClock()))
+        self.operations = Operations(broker)
+        self.operations.add(Administration(self.room.broker, settings, settings).operations)
         self.client: QueueClient = self.room.client()
 
     @property
@@ -39,7 +47,14 @@ class Vhost:
 
     def ask(self, operation: str, **question: Any) -> Any:
         """Ask, and wait for the answer."""
-        return asyncio.run(self.administration.ask(operation, self.question(operation, **question)))
+        return asyncio.run(self.called(operation, **question))
+
+    async def called(self, operation: str, **question: Any) -> Any:
+        """Return the answer, on the loop that runs."""
+        caller = Caller(Identity("127.0.0.1", "PLAINTEXT"), Surface.KAFKA)
+        return await self.operations.call_json(
+            caller, operation, self.question(operation, **question)
+        )
 
     def refused(self, operation: str, **question: Any) -> tuple[ErrorCode, str]:
         """Ask what is refused; the code and the text."""

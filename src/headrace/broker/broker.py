@@ -13,11 +13,11 @@ from headrace.broker.log_placement import LogPlacement
 from headrace.broker.metadata_image import ImageDelta, MetadataImage, with_offline
 from headrace.broker.partition import Partition
 from headrace.broker.producer_ids import ProducerIds
-from headrace.broker.queue_topics_port import NoQueues, QueueTopics, ask_nobody
 from headrace.broker.quotas import Quotas
 from headrace.broker.replica.in_sync_replicas import ALONE, Replicas
-from headrace.broker.replica.partition_role import always
+from headrace.broker.replica.partition_role import always, ask_nobody
 from headrace.broker.replica.replication_throttles import ReplicationThrottles
+from headrace.broker.topic_keepers import TopicKeepers
 from headrace.config.broker import BrokerConfig
 from headrace.config.entity_settings import EntityConfigs, group_configs
 from headrace.config.keys.entities import CLIENT_METRICS
@@ -103,8 +103,8 @@ class Broker:
         self.check_writable = self._placement.check_writable
         self.isr_wanted: PartitionWatcher = ask_nobody
         """Called with a partition whose ISR the controller should change."""
-        self.queue_topics: QueueTopics = NoQueues()
-        """Creates, purges and deletes AMQP queues for requests on their topics."""
+        self.topic_keepers = TopicKeepers()
+        """Create, purge and delete other protocols' data for requests on their topics."""
         self._intervals = FlushIntervals(clock, self.directories, lambda: self.config)
         for directory in self.directories:
             directory.on_failure(partial(self._directory_failed, directory))

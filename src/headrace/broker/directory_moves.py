@@ -16,7 +16,8 @@ from headrace.broker.partition import Partition
 from headrace.log import file_names
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import TopicPartition, is_queue_topic
+from headrace.model.nouns import TopicPartition
+from headrace.model.protocols import reserved_topics
 
 _logger = logging.getLogger(__name__)
 COPIED_AT_ONCE = 2
@@ -47,12 +48,13 @@ class DirectoryMoves:
         REPLICA_NOT_AVAILABLE if there is no log yet: it will be created in `path`.
         """
         target = self._directory(path)
-        if is_queue_topic(key.topic):
+        reserved = reserved_topics(key.topic)
+        if reserved is not None:
             # A queue writes acknowledgements to a file next to its log, which would change during
             # the copy.
             raise ApiError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"{key} belongs to an AMQP queue, which cannot change its log directory",
+                f"{key} belongs to {reserved.kept_for}, which cannot change its log directory",
             )
         if not file_names.future_fits(key):
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic name is too long")

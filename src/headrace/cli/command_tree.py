@@ -7,6 +7,7 @@ from cyclopts import App, Parameter
 
 from headrace import __version__
 from headrace.cli.shared.help_text import HelpText
+from headrace.model.protocols import ROWS
 
 app = App(
     name="headrace",
@@ -123,13 +124,9 @@ app.command(
     help="Create, list and delete ACLs.\n\nFor example: headrace acl create"
     " --allow-principal User:alice --operation read --topic orders",
 )
-app.command(
-    "headrace.cli.amqp.amqp:app",
-    name="amqp",
-    help="Manage vhosts, users, permissions, queues, exchanges and connections of RabbitMQ"
-    " clients.\n\nFor example: headrace amqp vhost create shop; headrace amqp"
-    " permission set alice '.*' '.*' '.*' --vhost shop; headrace amqp queue list",
-)
+for row in ROWS:
+    if row.command is not None:
+        app.command(row.command.app, name=row.command.name, help=row.command.help)
 app.command(
     "headrace.cli.trace.trace:trace",
     help="Show replication step by step: play a textbook case, or follow a running cluster.\n\nFor"

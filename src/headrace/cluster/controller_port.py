@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from headrace.broker.metadata_image import TopicInfo
 from headrace.cluster.decisions.events import ElectionType
 from headrace.cluster.settings.quota_settings import Alteration
+from headrace.cluster.settings.stored_settings import StoredSettings
 from headrace.cluster.settings.user_settings import Deletion, Upsertion
 from headrace.cluster.topics.creation import NewTopic
 from headrace.config.descriptions import Change, ConfigEntry
@@ -115,8 +116,8 @@ class TokenSettingsPort(Protocol):
         """Have a token end in `period_ms`, less than 0: now; returns when. ApiError."""
 
 
-class AmqpSettingsPort(Protocol):
-    """Vhosts and users of AMQP, as this broker knows them and has them written."""
+class VhostSettingsPort(StoredSettings, Protocol):
+    """Vhosts and their users, as this broker knows them and has them written."""
 
     @property
     def definitions(self) -> "Definitions":
@@ -161,8 +162,8 @@ class SettingsPort(Protocol):
         """Delegation tokens; None: there are none."""
 
     @property
-    def amqp(self) -> AmqpSettingsPort | None:
-        """Vhosts and users of AMQP; None: nobody speaks it here."""
+    def stored(self) -> Mapping[str, StoredSettings]:
+        """Settings of the other protocols that listeners speak, by the protocols' names."""
 
     def describe_topic(self, name: str) -> list[ConfigEntry]:
         """Return all settings of a topic; ApiError UNKNOWN_TOPIC_OR_PARTITION."""

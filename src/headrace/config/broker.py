@@ -69,7 +69,7 @@ class BrokerConfig(BrokerKeys):
     def __init__(self, values: Mapping[str, Value], sources: Mapping[str, Source]) -> None:
         """From checked values by key; ConfigError where they do not go together."""
         super().__init__(
-            **{attribute(name): value for name, value in values.items() if name in BROKER}
+            **{attribute(name): value for name, value in values.items() if name in BrokerKeys.KEYS}
         )
         self.values = dict(values)
         """Every key's value as it was given or is by default, None where unset.

@@ -9,7 +9,7 @@ from headrace.config.listener_keys import ListenerValues
 from headrace.config.listeners import LISTENER_PROTOCOLS, Listener
 from headrace.config.value_types import Value
 
-_UNKNOWN_AT_FIRST = frozenset(LISTENER_PROTOCOLS) - {"PLAINTEXT"}
+_UNKNOWN_AT_FIRST = LISTENER_PROTOCOLS.keys() - {"PLAINTEXT"}
 _MAX, _RATE = "max.connections", "max.connection.creation.rate"
 
 

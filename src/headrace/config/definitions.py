@@ -7,7 +7,6 @@ docs/configuration.md is generated from.
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from headrace.config.keys.amqp import AmqpKeys
 from headrace.config.keys.authorization import AuthorizationKeys
 from headrace.config.keys.cluster import ClusterKeys
 from headrace.config.keys.groups import GroupKeys
@@ -26,11 +25,11 @@ from headrace.config.keys.zookeeper import ZooKeeperKeys
 from headrace.config.listener_keys import parse_listener_key
 from headrace.config.log_config import IN_USE
 from headrace.config.value_types import Definition
+from headrace.model.protocols import ROWS, loaded
 
 
 class BrokerKeys(
     NetworkKeys,
-    AmqpKeys,
     TlsKeys,
     ZooKeeperKeys,
     ClusterKeys,
@@ -45,14 +44,21 @@ class BrokerKeys(
     OAuthBearerKeys,
     DelegationTokenKeys,
 ):
-    """Every key of the broker as an attribute."""
+    """Every key of the broker as an attribute, but for those of `protocol_keys`."""
 
 
 def _by_name(definitions: Iterable[Definition]) -> Mapping[str, Definition]:
     return {row.name: row for row in sorted(definitions, key=lambda row: row.name)}
 
 
-BROKER: Mapping[str, Definition] = _by_name(BrokerKeys.KEYS.values())
+def protocol_keys() -> Iterable[Definition]:
+    """Yield the keys of protocols' own settings, which their rooms have (`model.protocols`)."""
+    for row in ROWS:
+        if row.settings:
+            yield from loaded(row.settings).KEYS.values()
+
+
+BROKER: Mapping[str, Definition] = _by_name((*BrokerKeys.KEYS.values(), *protocol_keys()))
 """The broker's keys by name, in the order of their names."""
 
 TOPIC: Mapping[str, Definition] = _by_name((*IN_USE, *OF_REPLICAS, *WITHOUT_EFFECT))

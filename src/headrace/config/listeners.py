@@ -1,20 +1,25 @@
 """Lists of listeners: `NAME://host:port,NAME://[v6]:port`; and which ones a broker opens."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from ipaddress import ip_address
 from typing import NamedTuple
 
 from headrace.model.errors import ConfigError
+from headrace.model.protocols import (
+    KAFKA,
+    ListenerProtocol,
+    ProtocolRow,
+    listener_protocols,
+    row_of,
+)
 
-PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-"""In the order that the protocol numbers them."""
-AMQP_PORTS = {"AMQP": 5672, "AMQPS": 5671}
-"""What RabbitMQ's clients speak, not encrypted and encrypted, and the port where none is said."""
-LISTENER_PROTOCOLS = (*PROTOCOLS, *AMQP_PORTS)
-"""All that listeners may speak."""
-TLS_PROTOCOLS = frozenset({"SSL", "SASL_SSL", "AMQPS"})
-SASL_PROTOCOLS = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
+LISTENER_PROTOCOLS = listener_protocols()
+"""All that listeners may speak, by name."""
+PROTOCOLS = tuple(spoken.name for spoken in KAFKA.listeners)
+"""Kafka's, in the order in which its protocol numbers them."""
+TLS_PROTOCOLS = frozenset(name for name, spoken in LISTENER_PROTOCOLS.items() if spoken.tls)
+SASL_PROTOCOLS = frozenset(name for name, spoken in LISTENER_PROTOCOLS.items() if spoken.sasl)
 CLIENT_PROTOCOL = "security.protocol"
 """The client's key that names one of them."""
 LISTENERS, ADVERTISED = "listeners", "advertised.listeners"
@@ -32,23 +37,10 @@ METRICS_PREFIX_NAME = "METRICS"
 _UNSAID = "PLAINTEXT"
 """What brokers speak where nobody says anything else."""
 _TO_ALLOW = "to allow that, start with --insecure or set insecure.listeners=true"
-_TO_LOCK = "let it speak SASL_SSL (headrace serve --secure makes all that needs)"
 _REFUSED_PLAIN = "open to other machines without encryption and authentication"
-_REFUSED_TO_ANYBODY = (
-    "open to other machines without authentication; set ssl.client.auth=required, or"
-    f" {_TO_LOCK}; {_TO_ALLOW}"
-)
-_REFUSED_AMQP = (
-    "open to other machines without encryption: who listens on the way can read passwords; let it"
-    f" speak AMQPS; {_TO_ALLOW}"
-)
 _NO_KAFKA = (
     "none of them speaks Kafka's protocol, by which a broker is administered: add"
     " PLAINTEXT://127.0.0.1:9092"
-)
-_REFUSED_UNENCRYPTED = (
-    "open to other machines without encryption: who listens on the way can take connections over,"
-    f" and read PLAIN's passwords; {_TO_LOCK}; {_TO_ALLOW}"
 )
 _FORM = re.compile(
     r"(?P<name>[A-Za-z0-9_-]+)://"
@@ -71,6 +63,11 @@ class Listener(NamedTuple):
         return f"{self.name}://{host}:{self.port}"
 
     @property
+    def spoken(self) -> ListenerProtocol:
+        """The row of its protocol."""
+        return LISTENER_PROTOCOLS[self.protocol]
+
+    @property
     def kafka(self) -> bool:
         """Whether Kafka's protocol is spoken there: clients and brokers are told of no others."""
         return self.protocol in PROTOCOLS
@@ -89,6 +86,11 @@ class Listener(NamedTuple):
             return ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+
+def spoken_rows(listeners: Iterable[Listener]) -> list[ProtocolRow]:
+    """Return the protocols that listeners speak, each once, in their order."""
+    return list({row.name: row for row in (row_of(each.protocol) for each in listeners)}.values())
 
 
 class Configured(NamedTuple):
@@ -145,7 +147,8 @@ def _advertised(listeners: Sequence[Listener], given: Sequence[Listener]) -> tup
     by_name = {advertised.name: advertised for advertised in given}
     for advertised in by_name.values():
         if not advertised.kafka:
-            raise ValueError(f"{advertised}: clients of AMQP are told no addresses; leave it out")
+            name = row_of(advertised.protocol).name
+            raise ValueError(f"{advertised}: clients of {name} are told no addresses; leave it out")
         if advertised.name not in {listener.name for listener in listeners}:
             raise ValueError(f"there is no listener named {advertised.name}")
         if advertised.everywhere:
@@ -160,15 +163,12 @@ def _refusal(
     listener: Listener, insecure: bool, requires_certificate: Callable[[Listener], bool]
 ) -> str | None:
     """Tell why `listener` must not be opened, or None."""
-    if insecure or listener.loopback or listener.protocol in {"SASL_SSL", "AMQPS"}:
+    spoken = listener.spoken
+    if insecure or listener.loopback or not spoken.lacks:
         return None
-    if listener.protocol == "AMQP":
-        return _REFUSED_AMQP
-    if listener.protocol == "SSL":
-        return None if requires_certificate(listener) else _REFUSED_TO_ANYBODY
-    if listener.protocol == "SASL_PLAINTEXT":
-        return _REFUSED_UNENCRYPTED
-    return f"{_REFUSED_PLAIN}; {_TO_LOCK}; {_TO_ALLOW}"
+    if spoken.certificate_suffices and requires_certificate(listener):
+        return None
+    return f"open to other machines {spoken.lacks}; {_TO_ALLOW}"
 
 
 def refusal_of_plain(listener: Listener) -> str | None:
@@ -235,9 +235,9 @@ def client_protocol(settings: Mapping[str, str]) -> str:
 def parse_protocols(entries: Sequence[str]) -> dict[str, str]:
     """Parse `listener.security.protocol.map` by listener name; ValueError.
 
-    AMQP and AMQPS speak what they are named after where nothing else is said.
+    Listeners named as another protocol than Kafka's speak it where nothing else is said.
     """
-    protocols: dict[str, str] = {name: name for name in AMQP_PORTS}
+    protocols: dict[str, str] = {name: name for name in LISTENER_PROTOCOLS.keys() - set(PROTOCOLS)}
     for entry in entries:
         name, _, protocol = (part.strip() for part in entry.partition(":"))
         if not name or protocol.upper() not in LISTENER_PROTOCOLS:
@@ -277,9 +277,11 @@ def _parse(entry: str, protocols: Mapping[str, str]) -> Listener:
     if form is None:
         raise ValueError(f"{entry!r} is not NAME://host:port")
     name = form["name"].upper()
-    port = int(form["port"] or AMQP_PORTS.get(protocols.get(name, ""), -1))
-    if port < 0:
+    spoken = LISTENER_PROTOCOLS.get(protocols.get(name, ""))
+    port_text = form["port"] or (spoken and spoken.default_port)
+    if port_text is None:
         raise ValueError(f"{entry!r} is not NAME://host:port")
+    port = int(port_text)
     if port > 65535:
         raise ValueError(f"{entry!r}: a port is at most 65535")
     if name not in protocols:

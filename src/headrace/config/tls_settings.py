@@ -12,6 +12,7 @@ from headrace.config.listeners import (
     Listener,
 )
 from headrace.config.value_types import Value
+from headrace.model.protocols import row_of
 
 _WHOLE_NAME = "DEFAULT"
 _CERTIFICATES = ("ssl.keystore.location", "ssl.keystore.key", "ssl.keystore.certificate.chain")
@@ -63,7 +64,7 @@ def tls_settings(values: Mapping[str, Value], listener: Listener) -> TlsSettings
     own = ListenerValues(values)
     text, words = partial(own.text, listener.name), partial(own.words, listener.name)
     client_auth = text("ssl.client.auth") or "none"
-    if listener.protocol in {"SASL_SSL", "AMQPS"}:
+    if listener.spoken.certificate_by_listener:
         # As in Kafka: a certificate is asked for beside a password only where a listener says so.
         client_auth = str(own.own(listener.name, "ssl.client.auth") or "none")
     return TlsSettings(
@@ -124,8 +125,9 @@ def settings_by_listener(
 
 def _mapping_rules(listener: Listener, rules: str | None, values: Mapping[str, Value]) -> str:
     """Return how a certificate's name becomes a user's; Kafka's rules, if any, go first."""
-    if listener.protocol == "AMQPS" and rules in {None, _WHOLE_NAME}:
-        return NAME_RULES[str(values["amqp.ssl.cert.login.from"])]
+    key = row_of(listener.protocol).certificate_users
+    if key and rules in {None, _WHOLE_NAME}:
+        return NAME_RULES[str(values[key])]
     return rules or _WHOLE_NAME
 
 

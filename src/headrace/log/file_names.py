@@ -13,6 +13,7 @@ Headrace's own files begin with `headrace-`; Kafka ignores them.
 import re
 
 from headrace.model.nouns import TopicPartition, topic_name_problem
+from headrace.model.protocols import ROWS
 
 LOG = ".log"
 INDEX = ".index"
@@ -69,19 +70,12 @@ SECURE = "headrace-secure"
 Kafka takes it for a partition directory and does not start: move it away before.
 """
 
-_SPILL = "headrace-amqp-spill-"
-"""Prefix of Headrace's spill files: messages of in-memory AMQP queues that exceed memory.
-
-Valid until the process ends. They are files, which Kafka ignores; it would take a directory for a
-partition's.
-"""
-
 KRAFT_METADATA = "__cluster_metadata-0"
 """A KRaft broker's metadata log next to the topics: neither changed nor listed."""
 
 _DIRECTORY_CHARS_MAX = 255
 _PARTITION = re.compile(r"(.+)-(\d{1,10})")
-_SPILL_FILE = re.compile(rf"{_SPILL}\d{{8,}}")
+_PROCESS_FILE = re.compile(r"(.*\D)\d{8,}")
 _FUTURE = re.compile(rf"(.+)\.[0-9a-f]{{32}}{FUTURE_SUFFIX}")
 _STRAY = re.compile(rf"(.+)\.[0-9a-f]{{32}}{STRAY_SUFFIX}")
 _BASE = re.compile(r"(\d{20})(\..+)")
@@ -99,14 +93,18 @@ def parse_segment_file(name: str) -> tuple[int, str] | None:
     return (int(match[1]), match[2]) if match else None
 
 
-def spill_file(number: int) -> str:
-    """Return the name of the spill file `number` of in-memory AMQP queues."""
-    return f"{_SPILL}{number:08d}"
+def process_file(prefix: str, number: int) -> str:
+    """Return the name of a file that ends with the process (`ProtocolRow.process_files`).
+
+    A file, which Kafka ignores; it would take a directory for a partition's.
+    """
+    return f"{prefix}{number:08d}"
 
 
-def is_spill_file(name: str) -> bool:
-    """Return whether `name` is a spill file of in-memory AMQP queues."""
-    return _SPILL_FILE.fullmatch(name) is not None
+def is_process_file(name: str) -> bool:
+    """Return whether `name` is a file that a protocol made for the lifetime of a process."""
+    match = _PROCESS_FILE.fullmatch(name)
+    return match is not None and any(row.process_files == match[1] for row in ROWS)
 
 
 def parse_directory(name: str) -> TopicPartition | None:

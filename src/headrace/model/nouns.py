@@ -7,6 +7,8 @@ them apart.
 import re
 from typing import NamedTuple, NewType
 
+from headrace.model.protocols import reserved_topics
+
 Offset = NewType("Offset", int)
 """Position of a record in its partition, from 0. An *end* offset is exclusive."""
 
@@ -24,9 +26,6 @@ NO_PRODUCER_ID = -1
 TOPIC_NAME_CHARS_MAX = 249
 _TOPIC_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{TOPIC_NAME_CHARS_MAX}}}")
 
-QUEUE_TOPIC_PREFIX = "__amqp."
-"""Prefix of the names of topics that store AMQP queues; Kafka's CreateTopics refuses it."""
-
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 SHARE_STATE_TOPIC = "__share_group_state"
@@ -38,8 +37,6 @@ STRAY_LOGS = "/-stray"
 
 An invalid topic name, so Kafka's brokers and clients never use it.
 """
-QUEUE_TOPIC_PREFIX = "__amqp."
-"""The prefix of the names of AMQP queues' topics (`queues.queue_names`)."""
 
 
 class TopicPartition(NamedTuple):
@@ -57,14 +54,9 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def is_queue_topic(topic: str) -> bool:
-    """Return whether the name is a queue's topic, which Kafka clients may not create or change."""
-    return topic.startswith(QUEUE_TOPIC_PREFIX)
-
-
 def shown_as_internal(topic: str) -> bool:
     """Return whether clients see the topic as internal, so that no pattern subscribes to it."""
-    return topic in INTERNAL_TOPICS or is_queue_topic(topic)
+    return topic in INTERNAL_TOPICS or reserved_topics(topic) is not None
 
 
 def topic_name_problem(name: str) -> str | None:

@@ -10,7 +10,7 @@ from headrace.wire.first_bytes import (
     HTTP,
     TLS,
     TLS_ALERT,
-    ProtocolRow,
+    FirstBytes,
     client_protocol,
 )
 
@@ -18,7 +18,7 @@ from headrace.wire.first_bytes import (
 class Spoken(NamedTuple):
     """The protocol of a listener, with its name and address."""
 
-    protocol: ProtocolRow
+    protocol: FirstBytes
     name: str
     """The name in `listeners`: PLAINTEXT, SASL_SSL, AMQPS."""
     address: str
@@ -84,7 +84,7 @@ class ForeignClients:
         return ForeignClient(text, row.refusal(text) or TLS_ALERT)
 
 
-def _places(row: ProtocolRow, spoken: list[Spoken]) -> str:
+def _places(row: FirstBytes, spoken: list[Spoken]) -> str:
     if not spoken:
         return f"this broker has no listener that speaks {row.name}"
     names = {each.name for each in spoken} if row is TLS else {row.name}

@@ -10,6 +10,7 @@ FORMER_LOGGERS = {
     "headrace.client.peer_clients": "headrace.client.transport.peer_clients",
     "headrace.cluster.controller.adoption": "headrace.cluster.controller.adopted_metadata",
     "headrace.cluster.membership.doubts": "headrace.cluster.membership.directory_doubts",
+    "headrace.cluster.settings.amqp_settings": "headrace.cluster.settings.vhost_settings",
     "headrace.coordination.queues": "headrace.queues",
     "headrace.coordination.queues.engine": "headrace.queues.engine",
     "headrace.coordination.queues.engine.dead_letter_publishing": "headrace.queues.engine.dead_letter_publishing",

@@ -23,12 +23,43 @@ class Caller(NamedTuple):
 
     identity: "Identity"
     surface: Surface
+    by: str = ""
+    """The request that it is called by, in the audit log; empty: the protocol."""
 
 
 class AdminOperation(Enum):
-    """Every operation."""
+    """Every operation, and the parts of one that have a permission of their own."""
 
     DESCRIBE_CLUSTER = "describe_cluster"
+    LIST_PROTOCOL = "list_protocol"
+    """Any operation of a protocol that changes nothing (`operations.registry`)."""
+    CHANGE_PROTOCOL = "change_protocol"
+    """Any other operation of a protocol."""
+    CREATE_ANY_TOPIC = "create_any_topic"
+    CREATE_TOPIC = "create_topic"
+    DELETE_ANY_TOPIC = "delete_any_topic"
+    DELETE_TOPIC = "delete_topic"
+    NAME_TOPIC = "name_topic"
+    """Learn the name of a topic that is known by its id."""
+    CREATE_PARTITIONS = "create_partitions"
+    ALTER_TOPIC_CONFIGS = "alter_topic_configs"
+    ALTER_GROUP_CONFIGS = "alter_group_configs"
+    ALTER_CLUSTER_CONFIGS = "alter_cluster_configs"
+    """Of brokers, their loggers, and client metrics subscriptions."""
+    DESCRIBE_TOPIC_CONFIGS = "describe_topic_configs"
+    DESCRIBE_GROUP_CONFIGS = "describe_group_configs"
+    DESCRIBE_CLUSTER_CONFIGS = "describe_cluster_configs"
+    ALTER_CREDENTIALS = "alter_credentials"
+    ALTER_QUOTAS = "alter_quotas"
+    ELECT_LEADERS = "elect_leaders"
+    REASSIGN_PARTITIONS = "reassign_partitions"
+    MOVE_REPLICAS = "move_replicas"
+    DELETE_GROUP = "delete_group"
+    """With its offsets, or some of its offsets alone."""
+    DELETE_OFFSETS_OF_TOPIC = "delete_offsets_of_topic"
+    CREATE_ACLS = "create_acls"
+    DELETE_ACLS = "delete_acls"
+    DESCRIBE_ACLS = "describe_acls"
 
 
 class RequiredPermission(NamedTuple):
@@ -40,33 +71,84 @@ class RequiredPermission(NamedTuple):
     """Where the operation is open to every client, by the rules of that protocol."""
 
 
+_CLUSTER, _TOPIC, _GROUP = ResourceType.CLUSTER, ResourceType.TOPIC, ResourceType.GROUP
 PERMISSIONS = {
     # Kafka answers DescribeCluster to every client, as Metadata (KIP-700): clients find brokers.
     AdminOperation.DESCRIBE_CLUSTER: RequiredPermission(
-        Operation.DESCRIBE, ResourceType.CLUSTER, frozenset({Surface.KAFKA})
+        Operation.DESCRIBE, _CLUSTER, frozenset({Surface.KAFKA})
     ),
+    AdminOperation.LIST_PROTOCOL: RequiredPermission(Operation.DESCRIBE, _CLUSTER),
+    AdminOperation.CHANGE_PROTOCOL: RequiredPermission(Operation.ALTER, _CLUSTER),
+    # The cluster's permission is enough for every topic.
+    AdminOperation.CREATE_ANY_TOPIC: RequiredPermission(Operation.CREATE, _CLUSTER),
+    AdminOperation.CREATE_TOPIC: RequiredPermission(Operation.CREATE, _TOPIC),
+    AdminOperation.DELETE_ANY_TOPIC: RequiredPermission(Operation.DELETE, _CLUSTER),
+    AdminOperation.DELETE_TOPIC: RequiredPermission(Operation.DELETE, _TOPIC),
+    AdminOperation.NAME_TOPIC: RequiredPermission(Operation.DESCRIBE, _TOPIC),
+    AdminOperation.CREATE_PARTITIONS: RequiredPermission(Operation.ALTER, _TOPIC),
+    AdminOperation.ALTER_TOPIC_CONFIGS: RequiredPermission(Operation.ALTER_CONFIGS, _TOPIC),
+    AdminOperation.ALTER_GROUP_CONFIGS: RequiredPermission(Operation.ALTER_CONFIGS, _GROUP),
+    AdminOperation.ALTER_CLUSTER_CONFIGS: RequiredPermission(Operation.ALTER_CONFIGS, _CLUSTER),
+    AdminOperation.DESCRIBE_TOPIC_CONFIGS: RequiredPermission(Operation.DESCRIBE_CONFIGS, _TOPIC),
+    AdminOperation.DESCRIBE_GROUP_CONFIGS: RequiredPermission(Operation.DESCRIBE_CONFIGS, _GROUP),
+    AdminOperation.DESCRIBE_CLUSTER_CONFIGS: RequiredPermission(
+        Operation.DESCRIBE_CONFIGS, _CLUSTER
+    ),
+    AdminOperation.ALTER_CREDENTIALS: RequiredPermission(Operation.ALTER, _CLUSTER),
+    AdminOperation.ALTER_QUOTAS: RequiredPermission(Operation.ALTER_CONFIGS, _CLUSTER),
+    AdminOperation.ELECT_LEADERS: RequiredPermission(Operation.ALTER, _CLUSTER),
+    AdminOperation.REASSIGN_PARTITIONS: RequiredPermission(Operation.ALTER, _CLUSTER),
+    AdminOperation.MOVE_REPLICAS: RequiredPermission(Operation.ALTER, _CLUSTER),
+    AdminOperation.DELETE_GROUP: RequiredPermission(Operation.DELETE, _GROUP),
+    AdminOperation.DELETE_OFFSETS_OF_TOPIC: RequiredPermission(Operation.READ, _TOPIC),
+    AdminOperation.CREATE_ACLS: RequiredPermission(Operation.ALTER, _CLUSTER),
+    AdminOperation.DELETE_ACLS: RequiredPermission(Operation.ALTER, _CLUSTER),
+    AdminOperation.DESCRIBE_ACLS: RequiredPermission(Operation.DESCRIBE, _CLUSTER),
 }
 """By operation: the question that comes before anything is done."""
 
 _REFUSALS = {
+    ResourceType.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
+    ResourceType.GROUP: (ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."),
     ResourceType.CLUSTER: (
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.",
     ),
 }  # fmt: skip
 
 
-def require(
-    broker: "Broker", caller: Caller, operation: AdminOperation, name: str = CLUSTER_NAME
-) -> None:
-    """Raise ApiError, and write one audit line, where the caller may not do `operation`.
+def authorization_failed(kind: ResourceType) -> ApiError:
+    """Return the error of a refusal, by its resource's type, in Kafka's words."""
+    return ApiError(*_REFUSALS[kind])
 
-    `name`: the resource's. An authorizer that allows all is not asked.
+
+def permitted(
+    broker: "Broker",
+    caller: Caller,
+    operation: AdminOperation,
+    name: str = CLUSTER_NAME,
+    *,
+    told: bool = True,
+) -> bool:
+    """Return whether the caller may do `operation` to the resource of this name.
+
+    A refusal has one line in the audit log, unless not `told`: where another permission suffices,
+    and where an object that may not be seen is left out. An authorizer that allows all is not
+    asked.
     """
     permission = PERMISSIONS[operation]
     authorizer, identity = broker.authorizer, caller.identity
     if authorizer.allows_all or caller.surface in permission.not_asked:
-        return
+        return True
     resource = Resource(permission.kind, name)
-    if not authorizer.allows(identity, permission.operation, resource):
+    allowed = authorizer.allows(identity, permission.operation, resource)
+    if not allowed and told:
         broker.audit.refused(identity, permission.operation, resource)
-        raise ApiError(*_REFUSALS[permission.kind])
+    return allowed
+
+
+def require(
+    broker: "Broker", caller: Caller, operation: AdminOperation, name: str = CLUSTER_NAME
+) -> None:
+    """Raise ApiError, and write one audit line, where the caller may not do `operation`."""
+    if not permitted(broker, caller, operation, name):
+        raise authorization_failed(PERMISSIONS[operation].kind)

@@ -16,12 +16,13 @@ import re
 from hashlib import sha256
 from typing import NamedTuple
 
-from headrace.model.nouns import QUEUE_TOPIC_PREFIX, TOPIC_NAME_CHARS_MAX
+from headrace.model.nouns import TOPIC_NAME_CHARS_MAX
+from headrace.model.protocols import AMQP_TOPICS
 
 DEFAULT_VHOST = "/"
-_OF_DEFAULT_VHOST = f"{QUEUE_TOPIC_PREFIX}queue."
-_OF_VHOST = f"{QUEUE_TOPIC_PREFIX}vhost."
-_HASHED = f"{QUEUE_TOPIC_PREFIX}hash."
+_OF_DEFAULT_VHOST = f"{AMQP_TOPICS.prefix}queue."
+_OF_VHOST = f"{AMQP_TOPICS.prefix}vhost."
+_HASHED = f"{AMQP_TOPICS.prefix}hash."
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-.")
 _ESCAPED = re.compile("__|_[0-9a-f]{2}")
 
@@ -31,6 +32,11 @@ class QueueName(NamedTuple):
 
     vhost: str
     queue: str
+
+
+def is_queue_topic(topic: str) -> bool:
+    """Return whether a topic's name is kept for queues."""
+    return topic.startswith(AMQP_TOPICS.prefix)
 
 
 def queue_topic(vhost: str, queue: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
-from headrace.model.nouns import QUEUE_TOPIC_PREFIX
+from headrace.model.protocols import reserved_topics
 from headrace.security.acl import (
     ANY_HOST,
     ANY_NAME,
@@ -195,13 +195,12 @@ def same_host(text: str) -> str:
 
 
 def _may_allow(pattern: Resource, resource: Resource) -> bool:
-    """Tell whether rules of a pattern may allow something: a queue's topic is to be named as such.
+    """Return whether rules of a pattern may allow something: reserved topics are named as such.
 
-    What is allowed of all topics is meant of Kafka's; what is denied of all is meant of all.
+    A rule that allows all topics means Kafka's; one that denies all topics means all.
     """
-    if resource.kind is not ResourceType.TOPIC or not resource.name.startswith(QUEUE_TOPIC_PREFIX):
-        return True
-    return pattern.name.startswith(QUEUE_TOPIC_PREFIX)
+    reserved = reserved_topics(resource.name) if resource.kind is ResourceType.TOPIC else None
+    return reserved is None or pattern.name.startswith(reserved.prefix)
 
 
 def _whose(resource: Resource, entry: AclEntry) -> _Whose:

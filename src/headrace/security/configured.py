@@ -45,12 +45,12 @@ def is_open(listener: Listener, *, insecure: bool) -> bool:
 def topics_are_open(config: BrokerConfig) -> bool:
     """Tell whether nobody says who may do what with topics: Kafka's clients are not asked either.
 
-    Listeners of AMQP do not count: who comes by them has permissions of its own.
+    Listeners of other protocols do not count: their clients have permissions of their own.
     """
     return not config.authorizer_class_name and all(
         is_open(listener, insecure=config.insecure_listeners)
         for listener in config.listeners
-        if not listener.protocol.startswith("AMQP")
+        if listener.kafka
     )
 
 

@@ -25,6 +25,7 @@ from headrace.net.limits import Limits
 from headrace.net.listener import Listener
 from headrace.net.table import ConnectionTable
 from headrace.observe.metrics import Metrics
+from headrace.operations.registry import Operations
 from headrace.ports.disk import Disk, DiskFile
 from headrace.ports.store import SessionEvents, Store
 from headrace.ports.world import World
@@ -107,7 +108,6 @@ class Server:
         The address is listened on before the logs are loaded: clients that come early wait.
         """
         try:
-            self.frontends.check()
             await self._open_directories()
             self._make_cleaner()
             self._bind()
@@ -244,11 +244,15 @@ class Server:
         writes = GatheredWrites(self.disk, self.directories)
         writes.ended = self.free_space.wrote
         service = None if self.among_brokers is None else self.among_brokers.service
+        operations = Operations(self.broker)
         self.dispatcher = Dispatcher(
-            self.broker, self.coordinators, self.controller, APIS, self.metrics, writes, service
+            self.broker, self.coordinators, self.controller, APIS, self.metrics, writes, service,
+            operations,
+        )  # fmt: skip
+        parts = Parts(
+            self.broker, self.coordinators, writes, self.controller, self._store, operations
         )
-        parts = Parts(self.broker, self.coordinators, writes, self.controller, self._store)
-        self.dispatcher.shared.amqp = self.frontends.make(self.dispatcher, parts)
+        self.frontends.make(self.dispatcher, parts)
         await self.controller.start(self.endpoints())
         self.coordinators.begin()
         await self.frontends.start()

@@ -5,7 +5,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headrace.config.broker import BrokerConfig
-from headrace.model.errors import ConfigError
+from headrace.config.listeners import spoken_rows
+from headrace.model.protocols import row_of
 from headrace.net.connection import Connection
 from headrace.net.session import Session
 from headrace.net.stream import StreamSession
@@ -15,14 +16,8 @@ if TYPE_CHECKING:
     from headrace.broker.gathered_writes import GatheredWrites
     from headrace.cluster.controller_port import ControllerPort
     from headrace.coordination.coordinators import Coordinators
-    from headrace.frontends.administration import Administration
+    from headrace.operations.registry import Operations
     from headrace.ports.store import Store
-
-_AMQP = "headrace.frontends.amqp.frontend"
-FRONTENDS: dict[str, str] = {"AMQP": _AMQP, "AMQPS": _AMQP}
-"""Where what is not Kafka's protocol is spoken, by protocol: a module with `frontend(parts)`, which
-returns a `Frontend`. Protocols of one module have one frontend. Imported where a listener has it.
-"""
 
 
 class Parts(NamedTuple):
@@ -35,6 +30,8 @@ class Parts(NamedTuple):
     controller: "ControllerPort"
     store: "Store | None"
     """The metadata store, where what clients declare is kept; it is open while frontends are."""
+    operations: "Operations"
+    """To which a frontend adds the operations that administrators call."""
 
 
 class OpensSessions(Protocol):
@@ -62,38 +59,26 @@ class Frontends:
     """All of one broker."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        self._modules: dict[str, str] = {}
-        """By the name of the listeners that speak something else than Kafka's protocol."""
         self._config = config
         self._by_listener: dict[str, OpensSessions] = {}
         self._kafka: Frontend
         self._others: list[OtherFrontend] = []
 
-    def check(self) -> None:
-        """Raise ConfigError where a listener speaks what nobody here does."""
-        for listener in self._config.listeners:
-            if listener.kafka:
-                continue
-            if listener.protocol not in FRONTENDS:
-                raise ConfigError(
-                    f"listeners={listener}: {listener.protocol} is not served by this version:"
-                    " leave that listener out"
-                )
-            self._modules[listener.name] = FRONTENDS[listener.protocol]
-
-    def make(self, kafka: Frontend, parts: Parts) -> "Administration | None":
+    def make(self, kafka: Frontend, parts: Parts) -> None:
         """Make those that listeners ask for; `kafka` serves all other connections.
 
-        Returns what administrators may ask of them; None: there are none.
+        Protocols of one row have one frontend; its code is imported here.
         """
         self._kafka = kafka
-        made = {
-            module: import_module(module).frontend(parts)
-            for module in dict.fromkeys(self._modules.values())
+        made: dict[str, OtherFrontend] = {
+            row.frontend: import_module(row.frontend).frontend(parts)
+            for row in spoken_rows(self._config.listeners)
+            if row.frontend
         }
-        self._by_listener = {name: made[module] for name, module in self._modules.items()}
+        for listener in self._config.listeners:
+            if not listener.kafka:
+                self._by_listener[listener.name] = made[row_of(listener.protocol).frontend]
         self._others = list(made.values())
-        return next((frontend.administration for frontend in made.values()), None)
 
     def add(self, listener: str, opens: OpensSessions) -> None:
         """Have `opens` make the sessions of one more listener; it is started and stopped apart."""

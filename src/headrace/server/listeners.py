@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.metadata_image import Endpoint
 from headrace.config.broker import BrokerConfig
-from headrace.config.listeners import METRICS_LISTENER, TLS_PROTOCOLS
+from headrace.config.listeners import METRICS_LISTENER
 from headrace.config.tls_settings import metrics_tls, settings_by_listener
 from headrace.log import file_names
 from headrace.model.errors import ConfigError
 from headrace.model.nouns import BrokerId
+from headrace.model.protocols import loaded, row_of
 from headrace.net.foreign_clients import ForeignClients, Spoken
 from headrace.net.listener import Address, Listener
 from headrace.net.local import LocalConnection
 from headrace.net.table import ConnectionTable
 from headrace.ports.network import Listening, ListenOptions
 from headrace.security.identity import LOCAL_LISTENER
-from headrace.wire.first_bytes import AMQP, HTTP, KAFKA
+from headrace.wire.first_bytes import HTTP
 
 if TYPE_CHECKING:
     from headrace.ports.world import World
@@ -85,17 +86,16 @@ class Doors:
         """Return what is spoken where, by the listeners' names; metrics among them."""
         spoken = {}
         for listener, bound in zip(config.listeners, self.listeners, strict=True):
+            row, protocol = row_of(listener.protocol), listener.spoken
+            if not row.first_bytes:
+                continue
             where = str(listener._replace(port=bound.port)).partition("://")[2]
-            tls, protocol = listener.protocol in TLS_PROTOCOLS, listener.protocol
-            scheme = "amqps://" if tls else "amqp://"
             spoken[listener.name] = Spoken(
-                KAFKA if listener.kafka else AMQP,
-                protocol,
-                where if listener.kafka else f"{scheme}{where}",
-                tls,
-                f"set security.protocol={protocol} there"
-                if listener.kafka
-                else "use amqps:// there",
+                loaded(row.first_bytes),
+                protocol.name,
+                f"{protocol.scheme}://{where}" if protocol.scheme else where,
+                protocol.tls,
+                protocol.tls_advice or f"set security.protocol={protocol.name} there",
             )
         if config.metrics_address is not None:
             host, port = config.metrics_address

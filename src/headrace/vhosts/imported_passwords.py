@@ -10,7 +10,7 @@ from headrace.queues.permissions.definitions import UserDefinition
 from headrace.security.sasl.scram import ITERATIONS_MIN, NUMBERS, salted
 
 if TYPE_CHECKING:
-    from headrace.cluster.controller_port import AmqpSettingsPort, UserSettingsPort
+    from headrace.cluster.controller_port import UserSettingsPort, VhostSettingsPort
     from headrace.model.secret import Secret
     from headrace.ports.clock import Random
 
@@ -21,7 +21,7 @@ class Adoption:
     """Those under way. On the deciding thread."""
 
     def __init__(
-        self, users: "UserSettingsPort", amqp: "AmqpSettingsPort", random: "Random"
+        self, users: "UserSettingsPort", amqp: "VhostSettingsPort", random: "Random"
     ) -> None:
         self._users = users
         self._amqp = amqp

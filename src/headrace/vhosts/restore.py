@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from headrace.log.text_files import read_file
 from headrace.model.errors import HeadraceError, Malformed
-from headrace.model.nouns import is_queue_topic
 from headrace.ports.store import NodeExists, Store
 from headrace.posix.awaiting import called_back
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.stored_model import BindingRecord, QueueRecord, Record, restore
 from headrace.queues.model.stored_records import decode_record
-from headrace.queues.queue_names import queue_topic
+from headrace.queues.queue_names import is_queue_topic, queue_topic
 from headrace.queues.stores.log.durable_messages import DurableMessages
 from headrace.queues.stores.log.settled_files import settled_path
 from headrace.vhosts.durable_queues import DECLARATIONS, ROOT, DurableQueues

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from headrace.model.protocols import ROWS, loaded
+
 FIRST_BYTES = 8
 """Bytes needed to tell the protocols apart; each client's first message has as many."""
 TLS_ALERT = b"\x15\x03\x01\x00\x02\x02\x0a"
@@ -15,7 +17,7 @@ TLS_ALERT = b"\x15\x03\x01\x00\x02\x02\x0a"
 handshake, as Kafka's."""
 
 
-class ProtocolRow(NamedTuple):
+class FirstBytes(NamedTuple):
     """A protocol: how it is recognised, and how its clients are refused."""
 
     name: str
@@ -31,7 +33,7 @@ class ProtocolRow(NamedTuple):
     """Sent by a server of the protocol to a client that it cannot refuse in its own protocol."""
 
 
-def _nothing(text: str) -> bytes:
+def no_refusal(text: str) -> bytes:
     """Return no bytes: the protocol has no way to refuse with a text."""
     return b""
 
@@ -45,51 +47,38 @@ def _http_refusal(text: str) -> bytes:
     return head.encode() + body
 
 
-def _amqp_refusal(text: str) -> bytes:
-    """Return Connection.Close: clients show its text, before Connection.Start too."""
-    from headrace.wire.amqp.control_methods import ConnectionClose
-    from headrace.wire.amqp.methods import encode_method
-    from headrace.wire.amqp.reply_codes import ReplyCode
-
-    return encode_method(0, ConnectionClose(ReplyCode.NOT_IMPLEMENTED, text[:255], 0, 0))
-
-
 _NEVER = re.compile(rb"(?!)")
-KAFKA = ProtocolRow(
+KAFKA = FirstBytes(
     "Kafka",
     "a Kafka",
     # A length below 112 MiB, an API key below 128, a version below 32.
     re.compile(rb"[\x00-\x06].{3}\x00[\x00-\x7f]\x00[\x00-\x1f]", re.DOTALL),
     _NEVER,
-    _nothing,
+    no_refusal,
 )
-AMQP = ProtocolRow(
-    "AMQP",
-    "an AMQP",
-    re.compile(rb"AMQP"),
-    re.compile(rb"AMQP"),
-    _amqp_refusal,
-    b"AMQP\x00\x00\x09\x01",
-)
-HTTP = ProtocolRow(
+HTTP = FirstBytes(
     "HTTP",
     "an HTTP",
     re.compile(rb"(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|CONNECT|TRACE|PRI) "),
     re.compile(rb"HTTP"),
     _http_refusal,
 )
-TLS = ProtocolRow(
-    "TLS", "a TLS", re.compile(rb"\x16\x03"), re.compile(rb"[\x15\x16]\x03"), _nothing
+TLS = FirstBytes(
+    "TLS", "a TLS", re.compile(rb"\x16\x03"), re.compile(rb"[\x15\x16]\x03"), no_refusal
 )
-PROTOCOLS = (AMQP, HTTP, TLS, KAFKA)
-"""In the order in which they are tried: Kafka's form is the loosest."""
 
 
-def client_protocol(first: bytes) -> ProtocolRow | None:
+def protocols() -> tuple[FirstBytes, ...]:
+    """Return all protocols in the order in which they are tried: Kafka's form is the loosest."""
+    others = [loaded(row.first_bytes) for row in ROWS if row.frontend and row.first_bytes]
+    return (*others, HTTP, TLS, KAFKA)
+
+
+def client_protocol(first: bytes) -> FirstBytes | None:
     """Return the protocol of a client that begins with these bytes; None: none of the table."""
-    return next((row for row in PROTOCOLS if row.begins.match(first)), None)
+    return next((row for row in protocols() if row.begins.match(first)), None)
 
 
-def server_protocol(first: bytes) -> ProtocolRow | None:
+def server_protocol(first: bytes) -> FirstBytes | None:
     """Return the protocol of a server that answers a request of Kafka's with these bytes."""
-    return next((row for row in PROTOCOLS if row.answers.match(first)), None)
+    return next((row for row in protocols() if row.answers.match(first)), None)

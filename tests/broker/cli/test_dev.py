@@ -14,7 +14,8 @@ from headrace.cli.broker import dev
 from headrace.cli.main import run
 from headrace.cli.shared.failure import CommandError, UsageError
 from headrace.config.broker import BrokerConfig
-from headrace.config.listeners import AMQP_PORTS
+from headrace.config.listeners import LISTENER_PROTOCOLS
+from headrace.wire.amqp.settings import AmqpKeys
 from tests.outside.amqp.address import Address, answers
 from tests.support.dev_process import trial
 from tests.support.process import HEADRACE, free_port
@@ -40,25 +41,37 @@ def listeners(config: BrokerConfig) -> list[str]:
     return [str(listener) for listener in config.listeners]
 
 
+def guest(config: BrokerConfig) -> bool:
+    """Whether the user guest may log in."""
+    return AmqpKeys.of(config.values).amqp_guest
+
+
+def default_port(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
+    """Have another port be the one of AMQP."""
+    spoken = LISTENER_PROTOCOLS["AMQP"]._replace(default_port=port)
+    monkeypatch.setitem(LISTENER_PROTOCOLS, "AMQP", spoken)
+
+
 def test_rabbitmqs_clients_are_taken_by_the_first_broker_where_their_port_is_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(AMQP_PORTS, "AMQP", free_port())
+    port = free_port()
+    default_port(monkeypatch, port)
     first, second = configured(tmp_path, 2, 9092)
-    amqp = f"AMQP://127.0.0.1:{AMQP_PORTS['AMQP']}"
+    amqp = f"AMQP://127.0.0.1:{port}"
     assert listeners(first) == ["PLAINTEXT://127.0.0.1:9092", amqp]
-    assert first.amqp_guest
+    assert guest(first)
     assert listeners(second) == ["PLAINTEXT://127.0.0.1:9093"]
     free, _ = configured(tmp_path, 2, 0, amqp_guest="false")
     assert listeners(free) == ["PLAINTEXT://127.0.0.1:0", "AMQP://127.0.0.1:0"]
-    assert not free.amqp_guest
+    assert not guest(free)
 
 
 def test_a_taken_port_of_amqp_is_told_in_one_line_and_the_cluster_comes_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        monkeypatch.setitem(AMQP_PORTS, "AMQP", taken.getsockname()[1])
+        default_port(monkeypatch, taken.getsockname()[1])
         (config,) = configured(tmp_path, 1, 9092)
     assert listeners(config) == ["PLAINTEXT://127.0.0.1:9092"]
     said = capsys.readouterr().err
@@ -89,13 +102,13 @@ def test_the_first_broker_lets_rabbitmqs_clients_and_guest_in_where_that_is_said
     tmp_path: Path,
 ) -> None:
     port = free_port()
-    first, second = dev.configs_of(tmp_path, 2, 9192, {}, port)
+    first, second = dev.configs_of(tmp_path, 2, 9192, {}, {"amqp_port": port})
     assert listeners(first) == ["PLAINTEXT://127.0.0.1:9192", f"AMQP://127.0.0.1:{port}"]
-    assert first.amqp_guest
-    assert not second.amqp_guest
+    assert guest(first)
+    assert not guest(second)
     assert len(second.listeners) == 1
     with pytest.raises(UsageError, match="--amqp-port 70000"):
-        dev.configs_of(tmp_path, 1, 9192, {}, 70_000)
+        dev.configs_of(tmp_path, 1, 9192, {}, {"amqp_port": 70_000})
 
 
 @pytest.mark.parametrize(("count", "copies", "least"), [(1, 1, 1), (2, 2, 2), (3, 3, 2), (5, 3, 2)])

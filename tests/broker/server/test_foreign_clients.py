@@ -13,13 +13,13 @@ import pytest
 
 from headrace.cli.main import run as command
 from headrace.testing import BrokerThread
+from headrace.wire.amqp.first_bytes import AMQP
 from headrace.wire.first_bytes import (
-    AMQP,
     HTTP,
     KAFKA,
-    PROTOCOLS,
     TLS,
     client_protocol,
+    protocols,
     server_protocol,
 )
 from tests.support.certificates import Authority
@@ -36,7 +36,7 @@ FIRST = {
 
 
 def test_each_protocol_is_recognised_by_its_first_bytes_and_no_other() -> None:
-    assert {row.name for row in PROTOCOLS} == set(FIRST)
+    assert {row.name for row in protocols()} == set(FIRST)
     for name, first in FIRST.items():
         row = client_protocol(first[:8])
         assert row is not None

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.model.errors import ConfigError
-from headrace.server import frontends
+from headrace.model import protocols
 from headrace.testing import BrokerThread
 from tests.support.amqp_echo import HEADER, amqp_frame
 
@@ -23,22 +22,12 @@ def received(client: socket.socket, size: int) -> bytes:
     return found
 
 
-def test_a_protocol_that_nobody_serves_is_refused_before_anything_is_touched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(frontends, "FRONTENDS", {})
-    with pytest.raises(ConfigError) as refusal:
-        BrokerThread(LISTENERS, directory=str(tmp_path)).start()
-    assert str(refusal.value) == (
-        "listeners=AMQP://127.0.0.1:0: AMQP is not served by this version: leave that listener out"
-    )
-    assert not list(tmp_path.iterdir())
-
-
 def test_each_listener_has_the_sessions_of_its_protocol(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frontends, "FRONTENDS", {"AMQP": MODULE})
+    monkeypatch.setattr(
+        protocols, "ROWS", [protocols.KAFKA, protocols.AMQP._replace(frontend=MODULE)]
+    )
     monkeypatch.delitem(sys.modules, MODULE, raising=False)
     with BrokerThread(directory=str(tmp_path / "kafka")):
         assert MODULE not in sys.modules, "a broker without such a listener imports nothing of it"

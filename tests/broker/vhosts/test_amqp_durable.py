@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pika
 import pytest
 
-from headrace.client.admin.amqp import ask_amqp
+from headrace.cli.amqp.ask import ask_amqp
 from headrace.client.sync import connect, run
 from headrace.ports.store import SessionLost
 from headrace.testing import BrokerThread

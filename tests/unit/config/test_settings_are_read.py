@@ -11,9 +11,17 @@ from headrace.config.keys.entities import GROUP, bounds_of_group_key
 from headrace.config.keys.oauthbearer import OAuthBearerKeys
 from headrace.config.keys.row import attribute
 from headrace.config.keys.topic import OF_REPLICAS
+from headrace.model.protocols import ROWS
 
 ROOT = Path(headrace.__file__).parent
-FILES = [path for path in ROOT.rglob("*.py") if path.parent.name != "keys"]
+OWN_SETTINGS = {row.settings.partition(":")[0] for row in ROWS if row.settings}
+"""Modules in which protocols declare settings of their own."""
+FILES = [
+    path
+    for path in ROOT.rglob("*.py")
+    if path.parent.name != "keys"
+    and ".".join(("headrace", *path.relative_to(ROOT).with_suffix("").parts)) not in OWN_SETTINGS
+]
 SOURCE = "\n".join(path.read_text("utf-8") for path in FILES)
 WORDS = frozenset(re.findall(r"\w+", SOURCE))
 QUOTED = frozenset(re.findall(r'"([\w.]+)"', SOURCE))

@@ -6,14 +6,16 @@ import logging
 import pytest
 
 from headrace.log import file_names
+from headrace.model.protocols import AMQP
 from headrace.testing.disk import SimDisk
 from tests.support.log import PLACE, World, append
 
 PATH = "/data"
-OURS = [file_names.spill_file(number) for number in (0, 7, 123_456_789)]
+OURS = [file_names.process_file(AMQP.process_files, number) for number in (0, 7, 123_456_789)]
 OTHERS = [
     "headrace-amqp-spill",
     "headrace-amqp-spill-",
+    "headrace-amqp-spill00000000",
     "headrace-amqp-spill-0000000",
     "headrace-amqp-spill-0000000a",
     "headrace-amqp-spill-00000000.bak",
@@ -61,8 +63,6 @@ def test_what_cannot_be_removed_is_named_and_the_start_goes_on(
     monkeypatch.setattr(world.disk, "remove", refuse)
     world.restart(clean=True)
     assert [*world.directory.logs] == [PLACE]
-    (told,) = [
-        record for record in caplog.records if "spilled AMQP messages" in record.getMessage()
-    ]
+    (told,) = [record for record in caplog.records if "a spill file" in record.getMessage()]
     assert told.levelno == logging.WARNING
     assert told.getMessage().startswith(f"{PATH}/{OURS[0]}: ")

@@ -1,7 +1,7 @@
 """Queues' topics: names Kafka takes, one for each queue, and back."""
 
-from headrace.model.nouns import is_queue_topic, topic_name_problem
-from headrace.queues.queue_names import QueueName, queue_of_topic, queue_topic
+from headrace.model.nouns import topic_name_problem
+from headrace.queues.queue_names import QueueName, is_queue_topic, queue_of_topic, queue_topic
 
 
 def test_a_plain_name_can_be_read_in_its_topic() -> None:

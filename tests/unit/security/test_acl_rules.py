@@ -280,3 +280,13 @@ def test_a_filter_finds_what_kafkas_finds(wanted: AclFilter, found: set[str]) ->
 def test_a_binding_reads_as_a_sentence() -> None:
     bound = AclBinding(topic("t", PREFIXED), entry(host="10.0.0.1"))
     assert str(bound) == "ALLOW User:alice from 10.0.0.1 READ on PREFIXED TOPIC:t"
+
+
+def test_a_rule_for_all_topics_allows_none_that_a_protocol_reserves() -> None:
+    everything = decider((topic("*"), entry()), (topic("", PREFIXED), entry()))
+    assert everything.allows(ALICE, READ, topic("orders"))
+    assert not everything.allows(ALICE, READ, topic("__amqp.queue.orders"))
+    named = decider((topic("__amqp.queue.", PREFIXED), entry()))
+    assert named.allows(ALICE, READ, topic("__amqp.queue.orders"))
+    denied = decider((topic("__amqp.", PREFIXED), entry()), (topic("*"), entry(permission=DENY)))
+    assert not denied.allows(ALICE, READ, topic("__amqp.queue.orders"))

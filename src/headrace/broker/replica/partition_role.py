@@ -32,6 +32,10 @@ def always() -> bool:
     return True
 
 
+def ask_nobody(partition: object) -> None:
+    """Do nothing: there is no controller to ask for another ISR."""
+
+
 class PartitionRole:
     """A partition's current role, and its high watermark. Listens to the log's flushes."""
 

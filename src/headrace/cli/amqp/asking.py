@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from headrace.cli.amqp.ask import ask_amqp
 from headrace.cli.shared.broker_options import BrokerOptions
 from headrace.cli.shared.failure import UsageError
 from headrace.cli.shared.output import Cell, note, print_json, print_line, print_table
-from headrace.client.admin.amqp import ask_amqp
 from headrace.client.sync import run
 
 Row = Mapping[str, Any]

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from headrace.cli.amqp.ask import ask_amqp
 from headrace.cli.amqp.asking import Column, ask, checked_limit, limit, show, tell
 from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
 from headrace.cli.shared.failure import CommandError, UsageError
 from headrace.cli.shared.passwords import PasswordFile, password_of
-from headrace.client.admin.amqp import ask_amqp
 from headrace.client.admin.users import User, describe_users, set_credential
 from headrace.client.client import Client
 from headrace.client.sync import run

@@ -7,7 +7,9 @@ import socket
 import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import field, make_dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -18,8 +20,9 @@ from headrace.cli.broker.start import PAIR_FLAGS, QUIET_FLAGS, parse_pairs
 from headrace.cli.shared.failure import EXIT_FAILED, CommandError, UsageError
 from headrace.cli.shared.output import counted, note
 from headrace.config.broker import BrokerConfig, load
-from headrace.config.listeners import AMQP_PORTS
+from headrace.config.listeners import LISTENER_PROTOCOLS
 from headrace.log import file_names
+from headrace.model.protocols import ROWS, DevListener
 from headrace.observe import logs
 
 if TYPE_CHECKING:
@@ -47,13 +50,25 @@ Processes = Annotated[
         " a ZooKeeper from pyspark's jars, in place of --brokers."
     ),
 ]
-AmqpPort = Annotated[
-    int | None,
-    Parameter(
-        help="The first broker's port for RabbitMQ clients, with the user guest; 0: a free port."
-        " Default: 5672 if that is free; a free port with --port 0.",
-    ),
-]
+LISTENERS = [row.dev for row in ROWS if row.dev is not None]
+"""Listeners of the first broker beside Kafka's."""
+if TYPE_CHECKING:
+    Ports = object
+else:
+    Ports = Parameter(name="*")(
+        make_dataclass(
+            "Ports",
+            [
+                (each.flag, Annotated[int | None, Parameter(help=each.help)], field(default=None))
+                for each in LISTENERS
+            ],
+            # Classes of the standard library, which it would seem to be one of, have no flags.
+            namespace={"__module__": __name__},
+            frozen=True,
+        )
+    )
+NO_PORTS = Ports()
+"""A flag for the port of each of `LISTENERS`, as the protocols' rows say."""
 
 
 def dev(
@@ -71,7 +86,7 @@ def dev(
             help="The first broker's port; the others use the following ones. 0: free ports.",
         ),
     ] = PORT,
-    amqp_port: AmqpPort = None,
+    ports: Ports = NO_PORTS,
     data: Annotated[
         Path | None,
         Parameter(help="Directory for the data; default: a temporary one that is deleted at exit."),
@@ -106,13 +121,13 @@ def dev(
             check_place(place)
         given = {"log.level": log_level, "log.format": log_format, **parse_pairs(pairs)}
         if processes is not None:
-            if brokers is not None or amqp_port is not None:
-                raise UsageError("--processes cannot be combined with --brokers or --amqp-port")
+            if brokers is not None or ports != NO_PORTS:
+                raise UsageError(f"--processes cannot be combined with {_OTHER_FLAGS}")
             _refuse_own(given)
             _lock(place, undo)
             return run_processes(processes, place, port, given, quiet=quiet)
         count = how_many(brokers, kept(place))
-        configs = configs_of(place, count, port, given, amqp_port)
+        configs = configs_of(place, count, port, given, vars(ports))
         _lock(place, undo)
         return _run(configs, place, keeps=data is not None, quiet=quiet)
 
@@ -149,11 +164,15 @@ def how_many(asked: int | None, there: int) -> int:
 
 
 def configs_of(
-    place: Path, count: int, port: int, given: Mapping[str, str], amqp_port: int | None = None
+    place: Path,
+    count: int,
+    port: int,
+    given: Mapping[str, str],
+    ports: Mapping[str, int | None] = MappingProxyType({}),
 ) -> list[BrokerConfig]:
     """Return the configuration of each broker. UsageError, ConfigError.
 
-    `amqp_port`: of the first broker's listener of AMQP; None: RabbitMQ's own, where it is free.
+    `ports`: by flag, of the first broker's other listeners; None: the protocol's own, where free.
     """
     _refuse_own(given)
     if not 0 <= port <= PORT_MAX + 1 - count:
@@ -161,8 +180,12 @@ def configs_of(
             f"--port {port}: must be 1 to {PORT_MAX + 1 - count} for {counted(count, 'broker')}, or"
             " 0 for free ports"
         )
-    if amqp_port is not None and not 0 <= amqp_port <= PORT_MAX:
-        raise UsageError(f"--amqp-port {amqp_port}: must be 1 to {PORT_MAX}, or 0 for a free port")
+    asked = {each.listener: ports.get(each.flag) for each in LISTENERS}
+    for each in LISTENERS:
+        number = asked[each.listener]
+        if number is not None and not 0 <= number <= PORT_MAX:
+            problem = f"must be 1 to {PORT_MAX}, or 0 for a free port"
+            raise UsageError(f"{_flag(each)} {number}: {problem}")
     copies, least = str(min(3, count)), str(min(2, count))
     alike = {
         "default.replication.factor": copies,
@@ -185,9 +208,10 @@ def configs_of(
             "listeners": f"PLAINTEXT://{HOST}:{port and port + number - 1}",
             "log.dirs": str(place / f"broker{number}"),
         }
-        if number == 1 and (amqp := amqp_listener(port, amqp_port)):
-            own_settings["listeners"] += f",{amqp}"
-            own_settings["amqp.guest"] = given.get("amqp.guest", "true")
+        for each in LISTENERS if number == 1 else ():
+            if entry := other_listener(each, port, asked[each.listener]):
+                own_settings["listeners"] += f",{entry}"
+                own_settings |= {key: given.get(key, own) for key, own in each.settings.items()}
         config, warnings = load(flags={**alike, **own_settings})
         configs.append(config)
     for warning in warnings:
@@ -203,21 +227,29 @@ def _refuse_own(given: Mapping[str, str]) -> None:
         raise UsageError(f"--set {own[0]}: differs for each broker and cannot be set here")
 
 
-def amqp_listener(port: int, amqp_port: int | None) -> str | None:
-    """Return where the first broker takes RabbitMQ's clients; None: nowhere, 5672 is taken.
+def _flag(listener: DevListener) -> str:
+    return f"--{listener.flag.replace('_', '-')}"
 
-    `port`: the first broker's, 0: AMQP's is a free one, too. What `amqp_port` says is not tried
-    here: a start fails where that is taken.
+
+_OTHER_FLAGS = " or ".join(["--brokers", *map(_flag, LISTENERS)])
+
+
+def other_listener(listener: DevListener, port: int, asked: int | None) -> str | None:
+    """Return where the first broker takes another protocol's clients; None: the port is taken.
+
+    `port`: the first broker's, 0: this one is free, too. Whether `asked` is free is not tried here:
+    a start fails where it is taken.
     """
-    if amqp_port is not None:
-        return f"AMQP://{HOST}:{amqp_port}"
-    amqp_port = port and AMQP_PORTS["AMQP"]
+    if asked is not None:
+        return f"{listener.listener}://{HOST}:{asked}"
+    number = (port and LISTENER_PROTOCOLS[listener.listener].default_port) or 0
     try:
-        with socket.create_server((HOST, amqp_port)):
-            return f"AMQP://{HOST}:{amqp_port}"
+        with socket.create_server((HOST, number)):
+            return f"{listener.listener}://{HOST}:{number}"
     except OSError as problem:
         reason = os.strerror(problem.errno or 0).lower()
-        note(f"headrace: warning: {HOST}:{amqp_port}: {reason}: no listener for RabbitMQ clients")
+        where = f"{HOST}:{number}: {reason}"
+        note(f"headrace: warning: {where}: no listener for {listener.clients}")
         return None
 
 

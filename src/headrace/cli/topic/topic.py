@@ -12,6 +12,7 @@ from headrace.cli.shared.name_patterns import Regex, confirmed_matching, matchin
 from headrace.cli.shared.output import counted, note, print_json, print_line, print_table
 from headrace.cli.shared.per_name_outcomes import describe_each, do_to_each
 from headrace.cli.topic.offsets import offsets, trim
+from headrace.cli.topic.reserved import note_reserved
 from headrace.client.admin import topics as admin
 from headrace.client.calls.metadata import Metadata, TopicMetadata
 from headrace.client.calls.offsets import EARLIEST, LATEST, list_offsets
@@ -20,7 +21,7 @@ from headrace.client.sync import run
 from headrace.log.text_files import encode_uuid
 from headrace.model import nouns
 from headrace.model.errors import BEING_DELETED, ApiError, ErrorCode
-from headrace.model.nouns import TopicPartition, is_queue_topic
+from headrace.model.nouns import TopicPartition
 
 app = App(
     name="topic",
@@ -150,8 +151,7 @@ def list_(
             ]
         )
         return
-    if queues := 0 if internal or names else sum(map(is_queue_topic, topics)):
-        note(f"{counted(queues, 'topic')} of AMQP's queues not listed: --internal lists them")
+    note_reserved(() if internal or names else topics)
     if not shown:
         return note("no topics; create one with: headrace topic create NAME")
     print_table(

@@ -9,7 +9,7 @@ from headrace.cluster.topics import internal_topics
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.invariant import invariant
-from headrace.model.nouns import INTERNAL_TOPICS, is_queue_topic
+from headrace.model.nouns import INTERNAL_TOPICS
 
 Create = Callable[[NewTopic, Spend], Awaitable[TopicInfo | ApiError]]
 """Has the controller create a topic, which this broker's picture shows on return."""
@@ -28,15 +28,16 @@ class AutoCreation:
     ) -> dict[str, ApiError | None]:
         """Create topics that clients ask about, as configured; None: it is there now.
 
-        Internal topics are made with their own settings, those of queues where there is the queue.
+        Internal topics are made with their own settings, those of another protocol where it
+        has declared their owner.
         UNKNOWN_TOPIC_OR_PARTITION where
         `auto.create.topics.enable` is off, INVALID_TOPIC_EXCEPTION for names that are none.
         """
         broker = self._broker
         outcome: dict[str, ApiError | None] = {}
         for name in names:
-            if is_queue_topic(name):
-                outcome[name] = await broker.queue_topics.make(name)
+            if (keeper := broker.topic_keepers.of(name)) is not None:
+                outcome[name] = await keeper.make(name)
                 continue
             if name not in INTERNAL_TOPICS and not broker.config.auto_create_topics_enable:
                 outcome[name] = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -25,18 +25,19 @@ from headrace.config.descriptions import (
     check_broker_config,
     check_topic_config,
 )
-from headrace.config.listeners import AMQP_PORTS
+from headrace.config.listeners import spoken_rows
 from headrace.config.log_config import LogConfig
 from headrace.config.topic_settings import sound_topic_configs, topic_log_config
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.nouns import INTERNAL_TOPICS, TopicPartition
+from headrace.model.protocols import loaded
 from headrace.model.secret import Secret
 from headrace.ports.store import NoNode, StoreError
 from headrace.posix.awaiting import carried_on
 
 if TYPE_CHECKING:
     from headrace.cluster.settings.acl_settings import AclSettings
-    from headrace.cluster.settings.amqp_settings import AmqpSettings
+    from headrace.cluster.settings.stored_settings import StoredSettings
     from headrace.cluster.settings.token_settings import TokenSettings
 
 _logger = logging.getLogger(__name__)
@@ -82,16 +83,14 @@ class Settings:
         return TokenSettings(self._broker, self._catalog.store, self._change, Secret(secret))
 
     @cached_property
-    def amqp(self) -> "AmqpSettings | None":
-        """Vhosts and users of AMQP; None where nobody speaks it, and their code is not loaded."""
+    def stored(self) -> "dict[str, StoredSettings]":
+        """Settings of the other protocols that listeners speak, by the protocols' names."""
         config = self._broker.config
-        if not any(listener.protocol in AMQP_PORTS for listener in config.listeners):
-            return None
-        from headrace.cluster.settings.amqp_settings import AmqpSettings
-        from headrace.queues.permissions.definitions import Definitions
-
-        definitions = Definitions(guest=config.amqp_guest)
-        return AmqpSettings(self._catalog.configs, self._change, definitions)
+        return {
+            row.name: loaded(row.stored)(self._catalog.configs, self._change, config)
+            for row in spoken_rows(config.listeners)
+            if row.stored
+        }
 
     def stop(self) -> None:
         """Change nothing any more by the clock."""
@@ -107,8 +106,8 @@ class Settings:
             await self.acls.load()
         if self.tokens is not None:
             await self.tokens.load()
-        if self.amqp is not None:
-            await self.amqp.load()
+        for stored in self.stored.values():
+            await stored.load()
         found = await self._catalog.configs.quotas()
         of_users = {entity_of(path): config for path, config in found.items()}
         self.quotas.take_all(of_users)
@@ -140,8 +139,10 @@ class Settings:
             await self.groups.read(znodes.unquote_entity(name))
         elif kind == "client-metrics":
             await self.client_metrics.read(znodes.unquote_entity(name))
-        elif kind.startswith("amqp-") and self.amqp is not None:
-            await self.amqp.read(kind, name)
+        else:
+            for stored in self.stored.values():
+                if kind in stored.kinds:
+                    await stored.read(kind, name)
         return None
 
     async def _read_broker(self) -> None:

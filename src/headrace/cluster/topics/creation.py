@@ -13,7 +13,8 @@ from headrace.broker.metadata_image import MetadataImage, folded
 from headrace.config.descriptions import check_topic_config
 from headrace.config.keys.log import LogKeys
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import METADATA_TOPIC, BrokerId, is_queue_topic, topic_name_problem
+from headrace.model.nouns import METADATA_TOPIC, BrokerId, topic_name_problem
+from headrace.model.protocols import reserved_topics
 
 USE_DEFAULT = -1
 
@@ -180,7 +181,7 @@ class TopicPlanner:
         other = self._taken.get(folded(name)) or self._image.collides_with(name)
         if name in self._image.topics or other == name:
             raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        if other is not None and not is_queue_topic(name):
+        if other is not None and reserved_topics(name) is None:
             raise ApiError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"{name} collides with existing topic {other}: '.' and '_' count as equal",

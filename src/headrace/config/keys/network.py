@@ -3,6 +3,12 @@
 from headrace.config.keys.row import Keys, combined, key
 from headrace.config.listeners import Listener
 from headrace.config.value_types import INT_MAX, Kind, Mode
+from headrace.model.protocols import KAFKA, ROWS
+
+_OTHERS = [row for row in ROWS if row is not KAFKA]
+_OTHER_PROTOCOLS = " ".join(row.listeners_help for row in _OTHERS if row.listeners_help)
+_NAMES = [spoken.name for row in _OTHERS for spoken in row.listeners]
+_UNNAMED = " and ".join(filter(None, (", ".join(_NAMES[:-1]), _NAMES[-1])))
 
 
 class NetworkKeys(Keys):
@@ -31,9 +37,8 @@ class NetworkKeys(Keys):
         Kind.LIST,
         ("PLAINTEXT://127.0.0.1:9092",),
         "Where to listen: NAME://host:port, separated by commas. An empty host or 0.0.0.0 means"
-        " all interfaces, port 0 any free port. AMQP://host and AMQPS://host are for RabbitMQ"
-        " clients, with 5672 and 5671 as default ports. Kafka's default is all interfaces; here"
-        " it is the loopback.",
+        f" all interfaces, port 0 any free port. {_OTHER_PROTOCOLS} Kafka's default is all"
+        " interfaces; here it is the loopback.",
     )
     advertised_listeners: tuple[Listener, ...] = combined(
         Kind.LIST,
@@ -44,8 +49,8 @@ class NetworkKeys(Keys):
     listener_security_protocol_map: tuple[str, ...] = key(
         Kind.LIST,
         ("PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT", "SASL_SSL:SASL_SSL"),
-        "The security protocol of each listener name, as NAME:PROTOCOL. AMQP and AMQPS need not"
-        " be listed.",
+        f"The security protocol of each listener name, as NAME:PROTOCOL. {_UNNAMED} need not be"
+        " listed.",
     )
     controller_listener_names: tuple[str, ...] = key(
         Kind.LIST,
@@ -203,8 +208,8 @@ class NetworkKeys(Keys):
     metrics_queues_max = key(
         Kind.INT,
         500,
-        "The most AMQP queues with metrics of their own in /metrics: those declared first,"
-        " without exclusive ones.",
+        "The most queues with metrics of their own in /metrics: those declared first, without"
+        " exclusive ones.",
         at_least=0,
         ours=True,
     )

@@ -5,7 +5,7 @@ The rows of an area are a class; `config.broker.BrokerConfig` inherits from all 
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar, Unpack, cast
+from typing import Any, ClassVar, Self, TypeVar, Unpack, cast
 
 from headrace.config.value_types import LONG_MAX, Definition, Kind, Options, Value
 
@@ -38,6 +38,11 @@ class Keys:
         # Not by vars(self): an attribute of an object whose dict was taken is read more slowly.
         for name, value in (defaults | values).items():
             setattr(self, name, value)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Value]) -> Self:
+        """Return this area's settings out of all values by key (`BrokerConfig.values`)."""
+        return cls(**{attribute(name): values[name] for name in cls.KEYS})
 
 
 def key(kind: Kind, default: T, doc: str, **options: Unpack[Options]) -> T:

@@ -1,16 +1,28 @@
 """What administrators ask about AMQP: what there is is changed, and listed.
 
-`headrace amqp` asks it by Kafka's protocol (`frontends/kafka/admin/amqp_administration.py`), which
-says who may. Questions and answers are JSON's values; a password's hash is never told.
+Called through `operations.registry`, which asks for permission and writes the audit log. A
+password's hash is in no result.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from headrace.cluster.settings.user_settings import Deletion
 from headrace.frontends.amqp.listing import Listing, no_vhost
 from headrace.frontends.amqp.topology import Topology
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.operations.virtual_hosts import (
+    AlterVhost,
+    ClearPermission,
+    ClearTopicPermission,
+    CloseConnections,
+    CreateVhost,
+    DeleteUser,
+    DeleteVhost,
+    PutUser,
+    SetPermission,
+    SetTopicPermission,
+)
 from headrace.queues.permissions.access import Grant, InvalidPermission, Permissions, TopicGrant
 from headrace.queues.permissions.definitions import UNLIMITED, UserDefinition, VhostDefinition
 from headrace.queues.permissions.rabbit_hash import stored_hash
@@ -18,111 +30,63 @@ from headrace.queues.queue_names import DEFAULT_VHOST
 from headrace.security.sasl.scram import NUMBERS
 
 if TYPE_CHECKING:
-    from headrace.cluster.controller_port import AmqpSettingsPort, UserSettingsPort
+    from headrace.cluster.controller_port import UserSettingsPort, VhostSettingsPort
     from headrace.frontends.amqp.queue_broker import QueueBroker
-
-Question = Mapping[str, Any]
-Do = Callable[[Question], Awaitable[object]]
+    from headrace.operations.arguments import Arguments
+    from headrace.operations.registry import Do
 
 TAGS_MAX = 20
-_TEXTS = frozenset(
-    {
-        "name",
-        "user",
-        "vhost",
-        "exchange",
-        "description",
-        "reason",
-        "configure",
-        "write",
-        "read",
-        "hash",
-        "algorithm",
-    }
-)
-"""Fields of questions that are texts."""
-
-
-class Operation(NamedTuple):
-    """One thing that can be asked."""
-
-    changes: bool
-    do: Do
 
 
 class Administration:
     """All that administrators ask. On the deciding thread."""
 
     def __init__(
-        self, queues: "QueueBroker", users: "UserSettingsPort", amqp: "AmqpSettingsPort"
+        self, queues: "QueueBroker", users: "UserSettingsPort", amqp: "VhostSettingsPort"
     ) -> None:
         self._queues = queues
         self._users = users
         self._amqp = amqp
-        listing = Listing(queues, amqp.definitions)
-        changes: dict[str, Do] = {
-            "vhost.create": self._create_vhost,
-            "vhost.alter": self._alter_vhost,
-            "vhost.delete": self._delete_vhost,
-            "user.put": self._put_user,
-            "user.delete": self._delete_user,
-            "permission.set": self._set_permission,
-            "permission.clear": self._clear_permission,
-            "topic-permission.set": self._set_topic_permission,
-            "topic-permission.clear": self._clear_topic_permission,
-            "connection.close": self._close_connections,
-            **Topology(queues).changes,
+        self.operations: dict[type[Arguments[Any]], Do] = {
+            CreateVhost: self._create_vhost,
+            AlterVhost: self._alter_vhost,
+            DeleteVhost: self._delete_vhost,
+            PutUser: self._put_user,
+            DeleteUser: self._delete_user,
+            SetPermission: self._set_permission,
+            ClearPermission: self._clear_permission,
+            SetTopicPermission: self._set_topic_permission,
+            ClearTopicPermission: self._clear_topic_permission,
+            CloseConnections: self._close_connections,
+            **Topology(queues).operations,
+            **Listing(queues, amqp.definitions).operations,
         }
-        self._operations = {name: Operation(True, do) for name, do in changes.items()} | {
-            f"{kind}.list": Operation(False, _answering(do)) for kind, do in listing.by_kind.items()
-        }
-
-    def changes(self, name: str) -> bool:
-        """Tell whether an operation changes something; ApiError: there is none."""
-        return self._operation(name).changes
-
-    async def ask(self, name: str, question: Question) -> object:
-        """Do what is asked; returns the answer. ApiError."""
-        operation = self._operation(name)
-        try:
-            for word in _TEXTS & question.keys():
-                _text(question[word])
-            return await operation.do(question)
-        except (KeyError, TypeError, ValueError) as error:
-            # A question that is none: our own command asks others.
-            text = f"{name}: {error.args[0] if error.args else error}"
-            raise ApiError(ErrorCode.INVALID_REQUEST, text) from error
-
-    def _operation(self, name: str) -> Operation:
-        operation = self._operations.get(name)
-        if operation is None:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"no operation {name[:100]!r} is known here")
-        return operation
+        """By the arguments that `operations.registry` calls them with."""
 
     # vhosts
 
-    async def _create_vhost(self, question: Question) -> None:
-        name = question["name"]
+    async def _create_vhost(self, asked: CreateVhost) -> None:
+        name = asked.name
 
         def created(vhost: VhostDefinition | None) -> VhostDefinition:
             if vhost is not None:
                 raise ApiError(ErrorCode.DUPLICATE_RESOURCE, f"there is a vhost '{name}' already")
-            return _vhost_with(VhostDefinition(), question)
+            return _vhost_with(VhostDefinition(), asked)
 
         await self._amqp.change_vhost(name, created)
 
-    async def _alter_vhost(self, question: Question) -> None:
-        name = question["name"]
+    async def _alter_vhost(self, asked: AlterVhost) -> None:
+        name = asked.name
 
         def altered(vhost: VhostDefinition | None) -> VhostDefinition:
             if vhost is None:
                 raise no_vhost(name)
-            return _vhost_with(vhost, question)
+            return _vhost_with(vhost, asked)
 
         await self._amqp.change_vhost(name, altered)
 
-    async def _delete_vhost(self, question: Question) -> None:
-        name = question["name"]
+    async def _delete_vhost(self, asked: DeleteVhost) -> None:
+        name = asked.name
         if name == DEFAULT_VHOST:
             raise ApiError(ErrorCode.INVALID_REQUEST, "the vhost '/' is always there")
         self._check_vhost(name)
@@ -148,27 +112,29 @@ class Administration:
 
     # users
 
-    async def _put_user(self, question: Question) -> None:
+    async def _put_user(self, asked: PutUser) -> None:
         """Keep tags, limits and RabbitMQ's hash of a user; what is not said stays."""
 
         def put(user: UserDefinition | None) -> UserDefinition:
             wanted = user or UserDefinition()
-            if "tags" in question:
-                wanted = wanted._replace(tags=_tags(question["tags"]))
-            if "max_connections" in question:
-                wanted = wanted._replace(connections_max=_limit(question["max_connections"]))
-            if "max_channels" in question:
-                wanted = wanted._replace(channels_max=_limit(question["max_channels"]))
-            if "hash" in question:
-                stored = stored_hash(question["algorithm"], question["hash"])
+            if asked.tags is not None:
+                wanted = wanted._replace(tags=_tags(asked.tags))
+            if asked.max_connections is not None:
+                wanted = wanted._replace(connections_max=_limit(asked.max_connections))
+            if asked.max_channels is not None:
+                wanted = wanted._replace(channels_max=_limit(asked.max_channels))
+            if asked.hash is not None:
+                if asked.algorithm is None:
+                    raise ValueError("a hash needs its algorithm")
+                stored = stored_hash(asked.algorithm, asked.hash)
                 wanted = wanted._replace(password_hash=stored)
             return wanted
 
-        await self._amqp.change_user(question["name"], put)
+        await self._amqp.change_user(asked.name, put)
 
-    async def _delete_user(self, question: Question) -> None:
+    async def _delete_user(self, asked: DeleteUser) -> None:
         """Delete a user whole: credentials, permissions, connections."""
-        name = question["name"]
+        name = asked.name
         definitions = self._amqp.definitions
         if definitions.default_of(name) is not None:
             raise ApiError(
@@ -190,9 +156,9 @@ class Administration:
 
     # permissions
 
-    async def _set_permission(self, question: Question) -> None:
-        name, vhost = question["user"], question["vhost"]
-        grant = Grant(*(question[word] for word in Grant._fields))
+    async def _set_permission(self, asked: SetPermission) -> None:
+        name, vhost = asked.user, asked.vhost
+        grant = Grant(asked.configure, asked.write, asked.read)
         self._check_vhost(vhost)
         _check(lambda permissions: permissions.set(name, vhost, grant))
 
@@ -202,8 +168,8 @@ class Administration:
 
         await self._amqp.change_user(name, granted)
 
-    async def _clear_permission(self, question: Question) -> None:
-        name, vhost = question["user"], question["vhost"]
+    async def _clear_permission(self, asked: ClearPermission) -> None:
+        name, vhost = asked.user, asked.vhost
 
         def cleared(user: UserDefinition | None) -> UserDefinition:
             if user is None or vhost not in user.grants:
@@ -216,9 +182,9 @@ class Administration:
 
         await self._amqp.change_user(name, cleared)
 
-    async def _set_topic_permission(self, question: Question) -> None:
-        name, vhost, exchange = question["user"], question["vhost"], question["exchange"]
-        grant = TopicGrant(*(question[word] for word in TopicGrant._fields))
+    async def _set_topic_permission(self, asked: SetTopicPermission) -> None:
+        name, vhost, exchange = asked.user, asked.vhost, asked.exchange
+        grant = TopicGrant(asked.write, asked.read)
         self._check_vhost(vhost)
         _check(lambda permissions: permissions.set_topic(name, vhost, exchange, grant))
 
@@ -229,8 +195,8 @@ class Administration:
 
         await self._amqp.change_user(name, granted)
 
-    async def _clear_topic_permission(self, question: Question) -> None:
-        name, vhost, exchange = question["user"], question["vhost"], question.get("exchange")
+    async def _clear_topic_permission(self, asked: ClearTopicPermission) -> None:
+        name, vhost, exchange = asked.user, asked.vhost, asked.exchange
 
         def cleared(user: UserDefinition | None) -> UserDefinition:
             grants = {} if user is None else user.topic_grants
@@ -250,24 +216,17 @@ class Administration:
 
     # connections
 
-    async def _close_connections(self, question: Question) -> int:
+    async def _close_connections(self, asked: CloseConnections) -> int:
         """Close the connection of a name, or all of a user; returns how many."""
-        user, name = question.get("user"), question.get("name")
+        user, name = asked.user, asked.name
         found = [
             client
             for client in self._queues.clients
             if (user is not None and client.user == user) or client.name == name
         ]
         for client in found:
-            client.close((question.get("reason") or "closed by an administrator")[:200])
+            client.close((asked.reason or "closed by an administrator")[:200])
         return len(found)
-
-
-def _answering(do: Callable[[Question], object]) -> Do:
-    async def answer(question: Question) -> object:
-        return do(question)
-
-    return answer
 
 
 def _check(setting: Callable[[Permissions], None]) -> None:
@@ -278,13 +237,13 @@ def _check(setting: Callable[[Permissions], None]) -> None:
         raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from None
 
 
-def _vhost_with(vhost: VhostDefinition, question: Question) -> VhostDefinition:
-    if "description" in question:
-        vhost = vhost._replace(description=question["description"])
-    if "max_connections" in question:
-        vhost = vhost._replace(connections_max=_limit(question["max_connections"]))
-    if "max_queues" in question:
-        vhost = vhost._replace(queues_max=_limit(question["max_queues"]))
+def _vhost_with(vhost: VhostDefinition, asked: CreateVhost | AlterVhost) -> VhostDefinition:
+    if asked.description is not None:
+        vhost = vhost._replace(description=asked.description)
+    if asked.max_connections is not None:
+        vhost = vhost._replace(connections_max=_limit(asked.max_connections))
+    if asked.max_queues is not None:
+        vhost = vhost._replace(queues_max=_limit(asked.max_queues))
     return vhost
 
 
@@ -295,22 +254,15 @@ def _without_vhost(user: UserDefinition, vhost: str) -> UserDefinition:
     )
 
 
-def _tags(tags: object) -> tuple[str, ...]:
-    if not isinstance(tags, list) or len(tags) > TAGS_MAX:
+def _tags(tags: tuple[str, ...]) -> tuple[str, ...]:
+    if len(tags) > TAGS_MAX:
         raise ValueError(f"a user has a list of at most {TAGS_MAX} tags")
     for tag in tags:
-        if not isinstance(tag, str) or not tag or "," in tag or not tag.isprintable():
+        if not tag or "," in tag or not tag.isprintable():
             raise ValueError(f"{tag!r} is no tag")
     return tuple(dict.fromkeys(tags))
 
 
-def _limit(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError("a limit is a number; one below 0 is none")
+def _limit(value: int) -> int:
+    """Return a limit as it is stored: each below 0 as `UNLIMITED`."""
     return value if value >= 0 else UNLIMITED
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no text")
-    return value

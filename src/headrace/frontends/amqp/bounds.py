@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from headrace.config.keys.amqp import AmqpKeys
 from headrace.frontends.amqp.channel.unacked import UNACKED_MAX
 from headrace.queues.stores.memory.memory_use import MEMORY_BYTES_MAX
+from headrace.wire.amqp.settings import AmqpKeys
 
 
 class Bounds(NamedTuple):

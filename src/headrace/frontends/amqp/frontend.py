@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, cast
 
 from headrace.broker.broker import Broker
-from headrace.cluster.controller_port import ControllerPort
+from headrace.cluster.controller_port import ControllerPort, VhostSettingsPort
 from headrace.frontends.amqp import queue_gauges
 from headrace.frontends.amqp.administration import Administration
 from headrace.frontends.amqp.bounds import bounds_of
@@ -15,7 +15,9 @@ from headrace.frontends.amqp.connection.session import AmqpFrontend
 from headrace.frontends.amqp.queue_broker import QueueBroker
 from headrace.model.errors import ConfigError
 from headrace.model.invariant import InvariantError
+from headrace.model.protocols import AMQP, AMQP_TOPICS
 from headrace.net.write_pass import WritePass, Writes
+from headrace.operations.registry import Operations
 from headrace.ports.store import Store
 from headrace.posix.awaiting import called_back
 from headrace.queues.stores.memory.memory_use import MemoryUse
@@ -29,6 +31,7 @@ from headrace.vhosts.imported_passwords import Adoption
 from headrace.vhosts.kafka_admin_of_queue_topics import TopicsOfQueues
 from headrace.vhosts.read_topics import ReadTopics
 from headrace.vhosts.restore import Restoring
+from headrace.wire.amqp.settings import AmqpKeys
 
 
 class Parts(Protocol):
@@ -49,6 +52,10 @@ class Parts(Protocol):
     @property
     def store(self) -> Store | None:
         """Where declarations are kept: the metadata store, which is open."""
+
+    @property
+    def operations(self) -> Operations:
+        """Where operations of administrators are added."""
 
 
 class Durable:
@@ -79,7 +86,8 @@ class Durable:
         broker, virtual_hosts = self._broker, self._virtual_hosts
         restoring = Restoring(broker, self.queues, virtual_hosts, self._store)
         await restoring.restore()
-        broker.queue_topics = TopicsOfQueues(broker, self.queues, virtual_hosts, self._admission)
+        topics = TopicsOfQueues(broker, self.queues, virtual_hosts, self._admission)
+        broker.topic_keepers.add(AMQP_TOPICS, topics)
         ReadTopics(broker.image, virtual_hosts)
 
     async def stop(self) -> None:
@@ -103,9 +111,11 @@ def frontend(parts: Parts) -> AmqpFrontend:
             " cluster: leave out one of them"
         )
     broker, settings = parts.broker, parts.controller.settings
-    config, amqp = broker.config, settings.amqp
-    if amqp is None:
+    config, vhosts = broker.config, settings.stored.get(AMQP.name)
+    keys = AmqpKeys.of(config.values)
+    if vhosts is None:
         raise InvariantError("a broker with listeners of AMQP has its vhosts and users")
+    amqp = cast("VhostSettingsPort", vhosts)
     definitions = amqp.definitions
     super_users = parse_super_users(config.super_users)
     adoption = Adoption(settings.users, amqp, broker.random)
@@ -120,7 +130,7 @@ def frontend(parts: Parts) -> AmqpFrontend:
     admission = Admission(
         definitions, broker.authorizer, broker.audit, topics_open=topics_are_open(config)
     )
-    bounds = bounds_of(config)
+    bounds = bounds_of(keys)
     memory = MemoryUse(bounds.memory_bytes_max)
     durable = DurableQueues(broker, parts.controller, store, memory)
     queues = QueueBroker(
@@ -132,13 +142,12 @@ def frontend(parts: Parts) -> AmqpFrontend:
         durability=durable,
         memory=memory,
     )
-    administration = Administration(queues, settings.users, amqp)
+    parts.operations.add(Administration(queues, settings.users, amqp).operations)
     made = AmqpFrontend(
         queues,
-        settings_of(config, "headrace"),
+        settings_of(keys, "headrace"),
         broker.clock,
         Durable(parts, store, admission, durable, queues),
-        administration,
         adoption.stop,
     )
     _watch_resources(broker, queues, made.block)
@@ -171,7 +180,7 @@ def _watch_resources(
         queues.virtual_hosts.deadlines,
         queues.memory,
         free_bytes,
-        config.amqp_disk_free_bytes_min,
+        AmqpKeys.of(config.values).amqp_disk_free_bytes_min,
         block,
     )
 

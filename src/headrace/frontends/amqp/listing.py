@@ -1,114 +1,148 @@
-"""What there is on this broker for AMQP, as lists of JSON's values."""
+"""The list operations: what there is on this broker for AMQP."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.operations.queues import (
+    BindingDescription,
+    ConsumerDescription,
+    ExchangeDescription,
+    ListBindings,
+    ListConsumers,
+    ListExchanges,
+    ListQueues,
+    QueueDescription,
+)
+from headrace.operations.virtual_hosts import (
+    ChannelDescription,
+    ConnectionDescription,
+    ListChannels,
+    ListConnections,
+    ListPermissions,
+    ListTopicPermissions,
+    ListUsers,
+    ListVhosts,
+    PermissionDescription,
+    TopicPermissionDescription,
+    UserDescription,
+    VhostDescription,
+)
 from headrace.queues.permissions.definitions import Definitions
 
 if TYPE_CHECKING:
     from headrace.frontends.amqp.queue_broker import QueueBroker
+    from headrace.operations.arguments import Arguments
     from headrace.queues.engine.queue_host import QueueHost
 
-Question = Mapping[str, Any]
-Row = dict[str, object]
+Row = TypeVar("Row")
+Asked = TypeVar("Asked")
+OfOne = ListPermissions | ListTopicPermissions | ListConnections | ListChannels | ListConsumers
+"""Lists that may be of one vhost, or of one user."""
+Described = (
+    PermissionDescription
+    | TopicPermissionDescription
+    | ConnectionDescription
+    | ChannelDescription
+    | ConsumerDescription
+)
+OfVhost = ListExchanges | ListQueues | ListBindings
 ROWS_MAX = 100_000
 """Of one answer; beyond, a narrower question is to be asked."""
 
 
 class Listing:
-    """Lists by kind. `vhost` and `user` in a question leave the others out."""
+    """All lists. `vhost` and `user` leave the others out."""
 
     def __init__(self, queues: "QueueBroker", definitions: Definitions) -> None:
         self._queues = queues
         self._definitions = definitions
-        rows: dict[str, Callable[[Question], Iterable[Row]]] = {
-            "vhost": self._vhosts,
-            "user": self._users,
-            "permission": self._permissions,
-            "topic-permission": self._topic_permissions,
-            "exchange": self._exchanges,
-            "queue": self._queue_rows,
-            "binding": self._bindings,
-            "connection": self._connections,
-            "channel": self._channels,
-            "consumer": self._consumers,
-        }
-        self.by_kind: dict[str, Callable[[Question], list[Row]]] = {
-            kind: _bounded(found) for kind, found in rows.items()
+        self.operations: dict[type[Arguments[Any]], Callable[[Any], Awaitable[object]]] = {
+            ListVhosts: _bounded(self._vhosts),
+            ListUsers: _bounded(self._users),
+            ListPermissions: _bounded(self._permissions),
+            ListTopicPermissions: _bounded(self._topic_permissions),
+            ListExchanges: _bounded(self._exchanges),
+            ListQueues: _bounded(self._queue_rows),
+            ListBindings: _bounded(self._bindings),
+            ListConnections: _bounded(self._connections),
+            ListChannels: _bounded(self._channels),
+            ListConsumers: _bounded(self._consumers),
         }
 
-    def _vhosts(self, question: Question) -> Iterator[Row]:
+    def _vhosts(self, asked: ListVhosts) -> Iterator[VhostDescription]:
         for name, vhost in sorted(self._definitions.vhosts.items()):
             host = self._queues.virtual_hosts.hosts[name]
-            yield {
-                "name": name,
-                "description": vhost.description,
-                "max_connections": vhost.connections_max,
-                "max_queues": vhost.queues_max,
-                "connections": self._queues.clients.count_in(name),
-                "queues": len(host.queues),
-            }
+            yield VhostDescription(
+                name=name,
+                description=vhost.description,
+                max_connections=vhost.connections_max,
+                max_queues=vhost.queues_max,
+                connections=self._queues.clients.count_in(name),
+                queues=len(host.queues),
+            )
 
-    def _users(self, question: Question) -> Iterator[Row]:
+    def _users(self, asked: ListUsers) -> Iterator[UserDescription]:
         for name, user in sorted(self._definitions.users.items()):
-            yield {
-                "name": name,
-                "tags": list(user.tags),
-                "max_connections": user.connections_max,
-                "max_channels": user.channels_max,
-                "connections": self._queues.clients.count_of(name),
-                "hashed": bool(user.password_hash),
-            }
+            yield UserDescription(
+                name=name,
+                tags=user.tags,
+                max_connections=user.connections_max,
+                max_channels=user.channels_max,
+                connections=self._queues.clients.count_of(name),
+                hashed=bool(user.password_hash),
+            )
 
-    def _permissions(self, question: Question) -> Iterator[Row]:
+    def _permissions(self, asked: ListPermissions) -> Iterator[PermissionDescription]:
         for name, user in sorted(self._definitions.users.items()):
             for vhost, grant in sorted(user.grants.items()):
-                row: Row = {"user": name, "vhost": vhost, **grant._asdict()}
-                if _fits(question, row):
+                row = PermissionDescription(name, vhost, **grant._asdict())
+                if _fits(asked, row):
                     yield row
 
-    def _topic_permissions(self, question: Question) -> Iterator[Row]:
+    def _topic_permissions(
+        self, asked: ListTopicPermissions
+    ) -> Iterator[TopicPermissionDescription]:
         for name, user in sorted(self._definitions.users.items()):
             for (vhost, exchange), grant in sorted(user.topic_grants.items()):
-                row: Row = {"user": name, "vhost": vhost, "exchange": exchange}
-                if _fits(question, row):
-                    yield {**row, **grant._asdict()}
+                row = TopicPermissionDescription(name, vhost, exchange, **grant._asdict())
+                if _fits(asked, row):
+                    yield row
 
-    def _exchanges(self, question: Question) -> Iterator[Row]:
-        for host in self._hosts(question):
+    def _exchanges(self, asked: ListExchanges) -> Iterator[ExchangeDescription]:
+        for host in self._hosts(asked):
             for name, exchange in sorted(host.model.exchanges.items()):
-                yield {
-                    "vhost": host.name,
-                    "name": name,
-                    "type": exchange.exchange_type.value,
-                    "durable": exchange.durable,
-                    "auto_delete": exchange.auto_delete,
-                    "internal": exchange.internal,
-                    "arguments": plain(exchange.arguments),
-                }
+                yield ExchangeDescription(
+                    vhost=host.name,
+                    name=name,
+                    type=exchange.exchange_type.value,
+                    durable=exchange.durable,
+                    auto_delete=exchange.auto_delete,
+                    internal=exchange.internal,
+                    arguments=plain(exchange.arguments),
+                )
 
-    def _queue_rows(self, question: Question) -> Iterator[Row]:
-        for host in self._hosts(question):
+    def _queue_rows(self, asked: ListQueues) -> Iterator[QueueDescription]:
+        for host in self._hosts(asked):
             for name, queue in sorted(host.queues.items()):
                 declared = queue.declared
-                yield {
-                    "vhost": host.name,
-                    "name": name,
-                    "type": declared.settings.queue_type.value,
-                    "durable": declared.durable,
-                    "auto_delete": declared.auto_delete,
-                    "exclusive": declared.owner is not None,
-                    "arguments": plain(declared.arguments),
-                    "messages_ready": queue.ready,
-                    "messages_unacknowledged": queue.unacked,
-                    "messages": queue.ready + queue.unacked,
-                    "message_bytes_ready": queue.ready_bytes,
-                    "consumers": len(queue.consumers),
-                }
+                yield QueueDescription(
+                    vhost=host.name,
+                    name=name,
+                    type=declared.settings.queue_type.value,
+                    durable=declared.durable,
+                    auto_delete=declared.auto_delete,
+                    exclusive=declared.owner is not None,
+                    arguments=plain(declared.arguments),
+                    messages_ready=queue.ready,
+                    messages_unacknowledged=queue.unacked,
+                    messages=queue.ready + queue.unacked,
+                    message_bytes_ready=queue.ready_bytes,
+                    consumers=len(queue.consumers),
+                )
 
-    def _bindings(self, question: Question) -> Iterator[Row]:
-        for host in self._hosts(question):
+    def _bindings(self, asked: ListBindings) -> Iterator[BindingDescription]:
+        for host in self._hosts(asked):
             # The default exchange's, which nobody can make or take away.
             for name in sorted(host.queues):
                 yield _binding(host.name, "", "queue", name, name, {})
@@ -118,66 +152,66 @@ class Listing:
                     key, arguments = binding.routing_key, binding.arguments
                     yield _binding(host.name, source, kind, name, key, arguments)
 
-    def _connections(self, question: Question) -> Iterator[Row]:
+    def _connections(self, asked: ListConnections) -> Iterator[ConnectionDescription]:
         for client in self._queues.clients:
-            row: Row = {
-                "name": client.name,
-                "user": client.user,
-                "vhost": client.host.name,
-                "listener": client.peer.listener,
-                "peer_host": client.peer.host,
-                "peer_port": client.peer.port,
-                "channels": client.channel_count,
-                "client": {
+            row = ConnectionDescription(
+                name=client.name,
+                user=client.user,
+                vhost=client.host.name,
+                listener=client.peer.listener,
+                peer_host=client.peer.host,
+                peer_port=client.peer.port,
+                channels=client.channel_count,
+                client={
                     key: str(client.properties[key])
                     for key in ("product", "version", "platform", "connection_name")
                     if key in client.properties
                 },
-            }
-            if _fits(question, row):
+            )
+            if _fits(asked, row):
                 yield row
 
-    def _channels(self, question: Question) -> Iterator[Row]:
+    def _channels(self, asked: ListChannels) -> Iterator[ChannelDescription]:
         for client in self._queues.clients:
             for channel in client.channels:
-                row: Row = {
-                    "connection": client.name,
-                    "number": channel.outlet.number,
-                    "user": client.user,
-                    "vhost": client.host.name,
-                    "consumers": len(channel.consumers),
-                    "messages_unacknowledged": len(channel.unacked.held),
-                    "prefetch_count": channel.prefetch,
-                    "global_prefetch_count": channel.unacked.prefetch,
-                    "confirm": channel.confirms is not None,
-                    "transactional": channel.transaction is not None,
-                }
-                if _fits(question, row):
+                row = ChannelDescription(
+                    connection=client.name,
+                    number=channel.outlet.number,
+                    user=client.user,
+                    vhost=client.host.name,
+                    consumers=len(channel.consumers),
+                    messages_unacknowledged=len(channel.unacked.held),
+                    prefetch_count=channel.prefetch,
+                    global_prefetch_count=channel.unacked.prefetch,
+                    confirm=channel.confirms is not None,
+                    transactional=channel.transaction is not None,
+                )
+                if _fits(asked, row):
                     yield row
 
-    def _consumers(self, question: Question) -> Iterator[Row]:
+    def _consumers(self, asked: ListConsumers) -> Iterator[ConsumerDescription]:
         for client in self._queues.clients:
             for channel in client.channels:
                 for consumer in channel.consumers.values():
-                    row: Row = {
-                        "connection": client.name,
-                        "channel": channel.outlet.number,
-                        "user": client.user,
-                        "vhost": client.host.name,
-                        "queue": consumer.queue.name,
-                        "tag": consumer.tag,
-                        "ack_required": not consumer.no_ack,
-                        "exclusive": consumer.exclusive,
-                        "prefetch_count": consumer.prefetch,
-                        "messages_unacknowledged": consumer.unacked,
-                        "priority": consumer.priority,
-                    }
-                    if _fits(question, row):
+                    row = ConsumerDescription(
+                        connection=client.name,
+                        channel=channel.outlet.number,
+                        user=client.user,
+                        vhost=client.host.name,
+                        queue=consumer.queue.name,
+                        tag=consumer.tag,
+                        ack_required=not consumer.no_ack,
+                        exclusive=consumer.exclusive,
+                        prefetch_count=consumer.prefetch,
+                        messages_unacknowledged=consumer.unacked,
+                        priority=consumer.priority,
+                    )
+                    if _fits(asked, row):
                         yield row
 
-    def _hosts(self, question: Question) -> "Iterator[QueueHost]":
+    def _hosts(self, asked: OfVhost) -> "Iterator[QueueHost]":
         """Yield the vhosts that are asked about. ApiError: there is no such vhost."""
-        hosts, vhost = self._queues.virtual_hosts.hosts, question.get("vhost")
+        hosts, vhost = self._queues.virtual_hosts.hosts, asked.vhost
         if vhost is not None and vhost not in hosts:
             raise no_vhost(vhost)
         return (host for name, host in sorted(hosts.items()) if vhost in {None, name})
@@ -188,10 +222,10 @@ def no_vhost(name: str) -> ApiError:
     return ApiError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no vhost '{name}'")
 
 
-def _bounded(rows: Callable[[Question], Iterable[Row]]) -> Callable[[Question], list[Row]]:
-    def found(question: Question) -> list[Row]:
+def _bounded(rows: Callable[[Asked], Iterable[Row]]) -> Callable[[Asked], Awaitable[list[Row]]]:
+    async def found(asked: Asked) -> list[Row]:
         listed: list[Row] = []
-        for row in rows(question):
+        for row in rows(asked):
             if len(listed) == ROWS_MAX:
                 raise ApiError(
                     ErrorCode.INVALID_REQUEST,
@@ -203,21 +237,14 @@ def _bounded(rows: Callable[[Question], Iterable[Row]]) -> Callable[[Question], 
     return found
 
 
-def _fits(question: Question, row: Row) -> bool:
-    return all(question.get(word) in {None, row[word]} for word in ("vhost", "user"))
+def _fits(asked: OfOne, row: Described) -> bool:
+    return asked.vhost in {None, row.vhost} and asked.user in {None, row.user}
 
 
 def _binding(
     vhost: str, source: str, kind: str, name: str, key: str, arguments: Mapping[str, object]
-) -> Row:
-    return {
-        "vhost": vhost,
-        "source": source,
-        "destination_type": kind,
-        "destination": name,
-        "routing_key": key,
-        "arguments": plain(arguments),
-    }
+) -> BindingDescription:
+    return BindingDescription(vhost, source, kind, name, key, plain(arguments))
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 - a value of JSON

@@ -6,7 +6,7 @@ refused. Bindings are deleted as lists show them.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from headrace.frontends.amqp.admin_methods import as_client_sends, do_method
@@ -14,6 +14,18 @@ from headrace.frontends.amqp.channel import direct_replies
 from headrace.frontends.amqp.listing import no_vhost, plain
 from headrace.frontends.amqp.replies import reply_to
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.operations.queues import (
+    BindingCreated,
+    CreateBinding,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteBinding,
+    DeleteExchange,
+    DeleteQueue,
+    ExchangeDeclared,
+    PurgeQueue,
+    QueueDeclared,
+)
 from headrace.queues.model.exchanges import Binding, Destination
 from headrace.queues.queue_settings import QueueType
 from headrace.queues.refusals import (
@@ -43,10 +55,9 @@ from headrace.wire.amqp.reply_codes import AmqpError, ReplyCode
 
 if TYPE_CHECKING:
     from headrace.frontends.amqp.queue_broker import QueueBroker
+    from headrace.operations.arguments import Arguments
+    from headrace.operations.registry import Do
     from headrace.queues.engine.queue_host import QueueHost
-
-Question = Mapping[str, Any]
-Do = Callable[[Question], Awaitable[object]]
 
 _INT64 = range(-(1 << 63), 1 << 63)
 _CODES = {
@@ -71,41 +82,38 @@ class Topology:
 
     def __init__(self, queues: "QueueBroker") -> None:
         self._queues = queues
-        self.changes: dict[str, Do] = {
-            "queue.declare": self._declare_queue,
-            "queue.delete": self._delete_queue,
-            "queue.purge": self._purge_queue,
-            "exchange.declare": self._declare_exchange,
-            "exchange.delete": self._delete_exchange,
-            "binding.create": self._create_binding,
-            "binding.delete": self._delete_bindings,
+        self.operations: dict[type[Arguments[Any]], Do] = {
+            DeclareQueue: self._declare_queue,
+            DeleteQueue: self._delete_queue,
+            PurgeQueue: self._purge_queue,
+            DeclareExchange: self._declare_exchange,
+            DeleteExchange: self._delete_exchange,
+            CreateBinding: self._create_binding,
+            DeleteBinding: self._delete_bindings,
         }
 
     # queues
 
-    async def _declare_queue(self, question: Question) -> object:
-        host = self._host(question)
+    async def _declare_queue(self, asked: DeclareQueue) -> QueueDeclared:
+        host = self._host(asked.vhost)
         method = QueueDeclare(
-            queue=_name(question, "name"),
-            durable=_flag(question, "durable"),
-            auto_delete=_flag(question, "auto_delete"),
-            arguments=_table(question),
+            queue=_name("name", asked.name),
+            durable=asked.durable,
+            auto_delete=asked.auto_delete,
+            arguments=_table(asked.arguments),
         )
         if method.queue.startswith(direct_replies.QUEUE_NAME):
             # Clients are told that it is there; an administrator has no channel to be answered on.
             raise _refusal(refused(f"queue '{method.queue}' is none: it stands for direct replies"))
         created = method.queue not in host.queues
         declared = await self._do(host, method)
-        return {
-            "queue": declared.queue,
-            "created": created,
-            "messages": declared.message_count,
-            "consumers": declared.consumer_count,
-        }
+        return QueueDeclared(
+            declared.queue, created, declared.message_count, declared.consumer_count
+        )
 
-    async def _delete_queue(self, question: Question) -> object:
-        host, name = self._host(question), _name(question, "name")
-        if_unused, if_empty = _flag(question, "if_unused"), _flag(question, "if_empty")
+    async def _delete_queue(self, asked: DeleteQueue) -> int:
+        host, name = self._host(asked.vhost), _name("name", asked.name)
+        if_unused, if_empty = asked.if_unused, asked.if_empty
         queue = host.queues.get(name)
         if queue is None:
             raise _refusal(not_found(QUEUE, resource_text(QUEUE, name, host.name)))
@@ -119,51 +127,53 @@ class Topology:
         deleted = await self._do(
             host, QueueDelete(queue=name, if_unused=if_unused, if_empty=if_empty)
         )
-        return deleted.message_count
+        count: int = deleted.message_count
+        return count
 
-    async def _purge_queue(self, question: Question) -> object:
-        host = self._host(question)
-        purged = await self._do(host, QueuePurge(queue=_name(question, "name")))
-        return purged.message_count
+    async def _purge_queue(self, asked: PurgeQueue) -> int:
+        host = self._host(asked.vhost)
+        purged = await self._do(host, QueuePurge(queue=_name("name", asked.name)))
+        count: int = purged.message_count
+        return count
 
     # exchanges
 
-    async def _declare_exchange(self, question: Question) -> object:
-        host = self._host(question)
+    async def _declare_exchange(self, asked: DeclareExchange) -> ExchangeDeclared:
+        host = self._host(asked.vhost)
         method = ExchangeDeclare(
-            exchange=_name(question, "name"),
-            type=_text(question, "type"),
-            durable=_flag(question, "durable"),
-            auto_delete=_flag(question, "auto_delete"),
-            internal=_flag(question, "internal"),
-            arguments=_table(question),
+            exchange=_name("name", asked.name),
+            type=asked.type,
+            durable=asked.durable,
+            auto_delete=asked.auto_delete,
+            internal=asked.internal,
+            arguments=_table(asked.arguments),
         )
         created = method.exchange not in host.model.exchanges
         await self._do(host, method)
-        return {"exchange": method.exchange, "created": created}
+        return ExchangeDeclared(method.exchange, created)
 
-    async def _delete_exchange(self, question: Question) -> None:
-        host, name = self._host(question), _name(question, "name")
+    async def _delete_exchange(self, asked: DeleteExchange) -> None:
+        host, name = self._host(asked.vhost), _name("name", asked.name)
         if name not in host.model.exchanges:
             raise _refusal(not_found(EXCHANGE, resource_text(EXCHANGE, name, host.name)))
-        await self._do(host, ExchangeDelete(exchange=name, if_unused=_flag(question, "if_unused")))
+        await self._do(host, ExchangeDelete(exchange=name, if_unused=asked.if_unused))
 
     # bindings
 
-    async def _create_binding(self, question: Question) -> object:
-        host = self._host(question)
-        source, destination = _ends(question)
-        binding = Binding(source, destination, _text(question, "routing_key"), _table(question))
+    async def _create_binding(self, asked: CreateBinding) -> BindingCreated:
+        host = self._host(asked.vhost)
+        source, destination = _ends(asked)
+        binding = Binding(source, destination, asked.routing_key, _table(asked.arguments))
         method = _bind(binding)
         created = not host.model.bindings.has(binding)
         await self._do(host, method)
-        return {"created": created}
+        return BindingCreated(created)
 
-    async def _delete_bindings(self, question: Question) -> int:
+    async def _delete_bindings(self, asked: DeleteBinding) -> int:
         """Delete what a list shows so: kinds of numbers tell bindings apart, and are not shown."""
-        host = self._host(question)
-        source, destination = _ends(question)
-        key, arguments = _text(question, "routing_key"), _shown(_table(question))
+        host = self._host(asked.vhost)
+        source, destination = _ends(asked)
+        key, arguments = asked.routing_key, _shown(_table(asked.arguments))
         exchange = host.model.exchanges.get(source)
         found = [
             binding
@@ -193,8 +203,7 @@ class Topology:
         except (AmqpError, Refused) as error:
             raise _refusal(error) from error
 
-    def _host(self, question: Question) -> "QueueHost":
-        vhost = _text(question, "vhost")
+    def _host(self, vhost: str) -> "QueueHost":
         host = self._queues.virtual_hosts.hosts.get(vhost)
         if host is None:
             raise no_vhost(vhost)
@@ -214,12 +223,13 @@ def _refusal(error: AmqpError | Refused) -> ApiError:
     return ApiError(code, text if remedy is None else f"{text.rstrip('.')}; {remedy}")
 
 
-def _ends(question: Question) -> tuple[str, Destination]:
+def _ends(asked: CreateBinding | DeleteBinding) -> tuple[str, Destination]:
     """Return the source and the destination of a binding that is asked about."""
-    kind = _text(question, "to")
+    kind = asked.to
     if kind not in {QUEUE, EXCHANGE}:
         raise ValueError(f"a binding leads to a {QUEUE} or an {EXCHANGE}, not to {kind!r}")
-    return _name(question, "source"), Destination(kind, _name(question, "destination"))
+    source, name = _name("source", asked.source), _name("destination", asked.destination)
+    return source, Destination(kind, name)
 
 
 def _bind(binding: Binding) -> Method:
@@ -243,33 +253,15 @@ def _shown(arguments: Mapping[str, object]) -> str:
     return json.dumps(plain(arguments), sort_keys=True)
 
 
-def _text(question: Question, word: str) -> str:
-    value = question[word]
-    if not isinstance(value, str):
-        raise ValueError(f"{word} {value!r} is no text")
-    return value
-
-
-def _name(question: Question, word: str) -> str:
+def _name(word: str, name: str) -> str:
     """Return a name; ValueError where it has line ends, which names of AMQP lose."""
-    name = _text(question, word)
     if "\r" in name or "\n" in name:
         raise ValueError(f"{word} {name!r} has a line end in it")
     return name
 
 
-def _flag(question: Question, word: str) -> bool:
-    value = question.get(word, False)
-    if not isinstance(value, bool):
-        raise ValueError(f"{word} is true or false, not {value!r}")
-    return value
-
-
-def _table(question: Question) -> FieldTable:
+def _table(arguments: Mapping[str, object]) -> FieldTable:
     """Return arguments as RabbitMQ's own tools give them: an integer is a long."""
-    arguments = question.get("arguments", {})
-    if not isinstance(arguments, dict):
-        raise ValueError(f"arguments are an object of JSON, not {arguments!r}")
     return {name: _field(value, TABLE_DEPTH_MAX) for name, value in arguments.items()}
 
 

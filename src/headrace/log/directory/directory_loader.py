@@ -99,7 +99,7 @@ class DirectoryLoader:
         deleted = []
         for name in self._disk.list(self._path):
             path = f"{self._path}/{name}"
-            if file_names.is_spill_file(name):
+            if file_names.is_process_file(name):
                 self._remove_left(path)
                 continue
             if name in _NO_PARTITIONS or not self._disk.is_directory(path):
@@ -137,8 +137,8 @@ class DirectoryLoader:
             self._disk.remove(path)
         except OSError as error:
             _logger.warning(
-                "%s: spilled AMQP messages of a killed broker could not be removed; they are not"
-                " needed, and the next start tries again: %s", path, error,
+                "%s: a spill file of a killed broker could not be removed; it is not needed, and"
+                " the next start tries again: %s", path, error,
             )  # fmt: skip
 
     def _forget_what_is_gone(self, present: list[TopicPartition], deleted: list[str]) -> None:

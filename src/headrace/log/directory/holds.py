@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.model.nouns import Offset, TopicPartition, is_queue_topic
+from headrace.model.nouns import Offset, TopicPartition
+from headrace.model.protocols import reserved_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,10 +35,10 @@ class WantsNothing:
 _START = Offset(0)
 
 
-def _is_of_queue(partition: TopicPartition) -> bool:
-    """Return whether `partition` stores an AMQP queue; only a holder knows which records it
-    needs."""
-    return is_queue_topic(partition.topic)
+def _is_reserved(partition: TopicPartition) -> bool:
+    """Return whether `partition` stores another protocol's data; only a holder knows which records
+    it needs."""
+    return reserved_topics(partition.topic) is not None
 
 
 class Holds:
@@ -47,10 +48,11 @@ class Holds:
 
     def __init__(self) -> None:
         self._holders: dict[TopicPartition, list[Holder]] = {}
-        self.holds_all: Callable[[TopicPartition], bool] = _is_of_queue
+        self.holds_all: Callable[[TopicPartition], bool] = _is_reserved
         """Returns whether all records of a partition without a holder are held.
 
-        True for an AMQP queue: its holder is not loaded yet, or never is as no client may use it.
+        True for another protocol's data: its holder is not loaded yet, or never is as no client may
+        use it.
         """
 
     def add(self, partition: TopicPartition, holder: Holder) -> None:

@@ -8,9 +8,8 @@ who has permissions of the queue has them of the topic.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from headrace.model.nouns import is_queue_topic
 from headrace.queues.permissions.access import DEFAULT_EXCHANGE_NAME, Permission, Permissions
-from headrace.queues.queue_names import queue_of_topic, queue_topic
+from headrace.queues.queue_names import is_queue_topic, queue_of_topic, queue_topic
 from headrace.queues.refusals import EXCHANGE, KAFKA_TOPIC
 from headrace.security.authorizer import Operation, Resource, ResourceType
 from headrace.security.identity import Identity

@@ -8,5 +8,7 @@ field_table     field tables: headers, arguments, client properties
 header_texts    header values as strings and bytes, for readers without field tables
 record_headers  names of the record headers that store AMQP metadata
 content         a message: its content header as received, and its body
+settings        the broker's settings for AMQP clients
+first_bytes     recognition of AMQP clients at a listener of another protocol
 reply_codes     the codes and exceptions that close a channel or connection
 """

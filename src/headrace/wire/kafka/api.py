@@ -103,6 +103,8 @@ class ApiKey(IntEnum):
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
     AMQP_ADMINISTRATION = 20_000
+    """Operations of all protocols; the name that metrics and the audit log have is AMQP's."""
+    ADMINISTRATION = AMQP_ADMINISTRATION
 
 
 VERSIONS: dict[ApiKey, tuple[int, int]] = {

@@ -2,17 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from headrace.frontends.amqp.administration import Administration
-from headrace.frontends.kafka.admin import amqp_administration
+from headrace.frontends.kafka.admin import administration
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.net.pending import Pending
+from headrace.operations.registry import Operations
 from headrace.security.acl import AclEntry, Permission
 from headrace.security.acl_rules import AclRules
 from headrace.security.audit import Audit
@@ -20,9 +21,9 @@ from headrace.security.authorizer import CLUSTER_NAME, Operation, Resource, Reso
 from headrace.security.identity import USER, Identity, Principal
 from headrace.security.rules import RuleAuthorizer
 from headrace.wire.kafka.api import ApiKey
-from headrace.wire.kafka.hot.amqp_administration import (
-    AmqpAnswer,
-    AmqpQuestion,
+from headrace.wire.kafka.hot.administration import (
+    OperationRequest,
+    OperationResponse,
     decode_request,
     decode_response,
     encode_request,
@@ -31,29 +32,42 @@ from headrace.wire.kafka.writer import Writer
 from tests.support.amqp_channels import QueueRoom
 from tests.support.groups_kit import HandClock
 
+WORD = "w"
 RIGHTS = {"reader": Operation.DESCRIBE, "changer": Operation.ALTER}
 
 
-class Noted(Administration):
-    """Notes what it is asked, and does nothing."""
+class Noted:
+    """Operations that note that they were called, and do nothing."""
 
     def __init__(self) -> None:
         settings: Any = SimpleNamespace(definitions=QueueRoom().broker._admission.definitions)
-        super().__init__(QueueRoom().broker, settings, settings)
+        self.kinds = list(Administration(QueueRoom().broker, settings, settings).operations)
         self.asked: list[str] = []
 
     @property
     def names(self) -> list[str]:
-        return list(self._operations)
+        return [kind.OPERATION for kind in self.kinds]
 
-    async def ask(self, name: str, question: Mapping[str, Any]) -> object:
-        self.asked.append(name)
-        if "refuse" in question:
-            raise ApiError(ErrorCode.INVALID_REQUEST, question["refuse"])
-        return None
+    def operations(self, broker: Any) -> Operations:
+        """Return those of a broker."""
+        made = Operations(broker)
+        made.add(dict.fromkeys(self.kinds, self.note))
+        return made
+
+    async def note(self, arguments: Any) -> None:
+        self.asked.append(arguments.OPERATION)
+        if getattr(arguments, "vhost", None) not in {None, WORD}:
+            raise ApiError(ErrorCode.INVALID_REQUEST, arguments.vhost)
 
 
-def answer(administration: Noted | None, user: str, operation: str, **question: Any) -> AmqpAnswer:
+def arguments_of(noted: Noted, operation: str) -> dict[str, str]:
+    """Return the texts that an operation must be given."""
+    (kind,) = [kind for kind in noted.kinds if operation == kind.OPERATION]
+    required = [each for each in fields(cast("Any", kind)) if each.default is MISSING]
+    return {each.name: WORD for each in required if each.default_factory is MISSING}
+
+
+def answer(noted: Noted | None, caller: str, operation: str, **question: Any) -> OperationResponse:
     """Return what a user of Kafka's protocol is answered."""
     rules = AclRules()
     rules.put(
@@ -61,22 +75,23 @@ def answer(administration: Noted | None, user: str, operation: str, **question: 
         [AclEntry(f"User:{who}", "*", right, Permission.ALLOW) for who, right in RIGHTS.items()],
     )
 
-    async def main() -> AmqpAnswer:
+    async def main() -> OperationResponse:
         tasks: list[asyncio.Task[None]] = []
-        shared = SimpleNamespace(
-            amqp=administration, spawn=lambda work: tasks.append(asyncio.create_task(work))
-        )
-        broker = SimpleNamespace(
+        broker: Any = SimpleNamespace(
             authorizer=RuleAuthorizer([rules], super_users=[Principal(USER, "root")]),
             audit=Audit(HandClock()),
         )
+        shared = SimpleNamespace(
+            operations=Operations(broker) if noted is None else noted.operations(broker),
+            spawn=lambda work: tasks.append(asyncio.create_task(work)),
+        )
         context = RequestContext(
-            cast("Any", broker), cast("Any", None), cast("Any", None),
+            broker, cast("Any", None), cast("Any", None),
             ApiKey.AMQP_ADMINISTRATION, 0, "c",
-            Identity("127.0.0.1", "SASL", Principal(USER, user)), cast("Any", shared),
+            Identity("127.0.0.1", "SASL", Principal(USER, caller)), cast("Any", shared),
         )  # fmt: skip
-        body = encode_request(0, AmqpQuestion(operation, question))
-        pending = amqp_administration.handle(context, memoryview(body))
+        body = encode_request(0, OperationRequest(operation, question))
+        pending = administration.handle(context, memoryview(body))
         assert isinstance(pending, Pending)
         await asyncio.gather(*tasks)
         parts = pending.parts()
@@ -96,7 +111,7 @@ def test_every_operation_asks_for_the_right_to_list_or_to_change() -> None:
         allowed |= {"changer"}
         for user in ("nobody", "reader", "changer", "root"):
             del noted.asked[:]
-            told = answer(noted, user, name)
+            told = answer(noted, user, name, **arguments_of(noted, name))
             refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             assert told.error_code == (0 if user in allowed else refused), (name, user)
             assert noted.asked == ([name] if user in allowed else [])
@@ -131,7 +146,7 @@ def test_a_refusal_that_repeats_what_was_asked_has_room_in_its_answer(
 ) -> None:
     # What is captured goes to the process that reports, as UTF-8.
     caplog.set_level(logging.ERROR, "headrace.security.audit")
-    answered = answer(Noted(), "root", "queue.declare", refuse=refused)
+    answered = answer(Noted(), "root", "queue.declare", vhost=refused, name=WORD)
     assert (answered.error_code, answered.error_message) == (ErrorCode.INVALID_REQUEST, told)
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from headrace.config.keys.amqp import AmqpKeys
 from headrace.frontends.amqp.connection.connection import HANDSHAKE_S_MAX, SILENT_CLOSE_S
 from headrace.frontends.amqp.connection.connection_state import State
 from headrace.frontends.amqp.connection.negotiation import CAPABILITIES, Settings, settings_of
@@ -22,6 +21,7 @@ from headrace.wire.amqp.control_methods import (
 from headrace.wire.amqp.field_table import encode_table
 from headrace.wire.amqp.frames import PROTOCOL_HEADER
 from headrace.wire.amqp.methods import encode_method
+from headrace.wire.amqp.settings import AmqpKeys
 from tests.support.amqp_kit import Client
 
 

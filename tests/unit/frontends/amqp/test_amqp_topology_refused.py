@@ -210,9 +210,7 @@ def test_a_change_is_answered_once_it_is_kept_for_good(
     held = vhost.model.kept = Held()
 
     async def play() -> None:
-        asked = asyncio.ensure_future(
-            vhost.administration.ask(operation, vhost.question(operation, **question))
-        )
+        asked = asyncio.ensure_future(vhost.called(operation, **question))
         for _ in range(5):
             await asyncio.sleep(0)
         assert not asked.done()

@@ -184,6 +184,7 @@ def test_who_may_not_alter_the_cluster_changes_nothing_and_the_log_says_so(
 
     async def story(here: Room) -> None:
         await create(here, {})
+        caplog.clear()
         dispatcher, session = open_session(here, ALICE)
         refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         for key, values, path in (

@@ -14,7 +14,7 @@ from headrace.frontends.kafka.admin import (
     incremental_alter_configs,
     list_config_resources,
 )
-from headrace.frontends.kafka.admin.config_resources import ResourceType
+from headrace.operations.configs import ConfigResource as ResourceType
 from headrace.testing.disk import SimDisk
 from tests.support.admin import MINUTE, ask, codes, nested, tell, versions
 from tests.support.broker import Room, play, room

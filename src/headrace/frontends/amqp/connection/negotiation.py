@@ -3,7 +3,6 @@
 import re
 from typing import NamedTuple
 
-from headrace.config.keys.amqp import AmqpKeys
 from headrace.frontends.amqp.connection.ports import Credentials, Peer
 from headrace.model.errors import Malformed
 from headrace.model.secret import Secret
@@ -19,6 +18,7 @@ from headrace.wire.amqp.control_methods import (
 from headrace.wire.amqp.field_table import FieldTable, decode_table
 from headrace.wire.amqp.frames import FRAME_BYTES_MIN
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
+from headrace.wire.amqp.settings import AmqpKeys
 
 PLAIN, AMQPLAIN, EXTERNAL, ANONYMOUS = "PLAIN", "AMQPLAIN", "EXTERNAL", "ANONYMOUS"
 CAPABILITIES = (

@@ -15,7 +15,6 @@ from headrace.security.identity import ANONYMOUS
 from headrace.wire.amqp.frames import FRAME_HEADER_BYTES
 
 if TYPE_CHECKING:
-    from headrace.frontends.amqp.administration import Administration
     from headrace.net.pending import Pending
     from headrace.net.write_pass import WritePass
     from headrace.queues.stores.log.log_writing import QueueLogs
@@ -186,7 +185,6 @@ class AmqpFrontend:
         settings: Settings,
         clock: Clock,
         kept: "DurableState | None" = None,
-        administration: "Administration | None" = None,
         stopped: Callable[[], None] = lambda: None,
     ) -> None:
         """`kept`: what writes the pass's messages, and is begun and closed with the broker.
@@ -195,8 +193,6 @@ class AmqpFrontend:
         """
         self.broker = broker
         self.kept = kept
-        self.administration = administration
-        """What administrators ask; None: they do not."""
         self._stopped = stopped
         self.settings = settings
         self.clock = clock

@@ -8,9 +8,9 @@ v1 flexible
 """
 
 from headrace.cluster.settings.quota_settings import Alteration, QuotaChange
-from headrace.frontends.kafka.authentication.authorisation import ALTER_CLUSTER_CONFIGS, refusal
-from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.handler import RequestContext, operating
 from headrace.frontends.kafka.connection.response_entities import Entity, error_fields, maker
+from headrace.operations.quotas import alter_quotas
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
@@ -26,13 +26,9 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         )
         for entry in request.entries
     ]
-    forbidden = refusal(context, ALTER_CLUSTER_CONFIGS)
-    if forbidden is None:
-        outcomes = await context.controller.settings.quotas.alter(
-            alterations, validate_only=request.validate_only
-        )
-    else:
-        outcomes = [forbidden] * len(alterations)
+    outcomes = await alter_quotas(
+        operating(context), alterations, validate_only=request.validate_only
+    )
     entries = tuple(
         make(
             "EntryData",

@@ -7,18 +7,13 @@ Settings are taken at once, without a restart. v2 flexible
 from headrace.frontends.kafka.admin.config_resources import alter
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity
-from headrace.model.errors import ApiError, ErrorCode
+from headrace.operations.configs import ConfigEdit
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer with one result per resource, in the order asked."""
-    return await alter(context, request, _whole)
+    return await alter(context, request, _edit, whole=True)
 
 
-def _whole(resource: Entity) -> dict[str, str | None]:
-    settings: dict[str, str | None] = {}
-    for config in resource.configs:
-        if config.name in settings:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{config.name} is there twice")
-        settings[config.name] = config.value
-    return settings
+def _edit(config: Entity) -> ConfigEdit:
+    return ConfigEdit(config.name, config.value)

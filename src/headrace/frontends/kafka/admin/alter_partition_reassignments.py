@@ -7,22 +7,15 @@ Kafka. What takes longer than the timeout is answered REQUEST_TIMED_OUT and goes
 v1 allow replication factor change (KIP-860)
 """
 
-import asyncio
-from typing import TYPE_CHECKING
-
-from headrace.frontends.kafka.authentication.authorisation import ALTER_CLUSTER, refusal
-from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.handler import RequestContext, operating
 from headrace.frontends.kafka.connection.response_entities import (
     Entity,
     error_fields,
     maker,
     timeout_seconds,
 )
-from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from headrace.operations.replicas import reassign_partitions
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
@@ -36,18 +29,12 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         for partition in topic.partitions
     }
     factor_may_change = getattr(request, "allow_replication_factor_change", True)
-    forbidden = refusal(context, ALTER_CLUSTER)
-    whole = forbidden
-    outcome: Mapping[TopicPartition, ApiError | None] = dict.fromkeys(asked, whole)
-    if whole is None:
-        moving = context.controller.replicas.reassign(asked, factor_may_change=factor_may_change)
-        try:
-            outcome = await asyncio.wait_for(moving, timeout_seconds(request))
-        except TimeoutError:
-            late = ApiError(ErrorCode.REQUEST_TIMED_OUT, "still being begun")
-            outcome = dict.fromkeys(asked, late)
-        except ApiError as error:
-            whole = error
+    whole, forbidden, outcome = await reassign_partitions(
+        operating(context),
+        asked,
+        factor_may_change=factor_may_change,
+        seconds=timeout_seconds(request),
+    )
     return make(
         None,
         allow_replication_factor_change=factor_may_change,

@@ -8,32 +8,37 @@ v2 flexible
 
 import logging
 
-from headrace.frontends.kafka.authentication.authorisation import ALTER_CLUSTER, refusal
-from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.handler import RequestContext, operating
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
-from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.errors import ErrorCode
 from headrace.model.nouns import TopicPartition
+from headrace.operations.replicas import move_replicas
 
 _logger = logging.getLogger(__name__)
+_NOT_LOGGED = frozenset({ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer for each partition, in the order asked."""
     make = maker(context)
-    forbidden = refusal(context, ALTER_CLUSTER)
+    moves = [
+        (TopicPartition(topic.name, index), directory.path)
+        for directory in request.dirs
+        for topic in directory.topics
+        for index in topic.partitions
+    ]
     results: dict[str, list[Entity]] = {}
-    for directory in request.dirs:
-        for topic in directory.topics:
-            for index in topic.partitions:
-                key = TopicPartition(topic.name, index)
-                code = forbidden.code if forbidden else _asked(context, key, directory.path)
-                results.setdefault(topic.name, []).append(
-                    make(
-                        "AlterReplicaLogDirPartitionResult",
-                        partition_index=index,
-                        error_code=code,
-                    )
-                )
+    outcomes = move_replicas(operating(context), moves)
+    for (partition, path), error in zip(moves, outcomes, strict=True):
+        if error is not None and error.code not in _NOT_LOGGED:
+            _logger.warning("%s is not moved to %s: %s", partition, path, error)
+        results.setdefault(partition.topic, []).append(
+            make(
+                "AlterReplicaLogDirPartitionResult",
+                partition_index=partition.partition,
+                error_code=ErrorCode.NONE if error is None else error.code,
+            )
+        )
     return make(
         None,
         results=tuple(
@@ -41,13 +46,3 @@ def handle(context: RequestContext, request: Entity) -> Entity:
             for name, partitions in results.items()
         ),
     )
-
-
-def _asked(context: RequestContext, key: TopicPartition, path: str) -> ErrorCode:
-    try:
-        context.broker.moves.ask(key, path)
-    except ApiError as error:
-        if error.code is not ErrorCode.REPLICA_NOT_AVAILABLE:
-            _logger.warning("%s is not moved to %s: %s", key, path, error)
-        return error.code
-    return ErrorCode.NONE

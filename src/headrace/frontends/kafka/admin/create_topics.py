@@ -12,24 +12,12 @@ v5 flexible, number of partitions and all settings in the answer (an empty list,
 clients cannot bear null beside a number of partitions) · v6 quota error · v7 topic ids
 """
 
-import asyncio
 from uuid import UUID
 
 from headrace.broker.metadata_image import TopicInfo
-from headrace.cluster.controller_port import Spend
-from headrace.cluster.topics.creation import NewTopic, duplicates
 from headrace.config.descriptions import ConfigEntry
-from headrace.frontends.kafka.admin.controller_check import not_controller
-from headrace.frontends.kafka.admin.queue_topics import check_no_queue_topic
-from headrace.frontends.kafka.authentication.authorisation import (
-    CREATE_CLUSTER,
-    CREATE_TOPIC,
-    DESCRIBE_TOPIC_CONFIGS,
-    authorization_failed,
-    permits,
-    refused,
-)
-from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.authentication.authorisation import DESCRIBE_TOPIC_CONFIGS, permits
+from headrace.frontends.kafka.connection.handler import RequestContext, operating
 from headrace.frontends.kafka.connection.mutation_quota import mutations, throttled
 from headrace.frontends.kafka.connection.response_entities import (
     NO_UUID,
@@ -40,23 +28,23 @@ from headrace.frontends.kafka.connection.response_entities import (
     timeout_seconds,
 )
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.security.authorizer import ResourceType
+from headrace.operations.topics import TopicSpec, create_topics
 
 CONFIGS_SINCE = 5
 STRICT_SINCE = 6
-_OWN_SECONDS = 0.2
-"""How much sooner than the request waiting for leaders ends: each topic gets its own answer."""
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
     """Create what can be; one result per topic, in the order asked."""
     make = maker(context)
     quota = mutations(context, STRICT_SINCE)
-    refusal = not_controller(context)
-    if refusal is None:
-        outcome = await _create(context, request, quota.spend)
-    else:
-        outcome = dict.fromkeys((topic.name for topic in request.topics), refusal)
+    outcome = await create_topics(
+        operating(context),
+        [_spec(topic) for topic in request.topics],
+        validate_only=request.validate_only,
+        seconds=timeout_seconds(request),
+        spend=quota.spend,
+    )
     described: dict[tuple[tuple[str, str], ...], tuple[Entity, ...]] = {}
     topics = tuple(
         _result(context, make, name, topic_outcome, described)
@@ -65,62 +53,13 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     return make(None, throttle_time=throttled(context, quota), topics=topics)
 
 
-async def _create(
-    context: RequestContext, request: Entity, spend: Spend
-) -> dict[str, TopicInfo | ApiError]:
-    outcome: dict[str, TopicInfo | ApiError] = {}
-    twice = duplicates([topic.name for topic in request.topics])
-    wanted: list[NewTopic] = []
-    forbidden = _forbidden(context, request)
-    for topic in request.topics:
-        try:
-            if topic.name in twice:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            if topic.name in forbidden:
-                raise authorization_failed(ResourceType.TOPIC)
-            check_no_queue_topic(topic.name, "declare the queue, which makes it")
-            wanted.append(_wanted(topic))
-        except ApiError as error:
-            outcome[topic.name] = error
-    seconds = timeout_seconds(request)
-    creating = context.controller.create_topics(
-        wanted,
-        validate_only=request.validate_only,
-        spend=spend,
-        wait_seconds=0.0 if seconds is None else max(seconds - _OWN_SECONDS, 0.0),
-    )
-    try:
-        results = await asyncio.wait_for(creating, seconds)
-        outcome |= {topic.name: result for topic, result in zip(wanted, results, strict=True)}
-    except TimeoutError:
-        late = ApiError(ErrorCode.REQUEST_TIMED_OUT, "still being created")
-        outcome |= dict.fromkeys((topic.name for topic in wanted), late)
-    return outcome
-
-
-def _forbidden(context: RequestContext, request: Entity) -> frozenset[str]:
-    """Return the names of topics that who asks may not create."""
-    if permits(context, CREATE_CLUSTER, told=False):
-        return frozenset()
-    return refused(context, CREATE_TOPIC, (topic.name for topic in request.topics))
-
-
-def _wanted(topic: Entity) -> NewTopic:
-    assignment: dict[int, tuple[int, ...]] = {}
-    for assigned in topic.assignments or ():
-        if assigned.partition_index in assignment:
-            raise ApiError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"partition {assigned.partition_index} is assigned twice",
-            )
-        assignment[assigned.partition_index] = tuple(assigned.broker_ids)
-    settings: dict[str, str | None] = {}
-    for config in topic.configs or ():
-        if config.name in settings:
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"{config.name} is there twice")
-        settings[config.name] = config.value
-    return NewTopic(
-        topic.name, topic.num_partitions, topic.replication_factor, assignment, settings
+def _spec(topic: Entity) -> TopicSpec:
+    return TopicSpec(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        [(each.partition_index, tuple(each.broker_ids)) for each in topic.assignments or ()],
+        [(config.name, config.value) for config in topic.configs or ()],
     )
 
 

@@ -7,7 +7,6 @@ v1 resource types
 
 from collections.abc import Iterable
 
-from headrace.frontends.kafka.admin.config_resources import ResourceType
 from headrace.frontends.kafka.authentication.authorisation import (
     DESCRIBE_CLUSTER_CONFIGS,
     refusal,
@@ -15,6 +14,7 @@ from headrace.frontends.kafka.authentication.authorisation import (
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.model.errors import ErrorCode
+from headrace.operations.configs import ConfigResource
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
@@ -23,29 +23,29 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     forbidden = refusal(context, DESCRIBE_CLUSTER_CONFIGS)
     if forbidden is not None:
         return make(None, error_code=forbidden.code, config_resources=())
-    asked: frozenset[int] = frozenset({ResourceType.CLIENT_METRICS})
+    asked: frozenset[int] = frozenset({ConfigResource.CLIENT_METRICS})
     if context.version >= 1:
-        every = frozenset(ResourceType)
+        every = frozenset(ConfigResource)
         asked = frozenset(int(resource_type) for resource_type in request.resource_types) or every
         if not asked <= every:
             return make(None, error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=())
     found = tuple(
         make("ConfigResource", resource_name=name, resource_type=int(kind))
-        for kind in ResourceType
+        for kind in ConfigResource
         if kind in asked
         for name in _names(context, kind)
     )
     return make(None, error_code=ErrorCode.NONE, config_resources=found)
 
 
-def _names(context: RequestContext, kind: ResourceType) -> Iterable[str]:
+def _names(context: RequestContext, kind: ConfigResource) -> Iterable[str]:
     settings = context.controller.settings
     match kind:
-        case ResourceType.TOPIC:
+        case ConfigResource.TOPIC:
             return sorted(context.broker.image.topics)
-        case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
+        case ConfigResource.BROKER | ConfigResource.BROKER_LOGGER:
             return [str(broker) for broker in sorted(context.broker.image.brokers)]
-        case ResourceType.CLIENT_METRICS:
+        case ConfigResource.CLIENT_METRICS:
             return settings.client_metrics.names()
-        case ResourceType.GROUP:
+        case ConfigResource.GROUP:
             return settings.groups.names()

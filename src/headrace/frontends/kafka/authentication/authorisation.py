@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.security.acl import ANY_NAME
 from headrace.security.authorizer import (
     CLUSTER_NAME,
     OPERATIONS_OF,
@@ -156,9 +155,9 @@ ASKED_OF_BROKERS: dict[ApiKey, tuple[Ask, ...]] = {
 }
 """The same of what brokers ask each other, beside the listener and the name (`between_brokers`)."""
 
-ASKED_OF_AMQP: dict[ApiKey, tuple[Ask, ...]] = {
-    # What is only listed asks DESCRIBE.
-    ApiKey.AMQP_ADMINISTRATION: (DESCRIBE_CLUSTER, ALTER_CLUSTER),
+ASKED_OF_OPERATIONS: dict[ApiKey, tuple[Ask, ...]] = {
+    # An operation that only lists asks DESCRIBE (`operations.permissions`).
+    ApiKey.ADMINISTRATION: (DESCRIBE_CLUSTER, ALTER_CLUSTER),
 }
 """The same of our own API."""
 
@@ -214,12 +213,9 @@ def permits(
 
 
 def permits_any(context: "RequestContext", ask: Ask) -> bool:
-    """Tell whether he may do that to any resource of its type."""
-    authorizer, identity = context.broker.authorizer, context.identity
-    if authorizer.allows_all or authorizer.allows_any(identity, ask.operation, ask.kind):
-        return True
-    context.broker.audit.refused(identity, ask.operation, Resource(ask.kind, ANY_NAME))
-    return False
+    """Return whether the client may do that to any resource of its type; no line tells of it."""
+    authorizer = context.broker.authorizer
+    return authorizer.allows_all or authorizer.allows_any(context.identity, ask.operation, ask.kind)
 
 
 def refusal(context: "RequestContext", ask: Ask, name: str = CLUSTER_NAME) -> ApiError | None:

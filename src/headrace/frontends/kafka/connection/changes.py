@@ -9,11 +9,10 @@ are shown of settings that are known and no secrets; credentials never.
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headrace.config.client_settings import HIDDEN
-from headrace.config.definitions import TOPIC, broker_definition
-from headrace.config.keys.entities import CLIENT_METRICS, GROUP
 from headrace.frontends.kafka.authentication.authorisation import CLUSTER_ACTION, permits
 from headrace.model.errors import ErrorCode
+from headrace.operations.audit import shortened, tell_change
+from headrace.operations.permissions import Caller, Surface
 from headrace.wire.kafka.api import ApiKey
 
 if TYPE_CHECKING:
@@ -33,27 +32,6 @@ class Change(NamedTuple):
 
 Tell = Callable[[Entity, Entity], Iterable[Change]]
 """Returns the changes of a request and its answer."""
-
-_SHOWN_CHARACTERS = 200
-_KINDS = {2: "TOPIC", 4: "BROKER", 8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
-_OPERATIONS = ("SET", "DELETE", "APPEND", "SUBTRACT")
-_RESOURCES = ("UNKNOWN", "ANY", "TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "TOKEN", "USER")
-_PATTERNS = {3: "LITERAL", 4: "PREFIXED"}
-_ACL_OPERATIONS = (
-    "UNKNOWN", "ANY", "ALL", "READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE",
-    "CLUSTER_ACTION", "DESCRIBE_CONFIGS", "ALTER_CONFIGS", "IDEMPOTENT_WRITE", "CREATE_TOKENS",
-    "DESCRIBE_TOKENS", "TWO_PHASE_COMMIT",
-)  # fmt: skip
-_PERMISSIONS = ("UNKNOWN", "ANY", "DENY", "ALLOW")
-_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
-_TOLD_ELSEWHERE = frozenset(
-    {
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ErrorCode.GROUP_AUTHORIZATION_FAILED,
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    }
-)
 
 
 def tell(context: "RequestContext", request: Entity, answer: Entity) -> None:
@@ -75,19 +53,8 @@ def _between_brokers(context: "RequestContext") -> bool:
 
 def tell_one(context: "RequestContext", change: Change) -> None:
     """Have the audit log tell one change, unless it was refused for lack of permission."""
-    if change.result in _TOLD_ELSEWHERE:
-        return
-    context.broker.audit.changed(
-        context.identity,
-        by=context.api_key.name,
-        result=_name_of(change.result),
-        done=change.result == 0,
-        **change.detail,
-    )
-
-
-def _name_of(code: int) -> str:
-    return ErrorCode(code).name if code in ErrorCode.__members__.values() else str(int(code))
+    caller = Caller(context.identity, Surface.KAFKA, context.api_key.name)
+    tell_change(context.broker.audit, caller, change.result, change.detail)
 
 
 def tell_failed(context: "RequestContext", code: ErrorCode | None) -> None:
@@ -103,186 +70,9 @@ def tell_failed(context: "RequestContext", code: ErrorCode | None) -> None:
 # --- what each of them changes -------------------------------------------------------------------
 
 
-def _created_topics(request: Entity, answer: Entity) -> Iterator[Change]:
-    asked = {topic.name: topic for topic in request.topics}
-    for topic in answer.topics:
-        wanted = asked.get(topic.name)
-        detail: Detail = {"topic": topic.name}
-        if wanted is not None:
-            assigned = len(wanted.assignments)
-            detail["partitions"] = assigned or wanted.num_partitions
-            detail["configs"] = _configs(2, wanted.configs)
-        yield Change(topic.error_code, detail)
-
-
-def _deleted_topics(request: Entity, answer: Entity) -> Iterator[Change]:
-    for topic in answer.responses:
-        topic_id = getattr(topic, "topic_id", None)
-        yield Change(topic.error_code, {"topic": topic.name, "id": topic_id or None})
-
-
-def _created_partitions(request: Entity, answer: Entity) -> Iterator[Change]:
-    counts = {topic.name: topic.count for topic in request.topics}
-    for topic in answer.results:
-        detail: Detail = {"topic": topic.name, "partitions": counts.get(topic.name)}
-        yield Change(topic.error_code, detail)
-
-
-def _deleted_records(request: Entity, answer: Entity) -> Iterator[Change]:
-    for topic in answer.topics:
-        for code, partitions in _by_result(topic.partitions).items():
-            below = ",".join(
-                f"{partition.partition_index}:{partition.low_watermark}" for partition in partitions
-            )
-            yield Change(code, {"topic": topic.name, "below": _short(below)})
-
-
-def _altered_configs(request: Entity, answer: Entity) -> Iterator[Change]:
-    asked = {
-        (resource.resource_type, resource.resource_name): resource.configs
-        for resource in request.resources
-    }
-    for outcome in answer.responses:
-        kind, name = outcome.resource_type, outcome.resource_name
-        configs = asked.get((kind, name), ())
-        shown = ",".join(_operation(kind, config) for config in configs)
-        detail: Detail = {"resource": f"{_KINDS.get(kind, kind)}:{name}", "configs": _short(shown)}
-        yield Change(outcome.error_code, detail)
-
-
-def _operation(kind: int, config: Entity) -> str:
-    operation = getattr(config, "config_operation", 0)
-    if operation == 1:
-        return f"{config.name} DELETE"
-    shown = _shown(kind, config.name, config.value)
-    verb = "" if operation == 0 else f" {_named(_OPERATIONS, operation)} "
-    return f"{config.name}{verb or '='}{shown}"
-
-
-def _configs(kind: int, configs: Iterable[Entity]) -> str | None:
-    return _short(
-        ",".join(f"{config.name}={_shown(kind, config.name, config.value)}" for config in configs)
-    )
-
-
-def _shown(kind: int, name: str, value: str | None) -> str | None:
-    """Return a setting's value where it is known to be no secret."""
-    if kind == 8:
-        return value
-    definition = {2: TOPIC, 16: CLIENT_METRICS, 32: GROUP}.get(kind, {}).get(name)
-    if kind == 4:
-        definition = broker_definition(name)
-    return HIDDEN if definition is None or definition.sensitive else value
-
-
-def _moved_logs(request: Entity, answer: Entity) -> Iterator[Change]:
-    paths = {
-        (topic.name, partition): directory.path
-        for directory in request.dirs
-        for topic in directory.topics
-        for partition in topic.partitions
-    }
-    for topic in answer.results:
-        for partition in topic.partitions:
-            path = paths.get((topic.topic_name, partition.partition_index))
-            name = f"{topic.topic_name}-{partition.partition_index}"
-            yield Change(partition.error_code, {"partition": name, "to": path})
-
-
-def _created_acls(request: Entity, answer: Entity) -> Iterator[Change]:
-    for acl, outcome in zip(request.creations, answer.results, strict=False):
-        yield Change(outcome.error_code, {"acl": _acl(acl, "resource_pattern_type")})
-
-
-def _deleted_acls(request: Entity, answer: Entity) -> Iterator[Change]:
-    told: dict[str, None] = {}
-    for outcome in answer.filter_results:
-        if outcome.error_code:
-            yield Change(outcome.error_code, {})
-        for acl in outcome.matching_acls:
-            text = _acl(acl, "pattern_type")
-            if text not in told:
-                told[text] = None
-                yield Change(acl.error_code, {"acl": text})
-
-
-def _acl(acl: Entity, pattern: str) -> str:
-    return (
-        f"{_named(_PERMISSIONS, acl.permission_type)} {acl.principal} from {acl.host}"
-        f" {_named(_ACL_OPERATIONS, acl.operation)} on"
-        f" {_PATTERNS.get(getattr(acl, pattern), 'UNKNOWN')}"
-        f" {_named(_RESOURCES, acl.resource_type)}:{acl.resource_name}"
-    )
-
-
-def _deleted_groups(request: Entity, answer: Entity) -> Iterator[Change]:
-    for group in answer.results:
-        yield Change(group.error_code, {"group": group.group_id})
-
-
-def _deleted_offsets(request: Entity, answer: Entity) -> Iterator[Change]:
-    if answer.error_code:
-        yield Change(answer.error_code, {"group": request.group_id})
-        return
-    yield from _of_partitions(answer.topics, group=request.group_id)
-
-
-def _elected(request: Entity, answer: Entity) -> Iterator[Change]:
-    kind = "UNCLEAN" if getattr(request, "election_type", 0) == 1 else "PREFERRED"
-    if getattr(answer, "error_code", 0):
-        yield Change(answer.error_code, {"election": kind})
-        return
-    for topic in answer.replica_election_results:
-        for code, partitions in _by_result(topic.partition_result).items():
-            numbers = ",".join(str(partition.partition_id) for partition in partitions)
-            detail: Detail = {"topic": topic.topic, "partitions": _short(numbers)}
-            yield Change(code, {**detail, "election": kind})
-
-
-def _reassigned(request: Entity, answer: Entity) -> Iterator[Change]:
-    if answer.error_code:
-        yield Change(answer.error_code, {})
-        return
-    wanted = {
-        (topic.name, partition.partition_index): partition.replicas
-        for topic in request.topics
-        for partition in topic.partitions
-    }
-    for topic in answer.responses:
-        for partition in topic.partitions:
-            replicas = wanted.get((topic.name, partition.partition_index))
-            shown = "CANCELLED" if replicas is None else ",".join(map(str, replicas))
-            name = f"{topic.name}-{partition.partition_index}"
-            yield Change(partition.error_code, {"partition": name, "replicas": _short(shown)})
-
-
-def _altered_quotas(request: Entity, answer: Entity) -> Iterator[Change]:
-    for entry, outcome in zip(request.entries, answer.entries, strict=False):
-        whose = ",".join(
-            f"{part.entity_type}:{'<default>' if part.entity_name is None else part.entity_name}"
-            for part in entry.entity
-        )
-        quotas = ",".join(
-            f"{quota.key} DELETE" if quota.remove else f"{quota.key}={quota.value:g}"
-            for quota in entry.ops
-        )
-        yield Change(outcome.error_code, {"entity": whose, "quotas": _short(quotas)})
-
-
-def _altered_users(request: Entity, answer: Entity) -> Iterator[Change]:
-    done: dict[str, list[str]] = {}
-    for deletion in request.deletions:
-        done.setdefault(deletion.name, []).append(f"{_mechanism(deletion)} DELETE")
-    for made in request.upsertions:
-        said = f"{_mechanism(made)} iterations={made.iterations}"
-        done.setdefault(made.name, []).append(said)
-    for outcome in answer.results:
-        credentials = ",".join(done.get(outcome.user, ()))
-        yield Change(outcome.error_code, {"user": outcome.user, "credentials": credentials})
-
-
-def _mechanism(credential: Entity) -> str:
-    return _MECHANISMS.get(credential.mechanism, "UNKNOWN")
+def _told_by_operation(request: Entity, answer: Entity) -> Iterator[Change]:
+    """Return nothing: the operation that the handler calls has told it (`operations`)."""
+    yield from ()
 
 
 def _altered_share_offsets(request: Entity, answer: Entity) -> Iterator[Change]:
@@ -313,7 +103,7 @@ def _of_partitions(topics: Iterable[Entity], **detail: object) -> Iterator[Chang
         name = getattr(topic, "name", None) or getattr(topic, "topic_name", None)
         for code, partitions in _by_result(topic.partitions).items():
             numbers = ",".join(str(partition.partition_index) for partition in partitions)
-            yield Change(code, {**detail, "topic": name, "partitions": _short(numbers)})
+            yield Change(code, {**detail, "topic": name, "partitions": shortened(numbers)})
 
 
 def _by_result(partitions: Iterable[Entity]) -> dict[int, list[Entity]]:
@@ -323,33 +113,22 @@ def _by_result(partitions: Iterable[Entity]) -> dict[int, list[Entity]]:
     return found
 
 
-def _named(names: tuple[str, ...], number: int) -> str:
-    return names[number] if 0 <= number < len(names) else "UNKNOWN"
-
-
-def _short(text: str) -> str | None:
-    """Return a text that a line has room for; None where there is nothing to say."""
-    if len(text) > _SHOWN_CHARACTERS:
-        return f"{text[:_SHOWN_CHARACTERS]}… ({len(text)} characters)"
-    return text or None
-
-
 CHANGES: dict[ApiKey, Tell] = {
-    ApiKey.CREATE_TOPICS: _created_topics,
-    ApiKey.DELETE_TOPICS: _deleted_topics,
-    ApiKey.CREATE_PARTITIONS: _created_partitions,
-    ApiKey.DELETE_RECORDS: _deleted_records,
-    ApiKey.ALTER_CONFIGS: _altered_configs,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: _altered_configs,
-    ApiKey.ALTER_REPLICA_LOG_DIRS: _moved_logs,
-    ApiKey.CREATE_ACLS: _created_acls,
-    ApiKey.DELETE_ACLS: _deleted_acls,
-    ApiKey.DELETE_GROUPS: _deleted_groups,
-    ApiKey.OFFSET_DELETE: _deleted_offsets,
-    ApiKey.ELECT_LEADERS: _elected,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _reassigned,
-    ApiKey.ALTER_CLIENT_QUOTAS: _altered_quotas,
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _altered_users,
+    ApiKey.CREATE_TOPICS: _told_by_operation,
+    ApiKey.DELETE_TOPICS: _told_by_operation,
+    ApiKey.CREATE_PARTITIONS: _told_by_operation,
+    ApiKey.DELETE_RECORDS: _told_by_operation,
+    ApiKey.ALTER_CONFIGS: _told_by_operation,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _told_by_operation,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _told_by_operation,
+    ApiKey.CREATE_ACLS: _told_by_operation,
+    ApiKey.DELETE_ACLS: _told_by_operation,
+    ApiKey.DELETE_GROUPS: _told_by_operation,
+    ApiKey.OFFSET_DELETE: _told_by_operation,
+    ApiKey.ELECT_LEADERS: _told_by_operation,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _told_by_operation,
+    ApiKey.ALTER_CLIENT_QUOTAS: _told_by_operation,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _told_by_operation,
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: _altered_share_offsets,
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: _deleted_share_offsets,
     ApiKey.WRITE_TXN_MARKERS: _ended_transactions,

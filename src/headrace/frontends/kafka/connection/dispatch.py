@@ -15,7 +15,7 @@ from collections.abc import Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from headrace.config.listeners import AMQP_PORTS
+from headrace.config.listeners import spoken_rows
 from headrace.config.sasl import SaslListener
 from headrace.frontends.kafka.authentication import authentication_stage
 from headrace.frontends.kafka.authentication.between_brokers import listeners_for_brokers
@@ -24,7 +24,7 @@ from headrace.frontends.kafka.connection import api_versions, cold_calls
 from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.hot_state import Shared
-from headrace.frontends.kafka.connection.registry import AMQP_APIS, PEER_APIS
+from headrace.frontends.kafka.connection.registry import OPERATION_APIS, PEER_APIS
 from headrace.frontends.kafka.connection.route import Route, pack_plain, pack_tagged
 from headrace.frontends.kafka.connection.throttle import Throttle
 from headrace.frontends.kafka.connection.throttled_answers import told
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from headrace.coordination.coordinators import Coordinators
     from headrace.frontends.kafka.authentication.authentication import Authentication
     from headrace.net.connection import Connection
+    from headrace.operations.registry import Operations
 
 _HEAD_BYTES = 10
 _KEY_AT = 5
@@ -69,16 +70,18 @@ class Dispatcher:
         metrics: Metrics,
         writes: "GatheredWrites | None" = None,
         peers: "PeerPort | None" = None,
+        operations: "Operations | None" = None,
     ) -> None:
         """`writes`: the disk's way to hold the writes of one pass back and then to do them.
 
         `peers`: what other brokers of the cluster may have done here; None: there are none.
+        `operations`: of other protocols; None: no other is spoken.
         """
         self.broker = broker
         self.coordinators = coordinators
         self.controller = controller
-        speak_amqp = any(listener.protocol in AMQP_PORTS for listener in broker.config.listeners)
-        self.apis = (*apis, *AMQP_APIS) if speak_amqp else tuple(apis)
+        administered = any(row.administered for row in spoken_rows(broker.config.listeners))
+        self.apis = (*apis, *OPERATION_APIS) if administered else tuple(apis)
         served = self.apis if peers is None else (*self.apis, *PEER_APIS)
         self.routes: dict[int, Route] = {
             int(api.key) << 16 | version: Route(api, version, metrics.api(api.key))
@@ -98,6 +101,7 @@ class Dispatcher:
             writes=writes,
             peers=peers,
             broker_listeners=None if peers is None else listeners_for_brokers(broker.config),
+            operations=operations,
         )
         broker.image.observers.append(self.shared.metadata_answers.picture_changed)
         self._tasks: dict[asyncio.Task[None], None] = {}

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from headrace.frontends.kafka.connection.hot_state import Shared
     from headrace.frontends.kafka.connection.throttle import Throttle
     from headrace.frontends.kafka.groups.offset_commit_run import OffsetCommitRuns
+    from headrace.operations.context import OperationContext
     from headrace.security.identity import Identity
 
 Answer = Body | Pending
@@ -81,6 +82,15 @@ class RequestContext:
     """What is to be done when the connection ends, by whom it is for; one dict a connection."""
 
 
+def operating(context: RequestContext) -> "OperationContext":
+    """Return the context in which a request's operations are called."""
+    from headrace.operations.context import OperationContext
+    from headrace.operations.permissions import Caller, Surface
+
+    caller = Caller(context.identity, Surface.KAFKA, context.api_key.name)
+    return OperationContext(context.broker, context.controller, context.coordinators, caller)
+
+
 HotHandler = Callable[[RequestContext, memoryview], Answer]
 Handler = HotHandler | Callable[[RequestContext, Any], Any]
 """What answers: `HotHandler`, or one that takes and returns kio's entities."""
@@ -91,6 +101,7 @@ def load_handler(api: "Api") -> Handler:
 
     On any thread.
     """
-    module = import_module(f"headrace.frontends.kafka.{api.folder}.{api.key.name.lower()}")
+    name = api.module or api.key.name.lower()
+    module = import_module(f"headrace.frontends.kafka.{api.folder}.{name}")
     handle: Handler = module.handle
     return handle

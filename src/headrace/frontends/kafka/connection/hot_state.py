@@ -13,7 +13,7 @@ from headrace.ports.deadlines import Deadlines
 if TYPE_CHECKING:
     from headrace.broker.gathered_writes import GatheredWrites
     from headrace.cluster.peers.peer_port import PeerPort
-    from headrace.frontends.administration import Administration
+    from headrace.operations.registry import Operations
 
 
 class Shared:
@@ -30,6 +30,7 @@ class Shared:
         writes: "GatheredWrites | None" = None,
         peers: "PeerPort | None" = None,
         broker_listeners: frozenset[str] | None = None,
+        operations: "Operations | None" = None,
     ) -> None:
         """`peers` and `broker_listeners`: None where there are no other brokers."""
         self.now = clock.monotonic
@@ -42,8 +43,8 @@ class Shared:
         """What other brokers may have done here."""
         self.broker_listeners = broker_listeners
         """Where other brokers are believed to be such."""
-        self.amqp: Administration | None = None
-        """What administrators may ask about AMQP; None where nobody speaks it."""
+        self.operations = operations
+        """Those of other protocols; None where no other is spoken."""
         self.deadlines = Deadlines(clock)
         self.request_pass = RequestPass(self.deadlines, writes, self.now)
         """The one that hot handlers append in."""

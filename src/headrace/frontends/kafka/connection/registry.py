@@ -206,12 +206,12 @@ APIS: tuple[Api, ...] = (
         "::test_offsets_are_described_altered_and_deleted"),
 )  # fmt: skip
 
-AMQP_APIS: tuple[Api, ...] = (
-    Api(ApiKey.AMQP_ADMINISTRATION, "admin", 0, 0, hot=True, in_turn=True, proof=
-        "tests/broker/frontends/amqp/test_amqp_administration.py"
-        "::test_vhosts_are_created_listed_and_deleted"),
+OPERATION_APIS: tuple[Api, ...] = (
+    Api(ApiKey.ADMINISTRATION, "admin", 0, 0, hot=True, in_turn=True, module="administration",
+        proof="tests/broker/frontends/test_made_up_protocol.py"
+        "::test_an_operation_of_the_protocol_is_called_and_audited"),
 )  # fmt: skip
-"""Ours, beside Kafka's: served and told of where a listener speaks AMQP."""
+"""Ours, beside Kafka's: served and told of where a listener speaks a protocol with operations."""
 
 PEER_APIS: tuple[Api, ...] = (
     Api(ApiKey.LEADER_AND_ISR, "cluster", 5, 7, hot=True, in_turn=True, proof=

@@ -5,67 +5,22 @@
   GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP (members that are no consumers), INVALID_GROUP_ID.
 """
 
-from headrace.frontends.kafka.authentication.authorisation import (
-    DELETE_GROUP,
-    READ_TOPIC,
-    refusal,
-    refused,
-)
-from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.handler import RequestContext, operating
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.model.errors import ErrorCode
-from headrace.net.pending import Pending
-from headrace.wire.kafka import kio_codec
-
-_Place = tuple[str, int]
+from headrace.operations.groups import delete_offsets
 
 
-def handle(context: RequestContext, request: Entity) -> Pending:
+async def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer when what may go is gone."""
-    pending = Pending()
-    forbidden = refusal(context, DELETE_GROUP, request.group_id)
-    if forbidden is not None:
-        _answer(context, request, pending, {}, forbidden.code)
-        return pending
-    hidden = refused(context, READ_TOPIC, (topic.name for topic in request.topics))
-    topics = context.broker.image.topics
-    sizes = {
-        asked.name: len(topics[asked.name].partitions)
-        for asked in request.topics
-        if asked.name in topics and asked.name not in hidden
-    }
-    wanted: list[_Place] = [
-        (asked.name, partition.partition_index)
-        for asked in request.topics
-        for partition in asked.partitions
-        if 0 <= partition.partition_index < sizes.get(asked.name, 0)
-    ]
-    known = {
-        (asked.name, partition.partition_index): ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        for asked in request.topics
-        if asked.name in hidden
-        for partition in asked.partitions
-    }
-
-    def done(error: ErrorCode, codes: list[ErrorCode]) -> None:
-        by_place = known | dict(zip(wanted, codes, strict=False))
-        _answer(context, request, pending, by_place, error)
-
-    context.coordinators.groups.delete_offsets(request.group_id, wanted, done)
-    return pending
-
-
-def _answer(
-    context: RequestContext,
-    request: Entity,
-    pending: Pending,
-    by_place: dict[_Place, ErrorCode],
-    error: ErrorCode,
-) -> None:
-    if pending.done:
-        return
     make = maker(context)
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    places: dict[str, list[int]] = {}
+    for topic in request.topics:
+        numbers = [partition.partition_index for partition in topic.partitions]
+        places.setdefault(topic.name, []).extend(numbers)
+    deleted = await delete_offsets(operating(context), request.group_id, places)
+    if deleted.error is not ErrorCode.NONE:
+        return make(None, error_code=deleted.error, topics=())
     topics = tuple(
         make(
             "OffsetDeleteResponseTopic",
@@ -74,16 +29,11 @@ def _answer(
                 make(
                     "OffsetDeleteResponsePartition",
                     partition_index=partition.partition_index,
-                    error_code=by_place.get((asked.name, partition.partition_index), unknown),
+                    error_code=deleted.codes[asked.name, partition.partition_index],
                 )
                 for partition in asked.partitions
             ),
         )
         for asked in request.topics
     )
-    response = make(
-        None,
-        error_code=error,
-        topics=topics if error is ErrorCode.NONE else (),
-    )
-    pending.resolve(kio_codec.encode_body(response))
+    return make(None, error_code=deleted.error, topics=topics)

@@ -5,20 +5,22 @@ Without an authorizer SECURITY_DISABLED.
 
 from itertools import groupby
 
-from headrace.frontends.kafka.authentication.authorisation import DESCRIBE_CLUSTER, require
-from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.handler import RequestContext, operating
 from headrace.frontends.kafka.connection.response_entities import Entity, error_fields, maker
-from headrace.frontends.kafka.security.acl_entities import entry_fields, filter_of, resource_fields
-from headrace.frontends.kafka.security.security_disabled import NO_AUTHORIZER
+from headrace.frontends.kafka.security.acl_entities import (
+    entry_fields,
+    filter_spec_of,
+    resource_fields,
+)
 from headrace.model.errors import ApiError
-from headrace.security.acl import AclBinding
+from headrace.operations.acls import describe_acls
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer with what is known here, or one error for all."""
     make = maker(context)
     try:
-        bindings = _matching(context, request)
+        bindings = describe_acls(operating(context), filter_spec_of(request))
     except ApiError as error:
         return make(None, **error_fields(error), resources=())
     resources = tuple(
@@ -30,12 +32,3 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         for resource, of_it in groupby(bindings, key=lambda binding: binding.resource)
     )
     return make(None, **error_fields(None), resources=resources)
-
-
-def _matching(context: RequestContext, request: Entity) -> list[AclBinding]:
-    """Return the bindings asked for, those of one resource beside each other. ApiError."""
-    require(context, DESCRIBE_CLUSTER)
-    acls = context.controller.settings.acls
-    if not acls.enabled:
-        raise NO_AUTHORIZER
-    return acls.matching(filter_of(request))

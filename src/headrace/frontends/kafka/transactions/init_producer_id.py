@@ -68,9 +68,8 @@ def _forbidden(context: RequestContext, request: Entity) -> ErrorCode | None:
             asks.append(TWO_PHASE_TRANSACTION)
         if not all(permits(context, ask, transactional_id) for ask in asks):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    elif not permits(context, IDEMPOTENT_WRITE, told=False) and not permits_any(
-        context, WRITE_TOPIC
-    ):
+    # The audit log names the permission of the cluster: no topic is known yet.
+    elif not permits_any(context, WRITE_TOPIC) and not permits(context, IDEMPOTENT_WRITE):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     return None
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from headrace.log.file_names import spill_file
+from headrace.log.file_names import process_file
 from headrace.model.errors import HeadraceError
+from headrace.model.protocols import AMQP
 from headrace.queues.stores.memory.spill_extent import (
     Content,
     Extent,
@@ -139,7 +140,7 @@ class SpillFiles:
     def _newest(self) -> SpillFile:
         newest = next(reversed(self._files), None)
         if newest is None or newest.end >= self._file_bytes:
-            newest = SpillFile(f"{self.directory}/{spill_file(self._made)}")
+            newest = SpillFile(f"{self.directory}/{process_file(AMQP.process_files, self._made)}")
             self._made += 1
             self._files[newest] = None
         return newest

@@ -1,4 +1,4 @@
-"""Keys of what clients of AMQP are told and held to."""
+"""The broker's settings for clients of AMQP: `amqp.*`."""
 
 from headrace.config.keys.row import Keys, key
 from headrace.config.value_types import Kind

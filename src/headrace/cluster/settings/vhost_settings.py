@@ -1,4 +1,4 @@
-"""Vhosts and users of AMQP in the store: `/config/amqp-vhosts/NAME`, `/config/amqp-users/NAME`.
+"""Vhosts and their users in the store: a node for each below `/config`.
 
 They lie beside the settings of Kafka's users, and other brokers hear of changes as of those
 (`ConfigChanges`). A user's credentials are not here but in `user_settings`.
@@ -13,7 +13,9 @@ from typing import TypeVar
 from headrace.cluster.settings.entity_settings import store_failed
 from headrace.cluster.store.config_store import ConfigStore
 from headrace.cluster.store.znodes import BadPayload, quote_entity, unquote_entity
+from headrace.config.broker import BrokerConfig
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.protocols import AMQP
 from headrace.ports.store import NodeExists, StoreError
 from headrace.posix.awaiting import carried_on
 from headrace.queues.permissions.definitions import (
@@ -27,11 +29,11 @@ from headrace.queues.permissions.definitions import (
     encode_vhost,
 )
 from headrace.queues.queue_names import DEFAULT_VHOST
+from headrace.wire.amqp.settings import AmqpKeys
 
 _logger = logging.getLogger(__name__)
 
-VHOSTS, USERS = "amqp-vhosts", "amqp-users"
-KINDS = frozenset({VHOSTS, USERS})
+VHOSTS, USERS = AMQP.stored_kinds
 NODE_CHARS_MAX = 500_000
 """Of one user's settings: ZooKeeper refuses nodes over 1 MiB."""
 
@@ -41,8 +43,18 @@ ChangeVhost = Callable[[VhostDefinition | None], VhostDefinition | None]
 D = TypeVar("D", UserDefinition, VhostDefinition)
 
 
-class AmqpSettings:
-    """The controller's part that knows the vhosts and users of AMQP."""
+def stored_settings(
+    configs: ConfigStore, change: asyncio.Lock, config: BrokerConfig
+) -> "VhostSettings":
+    """Return the settings of a broker with such a listener (`ProtocolRow.stored`)."""
+    guest = AmqpKeys.of(config.values).amqp_guest
+    return VhostSettings(configs, change, Definitions(guest=guest))
+
+
+class VhostSettings:
+    """The controller's part that knows vhosts and their users. `StoredSettings`."""
+
+    kinds = frozenset({VHOSTS, USERS})
 
     def __init__(
         self, configs: ConfigStore, change: asyncio.Lock, definitions: Definitions
@@ -54,7 +66,7 @@ class AmqpSettings:
 
     async def load(self) -> None:
         """Take up all that the store holds, and nothing else."""
-        for kind in KINDS:
+        for kind in self.kinds:
             with suppress(NodeExists):
                 await self._configs.store.create(f"/config/{kind}", b"")
         vhosts = await self._configs.entities(f"/config/{VHOSTS}")
@@ -141,7 +153,7 @@ def _readable(
             readable[name] = decode(texts)
         except (ValueError, TypeError) as error:
             _logger.error(
-                "AMQP: %s %r is left out, what the store has of it cannot be read (%s): set it"
-                " anew, or delete its node", what, name, error,
+                "%s: %s %r is left out, what the store has of it cannot be read (%s): set it"
+                " anew, or delete its node", AMQP.name, what, name, error,
             )  # fmt: skip
     return readable

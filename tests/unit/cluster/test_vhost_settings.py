@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.cluster.settings.amqp_settings import AmqpSettings
+from headrace.cluster.settings.vhost_settings import VhostSettings
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.queues.permissions.access import Grant
 from headrace.queues.permissions.definitions import Definitions, UserDefinition, VhostDefinition
@@ -27,8 +27,8 @@ def play(story: Story) -> None:
 async def settings_of(server: Server, *, guest: bool = False) -> Any:
     """Have a broker follow what there is for AMQP, as one that has a listener of it."""
     settings: Any = server.controller.settings
-    made = AmqpSettings(settings._catalog.configs, settings._change, Definitions(guest=guest))
-    settings.__dict__["amqp"] = made
+    made = VhostSettings(settings._catalog.configs, settings._change, Definitions(guest=guest))
+    settings.__dict__["stored"] = {"AMQP": made}
     await made.load()
     return made
 

@@ -1,0 +1,74 @@
+"""The protocols that keep data in topics, and do to it what Kafka's clients ask of the topics."""
+
+from typing import TYPE_CHECKING, Protocol
+
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.protocols import ReservedTopics, reserved_topics
+
+if TYPE_CHECKING:
+    from headrace.security.identity import Identity
+
+
+class TopicKeeper(Protocol):
+    """A protocol's part that does to its topics what Kafka's clients ask."""
+
+    async def make(self, topic: str) -> ApiError | None:
+        """Make the topic of a declared owner where it has none yet; why not, else None."""
+
+    async def delete(self, topic: str) -> ApiError | None:
+        """Delete the owner of a topic, as its own protocol does; why not, else None."""
+
+    def may_purge(self, identity: "Identity", topic: str) -> bool:
+        """Return whether `identity` may purge a topic by its protocol's own permissions."""
+
+    async def purge(self, topic: str, partition: int, before: int) -> int:
+        """Remove what is below an offset, -1: all; returns where the log starts. ApiError."""
+
+
+class TopicKeepers:
+    """The keepers of a broker's listeners. Used on the loop."""
+
+    def __init__(self) -> None:
+        self._keepers: dict[str, TopicKeeper] = {}
+
+    def add(self, reserved: ReservedTopics, keeper: TopicKeeper) -> None:
+        """Have `keeper` asked about the topics of its protocol."""
+        self._keepers[reserved.prefix] = keeper
+
+    def of(self, topic: str) -> TopicKeeper | None:
+        """Return the keeper of a topic; None: it is of no other protocol than Kafka's."""
+        reserved = reserved_topics(topic)
+        if reserved is None:
+            return None
+        return self._keepers.get(reserved.prefix) or _NotServed(reserved)
+
+
+class _NotServed:
+    """The keeper while no listener speaks the protocol: all stays as it is. `TopicKeeper`."""
+
+    def __init__(self, reserved: ReservedTopics) -> None:
+        self._reserved = reserved
+
+    async def make(self, topic: str) -> ApiError | None:
+        """Refuse it."""
+        text = f"{topic} is reserved for {self._reserved.kept_for}"
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+
+    async def delete(self, topic: str) -> ApiError | None:
+        """Refuse it."""
+        return self._refusal(topic)
+
+    def may_purge(self, identity: "Identity", topic: str) -> bool:
+        """Return that no permissions are known."""
+        return False
+
+    async def purge(self, topic: str, partition: int, before: int) -> int:
+        """Refuse it."""
+        raise self._refusal(topic)
+
+    def _refusal(self, topic: str) -> ApiError:
+        return ApiError(
+            ErrorCode.POLICY_VIOLATION,
+            f"{topic} is reserved for {self._reserved.kept_for}, and this broker has no"
+            f" {self._reserved.protocol} listener: start it with one",
+        )

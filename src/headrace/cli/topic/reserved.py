@@ -1,0 +1,14 @@
+"""Topics of other protocols, which `headrace topic list` leaves out."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from headrace.cli.shared.output import counted, note
+from headrace.model.protocols import reserved_topics
+
+
+def note_reserved(topics: Iterable[str]) -> None:
+    """Print how many of the topics each protocol keeps its data in."""
+    reserved = filter(None, map(reserved_topics, topics))
+    for plural, count in Counter(each.plural for each in reserved).items():
+        note(f"{counted(count, 'topic')} of {plural} not listed: --internal lists them")

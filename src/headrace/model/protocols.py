@@ -1,0 +1,223 @@
+"""The protocols that brokers serve: one row each, which is all that other rooms know of them.
+
+A new protocol adds its own rooms and one row of `ROWS` (docs/protocols.md). A row names code of its
+rooms as text, `module` or `module:attribute`, so that rooms below need not import it; it is loaded
+where a listener, a setting or a command of the protocol is used.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+
+class ListenerProtocol(NamedTuple):
+    """A protocol as `listeners` and `listener.security.protocol.map` name it."""
+
+    name: str
+    default_port: int | None = None
+    """Where the entry says none; None: each entry must say one."""
+    scheme: str = ""
+    """Of its addresses in messages to clients; empty: they are written host:port."""
+    tls: bool = False
+    sasl: bool = False
+    """Whether clients authenticate by Kafka's SASL, and `sasl.*` of the listener applies."""
+    certificate_by_listener: bool = False
+    """Whether only the listener's own ssl.client.auth asks its clients for a certificate."""
+    lacks: str = ""
+    """The danger of a listener beyond loopback, and its remedy; empty: it may listen anywhere."""
+    certificate_suffices: bool = False
+    """Whether a listener that requires clients' certificates may listen anywhere."""
+    tls_advice: str = ""
+    """How to configure TLS in a client that connected without it."""
+
+
+class ReservedTopics(NamedTuple):
+    """The topics that a protocol keeps its data in, and what Kafka's clients may do to them.
+
+    Kafka's clients see them as internal topics, and read and write them where an ACL names them.
+    Creation, deletion and DeleteRecords are done by the protocol's `broker.reserved_topics`.
+    """
+
+    protocol: str
+    """The name of its row."""
+    prefix: str
+    """The first characters of their names."""
+    kept_for: str
+    """The owner of a topic, with its article."""
+    plural: str
+    """All owners, in `headrace topic list`."""
+    create: str = ""
+    """Why CreateTopics is refused: how to create the owner; empty: it is not."""
+    partitions: str = ""
+    """Why CreatePartitions is refused; empty: it is not."""
+    configs: str = ""
+    """Why AlterConfigs is refused; empty: it is not."""
+
+
+class Command(NamedTuple):
+    """The protocol's group of `headrace`."""
+
+    name: str
+    app: str
+    help: str
+
+
+class DevListener(NamedTuple):
+    """The listener that the first broker of `headrace dev` has for the protocol."""
+
+    listener: str
+    """The name of the listener protocol; its default port where that is free."""
+    flag: str
+    """The parameter that sets another port: `amqp_port` is --amqp-port."""
+    help: str
+    clients: str
+    """Its clients, in the warning that the port is taken."""
+    settings: Mapping[str, str]
+    """Settings of that broker, where the command does not give them."""
+
+
+class ProtocolRow(NamedTuple):
+    """A protocol: what a broker, its configuration and its command need to know of it."""
+
+    name: str
+    listeners: tuple[ListenerProtocol, ...]
+    frontend: str = ""
+    """A module with `frontend(parts)`, which returns a `server.frontends.OtherFrontend`. Empty:
+    Kafka's, which serves all other listeners."""
+    first_bytes: str = ""
+    """A `wire.first_bytes.FirstBytes`, by which its clients are known at a wrong port."""
+    settings: str = ""
+    """A `config.keys.row.Keys`, the broker's settings for it; empty: none."""
+    listeners_help: str = ""
+    """A sentence of the documentation of `listeners`."""
+    stored: str = ""
+    """A function `(configs, change, config)` that returns a `cluster.settings.stored_settings.
+    StoredSettings`; empty: it keeps no settings below `/config` in the metadata store."""
+    stored_kinds: tuple[str, ...] = ()
+    """The names of their nodes below `/config`."""
+    topics: ReservedTopics | None = None
+    process_files: str = ""
+    """The first characters of files in log directories that end with the process; empty: none."""
+    certificate_users: str = ""
+    """The setting that says which part of a certificate names the user; empty: Kafka's rules."""
+    administered: bool = False
+    """Whether administrators reach its operations by Kafka's API 20000 (`operations.registry`)."""
+    command: Command | None = None
+    dev: DevListener | None = None
+    """None: `headrace dev` does not serve it unless it is asked to."""
+
+
+_OR_LOCK = "let it speak SASL_SSL (headrace serve --secure makes all that needs)"
+
+KAFKA = ProtocolRow(
+    "Kafka",
+    (
+        ListenerProtocol(
+            "PLAINTEXT",
+            lacks=f"without encryption and authentication; {_OR_LOCK}",
+        ),
+        ListenerProtocol(
+            "SSL",
+            tls=True,
+            lacks=f"without authentication; set ssl.client.auth=required, or {_OR_LOCK}",
+            certificate_suffices=True,
+        ),
+        ListenerProtocol(
+            "SASL_PLAINTEXT",
+            sasl=True,
+            lacks="without encryption: who listens on the way can take connections over, and read"
+            f" PLAIN's passwords; {_OR_LOCK}",
+        ),
+        ListenerProtocol("SASL_SSL", tls=True, sasl=True, certificate_by_listener=True),
+    ),
+    first_bytes="headrace.wire.first_bytes:KAFKA",
+)  # fmt: skip
+"""Kafka's listener protocols in the order in which its inter-broker protocol numbers them."""
+
+AMQP_TOPICS = ReservedTopics(
+    "AMQP",
+    prefix="__amqp.",
+    kept_for="an AMQP queue",
+    plural="AMQP's queues",
+    create="declare the queue, which makes it",
+    partitions="it has a partition for each priority",
+    configs="its settings are the queue's",
+)
+AMQP = ProtocolRow(
+    "AMQP",
+    (
+        ListenerProtocol(
+            "AMQP",
+            5672,
+            "amqp",
+            lacks="without encryption: who listens on the way can read passwords; let it speak"
+            " AMQPS",
+            tls_advice="use amqps:// there",
+        ),
+        ListenerProtocol(
+            "AMQPS",
+            5671,
+            "amqps",
+            tls=True,
+            certificate_by_listener=True,
+            tls_advice="use amqps:// there",
+        ),
+    ),
+    frontend="headrace.frontends.amqp.frontend",
+    first_bytes="headrace.wire.amqp.first_bytes:AMQP",
+    settings="headrace.wire.amqp.settings:AmqpKeys",
+    listeners_help="AMQP://host and AMQPS://host are for RabbitMQ clients, with 5672 and 5671 as"
+    " default ports.",
+    stored="headrace.cluster.settings.vhost_settings:stored_settings",
+    stored_kinds=("amqp-vhosts", "amqp-users"),
+    topics=AMQP_TOPICS,
+    process_files="headrace-amqp-spill-",
+    certificate_users="amqp.ssl.cert.login.from",
+    administered=True,
+    command=Command(
+        "amqp",
+        "headrace.cli.amqp.amqp:app",
+        "Manage vhosts, users, permissions, queues, exchanges and connections of RabbitMQ"
+        " clients.\n\nFor example: headrace amqp vhost create shop; headrace amqp"
+        " permission set alice '.*' '.*' '.*' --vhost shop; headrace amqp queue list",
+    ),
+    dev=DevListener(
+        "AMQP",
+        "amqp_port",
+        "The first broker's port for RabbitMQ clients, with the user guest; 0: a free port."
+        " Default: 5672 if that is free; a free port with --port 0.",
+        "RabbitMQ clients",
+        {"amqp.guest": "true"},
+    ),
+)
+
+ROWS = [KAFKA, AMQP]
+"""Every protocol that listeners may speak. Read when a module is imported or called: a row is
+added before the configuration is imported."""
+
+
+def listener_protocols() -> dict[str, ListenerProtocol]:
+    """Return all listener protocols by name, Kafka's first."""
+    return {spoken.name: spoken for row in ROWS for spoken in row.listeners}
+
+
+def row_of(listener_protocol: str) -> ProtocolRow:
+    """Return the row of a listener protocol; KeyError."""
+    for row in ROWS:
+        if any(spoken.name == listener_protocol for spoken in row.listeners):
+            return row
+    raise KeyError(listener_protocol)
+
+
+def reserved_topics(topic: str) -> ReservedTopics | None:
+    """Return the row of the protocol that keeps its data in a topic of this name, or None."""
+    for row in ROWS:
+        if row.topics is not None and topic.startswith(row.topics.prefix):
+            return row.topics
+    return None
+
+
+def loaded(name: str) -> Any:  # noqa: ANN401 - whatever a row names
+    """Import and return what a row names as `module:attribute`."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,114 @@
+"""Typed arguments of operations, and how JSON becomes them and results become JSON."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
+
+R = TypeVar("R")
+A = TypeVar("A", bound="Arguments[Any]")
+
+
+class Arguments(Generic[R]):
+    """The arguments of one operation, which returns an R; a subclass is a frozen dataclass.
+
+    A field whose default is None is optional: None leaves unchanged, or does not restrict.
+    """
+
+    OPERATION: ClassVar[str]
+    """The operation's name, as administrators' tools and the audit log have it."""
+    MUTATES: ClassVar[bool] = True
+    """Whether it changes something: it asks ALTER of the cluster, and the audit log has a line."""
+    SECRETS: ClassVar[frozenset[str]] = frozenset()
+    """Fields that no log shows."""
+
+
+def given(arguments: Arguments[Any]) -> dict[str, object]:
+    """Return the fields that differ from their defaults."""
+    values = {each.name: getattr(arguments, each.name) for each in fields(_dataclass(arguments))}
+    unset = {each.name: each.default for each in fields(_dataclass(arguments))}
+    return {name: value for name, value in values.items() if value not in (unset[name], {})}
+
+
+def public_fields(kind: type[Arguments[Any]]) -> frozenset[str]:
+    """Return the names of the fields that logs show."""
+    return frozenset(name for name, _, _ in _plan(kind)) - kind.SECRETS
+
+
+def decode(kind: type[A], question: Mapping[str, Any]) -> A:
+    """Return the arguments that an object of JSON holds; other fields are left out.
+
+    KeyError: a field is missing. ValueError: a value has another type.
+    """
+    values = {}
+    for name, checked, required in _plan(kind):
+        if name in question:
+            values[name] = checked(name, question[name])
+        elif required:
+            raise KeyError(name)
+    return kind(**values)
+
+
+def encode(result: object) -> Any:  # noqa: ANN401 - a value of JSON
+    """Return a result as a value of JSON: a NamedTuple is an object of its fields, not deeper."""
+    if isinstance(result, list):
+        return [encode(each) for each in result]
+    return result._asdict() if isinstance(result, tuple) and hasattr(result, "_asdict") else result
+
+
+def _text(word: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{word} {value!r} is no text")
+    return value
+
+
+def _flag(word: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{word} is true or false, not {value!r}")
+    return value
+
+
+def _number(word: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{word} is a number, not {value!r}")
+    return value
+
+
+def _texts(word: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"{word} is a list of texts, not {value!r}")
+    return tuple(_text(word, each) for each in value)
+
+
+def _object(word: str, value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{word} are an object of JSON, not {value!r}")
+    return value
+
+
+Checked = Callable[[str, object], object]
+_CHECKS: dict[object, Checked] = {
+    str: _text,
+    str | None: _text,
+    bool: _flag,
+    int | None: _number,
+    tuple[str, ...] | None: _texts,
+    Mapping[str, object]: _object,
+}
+"""By the type of a field: what makes a value of JSON one."""
+
+
+def _plan(kind: type[Arguments[Any]]) -> tuple[tuple[str, Checked, bool], ...]:
+    """Return each field's name, its check, and whether it must be given."""
+    types = get_type_hints(kind)
+    return tuple(
+        (
+            field.name,
+            _CHECKS[types[field.name]],
+            field.default is MISSING and field.default_factory is MISSING,
+        )
+        for field in fields(_dataclass(kind))
+    )
+
+
+def _dataclass(kind: Any) -> Any:  # noqa: ANN401 - a subclass, which is a dataclass
+    return kind

@@ -1,0 +1,103 @@
+"""The operations of a broker's protocols: each is called by its typed arguments, or by JSON.
+
+A frontend adds its own when it is made. Every call asks for the operation's permission; a call that
+was to change something has one line in the audit log, whichever protocol it came by.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.invariant import invariant
+from headrace.operations.arguments import Arguments, decode, encode, given, public_fields
+from headrace.operations.audit import shown_fields, tell_change
+from headrace.operations.permissions import AdminOperation, Caller, require
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+
+R = TypeVar("R")
+Do = Callable[[Any], Awaitable[Any]]
+"""Does an operation with its arguments. ApiError, KeyError, TypeError, ValueError."""
+
+
+class _Registered(NamedTuple):
+    """An operation and its implementation."""
+
+    kind: type[Arguments[Any]]
+    do: Do
+
+
+class Operations:
+    """The operations that the protocols of a broker's listeners have. Used on the loop."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._by_name: dict[str, _Registered] = {}
+
+    @property
+    def kinds(self) -> list[type[Arguments[Any]]]:
+        """The arguments of all operations."""
+        return [each.kind for each in self._by_name.values()]
+
+    def add(self, operations: Mapping[type[Arguments[Any]], Do]) -> None:
+        """Add a protocol's operations, by their arguments; no two have one name."""
+        for kind, do in operations.items():
+            invariant(kind.OPERATION not in self._by_name, f"two operations {kind.OPERATION}")
+            self._by_name[kind.OPERATION] = _Registered(kind, do)
+
+    async def call(self, caller: Caller, arguments: Arguments[R]) -> R:
+        """Do an operation; returns its result. ApiError."""
+        registered = self._registered(arguments.OPERATION)
+        result: R = await self._run(caller, registered, lambda: arguments, given(arguments))
+        return result
+
+    async def call_json(self, caller: Caller, name: str, question: Mapping[str, Any]) -> object:
+        """Do an operation whose arguments are an object of JSON; returns a value of JSON. ApiError.
+
+        An unknown operation is refused before the caller is asked for permission.
+        """
+        registered = self._registered(name)
+        return encode(
+            await self._run(caller, registered, lambda: decode(registered.kind, question), question)
+        )
+
+    def _registered(self, name: str) -> _Registered:
+        if not self._by_name:
+            raise ApiError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                "no listener of this broker speaks a protocol with operations: ask another",
+            )
+        registered = self._by_name.get(name)
+        if registered is None:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"no operation {name[:100]!r} is known here")
+        return registered
+
+    async def _run(
+        self,
+        caller: Caller,
+        registered: _Registered,
+        arguments: Callable[[], Arguments[Any]],
+        shown: Mapping[str, object],
+    ) -> Any:  # noqa: ANN401 - the operation's own result
+        kind, do = registered
+        code = ErrorCode.UNKNOWN_SERVER_ERROR
+        asks = AdminOperation.CHANGE_PROTOCOL if kind.MUTATES else AdminOperation.LIST_PROTOCOL
+        try:
+            require(self._broker, caller, asks)
+            result = await do(arguments())
+            code = ErrorCode.NONE
+            return result
+        except ApiError as error:
+            code = error.code
+            raise
+        except (KeyError, TypeError, ValueError) as error:
+            # Arguments that no tool of ours gives.
+            code = ErrorCode.INVALID_REQUEST
+            text = f"{kind.OPERATION}: {error.args[0] if error.args else error}"
+            raise ApiError(code, text) from error
+        finally:
+            if kind.MUTATES:
+                asked = shown_fields(shown, public_fields(kind))
+                detail = {"operation": kind.OPERATION, "asked": asked}
+                tell_change(self._broker.audit, caller, code, detail)

@@ -1,0 +1,254 @@
+"""Operations on virtual hosts, their users, permissions and connections: arguments and results.
+
+A frontend that has virtual hosts adds them to the broker's operations (`operations.registry`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from headrace.operations.arguments import Arguments
+
+# virtual hosts
+
+
+class VhostDescription(NamedTuple):
+    """A virtual host; limits below 0 are none."""
+
+    name: str
+    description: str
+    max_connections: int
+    max_queues: int
+    connections: int
+    queues: int
+
+
+@dataclass(frozen=True)
+class CreateVhost(Arguments[None]):
+    """Create a virtual host."""
+
+    OPERATION = "vhost.create"
+    name: str
+    description: str | None = None
+    max_connections: int | None = None
+    max_queues: int | None = None
+
+
+@dataclass(frozen=True)
+class AlterVhost(Arguments[None]):
+    """Change a virtual host's description or limits; None leaves them unchanged."""
+
+    OPERATION = "vhost.alter"
+    name: str
+    description: str | None = None
+    max_connections: int | None = None
+    max_queues: int | None = None
+
+
+@dataclass(frozen=True)
+class DeleteVhost(Arguments[None]):
+    """Delete a virtual host with its queues and all permissions in it."""
+
+    OPERATION = "vhost.delete"
+    name: str
+
+
+@dataclass(frozen=True)
+class ListVhosts(Arguments[list[VhostDescription]]):
+    """List all virtual hosts."""
+
+    OPERATION = "vhost.list"
+    MUTATES = False
+
+
+# users
+
+
+class UserDescription(NamedTuple):
+    """A user's settings; limits below 0 are none."""
+
+    name: str
+    tags: tuple[str, ...]
+    max_connections: int
+    max_channels: int
+    connections: int
+    hashed: bool
+    """Whether the user has an imported password hash and no credential yet."""
+
+
+@dataclass(frozen=True)
+class PutUser(Arguments[None]):
+    """Store a user's tags, limits or imported password hash; None leaves them unchanged."""
+
+    OPERATION = "user.put"
+    SECRETS: ClassVar[frozenset[str]] = frozenset({"hash"})
+    name: str
+    tags: tuple[str, ...] | None = None
+    max_connections: int | None = None
+    max_channels: int | None = None
+    hash: str | None = None
+    algorithm: str | None = None
+
+
+@dataclass(frozen=True)
+class DeleteUser(Arguments[None]):
+    """Delete a user with its credentials and permissions, and close its connections."""
+
+    OPERATION = "user.delete"
+    name: str
+
+
+@dataclass(frozen=True)
+class ListUsers(Arguments[list[UserDescription]]):
+    """List all users that have tags, limits or permissions."""
+
+    OPERATION = "user.list"
+    MUTATES = False
+
+
+# permissions
+
+
+class PermissionDescription(NamedTuple):
+    """A user's permissions in a virtual host: regular expressions of names."""
+
+    user: str
+    vhost: str
+    configure: str
+    write: str
+    read: str
+
+
+class TopicPermissionDescription(NamedTuple):
+    """A user's permissions on routing keys of a topic exchange: regular expressions."""
+
+    user: str
+    vhost: str
+    exchange: str
+    write: str
+    read: str
+
+
+@dataclass(frozen=True)
+class SetPermission(Arguments[None]):
+    """Set a user's permissions in a virtual host."""
+
+    OPERATION = "permission.set"
+    user: str
+    vhost: str
+    configure: str
+    write: str
+    read: str
+
+
+@dataclass(frozen=True)
+class ClearPermission(Arguments[None]):
+    """Remove a user's permissions in a virtual host."""
+
+    OPERATION = "permission.clear"
+    user: str
+    vhost: str
+
+
+@dataclass(frozen=True)
+class ListPermissions(Arguments[list[PermissionDescription]]):
+    """List permissions, of one virtual host or user where they are named."""
+
+    OPERATION = "permission.list"
+    MUTATES = False
+    vhost: str | None = None
+    user: str | None = None
+
+
+@dataclass(frozen=True)
+class SetTopicPermission(Arguments[None]):
+    """Set a user's permissions on the routing keys of a topic exchange."""
+
+    OPERATION = "topic-permission.set"
+    user: str
+    vhost: str
+    exchange: str
+    write: str
+    read: str
+
+
+@dataclass(frozen=True)
+class ClearTopicPermission(Arguments[None]):
+    """Remove a user's permissions on routing keys: of one exchange, or of all in the vhost."""
+
+    OPERATION = "topic-permission.clear"
+    user: str
+    vhost: str
+    exchange: str | None = None
+
+
+@dataclass(frozen=True)
+class ListTopicPermissions(Arguments[list[TopicPermissionDescription]]):
+    """List permissions on routing keys, of one virtual host or user where they are named."""
+
+    OPERATION = "topic-permission.list"
+    MUTATES = False
+    vhost: str | None = None
+    user: str | None = None
+
+
+# connections
+
+
+class ConnectionDescription(NamedTuple):
+    """An open connection."""
+
+    name: str
+    user: str
+    vhost: str
+    listener: str
+    peer_host: str
+    peer_port: int
+    channels: int
+    client: Mapping[str, str]
+    """The client's own product, version, platform and connection_name."""
+
+
+class ChannelDescription(NamedTuple):
+    """An open channel."""
+
+    connection: str
+    number: int
+    user: str
+    vhost: str
+    consumers: int
+    messages_unacknowledged: int
+    prefetch_count: int
+    global_prefetch_count: int
+    confirm: bool
+    transactional: bool
+
+
+@dataclass(frozen=True)
+class CloseConnections(Arguments[int]):
+    """Close the connection of a name, or all of a user; the result is how many."""
+
+    OPERATION = "connection.close"
+    user: str | None = None
+    name: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class ListConnections(Arguments[list[ConnectionDescription]]):
+    """List connections, of one virtual host or user where they are named."""
+
+    OPERATION = "connection.list"
+    MUTATES = False
+    vhost: str | None = None
+    user: str | None = None
+
+
+@dataclass(frozen=True)
+class ListChannels(Arguments[list[ChannelDescription]]):
+    """List channels, of one virtual host or user where they are named."""
+
+    OPERATION = "channel.list"
+    MUTATES = False
+    vhost: str | None = None
+    user: str | None = None

@@ -1,0 +1,5 @@
+"""The command of the protocol."""
+
+from cyclopts import App
+
+app = App(name="echo")
