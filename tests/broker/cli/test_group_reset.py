@@ -90,7 +90,7 @@ def test_what_is_exported_can_be_read_back(asked: Asked, says: Says, tmp_path: P
     ("reset g --all-topics", 2, "pass exactly one of"),
     ("reset g --to-latest --to-earliest --all-topics", 2, "pass exactly one of"),
     ("reset g --to-latest", 2, "pass the partitions: --topic topic:0,1, or --all-topics"),
-    ("reset g --to-latest --all-topics --topic orders", 2, "--from-file contains"),
+    ("reset g --to-latest --all-topics --topic orders", 2, "pass the partitions"),
     ("reset --to-latest --all-topics", 2, "name the group"),
     ("reset h --to-latest --all-topics", 4, "there is no group h"),
     ("reset g --to-latest --all-topics --execute --dry-run", 2, "cannot be combined"),
