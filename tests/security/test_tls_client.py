@@ -141,7 +141,7 @@ def test_the_host_name_goes_unverified_only_with_a_warning(
         ({"security.protocol": "KERBEROS"}, "must be one of PLAINTEXT"),
         ({**SSL, "enable.ssl.certificate.verification": "false"}, "always verified"),
         ({**SSL, "ssl.engine.factory.class": "x"}, "unknown setting"),
-        ({**SSL, "ssl.enabled.protocols": "TLSv1.1"}, "TLSv1.1 is none of"),
+        ({**SSL, "ssl.enabled.protocols": "TLSv1.1"}, "TLSv1.1 is not one of"),
         ({**SSL, "ssl.endpoint.identification.algorithm": "ldaps"}, "must be https"),
         ({**SSL, "ssl.certificate.pem": "x"}, "ssl.key.location"),
         ({**SSL, "ssl.truststore.location": "/nowhere"}, "no such file"),

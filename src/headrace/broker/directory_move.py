@@ -110,7 +110,7 @@ class DirectoryMove:
             self._has_copy(self)
 
     def copy(self) -> None:
-        """Start copying."""
+        """Start copying the original's records."""
         self._step()
 
     def call_off(self, why: str) -> None:
@@ -375,7 +375,7 @@ class DirectoryMove:
         moved.unflushed.add_directory(self._source.path)
 
     def _leave(self) -> None:
-        """Delete the original."""
+        """Delete the original log from the source directory."""
         try:
             self._source.delete_log(self.key)
         except StorageError:

@@ -27,7 +27,7 @@ class FlushIntervals:
         directories: "Sequence[LogDirectory]",
         config: "Callable[[], BrokerConfig]",
     ) -> None:
-        """Make it without a timer; `config` returns the current settings."""
+        """Make the flush intervals without a timer; `config` returns the current settings."""
         self._clock = clock
         self._directories = directories
         self._config = config
@@ -44,7 +44,7 @@ class FlushIntervals:
         self._timer = self._clock.call_later(0, self._schedule)
 
     def stop(self) -> None:
-        """Stop the timer."""
+        """Stop the timer, so that no more flushes are requested."""
         self._armed = False
         if self._timer is not None:
             self._timer.cancel()

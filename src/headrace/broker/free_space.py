@@ -64,7 +64,7 @@ class FreeSpace:
         disk: Disk,
         config: Callable[[], BrokerConfig],
     ) -> None:
-        """Make it; `config` returns the current settings."""
+        """Make the free space check of `directories`; `config` returns the current settings."""
         self._clock = clock
         self._disk = disk
         self._config = config
@@ -90,14 +90,14 @@ class FreeSpace:
             self.start()
 
     def stop(self) -> None:
-        """Stop measuring."""
+        """Stop measuring the free space."""
         self._is_near = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def least(self, directory: LogDirectory) -> int:
-        """Return the threshold of a directory in bytes; 0: no threshold. OSError."""
+        """Return the threshold of a directory in bytes; 0: no threshold. Raises OSError."""
         configured = self._config().log_dirs_free_bytes_min
         total = self._disk.total_bytes(directory.path) if configured is None else 0
         return free_bytes_min(configured, total)

@@ -15,13 +15,13 @@ class ProducerIds:
     __slots__ = ("_end", "_next")
 
     def __init__(self) -> None:
-        """Begin without a block."""
+        """Begin without a block, so that the first request reserves one."""
         self._next = 0
         self._end = 0
 
     @property
     def empty(self) -> bool:
-        """Whether the block is used up."""
+        """Whether all ids of the block are handed out."""
         return self._next >= self._end
 
     def refill(self, first: int, last: int) -> None:

@@ -128,7 +128,7 @@ class Mutations:
     """
 
     def __init__(self, tokens: Tokens | None, *, strict: bool) -> None:
-        """Make it for a client; `tokens` is None if no quota is set."""
+        """Make the mutation quota of one request; `tokens` is None if no quota is set."""
         self._tokens = tokens
         self._strict = strict
         self._over = False
@@ -217,7 +217,7 @@ class Quotas:
         window_seconds: int,
         mutation_span_seconds: int = 11,
     ) -> None:
-        """Make it without quotas; `windows` windows of `window_seconds` make a rate.
+        """Make quotas without limits; `windows` windows of `window_seconds` make a rate.
 
         `now` returns monotonic seconds. `mutation_span_seconds`: how long permits for topic changes
         can be saved up.

@@ -77,8 +77,10 @@ class Telemetry:
     def __init__(
         self, configs: EntityConfigs, clock: Clock, random: Random, bytes_max: int, series_max: int
     ) -> None:
-        """Make it; `bytes_max`: limit of one push, compressed or not; `series_max`: limit of
-        series."""
+        """Make the telemetry with its limits.
+
+        `bytes_max`: of one push, compressed or not; `series_max`: of series stored at one time.
+        """
         self.bytes_max = bytes_max
         self.dropped = 0
         """Number of pushed values dropped because of the limit of series."""

@@ -2,7 +2,7 @@
 
 queue -> waiting (from the first pending answer on) -> out -> transport, or Outlet for files
 blocked: requests are held back, as too many wait, too many bytes are unsent or unread
-ending (close once all is sent) -> closing (transport told) -> lost (transport is None)
+ending (close once all is sent) -> closing (transport closes) -> lost (transport is None)
 """
 
 import logging
@@ -53,7 +53,7 @@ class Answers:
     )  # fmt: skip
 
     def __init__(self, turns: Turns, listener: str, handle_more: "Callable[[], None]") -> None:
-        """Make it; `handle_more` is called when held-back requests may be handled."""
+        """Make a connection's answers; `handle_more` lets it handle held-back requests."""
         self.listener = listener
         self.address = ""
         """The peer's address as text, without port."""

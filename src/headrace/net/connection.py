@@ -62,7 +62,7 @@ class Connection(BufferedProtocol):
         self.in_turn = False
         """Whether the next frame waits until all earlier requests are answered."""
         self._queued = False
-        """Whether it waits for `let_in`."""
+        """Whether the connection is queued until `let_in`."""
         self._begun = False
         """Whether its first bytes were checked for another protocol."""
         self.muted = False
@@ -205,7 +205,7 @@ class Connection(BufferedProtocol):
     def _pass(self, *, of_frames: bool = True) -> None:
         """Handle the whole frames, send their answers, keep the bytes of an unfinished frame.
 
-        `of_frames` False: only tell a stream session that there is room for its pushes.
+        `of_frames` False: only let a stream session push, as there is room again.
         """
         session, answers, stream = self._session, self.answers, self._stream
         if session is None or answers.closing or self.quiet:

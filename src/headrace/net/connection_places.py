@@ -60,7 +60,7 @@ class Place:
         self.listener = listener
         self.stranger = stranger
         self.apart = apart
-        """Whether it is one of its listener's own places."""
+        """Whether the place is one of its listener's own."""
         self.yields = False
         """For a listener apart: whether the connection is idle and may be closed for another."""
         self.failed_until = 0.0
@@ -83,7 +83,10 @@ class Places:
     """The places of all connections of one broker. For the event loop."""
 
     def __init__(self, clock: "Clock", limits: Callable[[], Limits]) -> None:
-        """Make it; `limits` returns the current limits. Lower limits do not close connections."""
+        """Make an empty set of places; `limits` returns the current limits.
+
+        Lower limits do not close connections.
+        """
         self.strangers = 0
         """Number of connections that have not authenticated yet."""
         self._now = clock.monotonic

@@ -72,7 +72,7 @@ class ForeignClients:
         row = client_protocol(bytes(received[:FIRST_BYTES]))
         if here is None or row is None or row is TLS:
             advice = "set security.protocol=SSL there" if here is None else here.advice
-            return ForeignClient(f"its client does not speak TLS: {advice}", TLS_ALERT)
+            return ForeignClient(f"the client does not speak TLS: {advice}", TLS_ALERT)
         if row is here.protocol:
             text = f"this is {row.client} client without TLS at a listener that speaks {here.name}"
             text = f"{text}: {here.advice}"

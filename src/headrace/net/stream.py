@@ -66,7 +66,8 @@ class Stream:
     def __init__(
         self, session: StreamSession, answers: Answers, limits: Limits, block: Callable[[], None]
     ) -> None:
-        """Make it; `block` is called when the session wants no frames, also outside of a pass."""
+        """Make a session's stream; `block` is called when it wants no frames, even outside a
+        pass."""
         self._session = session
         self._answers = answers
         self._block = block

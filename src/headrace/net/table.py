@@ -47,13 +47,13 @@ class Arriving(Holder, Protocol):
 
     @property
     def listener(self) -> str:
-        """The name of the listener that accepted it."""
+        """The name of the listener that accepted the connection."""
 
     def let_in(self) -> None:
         """Continue, as its turn has come."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close the new connection."""
 
 
 class ConnectionTable:

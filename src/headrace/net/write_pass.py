@@ -37,7 +37,7 @@ class WritePass:
     __slots__ = ("_promised", "_unwritten", "_writes", "begin")
 
     def __init__(self, writes: Writes | None) -> None:
-        """Make it; without `writes` each append is written at once, and errors raise there."""
+        """Make a write pass; without `writes` each append is written at once and raises errors."""
         self.begin: Callable[[], None] = _write_at_once if writes is None else writes.begin
         """To be called before a session appends."""
         self._writes = writes
@@ -79,6 +79,6 @@ def _write_at_once() -> None:
 
 def _not_written() -> CloseConnection:
     return CloseConnection(
-        "its records could not be written, so none is acknowledged: the log directory has"
+        "the records could not be written, so none is acknowledged: the log directory has"
         " failed, as logged above"
     )

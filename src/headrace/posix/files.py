@@ -56,7 +56,7 @@ class RealFile:
         files.opened(self)
 
     def descriptor(self) -> int:
-        """Return the descriptor, reopening the file if necessary. OSError."""
+        """Return the descriptor, reopening the file if necessary. Raises OSError."""
         if self._fd >= 0:
             return self._fd
         if self._closed:
@@ -64,7 +64,7 @@ class RealFile:
         fd = os.open(self.path, self._flags)
         if _identity(fd) != self._identity:
             os.close(fd)
-            raise FileNotFoundError(errno.ENOENT, "another file has its name now", self.path)
+            raise FileNotFoundError(errno.ENOENT, "the path now names another file", self.path)
         self._fd = fd
         self._files.opened(self)
         return fd

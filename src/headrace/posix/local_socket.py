@@ -27,7 +27,7 @@ class LocalListening:
     port = 0
 
     def __init__(self, path: str, bound: socket.socket, backlog: int) -> None:
-        """Make it on a bound socket; callers use `bind`."""
+        """Make a listening Unix socket of a bound one; callers use `bind`."""
         self._path = path
         self._bound = bound
         self._backlog = backlog
@@ -36,7 +36,7 @@ class LocalListening:
 
     @classmethod
     def bind(cls, path: str, backlog: int) -> "LocalListening":
-        """Bind `path` and listen, replacing a socket left by a stopped process. OSError."""
+        """Bind `path` and listen, replacing a socket left by a stopped process. Raises OSError."""
         path = os.path.abspath(path)
         with _reached(path) as reached:
             _check_directory(os.path.dirname(path))

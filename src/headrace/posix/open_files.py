@@ -61,13 +61,13 @@ class OpenFile(Protocol):
         """Whether the file is open for writing."""
 
     def descriptor(self) -> int:
-        """Return the descriptor, reopening the file if necessary. OSError."""
+        """Return the descriptor, reopening the file if necessary. Raises OSError."""
 
     def give_up(self) -> int:
         """Return the descriptor, for the caller to close; -1 if it is still needed."""
 
     def write_held(self) -> None:
-        """Perform the delayed writes. OSError."""
+        """Perform the delayed writes. Raises OSError."""
 
     @property
     def held_bytes(self) -> int:
@@ -115,7 +115,7 @@ class OpenFiles:
 
     @property
     def residency(self) -> "Residency | None":
-        """Tells which bytes are in the page cache; None if not opened yet or not supported."""
+        """The query for cached bytes; None if not opened yet or not supported."""
         if not self._residency_asked:
             self._residency_asked = True
             if self._workers is not None:
@@ -170,12 +170,15 @@ class OpenFiles:
             raise
 
     def unpin(self, file: OpenFile) -> None:
-        """End one `pin`."""
+        """Undo one `pin`: the descriptor may be closed once no pin is left."""
         with self._lock:
             file.pins -= 1
 
     def pin_all(self, files: Sequence[OpenFile]) -> list[int]:
-        """Return the files' descriptors, kept open until `unpin_all`. OSError: none is pinned."""
+        """Return the files' descriptors, kept open until `unpin_all`.
+
+        If it raises OSError, none is pinned.
+        """
         with self._lock:
             for file in files:
                 file.pins += 1
@@ -186,7 +189,7 @@ class OpenFiles:
             raise
 
     def unpin_all(self, files: Sequence[OpenFile]) -> None:
-        """End one `pin_all`."""
+        """Undo one `pin_all`."""
         with self._lock:
             for file in files:
                 file.pins -= 1

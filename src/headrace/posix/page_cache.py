@@ -21,7 +21,7 @@ class Residency:
     __slots__ = ("_counts", "_range", "_syscall")
 
     def __init__(self, libc: "ctypes.PyDLL") -> None:
-        """Make it; callers use `open`."""
+        """Make a page cache query on `libc`; callers use `open`."""
         self._syscall = libc.syscall
         self._syscall.argtypes = (
             ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint,
@@ -31,7 +31,7 @@ class Residency:
 
     @classmethod
     def open(cls) -> "Residency | None":
-        """Return it, or None if the system does not support cachestat or a sandbox forbids it."""
+        """Return a page cache query, or None if cachestat is not supported or is forbidden."""
         if os.uname().machine not in _MACHINES:
             return None
         # Two microseconds: too short to release the interpreter's lock, as CDLL would.

@@ -55,7 +55,7 @@ class ReadOnlyFile:
         return self.read_into(into, position)
 
     def cached(self, position: int, size: int) -> None:
-        """Return None: unknown."""
+        """Return None, as it is unknown which bytes are cached."""
 
     def send(self, position: int, size: int, socket: int) -> int:
         """Raise OSError, as nothing is sent from a read-only disk."""
@@ -138,7 +138,7 @@ class ReadOnlyDisk(LookUps):
     """A `ports.disk.Disk` on which every change raises OSError."""
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> DiskFile:
-        """Open a file for reading, whatever was requested; FileNotFoundError."""
+        """Open a file for reading, whatever was requested; raises FileNotFoundError."""
         return ReadOnlyFile(path)
 
     def make_directory(self, path: str) -> None:

@@ -55,7 +55,7 @@ _TRUSTSTORE = Named("ssl.truststore.location", "ssl.truststore.password", "")
 
 
 def server_context(settings: TlsSettings) -> ssl.SSLContext:
-    """Make the SSL context for a listener's connections; ConfigError."""
+    """Make the SSL context for a listener's connections; raises ConfigError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
     restrict(context, settings.versions, settings.ciphers)
@@ -67,7 +67,7 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def peer_context(settings: TlsSettings) -> ssl.SSLContext:
-    """Make the SSL context for connections to other brokers' listener; ConfigError.
+    """Make the SSL context for connections to other brokers' listener; raises ConfigError.
 
     It presents the listener's own certificate, and trusts the authorities of the listener's
     truststore, or the system's if there is no truststore.
@@ -84,7 +84,7 @@ def peer_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def show(context: ssl.SSLContext, store: Store, named: Named = _KEYSTORE) -> None:
-    """Let `context` present the certificate of a keystore; ConfigError."""
+    """Let `context` present the certificate of a keystore; raises ConfigError."""
     material = material_of(store, named)
     where = _where(store, named)
     if material.key is None:
@@ -110,7 +110,7 @@ def show(context: ssl.SSLContext, store: Store, named: Named = _KEYSTORE) -> Non
 
 
 def trust(context: ssl.SSLContext, store: Store, named: Named = _TRUSTSTORE) -> None:
-    """Let `context` trust the authorities in a truststore; ConfigError."""
+    """Let `context` trust the authorities in a truststore; raises ConfigError."""
     certificates = material_of(store, named).certificates
     if not certificates:
         raise ConfigError(f"{_where(store, named)}: it contains no certificate")
@@ -121,7 +121,7 @@ def trust(context: ssl.SSLContext, store: Store, named: Named = _TRUSTSTORE) -> 
 
 
 def restrict(context: ssl.SSLContext, versions: Sequence[str], ciphers: Sequence[str]) -> None:
-    """Restrict `context` to these TLS versions and ciphers; ConfigError."""
+    """Restrict `context` to these TLS versions and ciphers; raises ConfigError."""
     found = sorted(_VERSIONS[version] for version in versions)
     context.minimum_version, context.maximum_version = found[0], found[-1]
     wanted = [openssl_name(name) for name in ciphers]
@@ -158,7 +158,7 @@ def stamp(store: Store) -> tuple[int, ...] | None:
 
 
 def material_of(store: Store, named: Named) -> Material:
-    """Read a keystore or truststore; ConfigError."""
+    """Read a keystore or truststore; raises ConfigError."""
     if store.location is None:
         certificates = _blocks(store.certificates or "", "CERTIFICATE")
         return Material(_key_in(store.key or ""), certificates, store.key_password)

@@ -33,7 +33,7 @@ _OF_CLIENT = Named("ssl.keystore.location", "ssl.keystore.password", "ssl.key.pa
 
 
 def client_context(settings: Mapping[str, str]) -> ssl.SSLContext | None:
-    """Return the SSL context for connections, or None for plain text; ConfigError.
+    """Return the SSL context for connections, or None for plain text; raises ConfigError.
 
     Only security settings of `settings` are used; an unknown one is refused.
     """

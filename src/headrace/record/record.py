@@ -206,7 +206,7 @@ def _read_list(
     Varints of one and two bytes, as most lengths and deltas have, are decoded inline: a Python
     client spends its time here, and a call costs more than the arithmetic. Odd is negative.
     """
-    append, new, more = found.append, tuple.__new__, _read_raw
+    append, new, more = found.append, tuple.__new__, _read_raw  # `new`: as `_new` in `batch`
     for _ in range(count):
         size = data[at]
         at += 1

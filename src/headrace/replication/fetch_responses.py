@@ -57,7 +57,7 @@ class FetchResponses:
         rest: Callable[[FollowedPartition], bool],
         left: Callable[[Partition], None],
     ) -> None:
-        """Make it for `leader`.
+        """Make the handler of responses of `leader`.
 
         `rest` pauses fetching a partition and returns whether to log that; `left` is called with a
         partition whose log was truncated and is free again.
@@ -72,7 +72,7 @@ class FetchResponses:
         self._strangers = 0
         """Number of partitions for which the leader denied this broker's authorisation."""
         self._strange = False
-        """Whether that was logged, and no append succeeded since."""
+        """Whether the leader's refusal was logged, and no append succeeded since."""
 
     async def take(self, arrived: Sequence[Arrived]) -> list[Key]:
         """Append what can be appended; return the keys of the other partitions.

@@ -21,7 +21,7 @@ class ReplicaFetchers:
     """The fetches of one broker's followers. For the deciding thread."""
 
     def __init__(self, broker: Broker, dependencies: FetchDependencies) -> None:
-        """Make it without partitions."""
+        """Make a broker's fetchers without partitions."""
         self._broker = broker
         self._dependencies = dependencies
         self._sources: dict[BrokerId, list[tuple[Source, Running]]] = {}
@@ -129,7 +129,7 @@ class ReplicaFetchers:
             source.changed((partition.topic_id, partition.topic_partition.partition))
 
     def close(self) -> None:
-        """Stop all fetches."""
+        """Stop fetching all partitions."""
         for source in [source for some in self._sources.values() for source, _ in some]:
             for member in source.members.values():
                 member.end()

@@ -38,14 +38,14 @@ class FollowedPartition:
     def __init__(
         self, partition: Partition, follower: Follower, changed: "Callable[[Key], None]"
     ) -> None:
-        """Make it; `changed` is called when its fetch parameters or readiness changed."""
+        """Make the fetch state of a partition; `changed` is called at each change of it."""
         self.partition = partition
         self.follower = follower
         self.key: Key = (partition.topic_id, partition.topic_partition.partition)
         self.resting = False
         """Whether fetching is paused after an error."""
         self.paused = False
-        """Whether it is delayed by a throttle or by a full disk."""
+        """Whether fetching is delayed by a throttle or by a full disk."""
         self._changed = changed
         self._failures = 0
         self._heard = False

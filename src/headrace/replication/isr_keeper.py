@@ -76,7 +76,7 @@ class IsrKeeper:
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         lag_seconds_max: Callable[[], float],
     ) -> None:
-        """Make it; `partitions` returns all local partitions, `spawn` starts a call as a task.
+        """Make an ISR keeper; `partitions` returns all local ones, `spawn` starts a call as a task.
 
         `lag_seconds_max` returns `replica.lag.time.max.ms` in seconds.
         """
@@ -107,7 +107,7 @@ class IsrKeeper:
         self._check_timer = self._clock.call_later(self._lag_seconds_max() / 2, self._check)
 
     def close(self) -> None:
-        """Stop all requests."""
+        """Stop the lag checks, and request no more ISR changes."""
         self._closed = True
         self._wanted.clear()
         for timer in (self._next, self._check_timer):

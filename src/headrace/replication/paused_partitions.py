@@ -30,7 +30,7 @@ class PausedPartitions:
         changed: Callable[[Key], None],
         go_on: Callable[[], None],
     ) -> None:
-        """Make it; `ready` is the subset of `members` that may be fetched now.
+        """Make the holder of delayed partitions; `ready` are those of `members` to fetch now.
 
         `changed` is called with the key of a partition that was delayed or released; `go_on` sends
         the next request, if any.

@@ -134,6 +134,6 @@ def test_a_key_that_is_none_or_another_is_refused(key: bytes, authority: Authori
         certificates.authority_of(other, authority.pem)
     with pytest.raises(ValueError, match="not a private key"):
         certificates.authority_of(b"x", authority.pem)
-    with pytest.raises(ValueError, match="no certificate"):
+    with pytest.raises(ValueError, match="not a certificate in PEM"):
         certificates.authority_of(key, b"x")
     assert "***" in repr(authority)

@@ -35,7 +35,7 @@ class Follower:
     )  # fmt: skip
 
     def __init__(self, following: Following, leader: BrokerId, *, unclean: bool) -> None:
-        """Make it; `unclean`: the leader was elected although it may lack committed records."""
+        """Make a follower of `leader`; `unclean`: its election may have lost committed records."""
         self._following = following
         self.leader = leader
         self.unclean = unclean

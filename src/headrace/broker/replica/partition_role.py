@@ -82,7 +82,7 @@ class PartitionRole:
         self._watchers = watchers
         self._flush_soon = flusher.flush_soon
         self._alone = False
-        """Whether it leads without other replicas, so that its own flush commits."""
+        """Whether this broker leads without other replicas, so that its own flush commits."""
         if flush_on_ack:  # earlier commits count as far as they were flushed
             log.high_watermark = Offset(min(log.high_watermark, log.flushed_offset))
         self._announced = log.high_watermark

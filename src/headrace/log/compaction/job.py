@@ -58,9 +58,9 @@ class Cleaned(NamedTuple):
     base_offset: int
     size: int
     files: tuple[str, ...]
-    """Suffixes of its files, `.log` first."""
+    """Suffixes of the cleaned segment's files, `.log` first."""
     sources: Sources
-    """The segments that it replaces."""
+    """The segments that the cleaned segment replaces."""
 
 
 class Done(NamedTuple):

@@ -47,7 +47,7 @@ class Filtered(NamedTuple):
     newest_delta: int
     """Greatest timestamp delta of the remaining records."""
     tombstones: bool
-    """Whether a tombstone remains."""
+    """Whether the remaining records include a tombstone."""
     keyless: int
     """Records removed because they have no key."""
 

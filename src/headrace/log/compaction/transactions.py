@@ -16,8 +16,8 @@ class Transactions:
     __slots__ = ("_aborted", "_committed", "_observed", "_ongoing", "keep")
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """Make it; `aborted` must have all aborted transactions that overlap the batches to
-        come."""
+        """Make a tracker of transactions; `aborted` lists all aborted ones that overlap the
+        batches."""
         self._aborted = sorted(
             aborted, key=lambda transaction: transaction.first_offset, reverse=True
         )

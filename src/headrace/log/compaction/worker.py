@@ -63,9 +63,9 @@ class InlineWorker:
         self._disk.run(lambda: next_event(steps), done)
 
     def stop(self) -> None:
-        """Stop after the current segment."""
+        """Stop the compaction after the current segment."""
         self._stopped = True
 
     def close(self) -> None:
-        """Stop reporting events."""
+        """Report no further events to the caller."""
         self._told = None

@@ -150,8 +150,7 @@ class Checkpoints:
     def write_soon(
         self, logs: Mapping[TopicPartition, Log], done: Callable[[bool], None] | None = None
     ) -> None:
-        """Write the changed checkpoint files on a thread; a call during a write causes one more
-        write.
+        """Write the changed checkpoint files on a thread; a call during a write repeats it.
 
         `done` gets True once the offsets of this call are on the disk, False if the directory
         failed.

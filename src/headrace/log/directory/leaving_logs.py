@@ -23,8 +23,10 @@ class LeavingLogs:
     def __init__(
         self, parts: DirectoryParts, checkpoint: Checkpoint, remove_later: RemoveLater
     ) -> None:
-        """Make it; `remove_later(ms, action)` runs an action later, `checkpoint` writes
-        checkpoints."""
+        """Make the remover of a directory's logs.
+
+        `remove_later(ms, action)` runs an action later; `checkpoint` writes the checkpoints.
+        """
         self._parts = parts
         self._checkpoint = checkpoint
         self._remove_later = remove_later

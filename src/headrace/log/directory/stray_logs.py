@@ -42,7 +42,7 @@ def stray_log(disk: Disk, path: str) -> StrayLog | None:
 
 
 def stray_logs(disk: Disk, directory: str) -> list[StrayLog]:
-    """Return the `-stray` directories of a log directory, by name. Blocking. OSError."""
+    """Return the `-stray` directories of a log directory, by name. Blocking. Raises OSError."""
     names = sorted(name for name in disk.list(directory) if file_names.is_stray(name))
     found = [stray_log(disk, f"{directory}/{name}") for name in names]
     return [stray for stray in found if stray is not None]

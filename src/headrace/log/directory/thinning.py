@@ -40,7 +40,7 @@ class Thinning:
     def __init__(
         self, parts: "DirectoryParts", checkpoint: Callable[[Callable[[bool], None]], None]
     ) -> None:
-        """Make it; `checkpoint(done)` writes the recovery points and reports success."""
+        """Make the thinning of a directory; `checkpoint(done)` writes the recovery points."""
         self._parts = parts
         self._checkpoint = checkpoint
         self._busy: dict[Log, Choose | None] = {}

@@ -111,7 +111,7 @@ def _walk_from(
             if start == 0 and header.base_offset > segment.base_offset:
                 behind = header.batch_length + OVERHEAD_BYTES
                 if contradicted(last, fetch, behind, segment.size):
-                    raise BadBatch(where, 0, f"offset {last}, and the next begins before")
+                    raise BadBatch(where, 0, f"offset {last}, the next batch begins before it")
         if last >= target:
             return Position(position), header
     return None

@@ -101,7 +101,9 @@ def headers(
         if last >= limit:
             raise BadBatch(path, position, f"offset {last}, but the segment ends at {limit}")
         if 0 < expected < header.base_offset and contradicted(last, fetch, following, end):
-            reason = f"offset {header.base_offset} after {expected - 1}, and the next begins before"
+            reason = (
+                f"offset {header.base_offset} after {expected - 1}, the next batch begins before it"
+            )
             raise BadBatch(path, position, reason)
         yield position, header
         expected = last + 1

@@ -47,7 +47,7 @@ class Handshakes:
     """All TLS handshakes of one broker. For the event loop."""
 
     def __init__(self, clock: "Clock", run: Run, gate: Gate) -> None:
-        """Make it; `run` limits how many steps run at the same time."""
+        """Make the set of handshakes; `run` limits how many steps run at the same time."""
         self.run = run
         self.gate = gate
         self.call_later = clock.call_later

@@ -35,7 +35,7 @@ class TlsConnection(BufferedProtocol):
     """A TLS connection of one client: the handshake, then decryption of received bytes."""
 
     def __init__(self, door: Door, handshakes: Handshakes, made: Callable[[], Any]) -> None:
-        """Make it; `made` makes the Connection after the handshake."""
+        """Make a TLS connection; `made` makes the Connection after the handshake."""
         self._door = door
         self._handshakes = handshakes
         self._made = made

@@ -37,7 +37,7 @@ class StoreFile:
     """A SQLite file on a thread of its own, with its sessions."""
 
     def __init__(self, path: str) -> None:
-        """Open or create the file at `path`; blocks once, at the start. ConfigError."""
+        """Open or create the file at `path`; blocks once, at the start. Raises ConfigError."""
         self._tree = Tree(path)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata-store")
         self._sessions: list[EmbeddedStore] = []

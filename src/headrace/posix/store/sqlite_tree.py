@@ -224,7 +224,7 @@ class Tree:
         return [path for row in rows for path in (row[0], _parent(row[0]))]
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the database file."""
         self._db.close()
 
     def _apply(self, operation: Operation, zxid: int, touched: list[str]) -> Result:

@@ -39,7 +39,7 @@ class Pulse:
     __slots__ = ("beat", "heard", "session_seconds")
 
     def __init__(self, session_seconds: float) -> None:
-        """Make it with the requested session timeout; the agreed one replaces it."""
+        """Make a pulse with the requested session timeout; the agreed one replaces it."""
         self.session_seconds = session_seconds
         self.heard = -inf
         """Sending time of the newest request that the ensemble's leader has answered."""
@@ -68,13 +68,13 @@ class DirectHandler(SequentialThreadingHandler):  # type: ignore[misc]
         """The session that the deciding thread's requests are for; None: any."""
 
     def start(self) -> None:
-        """Start no threads."""
+        """Do nothing, as there are no threads to start."""
 
     def stop(self) -> None:
-        """Stop no threads."""
+        """Do nothing, as there are no threads to stop."""
 
     def dispatch_callback(self, callback: Any) -> None:
-        """Run the callback now."""
+        """Run kazoo's callback at once, in the calling thread."""
         callback.func(*callback.args)
 
     def async_result(self) -> Any:
@@ -156,7 +156,7 @@ class Client(KazooClient):  # type: ignore[misc]
     """kazoo's client on a `HeardConnection`: reconnects without limit and begins new sessions."""
 
     def __init__(self, hosts: str, pulse: Pulse, auth_data: list[tuple[str, str]]) -> None:
-        """Make a client of `hosts`, as in zookeeper.connect with chroot. ValueError."""
+        """Make a client of `hosts`, as in zookeeper.connect with chroot. Raises ValueError."""
         handler = DirectHandler()
         retry = KazooRetry(
             max_tries=-1,
@@ -178,5 +178,5 @@ class Client(KazooClient):  # type: ignore[misc]
 
     @property
     def has_given_up(self) -> bool:
-        """Whether it has stopped reconnecting, such as after refused credentials."""
+        """Whether the client has stopped reconnecting, such as after refused credentials."""
         return self._state in {KeeperState.AUTH_FAILED, KeeperState.CLOSED}

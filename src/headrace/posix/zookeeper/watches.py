@@ -27,7 +27,7 @@ class Watched:
     """A path with its watchers."""
 
     def __init__(self, path: str, said: Callable[["Watched", Any], None]) -> None:
-        """Make it; `said` gets ZooKeeper's events, on kazoo's thread."""
+        """Make a watched path; `said` gets ZooKeeper's events, on kazoo's thread."""
         self.path = path
         self.watchers: list[Changed] = []
         self.on_node = partial(said, self)
@@ -46,7 +46,7 @@ class Watches:
     """All watches of one store. For the deciding thread; `hand_over` runs a function there."""
 
     def __init__(self, client: Asking, hand_over: Callable[[Callable[[], None]], None]) -> None:
-        """Make it without watches."""
+        """Make a store's watches, none at first."""
         self._client = client
         self._hand_over = hand_over
         self._watched: dict[str, Watched] = {}

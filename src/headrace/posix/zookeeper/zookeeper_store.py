@@ -81,7 +81,7 @@ class ZooKeeperStore(Store):
     shared = True
 
     def __init__(self, settings: ZooKeeperSettings, events: SessionEvents) -> None:
-        """Begin a session and create the chroot if so set; blocks. ConfigError."""
+        """Begin a session and create the chroot if so set; blocks. Raises ConfigError."""
         self._loop = asyncio.get_running_loop()
         self._settings = settings
         self._events = events
@@ -106,7 +106,7 @@ class ZooKeeperStore(Store):
     # --- the session ---------------------------------------------------------------------------
 
     def _begin(self) -> int:
-        """Connect; return the session id. ConfigError."""
+        """Connect; return the session id. Raises ConfigError."""
         client, settings = self._client, self._settings
         client.add_listener(self._state_changed)
         live = client.start_async()
@@ -344,7 +344,7 @@ class ZooKeeperStore(Store):
         return results_of(wanted, found)
 
     async def _ask(self, path: str, begin: Callable[[Client], Any]) -> Any:
-        """Send a request, at most `in_flight_max` at a time; StoreError."""
+        """Send a request, at most `in_flight_max` at a time; raises StoreError."""
         async with self._free:
             if self._closed:
                 raise SessionLost("the metadata store is closed")
