@@ -16,8 +16,8 @@ from headrace.log.segment.segments import Segments
 from headrace.log.segment.served_ranges import (
     RANGE_BYTES_MIN,
     BatchRange,
-    Cut,
     Served,
+    TruncationCount,
     stretch_from,
 )
 from headrace.log.segment.transaction_index import AbortedTransaction
@@ -25,7 +25,7 @@ from headrace.model.errors import ApiError, CorruptLogError, ErrorCode
 from headrace.model.nouns import LeaderEpoch, Offset
 
 
-class ReadLog(Cut, Protocol):
+class ReadLog(TruncationCount, Protocol):
     """The part of `Log` that the read functions use."""
 
     context: LogDirContext[Any]

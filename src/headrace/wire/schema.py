@@ -37,7 +37,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class MessageSchema:
     """A message: its fields in schema order, its latest version, and the first flexible one."""
 
     fields: Sequence[Field]
@@ -61,9 +61,9 @@ class Message:
         return bytes(writer.out)
 
 
-def record(*fields: Field) -> Message:
+def record(*fields: Field) -> MessageSchema:
     """Define a message with one version, 0, which is flexible."""
-    return Message(fields, 0, 0)
+    return MessageSchema(fields, 0, 0)
 
 
 def _read_struct(fields: Sequence[Field], reader: Reader, version: int) -> dict[str, Any]:

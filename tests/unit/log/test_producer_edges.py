@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.log.producers.kept_states import Batch, KeptProducers, Producer
+from headrace.log.producers.kept_states import KeptProducers, Producer, ProducerBatch
 from headrace.log.producers.producer_snapshot import SnapshotEntry, read_snapshot, write_snapshot
 from headrace.log.producers.producer_states import Begins, ProducerStates
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode
@@ -67,9 +67,11 @@ def test_what_is_loaded_takes_the_place_of_all_that_was_known() -> None:
     ]
     kept.load(write_snapshot(entries), "f", lambda offset: 10 * offset)
     assert (kept.ongoing, kept.decided) == ({7: 0}, [])
-    assert kept.producers[7].batches == [Batch(0, 0, 0, 0, 1234)]
+    assert kept.producers[7].batches == [ProducerBatch(0, 0, 0, 0, 1234)]
     assert kept.producers[8].batches == []
-    assert kept.producers[9].batches == [Batch(TOP - 1, 1, 37, 40, 1234)], "sequences begin again"
+    assert kept.producers[9].batches == [ProducerBatch(TOP - 1, 1, 37, 40, 1234)], (
+        "sequences begin again"
+    )
     assert [kept.producers[at].heard_ms for at in (7, 8, 9)] == [0, -1, 400]
     assert kept.last_offset == 40
     assert kept.entries() == entries
@@ -83,7 +85,7 @@ def test_all_is_kept_at_rest_but_not_of_too_many_or_within_a_transaction() -> No
     states.update(header(0, 2, epoch=1), 10, 77)
     marker(states, 12, epoch=1)
     rows = states.kept.at_rest(1)
-    assert rows == [[7, 1, 1000, 77, 3, [Batch(0, 1, 10, 11, 1001)]]]
+    assert rows == [[7, 1, 1000, 77, 3, [ProducerBatch(0, 1, 10, 11, 1001)]]]
     assert states.kept.at_rest(0) is None
     again = KeptProducers()
     again.set_at_rest(rows)

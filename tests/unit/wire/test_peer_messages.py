@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headrace.model.errors import Malformed
 from headrace.wire.kafka.api import ApiKey, is_flexible
 from headrace.wire.kafka.peer_messages import PEER_MESSAGES, PEER_VERSIONS
-from headrace.wire.schema import Message
+from headrace.wire.schema import MessageSchema
 
 GOLDEN = json.loads(
     (Path(__file__).parents[2] / "golden" / "peer-messages-kafka-3.9.json").read_text("utf-8")
@@ -20,9 +20,9 @@ GOLDEN = json.loads(
 UUIDS = {"topicId"}
 
 
-def message_of(case: dict[str, Any]) -> Message:
+def message_of(case: dict[str, Any]) -> MessageSchema:
     messages = PEER_MESSAGES[ApiKey[case["api"].upper()]]
-    message: Message = getattr(messages, case["part"])
+    message: MessageSchema = getattr(messages, case["part"])
     return message
 
 

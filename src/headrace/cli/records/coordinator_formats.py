@@ -19,14 +19,14 @@ from headrace.model.nouns import (
 from headrace.record.record import Record
 from headrace.wire.kafka.coordinator_records.offsets_tables import CONSUMER_OFFSETS, GROUP_TYPE
 from headrace.wire.kafka.coordinator_records.state_tables import SHARE_STATE, TRANSACTION_STATE
-from headrace.wire.schema import Message
+from headrace.wire.schema import MessageSchema
 
 _TYPE_BYTES = 2
 
 
 class _Kind(NamedTuple):
     topic: str
-    tables: Mapping[int, tuple[Message, Message]]
+    tables: Mapping[int, tuple[MessageSchema, MessageSchema]]
     types: frozenset[int]
     kafkas: str
     """The formatter's class in Kafka."""

@@ -17,7 +17,7 @@ _FORGOTTEN_PART = 16
 NONE = -1
 
 
-class Batch(NamedTuple):
+class ProducerBatch(NamedTuple):
     first_sequence: int
     last_sequence: int
     base_offset: int
@@ -40,7 +40,7 @@ class Producer:
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        self.batches: list[Batch] = []
+        self.batches: list[ProducerBatch] = []
         self.timestamp = NONE
         # By the broker's clock. Kafka expires producers by record timestamps alone, and so forgets
         # a producer of old events at the next check: its retry would be written twice.
@@ -136,7 +136,7 @@ class KeptProducers:
                 if heard_ms is not None:
                     producer.heard_ms = heard_ms(entry.last_offset)
                 producer.batches.append(
-                    Batch(
+                    ProducerBatch(
                         first_sequence,
                         entry.last_sequence,
                         entry.last_offset - entry.offset_delta,
@@ -193,7 +193,7 @@ class KeptProducers:
             producer.timestamp = timestamp
             producer.heard_ms = heard_ms
             producer.coordinator_epoch = coordinator_epoch
-            producer.batches = [Batch(*batch) for batch in batches]
+            producer.batches = [ProducerBatch(*batch) for batch in batches]
 
     def remember(self, producer_id: int, headers: list[BatchHeader]) -> None:
         """Add batches that precede the producer's last one, given oldest first.
@@ -203,7 +203,7 @@ class KeptProducers:
         producer = self.producers.get(producer_id)
         if producer is None or not producer.batches:
             return
-        found: list[Batch] = []
+        found: list[ProducerBatch] = []
         for header in headers:
             delta, base = header.last_offset_delta, header.base_offset
             last = (header.base_sequence + delta) & SEQUENCE_MASK
@@ -213,6 +213,6 @@ class KeptProducers:
             if found and header.base_sequence != (found[-1].last_sequence + 1) & SEQUENCE_MASK:
                 found.clear()
             newest = header.max_timestamp
-            found.append(Batch(header.base_sequence, last, base, base + delta, newest))
+            found.append(ProducerBatch(header.base_sequence, last, base, base + delta, newest))
         if found and found[-1].last_offset == producer.batches[-1].last_offset:
             producer.batches = found[-BATCHES_KEPT:]

@@ -20,9 +20,9 @@ from headrace.log.producers.kept_states import (
     BATCHES_KEPT,
     NONE,
     SEQUENCE_MASK,
-    Batch,
     KeptProducers,
     Producer,
+    ProducerBatch,
 )
 from headrace.log.segment.transaction_index import AbortedTransaction
 from headrace.model.errors import ApiError, ErrorCode
@@ -191,7 +191,7 @@ class ProducerStates:
             last = (first + delta) & SEQUENCE_MASK
             batches = producer.batches
             batches.append(
-                Batch(first, last, base_offset, base_offset + delta, header.max_timestamp)
+                ProducerBatch(first, last, base_offset, base_offset + delta, header.max_timestamp)
             )
             if len(batches) > BATCHES_KEPT:
                 del batches[0]

@@ -53,7 +53,7 @@ class Served(NamedTuple):
     """The offset at which the next read begins."""
 
 
-class Cut(Protocol):
+class TruncationCount(Protocol):
     """A log's truncation counter: after a truncation an offset may belong to another batch."""
 
     topic_partition: TopicPartition
@@ -124,7 +124,7 @@ class BatchRange(FileRange):
 
     def __init__(
         self,
-        log: Cut,
+        log: TruncationCount,
         damage: Unreadable,
         disk: Disk,
         segment: Segment,

@@ -11,10 +11,10 @@ from headrace.wire.kafka.coordinator_records.offsets_tables import (
     GROUP_TYPE,
     SUBSCRIPTION,
 )
-from headrace.wire.schema import Message
+from headrace.wire.schema import MessageSchema
 
 _INT16 = Struct(">h")
-Tables = dict[int, tuple[Message, Message]]
+Tables = dict[int, tuple[MessageSchema, MessageSchema]]
 Printed = tuple[str | None, str | None]
 """Key and payload."""
 

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Run(Protocol):
+class RunWork(Protocol):
     """Runs `work` on a thread, then `done` on the loop with its result or exception."""
 
     def __call__(self, work: Callable[[], T], done: Callable[[Any], None], /) -> None: ...
@@ -46,7 +46,7 @@ class Gate(Protocol):
 class Handshakes:
     """All TLS handshakes of one broker. For the event loop."""
 
-    def __init__(self, clock: "Clock", run: Run, gate: Gate) -> None:
+    def __init__(self, clock: "Clock", run: RunWork, gate: Gate) -> None:
         """Make the set of handshakes; `run` limits how many steps run at the same time."""
         self.run = run
         self.gate = gate

@@ -21,7 +21,7 @@ from headrace.model.errors import HeadraceError
 from headrace.net.limits import ENCRYPT_BYTES, HANDSHAKE_BYTES_MAX
 from headrace.net.tls.handshakes import Handshakes
 from headrace.net.tls.tls_failures import describe
-from headrace.net.tls.tls_listener_port import Door, Peer
+from headrace.net.tls.tls_listener_port import CertificatePeer, Door
 from headrace.net.tls.tls_records import whole_records
 from headrace.ports.disk import Buffer
 
@@ -196,7 +196,7 @@ class TlsConnection(BufferedProtocol):
             self._socket.write(refusal.answer)
         self.abort(str(refusal))
 
-    def _work(self, records: bytes) -> Peer | None:
+    def _work(self, records: bytes) -> CertificatePeer | None:
         """Run one handshake step on a thread; return the peer, or None if more bytes are needed."""
         if self.tls is None:
             context = self._door.context
@@ -206,9 +206,9 @@ class TlsConnection(BufferedProtocol):
             self.tls.do_handshake()
         except ssl.SSLWantReadError:
             return None
-        return Peer(self._door.identify(self.tls.getpeercert(binary_form=True)))
+        return CertificatePeer(self._door.identify(self.tls.getpeercert(binary_form=True)))
 
-    def _worked(self, outcome: Peer | BaseException | None) -> None:
+    def _worked(self, outcome: CertificatePeer | BaseException | None) -> None:
         self._working = False
         socket = self._socket
         if socket is None or self._over:
@@ -216,7 +216,7 @@ class TlsConnection(BufferedProtocol):
         said = self.outgoing.read()  # includes alerts
         if said:
             socket.write(said)
-        if isinstance(outcome, Peer):
+        if isinstance(outcome, CertificatePeer):
             self._open(socket, outcome)
         elif isinstance(outcome, ssl.SSLError | OSError):
             self.abort(describe(outcome))
@@ -233,7 +233,7 @@ class TlsConnection(BufferedProtocol):
             if not self._working and not self._over:
                 socket.resume_reading()
 
-    def _open(self, socket: Transport, peer: Peer) -> None:
+    def _open(self, socket: Transport, peer: CertificatePeer) -> None:
         """Make the Connection, and pass it bytes received behind the handshake."""
         self._handshakes.end(self)
         self._handshakes.done += 1
@@ -298,7 +298,7 @@ class TlsConnection(BufferedProtocol):
 class TlsTransport(Transport):
     """The transport that a Connection over TLS uses."""
 
-    def __init__(self, below: TlsConnection, socket: Transport, peer: Peer) -> None:
+    def __init__(self, below: TlsConnection, socket: Transport, peer: CertificatePeer) -> None:
         super().__init__()
         self._below = below
         self._socket = socket

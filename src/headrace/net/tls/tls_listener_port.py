@@ -1,4 +1,4 @@
-"""`Door` and `Peer`: a listener's TLS context, and the peer's identity."""
+"""`Door` and `CertificatePeer`: a listener's TLS context, and the peer's identity."""
 
 import ssl
 from typing import NamedTuple, Protocol
@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 from headrace.security.identity import Principal
 
 
-class Peer(NamedTuple):
+class CertificatePeer(NamedTuple):
     """The client's identity in its certificate."""
 
     principal: Principal

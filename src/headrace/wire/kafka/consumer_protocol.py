@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from headrace.model.errors import Malformed
 from headrace.wire.kafka.coordinator_records.offsets_tables import ASSIGNMENT, SUBSCRIPTION
-from headrace.wire.schema import Message
+from headrace.wire.schema import MessageSchema
 
 TopicNumbers = tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -20,7 +20,7 @@ class EmbeddedSubscription(NamedTuple):
     rack_id: str | None
 
 
-def _read(message: Message, data: bytes) -> tuple[int, Mapping[str, Any]]:
+def _read(message: MessageSchema, data: bytes) -> tuple[int, Mapping[str, Any]]:
     """Decode a message; a version later than the known ones is read as the latest known one.
 
     Malformed.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.schema import (
     Field,
-    Message,
+    MessageSchema,
     Type,
     array,
     boolean,
@@ -30,8 +30,8 @@ from headrace.wire.schema import (
 class PeerMessages(NamedTuple):
     """The request and response messages of one API."""
 
-    request: Message
-    response: Message
+    request: MessageSchema
+    response: MessageSchema
 
 
 _ISR_PARTITION = struct(
@@ -60,7 +60,7 @@ _PARTITION_ERROR = struct(
     Field("errorCode", int16),
 )
 _LEADER_AND_ISR = PeerMessages(
-    Message(
+    MessageSchema(
         [
             Field("controllerId", int32),
             Field("isKRaftController", boolean, since=7),
@@ -74,7 +74,7 @@ _LEADER_AND_ISR = PeerMessages(
         latest=7,
         flexible_from=4,
     ),
-    Message(
+    MessageSchema(
         [
             Field("errorCode", int16),
             Field("partitionErrors", array(_PARTITION_ERROR), until=4),
@@ -100,7 +100,7 @@ _STOPPED_PARTITION = struct(
 )
 _NAMED_PARTITION = struct(Field("topicName", string), Field("partitionIndex", int32))
 _STOP_REPLICA = PeerMessages(
-    Message(
+    MessageSchema(
         [
             Field("controllerId", int32),
             Field("isKRaftController", boolean, since=4),
@@ -128,7 +128,7 @@ _STOP_REPLICA = PeerMessages(
         latest=4,
         flexible_from=2,
     ),
-    Message(
+    MessageSchema(
         [
             Field("errorCode", int16),
             Field(
@@ -177,7 +177,7 @@ _SHOWN_BROKER = struct(
     Field("rack", nullable_string, since=2),
 )
 _UPDATE_METADATA = PeerMessages(
-    Message(
+    MessageSchema(
         [
             Field("controllerId", int32),
             Field("isKRaftController", boolean, since=8),
@@ -191,14 +191,14 @@ _UPDATE_METADATA = PeerMessages(
         latest=8,
         flexible_from=6,
     ),
-    Message([Field("errorCode", int16)], latest=8, flexible_from=6),
+    MessageSchema([Field("errorCode", int16)], latest=8, flexible_from=6),
 )
 
 _CONTROLLED_SHUTDOWN = PeerMessages(
-    Message(
+    MessageSchema(
         [Field("brokerId", int32), Field("brokerEpoch", int64, since=2)], latest=3, flexible_from=3
     ),
-    Message(
+    MessageSchema(
         [Field("errorCode", int16), Field("remainingPartitions", array(_NAMED_PARTITION))],
         latest=3,
         flexible_from=3,
@@ -237,7 +237,7 @@ def _isrs_of_topic(isr: Type) -> Type:
 
 
 _ALTER_PARTITION = PeerMessages(
-    Message(
+    MessageSchema(
         [
             Field("brokerId", int32),
             Field("brokerEpoch", int64),
@@ -246,7 +246,7 @@ _ALTER_PARTITION = PeerMessages(
         latest=3,
         flexible_from=0,
     ),
-    Message(
+    MessageSchema(
         [
             Field("throttleTimeMs", int32),
             Field("errorCode", int16),
@@ -258,8 +258,10 @@ _ALTER_PARTITION = PeerMessages(
 )
 
 _ALLOCATE_PRODUCER_IDS = PeerMessages(
-    Message([Field("brokerId", int32), Field("brokerEpoch", int64)], latest=0, flexible_from=0),
-    Message(
+    MessageSchema(
+        [Field("brokerId", int32), Field("brokerEpoch", int64)], latest=0, flexible_from=0
+    ),
+    MessageSchema(
         [
             Field("throttleTimeMs", int32),
             Field("errorCode", int16),

@@ -1,8 +1,8 @@
 """What OffsetCommit requests of one member have in common, and what their answers have.
 
 A consumer commits the same partitions with the same words, again and again: its requests differ in
-correlation id, offsets and leader epochs. A `Pattern` is learned from one request of which nothing
-was refused; it recognises those that are byte for byte like it but for that.
+correlation id, offsets and leader epochs. A `CommitPattern` is learned from one request of which
+nothing was refused; it recognises those that are byte for byte like it but for that.
 """
 
 import struct
@@ -30,7 +30,7 @@ keeps about as much, and there may be many."""
 _OFFSET_BYTES, _EPOCH_BYTES = 8, 4
 
 
-class Found(NamedTuple):
+class CommitMatch(NamedTuple):
     """Requests that are alike."""
 
     correlation_ids: list[int]
@@ -44,7 +44,7 @@ class Frames:
 
     __slots__ = ("_header", "_iter_unpack", "_lead", "_step", "_words", "size")
 
-    def __init__(self, pattern: "Pattern", frame: memoryview) -> None:
+    def __init__(self, pattern: "CommitPattern", frame: memoryview) -> None:
         """`frame`: the whole request that the pattern was learned from, length first."""
         header = len(frame) - pattern.size - _LEAD_BYTES - _ID_BYTES
         shape = struct.Struct(f">{_LEAD_BYTES}si{header}s{pattern.shape}")
@@ -54,9 +54,9 @@ class Frames:
         self._step = pattern.step
         self.size = len(frame)
 
-    def find(self, view: memoryview, at: int, most: int) -> Found:
+    def find(self, view: memoryview, at: int, most: int) -> CommitMatch:
         """Return the requests from `at` on that are alike, up to the first that is not."""
-        found = Found([], [], [])
+        found = CommitMatch([], [], [])
         ids, offsets, leader_epochs = found
         lead, header, words, step = self._lead, self._header, self._words, self._step
         epochs_at = 5 if step > 2 else 0
@@ -72,7 +72,7 @@ class Frames:
         return found
 
 
-class Pattern:
+class CommitPattern:
     """What requests of one connection have in common."""
 
     __slots__ = (
@@ -156,7 +156,7 @@ def pattern_of(
     places: "Sequence[int]",
     request: codec.OffsetCommitRequest,
     commit: "CommitRequest",
-) -> Pattern | None:
+) -> CommitPattern | None:
     """Return the pattern of a request nothing of which was refused.
 
     The request's offsets lie at `places` in its `body`. `authorisation`: the version of who may
@@ -167,7 +167,7 @@ def pattern_of(
     names = len(commit.group_id) * len(places) + sum(len(offset.topic) for offset in commit.offsets)
     if names > NAMES_BYTES_MAX:
         return None
-    return Pattern(image, limits, authorisation, version, body, places, request, commit)
+    return CommitPattern(image, limits, authorisation, version, body, places, request, commit)
 
 
 def encode_answer(

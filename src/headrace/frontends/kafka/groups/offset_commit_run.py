@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.coordination.coordinators import Coordinators
     from headrace.frontends.kafka.connection.hot_state import Shared
-    from headrace.frontends.kafka.groups.offset_commit_pattern import Found, Frames, Pattern
-    from headrace.frontends.kafka.produce.produce_pattern import Route
+    from headrace.frontends.kafka.groups.offset_commit_pattern import (
+        CommitMatch,
+        CommitPattern,
+        Frames,
+    )
+    from headrace.frontends.kafka.produce.produce_pattern import ProduceRoute
     from headrace.model.errors import ErrorCode
 
 FRAMES_MAX = 256
@@ -50,13 +54,13 @@ class OffsetCommitRuns:
         broker: "Broker",
         coordinators: "Coordinators",
         shared: "Shared",
-        routes: "Mapping[int, Route]",
+        routes: "Mapping[int, ProduceRoute]",
     ) -> None:
         self._broker = broker
         self._coordinators = coordinators
         self._shared = shared
         self._routes = routes
-        self._pattern: Pattern | None = None
+        self._pattern: CommitPattern | None = None
         self._frames: Frames | None = None
         # How many requests are not learned from after one that none came like of; twice as many
         # after each such one.
@@ -75,11 +79,11 @@ class OffsetCommitRuns:
         self._patience = min(2 * self._patience, _PATIENCE_MAX)
         return True
 
-    def learn(self, pattern: "Pattern | None") -> None:
+    def learn(self, pattern: "CommitPattern | None") -> None:
         """Expect requests like this from now on; None: any."""
         self._pattern, self._frames = pattern, None
 
-    def _holds(self, pattern: "Pattern") -> bool:
+    def _holds(self, pattern: "CommitPattern") -> bool:
         broker = self._broker
         limits = self._coordinators.groups.limits
         return pattern.holds(broker.image, limits, broker.authorizer.version)
@@ -124,13 +128,18 @@ class OffsetCommitRuns:
         return Run(at + count * frame_bytes, count, answer)
 
     @staticmethod
-    def _look(pattern: "Pattern", frame: memoryview) -> "Frames | None":
+    def _look(pattern: "CommitPattern", frame: memoryview) -> "Frames | None":
         """Return how requests with the header of `frame` look, if it is one of the pattern's."""
         body = frame[LENGTH_BYTES + parse_request(frame[LENGTH_BYTES:]).body :]
         return None if pattern.match(body) is None else pattern.frames(frame)
 
     def _commit(
-        self, pattern: "Pattern", found: "Found", route: "Route", bytes_in: int, began: float
+        self,
+        pattern: "CommitPattern",
+        found: "CommitMatch",
+        route: "ProduceRoute",
+        bytes_in: int,
+        began: float,
     ) -> Pending:
         ids, offsets, leader_epochs = found
         self._shared.request_pass.end_group()  # what is answered in between must leave in between
@@ -145,15 +154,15 @@ class OffsetCommitRuns:
         return pending
 
 
-def _answer(pending: Pending, pattern: "Pattern", error: "ErrorCode") -> None:
+def _answer(pending: Pending, pattern: "CommitPattern", error: "ErrorCode") -> None:
     if not pending.done:
         pending.resolve(pattern.answer(error))
 
 
 def _answer_all(
     pending: Pending,
-    pattern: "Pattern",
-    route: "Route",
+    pattern: "CommitPattern",
+    route: "ProduceRoute",
     correlation_ids: list[int],
     timed: int,
     began: float,

@@ -1,7 +1,7 @@
 """What Produce requests of one run have in common, and what their answers have.
 
-A `Pattern` is learned from one request: a single batch for a single partition. It recognises those
-that differ in correlation id, partition and batch only, and makes their answers.
+A `ProducePattern` is learned from one request: a single batch for a single partition. It recognises
+those that differ in correlation id, partition and batch only, and makes their answers.
 """
 
 import struct
@@ -36,13 +36,13 @@ _OFFSET_BYTES = 8
 _ACKS = (0, 1, -1)
 
 
-class Route(Framer, Protocol):
+class ProduceRoute(Framer, Protocol):
     """One version of Produce."""
 
     tagged_head: bool
 
 
-class Found(NamedTuple):
+class ProduceMatch(NamedTuple):
     """Requests that are alike, their batches sound."""
 
     indexes: list[int]
@@ -53,7 +53,7 @@ class Found(NamedTuple):
     ends: list[int]
 
 
-class Pattern:
+class ProducePattern:
     """What all requests of a run have in common."""
 
     __slots__ = (
@@ -63,7 +63,7 @@ class Pattern:
     )  # fmt: skip
     _pack: Callable[..., bytes]
 
-    def __init__(self, code: int, route: Route, frame: memoryview, size_max: int) -> None:
+    def __init__(self, code: int, route: ProduceRoute, frame: memoryview, size_max: int) -> None:
         """The pattern of the request `frame`, without its length. Malformed: it has none."""
         self.version = version = route.version
         self.route = route
@@ -95,9 +95,9 @@ class Pattern:
             return broker.partition_by_id(topic_id, index)
         return broker.partition(name, index)
 
-    def find(self, view: memoryview, at: int, filled: int, most: int) -> Found:
+    def find(self, view: memoryview, at: int, filled: int, most: int) -> ProduceMatch:
         """Return the requests from `at` on that are alike, up to the first that is not."""
-        found = Found([], [], [], [], [])
+        found = ProduceMatch([], [], [], [], [])
         indexes, batches, headers, correlation_ids, ends = found
         unpack, code, version, tail = self._unpack, self._code, self.version, self._tail
         # A batch of a transaction in a request without a transactional id is refused.
@@ -154,7 +154,7 @@ class Pattern:
         )  # fmt: skip
 
     def answers(
-        self, found: Found, begin: int, end: int, base_offset: int, start: int
+        self, found: ProduceMatch, begin: int, end: int, base_offset: int, start: int
     ) -> list[bytes]:
         """Return the answers for `begin` up to `end`, which lie at `base_offset` and behind."""
         pack, size, before, after = self._pack, self._answer_size, self._before, self._after

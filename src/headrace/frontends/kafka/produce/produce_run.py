@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.frontends.kafka.produce.produce_pattern import (
     FIXED_BYTES,
     LENGTH_BYTES,
-    Found,
-    Pattern,
-    Route,
+    ProduceMatch,
+    ProducePattern,
+    ProduceRoute,
 )
 from headrace.frontends.kafka.produce.write_permissions import may_run
 from headrace.model.errors import ApiError, Malformed
@@ -82,7 +82,7 @@ class ProduceRuns:
         self,
         broker: "Broker",
         present: "RequestPass",
-        routes: Mapping[int, Route],
+        routes: Mapping[int, ProduceRoute],
         identity: "Identity",
     ) -> None:
         """`identity`: whose connection it is."""
@@ -91,7 +91,7 @@ class ProduceRuns:
         self._routes = routes
         self._size_max = min(broker.config.socket_request_max_bytes, FRAME_BYTES_MAX)
         self._identity = identity
-        self._pattern: Pattern | None = None
+        self._pattern: ProducePattern | None = None
         # The version of who may do what by which the pattern's requests were allowed.
         self._authorisation = -1
         # How many requests go the ordinary way unasked after a try that came to nothing; twice as
@@ -138,27 +138,31 @@ class ProduceRuns:
         self._let_pass = max(self._patience, checked if self._patience > _PATIENCE_FIRST else 0)
         self._patience = min(2 * self._patience, _PATIENCE_MAX)
 
-    def _find(self, pattern: Pattern, view: memoryview, at: int, filled: int) -> Found:
+    def _find(
+        self, pattern: ProducePattern, view: memoryview, at: int, filled: int
+    ) -> ProduceMatch:
         most, group = FRAMES_MAX, self._pass.group
         if group is not None and pattern.acks == _ACKS_ALL and group.fits(pattern.route):
             most = min(most, group.room)
         return pattern.find(view, at, filled, most)
 
-    def _learn(self, view: memoryview, at: int, size: int) -> Pattern | None:
+    def _learn(self, view: memoryview, at: int, size: int) -> ProducePattern | None:
         (code,) = _unpack_code(view, at)
         route = self._routes.get(code)
         if route is None or code >> 16 != ApiKey.PRODUCE or size > self._size_max:
             return None
         begin = at + LENGTH_BYTES
         try:
-            pattern = Pattern(code, route, view[begin : begin + size], self._size_max)
+            pattern = ProducePattern(code, route, view[begin : begin + size], self._size_max)
         except Malformed:
             return None
         self._authorisation = self._broker.authorizer.version
         named = *pattern.named, pattern.transactional_id
         return pattern if may_run(self._broker, self._identity, *named) else None
 
-    def _append(self, pattern: Pattern, found: Found, at: int, began: float) -> Run | None:
+    def _append(
+        self, pattern: ProducePattern, found: ProduceMatch, at: int, began: float
+    ) -> Run | None:
         present = self._pass
         present.begin()
         done = _Done([], [], {})
@@ -189,7 +193,7 @@ class ProduceRuns:
         _timed(stats, timed, self._pass.now() - began)
         return Run(end, taken, b"".join(answers))
 
-    def _append_all(self, pattern: Pattern, found: Found, done: _Done) -> int:
+    def _append_all(self, pattern: ProducePattern, found: ProduceMatch, done: _Done) -> int:
         """Append what was found, one partition after the other; how many of the requests."""
         broker = self._broker
         now_ms = broker.clock.wall_ms()
@@ -213,8 +217,8 @@ class ProduceRuns:
         return taken
 
     def _append_one(
-        self, pattern: Pattern, found: Found, at: int, partition: "Partition", now_ms: int,
-        done: _Done,
+        self, pattern: ProducePattern, found: ProduceMatch, at: int, partition: "Partition",
+        now_ms: int, done: _Done,
     ) -> int:  # fmt: skip
         """Append the batch of one request; 1, or 0 where it is to go the ordinary way."""
         if partition.inspected:
@@ -241,8 +245,8 @@ class ProduceRuns:
         return 1
 
     def _append_row(
-        self, pattern: Pattern, found: Found, begin: int, end: int, partition: "Partition",
-        now_ms: int, done: _Done,
+        self, pattern: ProducePattern, found: ProduceMatch, begin: int, end: int,
+        partition: "Partition", now_ms: int, done: _Done,
     ) -> int:  # fmt: skip
         """Append the batches of `begin` up to `end`, all for one partition; how many."""
         base_offset = partition.log.end_offset

@@ -6,7 +6,7 @@ bytes of classic members are a consumer's own messages (`SUBSCRIPTION`, `ASSIGNM
 
 from headrace.wire.schema import (
     Field,
-    Message,
+    MessageSchema,
     Uuid,
     array,
     binary,
@@ -31,9 +31,9 @@ _NO_UUID = Uuid(16)
 _ABSENT = object()
 """Default of a field whose null is encoded: a sentinel that no decoded value equals."""
 
-_GROUP = Message([Field("groupId", string)])
-_MEMBER = Message([Field("groupId", string), Field("memberId", string)])
-_OFFSET = Message([Field("group", string), Field("topic", string), Field("partition", int32)])
+_GROUP = MessageSchema([Field("groupId", string)])
+_MEMBER = MessageSchema([Field("groupId", string), Field("memberId", string)])
+_OFFSET = MessageSchema([Field("group", string), Field("topic", string), Field("partition", int32)])
 
 
 _PARTITIONS = array(
@@ -72,7 +72,7 @@ _NAMED_TOPICS = array(
     struct(Field("topicId", uuid), Field("topicName", string), Field("partitions", int32s))
 )
 
-_OFFSET_VALUE = Message(
+_OFFSET_VALUE = MessageSchema(
     [
         Field("offset", int64),
         Field("leaderEpoch", int32, since=3),
@@ -84,10 +84,10 @@ _OFFSET_VALUE = Message(
     latest=4,
     flexible_from=4,
 )
-_LEGACY_OFFSET_VALUE = Message(
+_LEGACY_OFFSET_VALUE = MessageSchema(
     [Field("offset", int64), Field("metadata", string), Field("commitTimestamp", int64)]
 )
-_GROUP_VALUE = Message(
+_GROUP_VALUE = MessageSchema(
     [
         Field("protocolType", string),
         Field("generation", int32),
@@ -176,10 +176,10 @@ _STREAMS_TOPOLOGY = record(
 GROUP_TYPE = 2
 """Key type of a classic group, whose members contain encoded messages of their own."""
 
-CONSUMER_OFFSETS: dict[int, tuple[Message, Message]] = {
+CONSUMER_OFFSETS: dict[int, tuple[MessageSchema, MessageSchema]] = {
     0: (_OFFSET, _LEGACY_OFFSET_VALUE),
     1: (_OFFSET, _OFFSET_VALUE),
-    GROUP_TYPE: (Message([Field("group", string)]), _GROUP_VALUE),
+    GROUP_TYPE: (MessageSchema([Field("group", string)]), _GROUP_VALUE),
     3: (
         _GROUP,
         record(Field("epoch", int32), Field("metadataHash", int64, tag=0, default=0)),
@@ -239,7 +239,7 @@ CONSUMER_OFFSETS: dict[int, tuple[Message, Message]] = {
         ),
     ),
     16: (
-        Message([Field("groupId", string), Field("regularExpression", string)]),
+        MessageSchema([Field("groupId", string), Field("regularExpression", string)]),
         record(Field("topics", array(string)), Field("version", int64), Field("timestamp", int64)),
     ),
     17: (
@@ -278,7 +278,7 @@ CONSUMER_OFFSETS: dict[int, tuple[Message, Message]] = {
 
 _OWNED = array(struct(Field("topic", string), Field("partitions", int32s)))
 _CONSUMER_PROTOCOL_LATEST = 3
-SUBSCRIPTION = Message(
+SUBSCRIPTION = MessageSchema(
     [
         Field("topics", array(string)),
         Field("userData", nullable_binary),
@@ -288,16 +288,16 @@ SUBSCRIPTION = Message(
     ],
     latest=_CONSUMER_PROTOCOL_LATEST,
 )
-ASSIGNMENT = Message(
+ASSIGNMENT = MessageSchema(
     [Field("assignedPartitions", _OWNED), Field("userData", nullable_binary)],
     latest=_CONSUMER_PROTOCOL_LATEST,
 )
 
 _VOTERS = array(struct(Field("voterId", int32), Field("voterDirectoryId", uuid, since=1)))
-KRAFT_CONTROLS: dict[int, tuple[str, Message]] = {
+KRAFT_CONTROLS: dict[int, tuple[str, MessageSchema]] = {
     2: (
         "LeaderChange:",
-        Message(
+        MessageSchema(
             [
                 Field("version", int16),
                 Field("leaderId", int32),

@@ -41,7 +41,7 @@ class ShareKey:
 
 
 @dataclass(frozen=True, slots=True)
-class OtherKey:
+class OtherShareKey:
     """A key of a type that this version does not know."""
 
     type: int
@@ -79,7 +79,7 @@ class UpdateValue:
     tags: Tags = ()
 
 
-def decode_key(data: Bytes) -> ShareKey | OtherKey:
+def decode_key(data: Bytes) -> ShareKey | OtherShareKey:
     """Decode a record key. CorruptBatch."""
     reader = Reader(memoryview(data))
     try:
@@ -88,10 +88,10 @@ def decode_key(data: Bytes) -> ShareKey | OtherKey:
             return ShareKey(reader.string(), bytes(reader.uuid()), reader.int32(), key_type)
     except Malformed as error:
         raise CorruptBatch(f"invalid key of __share_group_state: {error}") from None
-    return OtherKey(key_type, bytes(reader.raw(reader.remaining())))
+    return OtherShareKey(key_type, bytes(reader.raw(reader.remaining())))
 
 
-def encode_key(key: ShareKey | OtherKey) -> bytes:
+def encode_key(key: ShareKey | OtherShareKey) -> bytes:
     """Encode a record key."""
     writer = Writer()
     writer.int16(key.type)

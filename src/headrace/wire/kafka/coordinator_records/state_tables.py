@@ -5,7 +5,7 @@ Key type -> (key, value); `offsets_tables` has those of `__consumer_offsets`.
 
 from headrace.wire.schema import (
     Field,
-    Message,
+    MessageSchema,
     array,
     int8,
     int16,
@@ -19,10 +19,10 @@ from headrace.wire.schema import (
     uuid,
 )
 
-TRANSACTION_STATE: dict[int, tuple[Message, Message]] = {
+TRANSACTION_STATE: dict[int, tuple[MessageSchema, MessageSchema]] = {
     0: (
-        Message([Field("transactionalId", string)]),
-        Message(
+        MessageSchema([Field("transactionalId", string)]),
+        MessageSchema(
             [
                 Field("producerId", int64),
                 Field("previousProducerId", int64, tag=0, default=-1),
@@ -45,7 +45,9 @@ TRANSACTION_STATE: dict[int, tuple[Message, Message]] = {
     )
 }
 
-_SHARE = Message([Field("groupId", string), Field("topicId", uuid), Field("partition", int32)])
+_SHARE = MessageSchema(
+    [Field("groupId", string), Field("topicId", uuid), Field("partition", int32)]
+)
 _SHARE_COMPLETE = Field("deliveryCompleteCount", int32, tag=0, default=-1)
 _SHARE_BATCHES = Field(
     "stateBatches",
@@ -58,7 +60,7 @@ _SHARE_BATCHES = Field(
         )
     ),
 )
-SHARE_STATE: dict[int, tuple[Message, Message]] = {
+SHARE_STATE: dict[int, tuple[MessageSchema, MessageSchema]] = {
     0: (
         _SHARE,
         record(

@@ -48,7 +48,7 @@ class TransactionKey:
 
 
 @dataclass(frozen=True, slots=True)
-class OtherKey:
+class OtherTransactionKey:
     """A key of a type that this version does not know."""
 
     type: int
@@ -83,7 +83,7 @@ class TransactionValue(NamedTuple):
     next_producer_epoch: int = -1
 
 
-def decode_key(data: Bytes) -> TransactionKey | OtherKey:
+def decode_key(data: Bytes) -> TransactionKey | OtherTransactionKey:
     """Decode a record key. CorruptBatch."""
     reader = Reader(memoryview(data))
     try:
@@ -92,10 +92,10 @@ def decode_key(data: Bytes) -> TransactionKey | OtherKey:
             return TransactionKey(reader.string())
     except Malformed as error:
         raise CorruptBatch(f"invalid key of __transaction_state: {error}") from None
-    return OtherKey(key_type, bytes(reader.raw(reader.remaining())))
+    return OtherTransactionKey(key_type, bytes(reader.raw(reader.remaining())))
 
 
-def encode_key(key: TransactionKey | OtherKey) -> bytes:
+def encode_key(key: TransactionKey | OtherTransactionKey) -> bytes:
     """Encode a record key."""
     writer = Writer()
     if isinstance(key, TransactionKey):
