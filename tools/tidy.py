@@ -1,4 +1,4 @@
-"""House rules no linter knows: sizes, circles, words, unfinished work, asserts, fetched files.
+"""House rules no linter knows: sizes, circles, rooms, unfinished work, asserts, fetched files.
 
 Run from the repository's root: prints one line per finding and ends with status 1 if there is any.
 """
@@ -9,6 +9,9 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tools.tidy_rooms import rooms
 
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
@@ -193,7 +196,7 @@ def tied() -> Iterator[str]:
 
 
 def main() -> int:
-    found = [*fetched(), *tied()]
+    found = [*fetched(), *tied(), *rooms(tracked())]
     found += (finding for path in tracked() for finding in findings(path))
     print("\n".join(found) or "tidy: sizes and house rules hold")
     return bool(found)

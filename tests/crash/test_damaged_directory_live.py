@@ -14,7 +14,8 @@ from time import monotonic, sleep
 import pytest
 
 from headrace.log import file_names
-from headrace.log.directory import durable_read_bounds, unchanged_logs
+from headrace.log.directory import unchanged_logs
+from headrace.log.directory.state_files import durable_read_bounds
 from headrace.log.file_names import METADATA as STORE
 from headrace.log.recovery import gaps
 from tests.crash.test_damaged_files import RECORDS, fill, read, value_at

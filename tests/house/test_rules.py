@@ -174,3 +174,35 @@ def test_a_planted_import_against_the_rules_is_found(
     assert judged.returncode == 1, judged.stdout + judged.stderr
     planted = f"headrace.{room}.planted_{module.replace('.', '_')} -> {module}"
     assert planted in " ".join(judged.stdout.split())  # long lines are wrapped
+
+
+def test_a_folder_of_more_than_twenty_files_is_found(tree: Path) -> None:
+    for number in range(21):
+        (tree / f"src/headrace/broker/part_{number}.py").write_text('"""Fine."""\n')
+    result = tidy(tree)
+    assert result.returncode == 1
+    assert "src/headrace/broker:1: 21 files, more than 20" in result.stdout
+
+
+def test_a_public_class_name_used_twice_in_a_room_is_found(tree: Path) -> None:
+    for room, name in (("broker", "one"), ("broker/replica", "two"), ("log", "three")):
+        (tree / "src/headrace" / room).mkdir(parents=True, exist_ok=True)
+        text = '"""Fine."""\n\n\nclass Store:\n    """A store."""\n'
+        (tree / f"src/headrace/{room}/{name}.py").write_text(text)
+    result = tidy(tree)
+    assert result.returncode == 1
+    assert "class Store stands in src/headrace/broker/one.py too" in result.stdout
+    assert "three.py" not in result.stdout
+
+
+def test_a_room_of_more_than_12_000_lines_is_found(tree: Path) -> None:
+    for protocol in ("kafka", "amqp"):
+        (tree / "src/headrace/frontends" / protocol / "apis").mkdir(parents=True)
+    for number in range(31):
+        protocol = "kafka" if number else "amqp"
+        folder = "apis/" if number > 15 else ""
+        path = tree / f"src/headrace/frontends/{protocol}/{folder}part_{number}.py"
+        path.write_text("x = 1\n" * 400 if number < 30 else "x = 1\n" * 401)
+    result = tidy(tree)
+    assert "src/headrace/frontends/kafka:1: 12001 lines, more than 12000" in result.stdout
+    assert "frontends/amqp:1" not in result.stdout

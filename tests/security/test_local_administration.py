@@ -12,7 +12,7 @@ import pytest
 
 from headrace.client.admin.users import describe_users
 from headrace.client.sync import connect, run
-from headrace.config.jaas import SCRAM_MODULE
+from headrace.config.authentication.jaas import SCRAM_MODULE
 from headrace.net import local
 from headrace.testing import BrokerThread
 from tests.support.cli_kit import Says, sayer, send

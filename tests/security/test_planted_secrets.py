@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from headrace.config.authentication.jaas import PLAIN_MODULE
 from headrace.config.broker import load
-from headrace.config.jaas import PLAIN_MODULE
 from headrace.frontends.http.routes import PATHS
 from headrace.frontends.kafka.authentication.authorisation import NOT_ASKED
 from headrace.model.errors import ConfigError

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from headrace.client.admin.groups import committed
 from headrace.client.sync import connect, run
 from headrace.client.transport.credentials import credentials_in
-from headrace.config.jaas import SCRAM_MODULE
+from headrace.config.authentication.jaas import SCRAM_MODULE
 from headrace.posix.tls_client import client_context
 from headrace.testing.broker import BrokerThread
 from tests.spark.long import long_only

@@ -11,7 +11,7 @@ import pytest
 from headrace.client.admin.groups import committed
 from headrace.client.sync import run
 from headrace.client.transport.port import Refused
-from headrace.config.jaas import SCRAM_MODULE
+from headrace.config.authentication.jaas import SCRAM_MODULE
 from headrace.model.nouns import TopicPartition
 from headrace.spark import security
 from headrace.spark.errors import OptionError, SinkError, SourceError

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import closing
 
 from headrace.log import file_names
-from headrace.log.directory import durable_read_bounds
+from headrace.log.directory.state_files import durable_read_bounds
 from headrace.log.directory.unchanged_logs import FILE_NAME as AT_REST
 from headrace.logtools.repair import Mending, repair_directory
 from headrace.ports.disk import Disk

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from headrace.config.log_config import LogConfig
-from headrace.log.directory.durable_read_bounds import read_bound
+from headrace.log.directory.state_files.durable_read_bounds import read_bound
 from headrace.log.log import Log, Origin
 from headrace.log.text_files import NO_TOPIC_ID
 from headrace.model.errors import CorruptLogError

@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from headrace.config.jaas import PLAIN_MODULE
+from headrace.config.authentication.jaas import PLAIN_MODULE
 from headrace.frontends.kafka.authentication.authorisation import CLUSTER_ACTION, Ask
 from headrace.security.acl import ANY_NAME, AclEntry, Permission
 from headrace.security.acl_rules import AclRules

@@ -5,7 +5,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Self
 
-from headrace.config.jaas import PLAIN_MODULE
+from headrace.config.authentication.jaas import PLAIN_MODULE
 from headrace.model.errors import ErrorCode
 from headrace.model.secret import Secret
 from headrace.security.sasl import scram

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headrace.config.jaas import PLAIN_MODULE, SCRAM_MODULE
+from headrace.config.authentication.jaas import PLAIN_MODULE, SCRAM_MODULE
 from headrace.security.sasl.sasl import Mechanism
 from tests.support.broker_cluster import BrokerCluster
 from tests.support.certificates import Authority

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
-from headrace.config.oauthbearer import OAuthBearerListener
+from headrace.config.authentication.oauthbearer import OAuthBearerListener
 
 ISSUER, AUDIENCE = "https://issuer.example", "broker"
 NOW = 1_800_000_000

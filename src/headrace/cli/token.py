@@ -20,7 +20,7 @@ from headrace.client.admin.tokens import (
 )
 from headrace.client.client import Client
 from headrace.client.sync import run
-from headrace.config.jaas import SCRAM_MODULE
+from headrace.config.authentication.jaas import SCRAM_MODULE
 
 app = App(
     name="token",

@@ -182,8 +182,8 @@ def _create_in(
     from secrets import token_bytes
 
     from headrace.cli.broker.start import load_config
+    from headrace.server.cluster.users_in_zookeeper import create_user
     from headrace.server.main import run as run_on_loop
-    from headrace.server.users_in_zookeeper import create_user
 
     config, _ = load_config(None, {"zookeeper.connect": zookeeper, "broker.id": "0"})
     credentials = {

@@ -7,6 +7,7 @@ typed; where a coarser key may stand in (`log.retention.hours`), the attribute h
 from collections.abc import Mapping
 from enum import Enum
 
+from headrace.config.authentication.sasl import SaslListener
 from headrace.config.connection_limits import ConnectionLimits
 from headrace.config.cross_key_rules import combine, doubtful, problem_line
 from headrace.config.definitions import (
@@ -27,7 +28,6 @@ from headrace.config.listeners import (
     TLS_PROTOCOLS,
 )
 from headrace.config.properties import parse
-from headrace.config.sasl import SaslListener
 from headrace.config.tls_settings import metrics_tls
 from headrace.config.value_types import Value
 from headrace.model.errors import ConfigError

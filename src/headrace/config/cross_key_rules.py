@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from headrace.config.authentication.sasl import BETWEEN_BROKERS, login_problem, sasl_listeners
 from headrace.config.connection_limits import connection_limits
 from headrace.config.definitions import BROKER
 from headrace.config.keys.row import attribute, stand_in
@@ -20,7 +21,6 @@ from headrace.config.listeners import (
     refusal_of_metrics,
     refusal_of_plain,
 )
-from headrace.config.sasl import BETWEEN_BROKERS, login_problem, sasl_listeners
 from headrace.config.tls_settings import metrics_tls, problems_of, tls_settings
 from headrace.config.value_types import Value
 

@@ -38,7 +38,7 @@ from headrace.record.batch import (
 
 if TYPE_CHECKING:
     from headrace.log.directory.log_dir_context import LogDirContext
-    from headrace.log.directory.read_bound_slot import Slot
+    from headrace.log.directory.state_files.read_bound_slot import Slot
 
 __all__ = [
     "Appended", "FlushWork", "Log", "LogListener", "NeedsDisk", "Origin", "ReadResult", "Served",

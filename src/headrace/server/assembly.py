@@ -42,7 +42,7 @@ from headrace.server.stop_waits import FLUSH_SECONDS_MAX, SEND_SECONDS_MAX, Stop
 if TYPE_CHECKING:
     from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
     from headrace.log.directory.log_directory import LogDirectory
-    from headrace.server.cluster_links import AmongBrokers
+    from headrace.server.cluster.cluster_links import AmongBrokers
     from headrace.server.ways_to_listeners import WaysToListeners
 
 log = logging.getLogger(__name__)
@@ -207,7 +207,7 @@ class Server:
         store = self._opened_store()
         self.controller = self._make_controller(self.broker, store, self._session)
         if store.shared:
-            from headrace.server.cluster_links import AmongBrokers
+            from headrace.server.cluster.cluster_links import AmongBrokers
 
             self.among_brokers = AmongBrokers(
                 self.controller, store, self._session, self.world, self._ways(), self.directories,
@@ -222,7 +222,7 @@ class Server:
     def _controller_of(self, broker: Broker, store: Store, session: SessionEvents) -> Controller:
         if not store.shared:
             return Controller(broker, store, session)
-        from headrace.server.cluster_links import order_channels
+        from headrace.server.cluster.cluster_links import order_channels
 
         return Controller(broker, store, session, peers=order_channels(broker, self._ways()))
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from headrace.net.table import ConnectionTable
     from headrace.observe.metrics import Metrics
     from headrace.ports.disk import BrokerDisk
-    from headrace.server.cluster_links import AmongBrokers
+    from headrace.server.cluster.cluster_links import AmongBrokers
 
 
 def register(

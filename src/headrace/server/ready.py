@@ -9,7 +9,7 @@ from headrace.model.errors import ApiError
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.controller.controller import Controller
-    from headrace.server.cluster_links import AmongBrokers
+    from headrace.server.cluster.cluster_links import AmongBrokers
 
 
 async def awaited(

@@ -5,9 +5,9 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.config.authentication.oauthbearer import OAuthBearerListener
 from headrace.config.broker import BrokerConfig
 from headrace.config.installing import install_command
-from headrace.config.oauthbearer import OAuthBearerListener
 from headrace.config.tls_settings import Store
 from headrace.model.errors import ConfigError
 from headrace.posix import jwks

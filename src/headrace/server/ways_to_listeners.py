@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from headrace.client.transport.events import Connect, EventLink, EventTransport
 from headrace.client.transport.peer_clients import PeerClients, Refusals
+from headrace.config.authentication.sasl import BETWEEN_BROKERS, login_problem
 from headrace.config.broker import BrokerConfig
 from headrace.config.cross_key_rules import problem_line
-from headrace.config.sasl import BETWEEN_BROKERS, login_problem
 from headrace.model.errors import ConfigError
 
 if TYPE_CHECKING:

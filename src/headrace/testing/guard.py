@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.config.authentication.jaas import PLAIN_MODULE, SCRAM_MODULE
 from headrace.config.installing import install_command
-from headrace.config.jaas import PLAIN_MODULE, SCRAM_MODULE
 from headrace.config.properties import render
 from headrace.model.secret import Secret
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.config.jaas import SCRAM_MODULE
+from headrace.config.authentication.jaas import SCRAM_MODULE
 from headrace.testing import BrokerThread
 from tests.support.cli_kit import Asked, Says, asker, sayer
 from tests.support.sasl_kit import guarded

@@ -15,7 +15,7 @@ from headrace.client.transport.credentials import (
 )
 from headrace.client.transport.events import EventTransport
 from headrace.client.transport.port import Address, parse_bootstrap
-from headrace.config.jaas import SCRAM_MODULE
+from headrace.config.authentication.jaas import SCRAM_MODULE
 from headrace.config.properties import parse
 from headrace.model.errors import ConfigError
 from headrace.model.secret import Secret

@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from headrace.cli.broker.dev import configs_of
 from headrace.config.broker import load
 from headrace.server.assembly import Server
-from headrace.server.local_cluster import LocalCluster
+from headrace.server.cluster.local_cluster import LocalCluster
 from headrace.testing.broker import BrokerThread
 
 ROOT = Path(__file__).parents[3]

@@ -14,7 +14,8 @@ from headrace.model.errors import ConfigError
 from headrace.ports.store import Create, Delete, SessionEvents, SessionLost, Set, Store
 from headrace.posix.disk import RealDisk
 from headrace.posix.store.embedded_store import EmbeddedStore
-from headrace.server import identity, migrate
+from headrace.server import identity
+from headrace.server.cluster import migrate
 from headrace.testing.broker import BrokerThread
 from headrace.testing.sim.ensemble import Ensemble, EnsembleSession
 

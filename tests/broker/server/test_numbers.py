@@ -9,7 +9,7 @@ from headrace.frontends.http.exposition import render
 from headrace.ports.store import SessionEvents
 from headrace.server import metrics_sources
 from headrace.server.assembly import Server
-from headrace.server.store_session import StoreSession
+from headrace.server.cluster.store_session import StoreSession
 from headrace.testing.broker import BrokerThread
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.loop import SimLoop

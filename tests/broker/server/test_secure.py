@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.broker.secure import prepare
+from headrace.config.authentication.jaas import parse_jaas
 from headrace.config.broker import load
 from headrace.config.installing import install_command
-from headrace.config.jaas import parse_jaas
 from headrace.config.properties import parse
 from headrace.model.errors import ConfigError
 from headrace.model.secret import Secret

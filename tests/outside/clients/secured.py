@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from headrace.config.jaas import PLAIN_MODULE, SCRAM_MODULE
+from headrace.config.authentication.jaas import PLAIN_MODULE, SCRAM_MODULE
 from tests.support.certificates import Certificate
 from tests.support.sasl_kit import PASSWORD, USER
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from headrace.config.jaas import PLAIN_MODULE, SCRAM_MODULE
+from headrace.config.authentication.jaas import PLAIN_MODULE, SCRAM_MODULE
 from tests.outside.kafka_reads_our_files.brokers import Broker, Headrace, Kafka4
 from tests.outside.kafka_reads_our_files.jvm import NoJvm
 from tests.outside.kafka_tools.__main__ import SETTINGS, Verdicts, compare, sum_up

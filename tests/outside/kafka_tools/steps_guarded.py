@@ -148,7 +148,7 @@ def users() -> list[Step]:
 
 
 def _write_carol(side: Side) -> None:
-    from headrace.config.jaas import SCRAM_MODULE
+    from headrace.config.authentication.jaas import SCRAM_MODULE
     from tests.outside.kafka_tools.on_guarded import write_client
 
     module = f'{SCRAM_MODULE} required username="carol"'

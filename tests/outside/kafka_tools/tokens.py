@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from headrace.config.jaas import OAUTHBEARER_MODULE, SCRAM_MODULE
+from headrace.config.authentication.jaas import OAUTHBEARER_MODULE, SCRAM_MODULE
 from headrace.testing.broker import BrokerThread
 from tests.outside.kafka_tools.tools import Tools
 from tests.support.sasl_kit import PASSWORD, USER, add_scram_users, guarded

@@ -17,7 +17,7 @@ from headrace.arrow.read.parallel import side_by_side
 from headrace.arrow.read.partition_files import PartitionFiles
 from headrace.config.log_config import LogConfig
 from headrace.log import file_names
-from headrace.log.directory.durable_read_bounds import clean_still
+from headrace.log.directory.state_files.durable_read_bounds import clean_still
 from headrace.model.nouns import Offset, TopicPartition
 from tests.support.log import PLACE, World, append
 from tests.support.open_topic import fill, flush, lead, pour, poured, values

@@ -11,7 +11,7 @@ import pytest
 import headrace.arrow
 from headrace.arrow.read import segment_stream
 from headrace.arrow.read.columns import HEADERS
-from headrace.log.directory import durable_read_bounds
+from headrace.log.directory.state_files import durable_read_bounds
 from headrace.model.errors import ApiError
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.record import batch as wire

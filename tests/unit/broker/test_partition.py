@@ -7,8 +7,8 @@ import pytest
 
 from headrace.broker.partition import Partition
 from headrace.config.log_config import LogConfig
-from headrace.log.directory import durable_read_bounds
 from headrace.log.directory.log_directory import LogDirectory
+from headrace.log.directory.state_files import durable_read_bounds
 from headrace.log.log import Log, ReadResult
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, LeaderEpoch, Offset, TopicPartition

@@ -12,7 +12,7 @@ import pytest
 from crc32c import crc32c
 
 from headrace.cli.main import run
-from headrace.log.directory import durable_read_bounds
+from headrace.log.directory.state_files import durable_read_bounds
 from headrace.record.batch import Record, build
 from headrace.wire.kafka.coordinator_records import share_state
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from headrace.config.authentication.jaas import OAUTHBEARER_MODULE
+from headrace.config.authentication.oauthbearer import HANDLERS
 from headrace.config.broker import BrokerConfig, load
-from headrace.config.jaas import OAUTHBEARER_MODULE
-from headrace.config.oauthbearer import HANDLERS
 from headrace.model.errors import ConfigError
 
 URL = "https://issuer.example/keys"

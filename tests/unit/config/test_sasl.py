@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.config.authentication.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas
+from headrace.config.authentication.sasl import BETWEEN_BROKERS
 from headrace.config.broker import BrokerConfig, load
 from headrace.config.descriptions import DynamicConfig, check_broker_config
-from headrace.config.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas
-from headrace.config.sasl import BETWEEN_BROKERS
 from headrace.model.errors import ApiError, ConfigError
 
 LISTENER = {"listeners": "SASL_PLAINTEXT://127.0.0.1:1"}

@@ -6,8 +6,8 @@ import pytest
 
 from headrace.log import file_names, text_files
 from headrace.log.compaction.cleaner_checkpoint import CleanerOffsets
-from headrace.log.directory.durable_read_bounds import NAME
 from headrace.log.directory.log_directory import AT_REST_EVERY
+from headrace.log.directory.state_files.durable_read_bounds import NAME
 from headrace.log.directory.unchanged_logs import FILE_NAME
 from headrace.logtools.verify import Report, verify_path
 from headrace.model.nouns import Offset, TopicPartition

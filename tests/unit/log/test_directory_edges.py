@@ -4,7 +4,7 @@ import pytest
 
 from headrace.log import file_names, text_files
 from headrace.log.directory.holds import Holds
-from headrace.log.directory.meta_properties import Identity, read_identity
+from headrace.log.directory.state_files.meta_properties import Identity, read_identity
 from headrace.log.text_files import read_file, read_offsets
 from headrace.model.errors import ConfigError
 from headrace.model.nouns import Offset, TopicPartition

@@ -5,8 +5,9 @@ import errno
 import pytest
 
 from headrace.log import file_names, text_files
-from headrace.log.directory import durable_read_bounds, unchanged_logs
+from headrace.log.directory import unchanged_logs
 from headrace.log.directory.new_log import NewLog
+from headrace.log.directory.state_files import durable_read_bounds
 from headrace.log.follower_append import append_as_follower
 from headrace.log.log import Log
 from headrace.log.recovery.gaps import AHEAD_OFFSETS, FILE_NAME_NOTED

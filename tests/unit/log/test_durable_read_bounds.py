@@ -7,9 +7,9 @@ import pytest
 
 from headrace.config.log_config import LogConfig
 from headrace.log import file_names
-from headrace.log.directory import durable_read_bounds
-from headrace.log.directory.durable_read_bounds import ReadBound, read_bound
 from headrace.log.directory.periods import Periods
+from headrace.log.directory.state_files import durable_read_bounds
+from headrace.log.directory.state_files.durable_read_bounds import ReadBound, read_bound
 from headrace.model.errors import StorageError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.testing.disk import SimDisk

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from headrace.config.log_config import LogConfig
-from headrace.log.directory.durable_read_bounds import read_bound
+from headrace.log.directory.state_files.durable_read_bounds import read_bound
 from headrace.log.retention import apply_retention
 from headrace.model.nouns import Offset
 from tests.support.log import NOW_MS, PLACE, TOPIC_ID, World, append, append_marker

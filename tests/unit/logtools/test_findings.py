@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from headrace.log import file_names, text_files
-from headrace.log.directory import durable_read_bounds
+from headrace.log.directory.state_files import durable_read_bounds
 from headrace.log.producers.producer_snapshot import read_snapshot, write_snapshot
 from headrace.log.segment.transaction_index import ENTRY
 from headrace.logtools.verify import Report

@@ -9,7 +9,7 @@ from crc32c import crc32c
 
 from headrace.config.log_config import LogConfig
 from headrace.log import file_names, text_files
-from headrace.log.directory import durable_read_bounds
+from headrace.log.directory.state_files import durable_read_bounds
 from headrace.log.producers.producer_snapshot import read_snapshot, write_snapshot
 from headrace.logtools.verify import Kind, Report, verify_directory, verify_file
 from headrace.model.nouns import TopicPartition

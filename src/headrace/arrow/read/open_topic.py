@@ -19,7 +19,11 @@ from headrace.arrow.read.parallel import in_turn, side_by_side
 from headrace.arrow.read.partition_files import PartitionFiles
 from headrace.arrow.read.segment_stream import PartitionRead, read
 from headrace.log import file_names
-from headrace.log.directory.durable_read_bounds import ReadBound, clean_still, read_bound
+from headrace.log.directory.state_files.durable_read_bounds import (
+    ReadBound,
+    clean_still,
+    read_bound,
+)
 from headrace.log.segment.scan import BadBatch
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode
 from headrace.model.nouns import Offset, TopicPartition, topic_name_problem

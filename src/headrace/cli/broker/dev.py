@@ -26,7 +26,7 @@ from headrace.model.protocols import ROWS, DevListener
 from headrace.observe import logs
 
 if TYPE_CHECKING:
-    from headrace.server.local_cluster import LocalCluster
+    from headrace.server.cluster.local_cluster import LocalCluster
 
 BROKERS = 3
 BROKERS_MAX = 9
@@ -271,7 +271,7 @@ def _lock(place: Path, undo: ExitStack) -> None:
 def _run(configs: list[BrokerConfig], place: Path, *, keeps: bool, quiet: bool) -> int:
     form = configs[0].log_format
     logs.set_up(configs[0].log_level, form=form)
-    from headrace.server.local_cluster import LocalCluster
+    from headrace.server.cluster.local_cluster import LocalCluster
     from headrace.server.main import serve_until_signal
 
     def started(cluster: "LocalCluster") -> None:

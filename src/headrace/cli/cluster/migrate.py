@@ -13,7 +13,7 @@ from headrace.cluster.store import znodes
 from headrace.ports.store import Create, Operation, Set
 
 if TYPE_CHECKING:
-    from headrace.server.migrate import Migrated
+    from headrace.server.cluster.migrate import Migrated
 
 SECRET = (znodes.USER_CONFIGS, znodes.BROKER_CONFIGS)
 """What may hold passwords: not for a terminal."""
@@ -59,7 +59,7 @@ def migrate(
     if config.zookeeper_connect is None:
         raise UsageError("pass the ZooKeeper: --zookeeper host:port/chroot")
     from headrace.posix.disk import RealDisk
-    from headrace.server import migrate as server
+    from headrace.server.cluster import migrate as server
     from headrace.server.main import run
 
     done = run(server.migrate(config, RealDisk(None), dry_run=dry_run))

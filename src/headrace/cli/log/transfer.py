@@ -16,7 +16,7 @@ from headrace.cli.shared.failure import EXIT_FAILED, CommandError, UsageError
 from headrace.cli.shared.output import note, print_line
 from headrace.client.sync import run
 from headrace.log import file_names, text_files
-from headrace.log.directory.meta_properties import read_identity
+from headrace.log.directory.state_files.meta_properties import read_identity
 from headrace.logtools.transfer import Transfer, TransferError, check_room, empty_partitions
 from headrace.logtools.verify import Report
 from headrace.logtools.verify.directory import bytes_in, partitions_in

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from headrace.client.calls.call import check
 from headrace.client.transport.port import Buffer, Refused
-from headrace.config.jaas import parse_jaas
+from headrace.config.authentication.jaas import parse_jaas
 from headrace.config.keys.sasl import JAAS, MECHANISMS
 from headrace.config.listeners import SASL_PROTOCOLS, client_protocol
 from headrace.model.errors import ApiError, ConfigError, ErrorCode

@@ -236,7 +236,7 @@ class StateShard(Shard):
     ) -> None:
         del producer_id  # nobody writes here in transactions
         about = wire.decode_key(key)
-        if isinstance(about, wire.OtherKey):
+        if isinstance(about, wire.OtherShareKey):
             return
         share_key = ShareKey(about.group, about.topic_id, about.partition)
         if value is None:

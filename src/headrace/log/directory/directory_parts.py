@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from headrace.log.directory.checkpoints import Checkpoints
-from headrace.log.directory.durable_read_bounds import ReadBounds
 from headrace.log.directory.log_dir_context import LogDirContext, LogDirectoryEvents
 from headrace.log.directory.periods import Periods
+from headrace.log.directory.state_files.durable_read_bounds import ReadBounds
 from headrace.log.directory.unchanged_logs import AtRest
 from headrace.log.flusher import Flusher, Strategy
 from headrace.log.index_writer import IndexWriter

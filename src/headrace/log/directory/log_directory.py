@@ -20,10 +20,10 @@ from headrace.log.directory.directory_parts import DirectoryParts
 from headrace.log.directory.future_logs import FutureLogs
 from headrace.log.directory.housekeeping import Housekeeping
 from headrace.log.directory.leaving_logs import LeavingLogs
-from headrace.log.directory.meta_properties import Identity, read_identity
 from headrace.log.directory.new_log import NewLog
 from headrace.log.directory.periods import Periods
 from headrace.log.directory.scrub import Scrub
+from headrace.log.directory.state_files.meta_properties import Identity, read_identity
 from headrace.log.directory.stray_logs import StrayLog
 from headrace.log.directory.thinning import Thinning
 from headrace.log.directory.truncate_logs import Truncations

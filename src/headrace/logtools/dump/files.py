@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from headrace.log import file_names
-from headrace.log.directory import durable_read_bounds
+from headrace.log.directory.state_files import durable_read_bounds
 from headrace.logtools.dump import segment_files, text_files
 from headrace.logtools.dump.batches import dump_batches
 from headrace.logtools.dump.row import ReadAt, Row

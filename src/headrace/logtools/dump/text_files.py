@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from headrace.log import text_files
-from headrace.log.directory import durable_read_bounds
+from headrace.log.directory.state_files import durable_read_bounds
 from headrace.logtools.dump.row import Row
 
 

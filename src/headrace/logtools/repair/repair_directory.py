@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from headrace.log import file_names, text_files
-from headrace.log.directory import durable_read_bounds, given_up, unchanged_logs
-from headrace.log.directory.durable_read_bounds import Key
-from headrace.log.directory.meta_properties import read_identity
-from headrace.log.directory.read_bound_slot import Said
+from headrace.log.directory import given_up, unchanged_logs
+from headrace.log.directory.state_files import durable_read_bounds
+from headrace.log.directory.state_files.durable_read_bounds import Key
+from headrace.log.directory.state_files.meta_properties import read_identity
+from headrace.log.directory.state_files.read_bound_slot import Said
 from headrace.log.recovery.gaps import Gaps
 from headrace.logtools.repair.plan import Mending
 from headrace.logtools.repair.salvage import salvage

@@ -4,9 +4,9 @@ from collections.abc import Container, Iterator, Mapping
 from contextlib import closing, suppress
 
 from headrace.log import file_names, text_files
-from headrace.log.directory import durable_read_bounds
-from headrace.log.directory.meta_properties import read_identity
-from headrace.log.directory.read_bound_slot import Said
+from headrace.log.directory.state_files import durable_read_bounds
+from headrace.log.directory.state_files.meta_properties import read_identity
+from headrace.log.directory.state_files.read_bound_slot import Said
 from headrace.log.recovery.gaps import Gaps
 from headrace.log.recovery.recover import topic_id_in
 from headrace.log.text_files import read_file

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from headrace.config.oauthbearer import OAuthBearerListener
+from headrace.config.authentication.oauthbearer import OAuthBearerListener
 from headrace.security.sasl.jwk import ALGORITHMS, Keys, decode64url, parse_json, verifies
 from headrace.security.sasl.sasl import SaslRefused
 

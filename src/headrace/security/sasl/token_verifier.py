@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.config.oauthbearer import OAuthBearerListener
+from headrace.config.authentication.oauthbearer import OAuthBearerListener
 from headrace.security.sasl.jwt import Bearer, UnknownKey, verify
 
 if TYPE_CHECKING:

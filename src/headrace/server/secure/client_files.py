@@ -2,7 +2,7 @@
 
 import json
 
-from headrace.config.jaas import SCRAM_MODULE
+from headrace.config.authentication.jaas import SCRAM_MODULE
 from headrace.config.properties import render
 from headrace.model.secret import Secret
 from headrace.security.sasl.sasl import Mechanism

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from headrace.config.sasl import SaslListener
+from headrace.config.authentication.sasl import SaslListener
 from headrace.frontends.kafka.authentication.stage import Stage
 from headrace.model.errors import ErrorCode
 from headrace.security.identity import USER, Identity, Principal

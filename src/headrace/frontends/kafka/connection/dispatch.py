@@ -15,8 +15,8 @@ from collections.abc import Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from headrace.config.authentication.sasl import SaslListener
 from headrace.config.listeners import spoken_rows
-from headrace.config.sasl import SaslListener
 from headrace.frontends.kafka.authentication import authentication_stage
 from headrace.frontends.kafka.authentication.between_brokers import listeners_for_brokers
 from headrace.frontends.kafka.authentication.stage import Stage

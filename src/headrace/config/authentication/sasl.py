@@ -4,18 +4,22 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from headrace.config.jaas import (
+from headrace.config.authentication.jaas import (
     OAUTHBEARER_MODULE,
     PLAIN_MODULE,
     SCRAM_MODULE,
     JaasLine,
     parse_jaas,
 )
+from headrace.config.authentication.oauthbearer import (
+    HANDLERS,
+    OAuthBearerListener,
+    oauthbearer_listener,
+)
 from headrace.config.keys.oauthbearer import HANDLER
 from headrace.config.keys.sasl import JAAS, MECHANISMS, OAUTHBEARER
 from headrace.config.listener_keys import ListenerKey, ListenerValues
 from headrace.config.listeners import SASL_PROTOCOLS, Listener
-from headrace.config.oauthbearer import HANDLERS, OAuthBearerListener, oauthbearer_listener
 from headrace.model.secret import Secret
 
 _ENABLED, _REAUTH = "sasl.enabled.mechanisms", "connections.max.reauth.ms"

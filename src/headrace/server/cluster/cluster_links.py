@@ -21,8 +21,8 @@ from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.nouns import BrokerId
 from headrace.ports.store import SessionEvents, Store
 from headrace.ports.world import World
-from headrace.server.replicating import Replicating
-from headrace.server.store_session import StoreOutage, StoreSession
+from headrace.server.cluster.replicating import Replicating
+from headrace.server.cluster.store_session import StoreOutage, StoreSession
 from headrace.server.ways_to_listeners import WaysToListeners
 
 if TYPE_CHECKING:

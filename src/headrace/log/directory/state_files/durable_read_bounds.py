@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from headrace.log import file_names, text_files
 from headrace.log.directory.log_dir_context import LogDirContext
-from headrace.log.directory.read_bound_slot import Said, Slot
+from headrace.log.directory.state_files.read_bound_slot import Said, Slot
 from headrace.log.log import Log
 from headrace.log.text_files import read_file
 from headrace.model.errors import CorruptLogError

@@ -1,0 +1,1 @@
+"""Settings of SASL mechanisms, JAAS and OAUTHBEARER."""

@@ -1,0 +1,1 @@
+"""Small files of a log directory with a format of their own."""
