@@ -138,7 +138,7 @@ def register(
     metrics.gauge(
         "headrace_queues_broken_total",
         "Queues closed since the start because an invariant of theirs was broken",
-        lambda: sum(host.broken for host in queues.virtual_hosts.hosts.values()),
+        lambda: queues.virtual_hosts.turns.broken,
         counter=True,
     )
     metrics.gauge("headrace_queues_consumers", "Consumers of all queues", lambda: survey.consumers)

@@ -37,6 +37,8 @@ class DeliveryTurns:
         """The queues that are due, and the hosts of their vhosts."""
         self.gone: list[tuple[Consumer, Refused | None]] = []
         """Consumers to be told that their queues are deleted, or closed and why."""
+        self.broken = 0
+        """Queues of all vhosts that were closed because an invariant was broken."""
         self._clock = clock
         self._now = clock.monotonic
         self._batches = 0

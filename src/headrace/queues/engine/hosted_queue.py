@@ -256,7 +256,7 @@ class HostedQueue(MessageQueue):
 
     def readable(self) -> None:
         """Let it deliver soon, if it has anything to do with messages. `StoreOwner`."""
-        if self.takes_turns or self._getters or self.timed or self._limited:
+        if self.takes_turns or self._getters or self._expiring or self._limited:
             self._hooks.readable(self)
 
     def opened(self, priority: int, store: MessageStore) -> None:

@@ -46,8 +46,6 @@ class QueueHost:
         self.queues: dict[str, AnyQueue] = {}
         self.targets = Targets(topic_store)
         """What routes name: the queues, and topics."""
-        self.broken = 0
-        """Queues that were closed since the start because an invariant was broken."""
         self._turns = turns
         self._deadlines = deadlines
         self._clock = deadlines.clock
@@ -264,7 +262,7 @@ class QueueHost:
         """Close a queue whose state contradicts itself, and tell its users (`closed_queue`)."""
         if self._own(queue) is None:
             return
-        self.broken += 1
+        self._turns.broken += 1
         _logger.error(
             "%s is closed, its messages on disk stay: an invariant is broken: %s. Its consumers'"
             " connections are closed (541). Please report this. Delete the queue and declare it"

@@ -96,10 +96,10 @@ def test_closed_queue_can_be_deleted_and_declared_again() -> None:
 def test_closed_queue_is_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
     room, third = break_q()
-    assert room.broker.virtual_hosts.hosts["/"].broken == 1
+    assert room.broker.virtual_hosts.turns.broken == 1
     assert "queue 'q' in vhost '/' is closed" in caplog.text
     third.publish(b"x")
-    assert room.broker.virtual_hosts.hosts["/"].broken == 1
+    assert room.broker.virtual_hosts.turns.broken == 1
 
 
 @pytest.mark.parametrize("call", ["deliver", "publish", "expire", "take_one"])
