@@ -44,7 +44,7 @@ class FlushIntervals:
         self._timer = self._clock.call_later(0, self._schedule)
 
     def stop(self) -> None:
-        """Stop the timer, so that no more flushes are requested."""
+        """Stop the timer, so that it requests no further flushes."""
         self._armed = False
         if self._timer is not None:
             self._timer.cancel()

@@ -107,7 +107,7 @@ class IsrKeeper:
         self._check_timer = self._clock.call_later(self._lag_seconds_max() / 2, self._check)
 
     def close(self) -> None:
-        """Stop the lag checks, and request no more ISR changes."""
+        """Stop the lag checks, and request no further ISR changes."""
         self._closed = True
         self._wanted.clear()
         for timer in (self._next, self._check_timer):
