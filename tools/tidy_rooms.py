@@ -14,7 +14,7 @@ ROOM_LINES_MAX = 12_000
 ROOM_LINES_NOW = {"cli": 12_800, "coordination": 13_700}
 """Rooms that are above the maximum, with the size that they may not exceed until they shrink."""
 SCHEMAS = "src/headrace/wire/kafka/hot/"
-"""One module an API. Its classes have the names of Kafka's schemas, and are used as
+"""Modules of one API each, whose classes have the names of Kafka's schemas and are used as
 `module.Class`."""
 
 
