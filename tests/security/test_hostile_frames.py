@@ -56,7 +56,8 @@ def test_an_announced_length_out_of_bounds_ends_the_connection_before_anything_i
         with caplog.at_level(logging.WARNING), allocates_at_most(OF_A_CONNECTION_BYTES_MAX):
             assert ask(link, struct.pack(">i", length)) is None
         assert ask(bystander, request(ApiKey.API_VERSIONS, 0, b"")) is not None
-    assert len([line for line in caplog.records if "closing the connection" in line.getMessage()]) == 1
+    lines = [line.getMessage() for line in caplog.records]
+    assert len([line for line in lines if "closing the connection" in line]) == 1
 
 
 @pytest.mark.parametrize(
