@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
-from tests.mutants.faults import Drawn
+from tests.mutants.faults import SOURCE, Drawn
 from tests.mutants.operators import DRAWN, Edit, Operator, Source
 
 LEFT_OUT = (
@@ -93,19 +93,23 @@ def draw(root: Path, count: int, seed: int, changed: frozenset[str] = frozenset(
     """
     chance = random.Random(seed)
     places: list[list[Drawn]] = []
-    for path in sorted((root / "src" / "headrace").rglob("*.py")):
-        file = path.relative_to(root).as_posix()
-        if any(fnmatch(file, pattern) for pattern in LEFT_OUT):
-            continue
+    for file in drawn_from(root):
         by_line: dict[int, list[Drawn]] = {}
-        for fault in faults_of(file, path.read_text()):
+        for fault in faults_of(file, (root / file).read_text()):
             by_line.setdefault(fault.line, []).append(fault)
         places += by_line.values()
     young = [place for place in places if place[0].file in changed]
     chosen = chance.sample(young, min(count // 2, len(young)))
-    others = [place for place in places if place not in chosen]
+    taken = {id(place) for place in chosen}
+    others = [place for place in places if id(place) not in taken]
     chosen += chance.sample(others, min(count - len(chosen), len(others)))
     return [chance.choice(place) for place in chosen]
+
+
+def drawn_from(root: Path) -> list[str]:
+    """The files of the source that faults are drawn in."""
+    files = [path.relative_to(root).as_posix() for path in (root / SOURCE).rglob("*.py")]
+    return sorted(file for file in files if not any(fnmatch(file, pattern) for pattern in LEFT_OUT))
 
 
 def changed_since(root: Path, commit: str) -> frozenset[str]:
