@@ -2,78 +2,24 @@
 
 import ast
 import json
+import subprocess
+from collections import Counter
 from pathlib import Path
-from textwrap import dedent
+from typing import Any
 
 import pytest
 
-from tests.mutants.draw import draw, faults_of
-from tests.mutants.faults import NoSuchPlace, changed, equivalent, listed, with_drawn
-from tests.mutants.seen import Seen, asked_files, unmeasured
+from tests.mutants.draw import changed_since, draw, drawn_from, faults_of
+from tests.mutants.faults import with_drawn
+from tests.mutants.lists import WHYS, Listed, NoSuchFault, equivalent, found, listed
+from tests.mutants.runs import Outcome
+from tests.mutants.seen import Seen, alone, asked_files, importers_of, unmeasured
 from tests.mutants.table import Counts
+from tests.mutants.warm import SOURCE as IMPORTED_FROM
+from tests.mutants.warm import swap
 
 ROOT = Path(__file__).parents[2]
 FILE = "src/headrace/room/file.py"
-
-
-def drawn(source: str, kind: str) -> list[str]:
-    """The new lines of every fault of `kind` in `source`."""
-    found = [fault for fault in faults_of(FILE, dedent(source)) if fault.kind == kind]
-    for fault in found:
-        ast.parse(with_drawn(dedent(source), fault))
-    return [fault.new.strip() for fault in found]
-
-
-@pytest.mark.parametrize(
-    ("source", "kind", "new"),
-    [
-        ("a < b", "comparison", ["a <= b"]),
-        ("a <= b", "comparison", ["a < b"]),
-        ("a == b", "comparison", ["a != b"]),
-        ("a is not b", "comparison", ["a is b"]),
-        ("a not in b", "comparison", ["a in b"]),
-        ("a < b > c", "comparison", ["a < b >= c", "a <= b > c"]),
-        ("a and b", "and/or", ["a or b"]),
-        ("a or b or c", "and/or", ["a and b or c", "a or b and c"]),
-        ("a = 7", "constant", ["a = 6", "a = 8"]),
-        ("a = 0", "constant", ["a = (-1)", "a = 1"]),
-        ("a = True", "constant", []),
-        ("a = b + c", "operand", ["a = b + (c + 1)", "a = b + (c - 1)"]),
-        ("a = 'text' + c", "operand", []),
-        ("a.close(b)", "dropped call", ["pass"]),
-        ("async def f():\n    await a.close()", "dropped call", ["pass"]),
-        ("f(a, b)", "swapped arguments", ["f(b, a)"]),
-        ("f(a, b, c)", "swapped arguments", ["f(a, c, b)", "f(b, a, c)"]),
-        ("f(a, a)", "swapped arguments", []),
-        ("f(*a, b)", "swapped arguments", []),
-        ("min(a, b)", "swapped arguments", []),
-        ("a = not b", "not", ["a = b"]),
-        ("a = not (b or c) or d", "not", ["a = (b or c) or d"]),
-        ("def f():\n    return True", "return", ["return False"]),
-        ("def f():\n    return None", "return", []),
-    ],
-)
-def test_each_kind_of_fault_is_drawn_as_it_says(source: str, kind: str, new: list[str]) -> None:
-    assert sorted(drawn(source, kind)) == new
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        '"""a < 1"""',
-        "a: int[1 < 2]",
-        "def f(a: g(1, 2)) -> g(3, 4): ...",
-        "@g(1, 2)\ndef f(): ...",
-        "def __repr__(self):\n    return 1 < 2",
-        "@njit(cache=True)\ndef f():\n    return 1 < 2",
-        "_logger.info('said', 1, 2)",
-        "invariant(1 < 2, 'holds')",
-        "f'{a < 1}'",
-        "if TYPE_CHECKING:\n    f(1, 2)",
-    ],
-)
-def test_words_types_and_what_always_holds_are_left_alone(source: str) -> None:
-    assert faults_of(FILE, source) == []
 
 
 SOURCE = """\
@@ -121,56 +67,159 @@ def test_a_draw_takes_no_line_twice_and_nothing_from_compiled_kernels(tmp_path: 
     assert {fault.file for fault in drawn} == {FILE}
 
 
-@pytest.mark.parametrize(("text", "count"), [("a = 2", 0), ("a = 1; a = 1", 2)])
-def test_an_old_text_that_is_gone_or_stands_twice_is_an_error_with_its_entry(
-    text: str, count: int
-) -> None:
-    with pytest.raises(NoSuchPlace, match=f"the entry: its old text is there {count} times"):
-        changed(text, "a = 1", "a = 0", "the entry")
+def test_half_of_a_draw_is_from_changed_files_where_there_are_any(tmp_path: Path) -> None:
+    root = a_tree(tmp_path)
+    young = "src/headrace/room/young.py"
+    (root / young).write_text("a = b < c\n" * 9)
+    files = [fault.file for fault in draw(root, 10, 1, frozenset([young]))]
+    assert len(files) == 10
+    assert files.count(young) >= 5
 
 
-def test_an_old_text_that_stands_once_is_replaced() -> None:
-    assert changed("a = 1\nb = 1", "a = 1", "a = 0", "the entry") == "a = 0\nb = 1"
+def test_a_renamed_file_that_is_as_it_was_has_not_changed(tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+
+    source = tmp_path / "src/headrace"
+    source.mkdir(parents=True)
+    git("init")
+    for name in ("moved", "edited", "kept"):
+        (source / f"{name}.py").write_text(f"# {name}\n" * 9)
+    git("add", ".")
+    git("commit", "-m", "a")
+    git("mv", "src/headrace/moved.py", "src/headrace/elsewhere.py")
+    (source / "edited.py").write_text("b")
+    assert changed_since(tmp_path, "HEAD") == {"src/headrace/edited.py"}
 
 
-ENTRY = f"""\
-[[fault]]
-file = "{FILE}"
-old = '''
-    return a
-      < 1'''
-new = '''
-    return a
-      <= 1'''
-test = "t.py::t"
+TWICE = """\
+def f(a):
+    a.close()
+    c = a < b
+    a.close()
+def h(a):
+    a.close()
 """
 
 
-def test_a_list_keeps_its_texts_as_they_are_and_is_named_for_its_room(tmp_path: Path) -> None:
-    (tmp_path / "log.toml").write_text(ENTRY)
-    (tmp_path / "equivalent.toml").write_text("")
-    (entry,) = listed(tmp_path)
-    assert (entry.room, entry.old, entry.test) == ("log", "    return a\n      < 1", "t.py::t")
+def a_file(root: Path, text: str) -> Path:
+    path = root / FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return root
 
 
-def test_a_fault_known_to_be_none_is_known_at_any_line_and_indent(tmp_path: Path) -> None:
-    source = "\n\ndef f(a):\n  return a < b\n"
-    path = tmp_path / FILE
-    path.parent.mkdir(parents=True)
-    path.write_text(source)
-    entry = f"[[fault]]\nfile = '{FILE}'\nfunction = 'f'\n"
-    entry += "old = 'return a < b'\nnew = 'return a <= b'\nreason = 'a is never b'\n"
-    (tmp_path / "equivalent.toml").write_text(entry)
-    assert equivalent(tmp_path, tmp_path) == {fault.key for fault in faults_of(FILE, source)}
-    path.write_text(source.replace("a < b", "a < c"))
-    with pytest.raises(NoSuchPlace, match="f: no longer there"):
-        equivalent(tmp_path, tmp_path)
+def entry(symbol: str, fault: str) -> Listed:
+    return Listed("room", symbol, fault, "t.py::t")
 
 
-def test_every_listed_fault_has_its_place_in_the_source() -> None:
-    for entry in listed():
-        changed((ROOT / entry.file).read_text(), entry.old, entry.new, entry)
+def test_faults_of_one_name_in_a_function_are_numbered() -> None:
+    names = [f"{fault.function} {fault.label}" for fault in faults_of(FILE, TWICE)]
+    assert names == ["f a.close #1", "f a < b", "f a.close #2", "h a.close"]
+
+
+def test_an_entry_holds_whatever_becomes_of_other_functions(tmp_path: Path) -> None:
+    named = entry("room/file.py:f", "dropped call: a.close #2")
+    assert found(a_file(tmp_path, TWICE), named).line == 4
+    other = TWICE.replace("def h(a):\n    a.close()", "def h(b):\n    b.open()")
+    assert found(a_file(tmp_path, "c = 1\n" + other), named).line == 5
+
+
+@pytest.mark.parametrize(
+    ("symbol", "fault", "problem"),
+    [
+        ("room/gone.py:f", "dropped call: a.close", "there is no src/headrace/room/gone.py"),
+        ("room/file.py:gone", "dropped call: a.close", "there is: none"),
+        ("room/file.py:f", "dropped call: a.close", "there is:\n  a.close #1\n  a.close #2"),
+        ("room/file.py:f", "lost call: a.close", "no operator is called 'lost call'"),
+    ],
+)
+def test_an_entry_of_what_is_not_there_is_an_error_that_names_what_is(
+    symbol: str, fault: str, problem: str, tmp_path: Path
+) -> None:
+    with pytest.raises(NoSuchFault) as error:
+        found(a_file(tmp_path, TWICE), entry(symbol, fault))
+    assert problem in str(error.value)
+
+
+def test_a_fault_known_to_be_none_is_known_at_any_line(tmp_path: Path) -> None:
+    text = "[[fault]]\nsymbol = 'room/file.py:f'\nfault = 'comparison: a < b'\nreason = ''\n"
+    (tmp_path / "equivalent.toml").write_text(text)
+    for source in (TWICE, "\n\n" + TWICE):
+        keys = {fault.key for fault in faults_of(FILE, source)}
+        assert equivalent(a_file(tmp_path, source), tmp_path) < keys
+    with pytest.raises(NoSuchFault, match="comparison 'a < b'"):
+        equivalent(a_file(tmp_path, TWICE.replace("a < b", "a < c")), tmp_path)
+
+
+def test_every_listed_fault_can_be_planted() -> None:
+    for one in listed():
+        ast.parse(with_drawn((ROOT / one.file).read_text(), found(ROOT, one)))
     equivalent(ROOT)
+
+
+def test_each_room_has_its_list_and_each_kind_of_mistake_its_entries() -> None:
+    entries = listed()
+    assert {one.room for one in entries} == {one.symbol.partition("/")[0] for one in entries}
+    assert all(one.symbol.startswith(f"{one.room}/") for one in entries)
+    counts = Counter(one.why for one in entries)
+    assert {why for why in WHYS if counts[why] >= 10} == set(WHYS)
+    assert counts.keys() == {"", *WHYS}
+
+
+LIVE = """\
+LIMIT = 1
+def f(a):
+    def g():
+        return a < LIMIT
+    return g()
+class C:
+    def m(self):
+        return super().__hash__() and 7
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "swapped"),
+    [
+        ("a < LIMIT", "a <= LIMIT", True),
+        ("and 7", "and 8", True),
+        ("LIMIT = 1", "LIMIT = 2", False),
+        ("return g()", "return g() + b", True),
+    ],
+)
+def test_a_fault_in_a_function_is_planted_in_what_was_imported(
+    old: str, new: str, swapped: bool
+) -> None:
+    path = str(IMPORTED_FROM.parent / FILE)
+    names: dict[str, Any] = {"__name__": "live", "b": 1}
+    exec(compile(LIVE, path, "exec"), names)
+    functions = {(path, "f"): [names["f"]], (path, "C.m"): [names["C"].m]}
+    before = names["f"](1), names["C"]().m()
+    assert swap(functions, FILE, LIVE, LIVE.replace(old, new)) == swapped
+    assert ((names["f"](1), names["C"]().m()) != before) == swapped
+
+
+def test_the_first_test_does_not_pay_alone_for_what_its_file_shares() -> None:
+    outcomes = {
+        "first": Outcome(seconds=9.5, setup_seconds=9.0),
+        "second": Outcome(seconds=0.5),
+        "failed": Outcome(failed=True, seconds=1.0),
+    }
+    assert alone(outcomes) == {"first": 9.5, "second": 9.5}
+    assert alone({"quick": Outcome(seconds=0.5, setup_seconds=0.4)}) == {"quick": 0.5}
+
+
+def test_tests_of_a_file_that_only_defines_are_those_of_what_imports_it(tmp_path: Path) -> None:
+    a_file(tmp_path, "from headrace.room.names import A\n")
+    importers = importers_of(tmp_path)
+    names = "src/headrace/room/names.py"
+    assert importers == {names: {FILE}}
+    test = frozenset(["t.py::test"])
+    measured = Seen({"t.py::test": 1.0}, {FILE: {3: [test]}}, {"t.py::test": 1}, {}, importers)
+    assert measured.choose(names, 1, 1, 10.0, at_import=True) == ["t.py::test"]
+    assert measured.choose(names, 1, 1, 10.0) == []
 
 
 def seen(**seconds: float) -> Seen:
@@ -182,8 +231,8 @@ def seen(**seconds: float) -> Seen:
 def test_every_listed_fault_names_a_test_that_is_there() -> None:
     names: dict[str, set[str]] = {}
     missing = []
-    for entry in listed():
-        file, *inside = entry.test.partition("[")[0].split("::")
+    for one in listed():
+        file, *inside = one.test.partition("[")[0].split("::")
         if file not in names:
             tree = ast.parse((ROOT / file).read_text())
             found = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign)
@@ -198,7 +247,7 @@ def test_every_listed_fault_names_a_test_that_is_there() -> None:
                 )
             }
         if not names[file].issuperset(part for part in inside if part != "runTest"):
-            missing.append(f"{entry}: {entry.test}")
+            missing.append(f"{one}: {one.test}")
     assert missing == []
 
 
@@ -294,10 +343,10 @@ def test_tests_are_asked_in_whatever_room_they_lie() -> None:
 
 def test_what_numba_compiles_is_not_drawn_from_and_its_twins_are() -> None:
     kernels = {path.name for path in (ROOT / "src/headrace/kernels").glob("*.py")}
-    drawn_from = {fault.file for fault in draw(ROOT, 100_000, seed=1)}
+    files = drawn_from(ROOT)
     compiled = {
         name for name in kernels if "jit" in (ROOT / "src/headrace/kernels" / name).read_text()
     }
-    assert not drawn_from & {f"src/headrace/kernels/{name}" for name in compiled}
+    assert not {f"src/headrace/kernels/{name}" for name in compiled}.intersection(files)
     for twin in ("decode_python.py", "choose.py"):
-        assert f"src/headrace/kernels/{twin}" in drawn_from
+        assert f"src/headrace/kernels/{twin}" in files

@@ -1,6 +1,6 @@
 """`make mutants`: every listed fault, and some drawn by machine, each against the suite.
 
-    python -m tests.mutants [--drawn 200] [--seed 1] [--no-listed] [--room log]
+    python -m tests.mutants [--drawn 200] [--seed 1] [--changed-since COMMIT] [--no-listed]
 
 Ends with a table; with status 1 where a listed fault went unnoticed or fewer than 95 % of the drawn
 ones were noticed, with status 2 where a list itself is wrong.
@@ -17,16 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from tests.mutants.draw import draw
-from tests.mutants.faults import (
-    Drawn,
-    Listed,
-    NoSuchPlace,
-    changed,
-    equivalent,
-    listed,
-    with_drawn,
-)
+from tests.mutants.draw import changed_since, draw
+from tests.mutants.faults import Drawn, with_drawn
+from tests.mutants.lists import Listed, NoSuchFault, equivalent, found, listed
 from tests.mutants.runs import Outcome
 from tests.mutants.seen import Seen, measure
 from tests.mutants.table import Counts
@@ -81,28 +74,28 @@ class Workers:
 
 
 def planted(root: Path, entry: Listed) -> str:
-    """The text of the entry's file with its fault; NoSuchPlace where it does not fit."""
-    path = root / entry.file
-    if not path.exists():
-        raise NoSuchPlace(f"{entry}: there is no {entry.file}")
-    return changed(path.read_text(), entry.old, entry.new, entry)
+    """The text of the entry's file with its fault; NoSuchFault where it does not fit."""
+    return with_drawn((root / entry.file).read_text(), found(root, entry))
 
 
-def useless(workers: Workers, entries: list[Listed]) -> list[str]:
-    """Tests of the lists that do not pass without a fault: they fail, are skipped or are not."""
+def useless(workers: Workers, entries: list[Listed]) -> tuple[list[str], set[str]]:
+    """Tests of the lists that do not pass without a fault: they fail, are skipped or are not.
+
+    And those that pass, but not in a process that has imported all before.
+    """
     by_file: defaultdict[str, list[str]] = defaultdict(list)
     for test in sorted({entry.test for entry in entries}):
         by_file[test.partition("::")[0]].append(test)
 
-    def ask(copy: Copy, tests: list[str]) -> list[str]:
-        _, outcomes = copy.run(tests, BASELINE_SECONDS_MAX)
-        if outcomes:
-            return [test for test in tests if not _passed(test, outcomes)]
+    def ask(copy: Copy, tests: list[str]) -> tuple[list[str], list[str]]:
+        _, outcomes = copy.run_warm(tests, BASELINE_SECONDS_MAX)
+        cold = [test for test in tests if not _passed(test, outcomes)]
         # One name that pytest does not know keeps it from running the others.
-        return [test for test in tests if not _passed(test, copy.run([test], 120)[1])]
+        return [test for test in cold if not _passed(test, copy.run([test], 120)[1])], cold
 
     answers = workers.map(ask, [by_file[file] for file in sorted(by_file)])
-    return [test for _, wrong in answers for test in wrong]
+    wrong = [test for _, (tests, _) in answers for test in tests]
+    return wrong, {test for _, (_, tests) in answers for test in tests}
 
 
 def _passed(test: str, outcomes: dict[str, Outcome]) -> bool:
@@ -114,11 +107,12 @@ def _passed(test: str, outcomes: dict[str, Outcome]) -> bool:
     return any(not outcome.skipped for outcome in own) and not any(one.failed for one in own)
 
 
-def try_listed(root: Path, workers: Workers, entries: list[Listed]) -> list[Listed]:
-    """Plant each entry; those its test did not notice."""
+def try_listed(root: Path, workers: Workers, entries: list[Listed], cold: set[str]) -> list[Listed]:
+    """Plant each entry; those its test did not notice. Tests in `cold` start afresh."""
 
     def judge(copy: Copy, entry: Listed) -> Verdict:
-        verdict = copy.judge(entry.file, planted(root, entry), [entry.test], LISTED_SECONDS_MAX)
+        text, warm = planted(root, entry), entry.test not in cold
+        verdict = copy.judge(entry.file, text, [entry.test], LISTED_SECONDS_MAX, warm=warm)
         print(f"{verdict.word:9} {entry}", flush=True)
         return verdict
 
@@ -152,7 +146,7 @@ def try_drawn(
     def judge(copy: Copy, fault: Drawn) -> Verdict:
         began = time.monotonic()
         text = with_drawn((root / fault.file).read_text(), fault)
-        tests = seen.choose(fault.file, *fault.run, DRAWN_TEST_SECONDS)
+        tests = seen.choose(fault.file, *fault.run, DRAWN_TEST_SECONDS, at_import=fault.at_import)
         verdict = confirmed(copy, fault, text, tests, DRAWN_SECONDS_MAX)
         if verdict.word in (SURVIVED, UNTESTED) and not copy.is_typed(fault.file, text):
             verdict = Verdict(REFUSED, "mypy", len(tests))
@@ -182,6 +176,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the draw")
     parser.add_argument("--no-listed", action="store_true", help="leave out the lists")
     parser.add_argument("--room", help="only this room's list")
+    parser.add_argument("--changed-since", help="draw half in files changed since this commit")
     options = parser.parse_args()
     root = Path.cwd()
     entries = [] if options.no_listed else listed()
@@ -190,10 +185,11 @@ def main() -> int:
         for entry in entries:
             planted(root, entry)
         known = equivalent(root)
-    except NoSuchPlace as error:
+    except NoSuchFault as error:
         print(error, file=sys.stderr)
         return 2
-    drawn = draw(root, options.drawn, options.seed)
+    young = changed_since(root, options.changed_since) if options.changed_since else frozenset()
+    drawn = draw(root, options.drawn, options.seed, young)
     counts = run(root, entries, drawn, known)
     return 2 if counts is None else not counts.good
 
@@ -202,18 +198,19 @@ def run(
     root: Path,
     entries: list[Listed],
     drawn: list[Drawn],
-    known: set[tuple[str, str, str, str]],
+    known: set[tuple[str, str, str]],
 ) -> Counts | None:
     """Plant all of them and print what came of it; None where a list names a useless test."""
     real = [fault for fault in drawn if fault.key not in known]
     seen = measure(root, WORKERS) if real else Seen({}, {}, {})
     with copies(root, WORKERS) as hands:
         workers = Workers(hands)
-        for test in (wrong := useless(workers, entries)):
-            print(f"does not pass without a fault: {test}", file=sys.stderr)
+        wrong, cold = useless(workers, entries)
+        for test in wrong:
+            print(f"does not pass without a fault: {test}", file=sys.stderr, flush=True)
         if wrong:
             return None
-        unnoticed = try_listed(root, workers, entries)
+        unnoticed = try_listed(root, workers, entries, cold)
         verdicts = try_drawn(root, workers, seen, real)
     words = [verdict.word for _, verdict in verdicts]
     survivors = [(fault, verdict) for fault, verdict in verdicts if verdict.word not in NOTICED]

@@ -7,17 +7,17 @@ is broken.
 
 import ast
 import random
-import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+import subprocess
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
-from tests.mutants.faults import Drawn
+from tests.mutants.faults import SOURCE, Drawn
+from tests.mutants.operators import DRAWN, Edit, Operator, Source
 
 LEFT_OUT = (
-    "src/headrace/spark/*",
-    "src/headrace/pipeline/*",
     "src/headrace/posix/zookeeper/connection.py",
     "src/headrace/posix/zookeeper/zookeeper_store.py",
     "src/headrace/kernels/*_numba.py",
@@ -26,31 +26,7 @@ LEFT_OUT = (
     "src/headrace/kernels/same_shape.py",
     "src/headrace/kernels/decode_batches.py",
 )
-"""Spark's and ZooKeeper's tests need minutes and a Java; what numba compiles is not seen to run."""
-COMPARED: dict[type[ast.cmpop], tuple[str, str]] = {
-    ast.Lt: ("<", "<="),
-    ast.LtE: ("<=", "<"),
-    ast.Gt: (">", ">="),
-    ast.GtE: (">=", ">"),
-    ast.Eq: ("==", "!="),
-    ast.NotEq: ("!=", "=="),
-    ast.Is: ("is", "is not"),
-    ast.IsNot: ("is not", "is"),
-    ast.In: ("in", "not in"),
-    ast.NotIn: ("not in", "in"),
-}
-ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift)
-ORDERLESS = {"min", "max", "gcd"}
-"""Calls whose arguments may be swapped without a difference."""
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """A stretch of the source, from and to a position in its bytes, and what replaces it."""
-
-    start: int
-    end: int
-    text: str
+"""ZooKeeper's tests need minutes and a Java; what numba compiles is not seen to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,83 +36,88 @@ class Place:
     function: str
     first: int
     last: int
+    at_import: bool = True
+    """Whether no function is around it."""
 
 
-class Source:
-    """A parsed file, by positions in its bytes."""
+def faults_of(
+    file: str, text: str, operators: Mapping[str, Operator] = DRAWN, symbol: str | None = None
+) -> list[Drawn]:
+    """Every fault that `operators` make in `text`, or in one function of it, in its order.
 
-    def __init__(self, file: str, text: str) -> None:
-        self.file = file
-        self.content = text.encode()
-        self.tree = ast.parse(text)
-        self.starts = [0]
-        for line in self.content.splitlines(keepends=True):
-            self.starts.append(self.starts[-1] + len(line))
-
-    def start(self, node: ast.expr | ast.stmt) -> int:
-        """Where `node` begins."""
-        return self.starts[node.lineno - 1] + node.col_offset
-
-    def end(self, node: ast.expr | ast.stmt) -> int:
-        """Where `node` ends."""
-        line, column = node.end_lineno, node.end_col_offset
-        if line is None or column is None:
-            raise ValueError(f"{self.file}: a node without an end")
-        return self.starts[line - 1] + column
-
-    def text(self, node: ast.expr | ast.stmt) -> str:
-        """The source of `node`."""
-        return self.content[self.start(node) : self.end(node)].decode()
-
-    def line_of(self, position: int) -> int:
-        """The number of the line that holds `position`, from 1."""
-        return self.content.count(b"\n", 0, position) + 1
-
-    def fault(self, edit: Edit, kind: str, place: "Place") -> Drawn:
-        """`edit` as whole lines: what stood there, and what stands there now."""
-        first = self.line_of(edit.start)
-        last = self.line_of(max(edit.start, edit.end - 1))
-        begin, finish = self.starts[first - 1], self.starts[last]
-        old = self.content[begin:finish]
-        new = self.content[begin : edit.start] + edit.text.encode()
-        new += self.content[edit.end : finish]
-        return Drawn(
-            file=self.file,
-            function=place.function,
-            kind=kind,
-            line=first,
-            last_line=last,
-            old=old.decode().rstrip("\n"),
-            new=new.decode().rstrip("\n"),
-            run=(min(place.first, first), max(place.last, last)),
-        )
-
-
-def faults_of(file: str, text: str) -> list[Drawn]:
-    """Every fault that can be drawn in `text`, in the order of the source."""
+    Those of a kind and a function that would be called the same are numbered.
+    """
     source = Source(file, text)
     found = [
-        source.fault(edit, kind, place)
+        _fault(source, edit, kind, place)
         for node, place in _touchable(source.tree, Place("", 1, 1))
-        for kind, make in KINDS.items()
+        if symbol in (None, place.function)
+        for kind, make in operators.items()
         for edit in make(source, node)
     ]
-    return sorted(found, key=lambda fault: (fault.line, fault.kind, fault.new))
+    found.sort(key=lambda fault: (fault.line, fault.kind, fault.new))
+    count = Counter(fault.key for fault in found)
+    number: Counter[tuple[str, str, str]] = Counter()
+    for place, fault in enumerate(found):
+        if count[fault.key] > 1:
+            number[fault.key] += 1
+            found[place] = replace(fault, label=f"{fault.label} #{number[fault.key]}")
+    return found
 
 
-def draw(root: Path, count: int, seed: int) -> list[Drawn]:
-    """`count` faults in as many lines: each line is as likely, whatever can be changed in it."""
+def _fault(source: Source, edit: Edit, kind: str, place: Place) -> Drawn:
+    """`edit` as whole lines: what stood there, and what stands there now."""
+    first = source.line_of(edit.start)
+    last = source.line_of(max(edit.start, edit.end - 1))
+    begin, finish = source.starts[first - 1], source.starts[last]
+    new = source.content[begin : edit.start] + edit.text.encode()
+    new += source.content[edit.end : finish]
+    return Drawn(
+        file=source.file,
+        function=place.function,
+        kind=kind,
+        label=edit.label,
+        line=first,
+        last_line=last,
+        old=source.content[begin:finish].decode().rstrip("\n"),
+        new=new.decode().rstrip("\n"),
+        run=(min(place.first, first), max(place.last, last)),
+        at_import=place.at_import,
+    )
+
+
+def draw(root: Path, count: int, seed: int, changed: frozenset[str] = frozenset()) -> list[Drawn]:
+    """`count` faults in as many lines: each line is as likely, whatever can be changed in it.
+
+    Half of them in the files `changed`, where there are any.
+    """
     chance = random.Random(seed)
     places: list[list[Drawn]] = []
-    for path in sorted((root / "src" / "headrace").rglob("*.py")):
-        file = path.relative_to(root).as_posix()
-        if any(fnmatch(file, pattern) for pattern in LEFT_OUT):
-            continue
+    for file in drawn_from(root):
         by_line: dict[int, list[Drawn]] = {}
-        for fault in faults_of(file, path.read_text()):
+        for fault in faults_of(file, (root / file).read_text()):
             by_line.setdefault(fault.line, []).append(fault)
         places += by_line.values()
-    return [chance.choice(place) for place in chance.sample(places, min(count, len(places)))]
+    young = [place for place in places if place[0].file in changed]
+    chosen = chance.sample(young, min(count // 2, len(young)))
+    taken = {id(place) for place in chosen}
+    others = [place for place in places if id(place) not in taken]
+    chosen += chance.sample(others, min(count - len(chosen), len(others)))
+    return [chance.choice(place) for place in chosen]
+
+
+def drawn_from(root: Path) -> list[str]:
+    """The files of the source that faults are drawn in."""
+    files = [path.relative_to(root).as_posix() for path in (root / SOURCE).rglob("*.py")]
+    return sorted(file for file in files if not any(fnmatch(file, pattern) for pattern in LEFT_OUT))
+
+
+def changed_since(root: Path, commit: str) -> frozenset[str]:
+    """Files of the source that are not as they were at `commit`; a new name alone is no change."""
+    command = ["git", "diff", "--name-status", "-M", commit, "--", "src/headrace"]
+    listed = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
+    rows = [line.split("\t") for line in listed.splitlines()]
+    return frozenset(row[-1] for row in rows if row[0] not in ("D", "R100"))
 
 
 def _touchable(node: ast.AST, place: Place) -> Iterator[tuple[ast.AST, Place]]:
@@ -150,15 +131,16 @@ def _touchable(node: ast.AST, place: Place) -> Iterator[tuple[ast.AST, Place]]:
 
 
 def _place(statement: ast.stmt, around: Place) -> Place:
-    function = around.function
+    function, at_import = around.function, around.at_import
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         function = f"{function}.{statement.name}" if function else statement.name
+        at_import = at_import and isinstance(statement, ast.ClassDef)
     first, last = statement.lineno, statement.end_lineno or statement.lineno
     body = getattr(statement, "body", None) or getattr(statement, "cases", None)
     if body:
         below = body[0].pattern if isinstance(body[0], ast.match_case) else body[0]
         last = max(first, below.lineno - 1)
-    return Place(function, first, last)
+    return Place(function, first, last, at_import)
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
@@ -199,101 +181,3 @@ def _is_quiet(node: ast.AST) -> bool:
 def _compiles(decorator: ast.expr) -> bool:
     """Whether what it decorates is numba's: coverage cannot see it run."""
     return any(word in ast.unparse(decorator) for word in ("jit", "intrinsic"))
-
-
-def _comparison(source: Source, node: ast.AST) -> Iterator[Edit]:
-    if not isinstance(node, ast.Compare):
-        return
-    sides = [node.left, *node.comparators]
-    for operator, left, right in zip(node.ops, sides[:-1], sides[1:], strict=True):
-        old, new = COMPARED[type(operator)]
-        yield from _between(source, left, right, old, new)
-
-
-def _between(source: Source, left: ast.expr, right: ast.expr, old: str, new: str) -> Iterator[Edit]:
-    """Replace the operator `old` between two operands; not where a comment stands between them."""
-    begin, end = source.end(left), source.start(right)
-    gap = source.content[begin:end]
-    pattern = rb"\s+".join(re.escape(word.encode()) for word in old.split())
-    place = re.search(pattern, gap)
-    if place is not None and b"#" not in gap:
-        yield Edit(begin + place.start(), begin + place.end(), new)
-
-
-def _connective(source: Source, node: ast.AST) -> Iterator[Edit]:
-    if not isinstance(node, ast.BoolOp):
-        return
-    old, new = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
-    for left, right in zip(node.values, node.values[1:], strict=False):
-        yield from _between(source, left, right, old, new)
-
-
-def _constant(source: Source, node: ast.AST) -> Iterator[Edit]:
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        for value in (node.value + 1, node.value - 1):
-            # Before an attribute or within a power a sign would bind otherwise.
-            text = str(value) if value >= 0 else f"({value})"
-            yield Edit(source.start(node), source.end(node), text)
-
-
-def _operand(source: Source, node: ast.AST) -> Iterator[Edit]:
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ARITHMETIC):
-        return
-    if _is_text(node.left) or not isinstance(node.right, ast.Name | ast.Attribute):
-        return
-    for sign in "+-":
-        text = f"({source.text(node.right)} {sign} 1)"
-        yield Edit(source.start(node.right), source.end(node.right), text)
-
-
-def _is_text(node: ast.expr) -> bool:
-    match node:
-        case ast.JoinedStr() | ast.List() | ast.Tuple() | ast.ListComp():
-            return True
-        case ast.Constant(value=str() | bytes()):
-            return True
-        case ast.BinOp():
-            return _is_text(node.left) or _is_text(node.right)
-    return False
-
-
-def _dropped_call(source: Source, node: ast.AST) -> Iterator[Edit]:
-    match node:
-        case ast.Expr(value=ast.Call() | ast.Await(value=ast.Call())):
-            yield Edit(source.start(node), source.end(node), "pass")
-
-
-def _swapped(source: Source, node: ast.AST) -> Iterator[Edit]:
-    if not isinstance(node, ast.Call) or any(isinstance(arg, ast.Starred) for arg in node.args):
-        return
-    if isinstance(node.func, ast.Name) and node.func.id in ORDERLESS:
-        return
-    for first, second in zip(node.args, node.args[1:], strict=False):
-        between = source.content[source.end(first) : source.start(second)].decode()
-        if source.text(first) != source.text(second):
-            text = source.text(second) + between + source.text(first)
-            yield Edit(source.start(first), source.end(second), text)
-
-
-def _denial(source: Source, node: ast.AST) -> Iterator[Edit]:
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        start = source.start(node)
-        yield Edit(start, start + len("not "), "")
-
-
-def _flipped_return(source: Source, node: ast.AST) -> Iterator[Edit]:
-    match node:
-        case ast.Return(value=ast.Constant(value=bool(value)) as constant):
-            yield Edit(source.start(constant), source.end(constant), str(not value))
-
-
-KINDS: dict[str, Callable[[Source, ast.AST], Iterable[Edit]]] = {
-    "comparison": _comparison,
-    "and/or": _connective,
-    "constant": _constant,
-    "operand": _operand,
-    "dropped call": _dropped_call,
-    "swapped arguments": _swapped,
-    "not": _denial,
-    "return": _flipped_return,
-}

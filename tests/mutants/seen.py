@@ -1,28 +1,31 @@
 """Which tests run which line of the source, measured by coverage and kept in `out/mutants`.
 
-Each test file is run once, in a process of its own, under coverage with the running test as the
+Each test file is run once, in a fork of its own, under coverage with the running test as the
 context. Lines of brokers and commands that a test file starts as processes belong to all of its
-tests. What a test file runs is measured anew once the file, or anything of ours that it imported or
-ran, has changed; nothing else is, and what was measured before an interruption stays.
+tests. What a test file runs is measured again once the file, or a test's kit that it imports, or a
+file of ours that it ran, has changed; nothing else is, and what was measured before an interruption
+stays.
 """
 
 import hashlib
 import json
 import os
+import queue
+import re
 import shutil
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from coverage import CoverageData
 
-from tests.mutants.runs import PYTEST, read_outcomes, run_bounded
-from tests.mutants.watch import IMPORTED, OUTCOMES
+from tests.mutants.faults import SOURCE
+from tests.mutants.runs import Job, Outcome, WarmProcess, read_outcomes
+from tests.mutants.warm import IMPORTED
+from tests.mutants.watch import OUTCOMES
 
 TEST_FILES = (
     "tests/unit/**/test_*.py",
@@ -32,16 +35,19 @@ TEST_FILES = (
     "tests/security/test_*.py",
     "tests/golden/test_*.py",
     "tests/crash/test_*.py",
+    "tests/spark/**/test_*.py",
     "tests/outside/clients/test_*.py",
 )
-"""Without tests/spark, which needs a Java, and what plants faults itself or looks at a wheel."""
+"""Without what plants faults itself or looks at a wheel."""
 OURS = (
     "tests/mutants/",
-    "tests/house/test_mutants.py",
+    "tests/house/test_mutant",
     "tests/crash/test_planted_faults.py",
     "tests/outside/clients/test_wheel.py",
 )
 FILE_SECONDS_MAX = 240.0
+SHARED_SETUP_SECONDS_MIN = 1.0
+IMPORTS = re.compile(r"^\s*(?:from|import) headrace\.([\w.]+)", re.MULTILINE)
 COVERAGE_SETTINGS = """\
 [run]
 parallel = true
@@ -62,20 +68,23 @@ class Seen:
     breadth: dict[str, int]
     """Of each test, how many lines it runs."""
     loose: dict[str, dict[int, list[frozenset[str]]]] = field(default_factory=dict)
-    """The same of lines a test file ran outside its tests (importing, in a broker's process)."""
+    """The same of lines a test file ran outside its tests, as in a broker's process."""
+    importers: dict[str, set[str]] = field(default_factory=dict)
+    """Of each file of the source, those that import it."""
 
-    def choose(self, file: str, first: int, last: int, seconds_max: float) -> list[str]:
+    def choose(
+        self, file: str, first: int, last: int, seconds_max: float, *, at_import: bool = False
+    ) -> list[str]:
         """Tests to run for a fault in these lines, `seconds_max` of them, the likeliest first.
 
         In turn: the test that runs fewest lines in all, for it looks closest; and the fastest of
-        a test file not asked yet, for it looks from elsewhere. Of a line run outside any test,
-        such as a constant of the module: those first that run most of the rest of `file`; they
-        are asked too where another test ran the line only because it was the first to import it.
+        a test file not asked yet, for it looks from elsewhere. Of a line that is run `at_import`,
+        such as a constant of the module: those first that run most of the rest of `file`.
         """
         covering = _union(self.lines.get(file, {}), range(first, last + 1))
         narrow = sorted(covering, key=lambda test: (self.breadth[test], self.seconds[test], test))
         if not covering:
-            covering, own = self._around(file, first, last)
+            covering, own = self._around(file, first, last, at_import=at_import)
             narrow = sorted(covering, key=lambda test: (-own[test], self.seconds[test], test))
         chosen: dict[str, None] = {}
         spent = 0.0
@@ -114,14 +123,19 @@ class Seen:
         own = self._runs(file, but=loose.keys())
         return sorted(own, key=lambda test: (-own[test], self.seconds[test], test))
 
-    def _around(self, file: str, first: int, last: int) -> tuple[set[str], Counter[str]]:
-        """Tests that may run lines outside any test, and how many other lines of `file` each runs.
+    def _around(
+        self, file: str, first: int, last: int, *, at_import: bool
+    ) -> tuple[set[str], Counter[str]]:
+        """Tests of lines that none runs itself, and how many other lines of `file` each runs.
 
-        Where some of them run any, only those.
+        Those that run the lines in a process of their own, if they run others in theirs; of lines
+        run `at_import` all that run the rest of the file, or else the files that import it.
         """
         covering = _union(self.loose.get(file, {}), range(first, last + 1))
         own = self._runs(file)
-        return covering.intersection(own) or covering, own
+        for importer in self.importers.get(file, ()) if at_import and not own else ():
+            own += self._runs(importer)
+        return covering.intersection(own) or covering or set(own if at_import else ()), own
 
     def _runs(self, file: str, but: Collection[int] = ()) -> Counter[str]:
         """Count how many lines of `file` each test runs, `but` those."""
@@ -156,10 +170,33 @@ def measure(root: Path, workers: int) -> Seen:
     missing = unmeasured(directory, files, hashes)
     if missing:
         print(f"measuring which lines {len(missing)} of {len(files)} test files run", flush=True)
+        _measure_files(root, directory, hashes, missing, workers)
+    return _read(root, directory, files)
+
+
+def _measure_files(
+    root: Path, directory: Path, hashes: dict[str, str], files: list[str], workers: int
+) -> None:
+    environment = os.environ | {"PYTHONPATH": str(root / "src")}
+    processes = [WarmProcess(root, environment) for _ in range(workers)]
+    free: queue.SimpleQueue[WarmProcess] = queue.SimpleQueue()
+    for process in processes:
+        free.put(process)
+
+    def measure_one(file: str) -> None:
+        process = free.get()
+        try:
+            _measure_file(root, directory, hashes, file, process)
+        finally:
+            free.put(process)
+
+    try:
         with ThreadPoolExecutor(workers) as pool:
-            for _ in pool.map(partial(_measure_file, root, directory, hashes), missing):
+            for _ in pool.map(measure_one, files):
                 pass
-    return _read(directory, files)
+    finally:
+        for process in processes:
+            process.end()
 
 
 def asked_files(root: Path) -> list[str]:
@@ -197,7 +234,9 @@ def _part(directory: Path, file: str) -> Path:
     return directory / (file.replace("/", "-") + ".json")
 
 
-def _measure_file(root: Path, directory: Path, hashes: dict[str, str], file: str) -> None:
+def _measure_file(
+    root: Path, directory: Path, hashes: dict[str, str], file: str, process: WarmProcess
+) -> None:
     """Run one test file under coverage and write its part of the measurement."""
     part = _part(directory, file)
     work = part.with_suffix(".d")
@@ -206,19 +245,18 @@ def _measure_file(root: Path, directory: Path, hashes: dict[str, str], file: str
     settings = work / "coveragerc"
     source = root / "src" / "headrace"
     settings.write_text(COVERAGE_SETTINGS.format(data=work / "data", source=source, file=file))
-    environment = os.environ | {
+    environment = {
         OUTCOMES: str(work / "outcomes"),
         IMPORTED: str(work / "imported"),
         "HYPOTHESIS_STORAGE_DIRECTORY": str(work / "hypothesis"),
     }
-    command = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", *PYTEST, file]
-    status = run_bounded(command, root, environment, FILE_SECONDS_MAX)
+    job = Job([file], FILE_SECONDS_MAX, environment=environment, coverage=str(settings))
+    status = process.run(job).status
     outcomes = read_outcomes(work / "outcomes")
-    failed = [name for name, outcome in outcomes.items() if outcome.failed]
     print(f"  {file}: {len(outcomes)} tests", *(["status", status] if status else []), flush=True)
-    for name in failed:
+    for name in (name for name, outcome in outcomes.items() if outcome.failed):
         print(f"    fails without a fault, is not asked: {name}", flush=True)
-    seconds = {name: outcome.seconds for name, outcome in outcomes.items() if not outcome.failed}
+    seconds = alone(outcomes)
     lines: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
     made_of = {file, *_imported(work / "imported", root)}
     for data in sorted(work.glob("data.*")):
@@ -237,17 +275,35 @@ def _measure_file(root: Path, directory: Path, hashes: dict[str, str], file: str
     shutil.rmtree(work, ignore_errors=True)
 
 
+def alone(outcomes: dict[str, Outcome]) -> dict[str, float]:
+    """Seconds of each test that passed, were it asked alone.
+
+    The first one of a file pays for the broker or the Spark that its neighbours use, too.
+    """
+    longest = max((outcome.setup_seconds for outcome in outcomes.values()), default=0.0)
+    shared = longest if longest >= SHARED_SETUP_SECONDS_MIN else 0.0
+    return {
+        name: outcome.seconds + max(0.0, shared - outcome.setup_seconds)
+        for name, outcome in outcomes.items()
+        if not outcome.failed and not outcome.skipped
+    }
+
+
 def _imported(path: Path, root: Path) -> list[str]:
-    """The tree's own files among those that the tests' process imported."""
+    """The tests' files among those that the fork imported."""
     if not path.exists():
         return []
-    found = [Path(name) for name in path.read_text().splitlines()]
-    ours = [root / "src", root / "tests"]
-    return [
-        name.relative_to(root).as_posix()
-        for name in found
-        if any(name.is_relative_to(directory) for directory in ours)
-    ]
+    return [Path(name).relative_to(root).as_posix() for name in path.read_text().splitlines()]
+
+
+def importers_of(root: Path) -> dict[str, set[str]]:
+    """Of each module of the source, which of its files import it."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for path in (root / SOURCE).rglob("*.py"):
+        file = path.relative_to(root).as_posix()
+        for module in IMPORTS.findall(path.read_text()):
+            found[f"{SOURCE}{module.replace('.', '/')}.py"].add(file)
+    return found
 
 
 def _contexts(path: Path, root: Path) -> Iterator[tuple[str, int, str]]:
@@ -278,7 +334,7 @@ def _grouped(
     return [(list(group), of_group) for group, of_group in groups.items()]
 
 
-def _read(directory: Path, files: list[str]) -> Seen:
+def _read(root: Path, directory: Path, files: list[str]) -> Seen:
     """Put the parts together."""
     seconds: dict[str, float] = {}
     lines: dict[str, dict[int, list[frozenset[str]]]] = {}
@@ -298,4 +354,5 @@ def _read(directory: Path, files: list[str]) -> Seen:
                 known = into.setdefault(name, {})
                 for line in run:
                     known.setdefault(line, []).append(group)
-    return Seen(seconds, lines, {test: breadth[test] for test in seconds}, loose)
+    widths = {test: breadth[test] for test in seconds}
+    return Seen(seconds, lines, widths, loose, importers_of(root))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.mutants.runs import PYTEST, Outcome, read_outcomes, run_bounded
+from tests.mutants.runs import PYTEST, Job, Outcome, WarmProcess, read_outcomes, run_bounded
 from tests.mutants.watch import OUTCOMES
 
 FOUND, HANGS, REFUSED, SURVIVED = "found", "hangs", "refused", "survived"
@@ -50,9 +50,9 @@ class Copy:
             "TMPDIR": str(directory),
             OUTCOMES: str(directory / "outcomes"),
         }
+        self._warm = WarmProcess(root, self.environment)
+        self._sound_types: bool | None = None
         self._check()
-        if not self._types_pass():
-            raise RuntimeError("mypy refuses the source without a fault")
 
     def _check(self) -> None:
         """The copy is what a test imports, and not the tree it was made of."""
@@ -62,6 +62,10 @@ class Copy:
         ).stdout.strip()
         if not answer.startswith(str(self.directory)):
             raise RuntimeError(f"tests would import {answer}, not the copy in {self.directory}")
+
+    def end(self) -> None:
+        """End the process that forks."""
+        self._warm.end()
 
     @contextmanager
     def holding(self, file: str, text: str) -> Iterator[None]:
@@ -86,12 +90,43 @@ class Copy:
         shutil.rmtree(kept, ignore_errors=True)
         return status, read_outcomes(outcomes)
 
-    def judge(self, file: str, text: str, tests: list[str], seconds_max: float) -> Verdict:
+    def run_warm(
+        self, tests: list[str], seconds_max: float, file: str = "", text: str = ""
+    ) -> tuple[int | None, dict[str, Outcome]]:
+        """The same in a fork of a process that has imported all, and took the fault since.
+
+        Where it cannot, or a fault is not noticed so (it may have an effect only at an import), in
+        a process of its own.
+        """
+        outcomes = self.directory / "outcomes"
+        outcomes.unlink(missing_ok=True)
+        kept = self.directory / "pytest"
+        answer = self._warm.run(
+            Job(
+                tests=tests,
+                seconds_max=seconds_max,
+                options=[f"--basetemp={kept}", *(["-x"] if file else [])],
+                file=file,
+                old=(self.root / file).read_text() if file else "",
+                new=text,
+            )
+        )
+        shutil.rmtree(kept, ignore_errors=True)
+        if file and (answer.cold or not answer.status):
+            return self.run(tests, seconds_max, "-x")
+        return answer.status, read_outcomes(outcomes)
+
+    def judge(
+        self, file: str, text: str, tests: list[str], seconds_max: float, *, warm: bool = True
+    ) -> Verdict:
         """Whether any of `tests`, asked in turn, notices that `text` stands in `file`."""
         if not tests:
             return Verdict(UNTESTED)
         with self.holding(file, text):
-            status, outcomes = self.run(tests, seconds_max, "-x")
+            if warm:
+                status, outcomes = self.run_warm(tests, seconds_max, file, text)
+            else:
+                status, outcomes = self.run(tests, seconds_max, "-x")
         if status is None:
             sound, _ = self.run(tests, seconds_max / 2, "-x")
             return Verdict(SLOW if sound is None else HANGS, "", len(tests))
@@ -102,6 +137,10 @@ class Copy:
 
     def is_typed(self, file: str, text: str) -> bool:
         """Whether mypy, as `make lint` asks it, lets `text` stand in `file`."""
+        if self._sound_types is None:
+            self._sound_types = self._types_pass()
+        if not self._sound_types:
+            raise RuntimeError("mypy refuses the source without a fault")
         with self.holding(file, text):
             return self._types_pass()
 
@@ -112,11 +151,16 @@ class Copy:
 
     def passes(self, test: str) -> bool:
         """Whether `test` passes without a fault, here and now."""
-        return self.run([test], CONFIRM_SECONDS_MAX)[0] == 0
+        return self.run_warm([test], CONFIRM_SECONDS_MAX)[0] == 0
 
 
 @contextmanager
 def copies(root: Path, count: int) -> Iterator[list[Copy]]:
     """A copy of the source for each of `count` workers, gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
-        yield [Copy(root, Path(directory) / f"copy-{number}") for number in range(count)]
+        made = [Copy(root, Path(directory) / f"copy-{number}") for number in range(count)]
+        try:
+            yield made
+        finally:
+            for copy in made:
+                copy.end()

@@ -41,6 +41,7 @@ def test_a_share_group_is_listed_described_reset_and_deleted(
     assert starts[0] == 4
     _, moved = asked("share reset", "workers", "--to", "start", "--execute")
     assert {row["to_offset"] for row in moved["partitions"]} == {0}
+    assert {row["partition"]: row["from_offset"] for row in moved["partitions"]} == starts
     code, (gone, missing) = asked("share delete", "workers", "x")
     assert (code, gone["deleted"], missing["deleted"]) == (4, True, False)
     assert asked("share list")[1] == []

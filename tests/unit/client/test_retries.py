@@ -230,6 +230,13 @@ def test_an_address_that_answers_again_takes_its_place_again() -> None:
     assert client._silent == {Address("h", 0)}
 
 
+def test_an_open_connection_is_taken_before_a_closed_one_is_made_again() -> None:
+    client = Client(HandCluster(), [Address("h", 1), Address("h", 0)])
+    closed, still_open = (run(client.link_to(Address("h", port))) for port in (1, 0))
+    closed.close()
+    assert run(client.any_link()) is still_open
+
+
 def test_silent_addresses_get_the_whole_time_only_when_no_other_answers() -> None:
     cluster = _Silent()
     cluster.silent = frozenset({0, 1})

@@ -222,6 +222,24 @@ def test_the_only_member_in_sync_is_not_elected_with_an_older_copy() -> None:
     play(story, log_segment_bytes="4096")
 
 
+def test_the_only_member_in_sync_is_not_elected_without_its_log() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1)
+        await made(cluster, ONE)
+        await led_by(cluster, 1)
+        await filled(partition_of(cluster, 1), RECORDS)
+        await cluster.stop(1)
+        image = image_of(disk_of(cluster, 1), DATA)
+        delete_directory(disk_of(cluster, 1), DATA, str(T0), image)
+        for _ in range(2):  # another start does not change its mind
+            await started(cluster, 1)
+            await asyncio.sleep(1)
+            assert (await state(cluster)).leader == NO_LEADER
+            await cluster.stop(1)
+
+    play(story, log_segment_bytes="4096")
+
+
 def test_a_directory_is_no_older_copy_after_a_kill(caplog: pytest.LogCaptureFixture) -> None:
     """The file has the next stamp before the store has: either of them is the present one."""
 

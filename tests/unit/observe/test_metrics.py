@@ -4,6 +4,7 @@ import json
 import logging
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
@@ -19,6 +20,7 @@ def test_each_duration_is_in_one_bucket_and_in_the_sum(durations: list[float]) -
     for seconds in durations:
         histogram.add(seconds)
     assert histogram.count == sum(histogram.buckets) == len(durations)
+    assert histogram.seconds == pytest.approx(sum(max(0.0, seconds) for seconds in durations))
     for bound, count in histogram.cumulative():
         assert count == sum(seconds <= bound for seconds in durations)
 

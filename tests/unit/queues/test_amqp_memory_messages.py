@@ -15,9 +15,11 @@ from tests.support.amqp_deliveries import got
 from tests.support.amqp_queues import QueueKit, memory_of, message_of, settings
 
 
-def filled(count: int, bytes_max: int = 1 << 30) -> MemoryMessages:
+def filled(count: int, bytes_max: int = 1 << 30, spill_at: int = 1 << 30) -> MemoryMessages:
     """A store with `count` messages whose bodies are their positions."""
-    store = MemoryMessages(memory_of(bytes_max))
+    memory = memory_of(bytes_max)
+    memory.spill_at = spill_at
+    store = MemoryMessages(memory)
     for position in range(count):
         assert store.append(Published(message_of(str(position))), None) == position
     return store
@@ -60,7 +62,7 @@ def test_one_that_is_settled_twice_counts_once() -> None:
 
 
 def test_a_store_at_its_bound_takes_what_fits_to_the_byte_and_refuses_the_next() -> None:
-    store = filled(2, bytes_max=2 * (MESSAGE_BYTES + 1))
+    store = filled(2, bytes_max=2 * (MESSAGE_BYTES + 1), spill_at=0)
     with pytest.raises(MemoryFull, match="set amqp"):
         store.append(Published(message_of("2")), None)
     store.settle([0])

@@ -174,6 +174,7 @@ def test_a_parked_consumer_that_is_cancelled_comes_back_by_no_ack() -> None:
     kit.deliver()
     kit.deliver()
     kit.queue.cancel(consumer, kit.now)
+    assert not kit.channel.parked
     kit.channel.ack(1)
     kit.channel.set_prefetch(9)
     assert kit.deliver() == []
