@@ -1,8 +1,8 @@
-"""Which decoder runs: the numba kernel, or its twin in plain Python.
+"""Choose between the numba kernels and their twins in plain Python.
 
-HEADRACE_NUMBA=0 forces the twin. Compiled code is cached in a directory of our own, for an
-installed package's may not be writable; one that others could write to is never used, because
-loading a cache runs what is in it.
+HEADRACE_NUMBA=0 forces the twins. Compiled code is cached in a directory of our own, as an
+installed package's may be read-only. A directory that other users can write to is never used,
+because loading a cache runs its code.
 """
 
 import functools
@@ -29,13 +29,13 @@ DivideRows = Callable[..., tuple[int, int]]
 
 @functools.cache
 def records_decoder() -> DecodeRecords:
-    """Return the `decode_records` to use in this process; chosen once."""
+    """Return the `decode_records` for this process; chosen once."""
     return records_decoder_named("python" if numba_unwanted() else "numba")
 
 
 @functools.cache
 def batches_decoder() -> DecodeBatches | None:
-    """Return `decode_batches`; None where there is no numba or the processor lacks what it uses."""
+    """Return `decode_batches`; None without numba or the CPU instructions that it uses."""
     if numba_unwanted() or not has_crc32_instruction():
         return None
     prepare_cache()
@@ -47,7 +47,7 @@ def batches_decoder() -> DecodeBatches | None:
 
 
 def records_decoder_named(name: str) -> DecodeRecords:
-    """Return `decode_records` of "numba" or "python"."""
+    """Return the `decode_records` called "numba" or "python"."""
     if name == "python":
         from headrace.kernels import decode_python
 
@@ -62,12 +62,12 @@ def records_decoder_named(name: str) -> DecodeRecords:
 
 @functools.cache
 def records_encoder() -> tuple[EncodeRecords, DivideRows]:
-    """Return the `encode_records` and `divide_rows` to use in this process; chosen once."""
+    """Return the `encode_records` and `divide_rows` for this process; chosen once."""
     return records_encoder_named("python" if numba_unwanted() else "numba")
 
 
 def records_encoder_named(name: str) -> tuple[EncodeRecords, DivideRows]:
-    """Return `encode_records` and `divide_rows` of "numba" or "python"."""
+    """Return `encode_records` and `divide_rows` called "numba" or "python"."""
     if name == "python":
         from headrace.kernels import encode_python
 
@@ -79,29 +79,28 @@ def records_encoder_named(name: str) -> tuple[EncodeRecords, DivideRows]:
 
 
 def compaction_records(job: Job) -> Records:
-    """Return the quickest there is for the records of a compaction.
+    """Return the fastest available implementation for the records of a compaction.
 
-    That is compiled code, else plain Python.
+    Compiled code if numba is available, else plain Python.
     """
     if numba_unwanted():
         return PlainRecords(keys_max(job, PLAIN_ENTRY_BYTES))
     from headrace.kernels.compact_records import KernelRecords
 
-    # No more keys than offsets: a small log gets a small map.
+    # A map never needs more keys than there are offsets, so a small log gets a small map.
     offsets = max(job.upper - job.first_dirty, 1)
     return KernelRecords(keys_max(job), min(job.map_bytes // INDEX_ENTRY_BYTES, 2 * offsets))
 
 
 def numba_unwanted() -> bool:
-    """Tell whether the twins in plain Python do the work.
-
-    They do when asked for, or because there is no numba.
-    """
+    """Return whether the twins in plain Python are used: by request, or because numba is
+    missing."""
     return os.environ.get("HEADRACE_NUMBA") == "0" or importlib.util.find_spec("numba") is None
 
 
 def has_crc32_instruction() -> bool:
-    """Tell whether this processor has SSE 4.2's crc32, as all x86-64 ones since 2008."""
+    """Return whether the CPU has SSE 4.2's crc32 instruction, as all x86-64 ones since 2008
+    have."""
     if platform.machine() not in {"x86_64", "AMD64"}:
         return False
     import llvmlite.binding as llvm

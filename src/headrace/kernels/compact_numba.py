@@ -1,13 +1,18 @@
-"""The records of a compaction in numba: the twin of `log.compaction.records.PlainRecords`.
+"""Kernels for the records of a compaction, twin of `log.compaction.records.PlainRecords`.
 
-Compiled without bounds checks, so it makes its own: nothing beyond the records' end is read, and
-what is written fits, for no record grows in `filter_records`, and `rebase_records` is given room.
+Compiled without bounds checks, so the kernels check bounds themselves: they read nothing beyond the
+records' end, and their output fits, as `filter_records` never enlarges a record and
+`rebase_records` gets enough space.
 
-A batch is walked three times: parsed and hashed, then every slot of the map that is needed is read
-once, so that waiting for memory overlaps, then decided.
+A batch is processed in three passes: parse and hash the keys; read each needed map slot once, so
+that cache misses overlap; decide.
 
-The map is one array of three 64-bit numbers a slot: a hash of 128 bits (SipHash-1-3 under a key
-drawn for this one compaction, so nobody can make two keys collide) and the offset plus one.
+The map is an array of three 64-bit words per slot, with linear probing:
+
+    | hash, high | hash, low | offset + 1 (0: free) |
+
+The hash has 128 bits (SipHash-1-3). Its key is random for each compaction, so that no producer can
+construct colliding keys.
 """
 
 # ruff: noqa: ANN001, ANN201, ANN202
@@ -24,7 +29,7 @@ DONE, FULL = 0, 1
 BAD_LENGTH, BAD_NUMBER, BAD_OFFSET, BAD_KEY, BAD_VALUE, BAD_END = -1, -2, -3, -4, -5, -6
 
 USED, KEYS_MAX, NOTED, KEPT, SIZE, NEWEST, TOMBSTONES, KEYLESS, SEEN = range(9)
-"""Places in `state`: how full the map is, then what a call found."""
+"""Indices in `state`: how full the map is, then the results of a call."""
 
 STAYS, TOMBSTONE, GOES = 0, 1, 2
 
@@ -33,13 +38,13 @@ U = np.uint64
 
 @njit
 def _varint(src, at, end):
-    """Call `read_varint`, compiled once: it is inlined where it is called; compiling takes long."""
+    """Call `read_varint` without inlining it at each use, which saves compile time."""
     return read_varint(src, at, end)
 
 
 @njit
 def _varlong(src, at, end):
-    """Call `read_varlong`, compiled once."""
+    """Call `read_varlong` without inlining it at each use."""
     return read_varlong(src, at, end)
 
 
@@ -73,7 +78,7 @@ def _partial_word(src, at, size):
 
 @njit
 def _siphash(src, at, size, seed):
-    """Compute 128 bits of the `size` bytes at `at`: SipHash-1-3 with its long output."""
+    """Return the 128-bit SipHash-1-3 of the `size` bytes at `at`."""
     v0 = seed[0] ^ U(0x736F6D6570736575)
     v1 = seed[1] ^ U(0x646F72616E646F6D) ^ U(0xEE)
     v2 = seed[0] ^ U(0x6C7967656E657261)
@@ -105,7 +110,7 @@ def _siphash(src, at, size, seed):
 
 @njit
 def _find_slot(table, at, high, low):
-    """Return where in `table` the key is, or would be, its slot being `at`."""
+    """Return the slot of a key in `table`, or the free slot for it, probing from `at`."""
     while table[at + 2] != U(0) and (table[at] != high or table[at + 1] != low):
         at += 3
         if at == len(table):
@@ -117,7 +122,7 @@ def _find_slot(table, at, high, low):
 def _parse_record(src, at, end, previous, last_delta):
     """Return (outcome, end, time delta, offset delta, key at, key size, value size) of a record.
 
-    The outcome is DONE, or what is wrong with it.
+    The outcome is DONE or an error.
     """
     zero = np.int64(0)
     size, at = _varint(src, at, end)
@@ -149,7 +154,7 @@ def _parse_record(src, at, end, previous, last_delta):
 
 @njit
 def _touch_slots(table, slots, count):
-    """Read the slots, each without waiting for the one before: then they are in the cache."""
+    """Read the slots independently of each other, so that they are in the CPU cache afterwards."""
     seen = U(0)
     for number in range(count):
         if slots[number] >= 0:
@@ -159,9 +164,9 @@ def _touch_slots(table, slots, count):
 
 @njit(cache=True, nogil=True)
 def index_records(src, count, base, last_delta, start, seed, table, state, hashes, work):
-    """Do `Records.index`; DONE, FULL, or what is wrong. `state`: USED, KEYS_MAX, NOTED.
+    """Implement `Records.index`; return DONE, FULL or an error. `state`: USED, KEYS_MAX, NOTED.
 
-    `table` has room for all of them; `hashes` and `work` for two and five numbers a record.
+    `table` has a free slot for each record; `hashes` and `work` have two and five words per record.
     """
     end = np.int64(len(src))
     at = np.int64(0)
@@ -206,7 +211,7 @@ def index_records(src, count, base, last_delta, start, seed, table, state, hashe
 
 @njit(cache=True, nogil=True)
 def grow_table(table, larger):
-    """Put all that is in `table` into `larger`, which is empty."""
+    """Insert all entries of `table` into the empty `larger`."""
     every = U(len(larger) // 3)
     for at in range(0, len(table), 3):
         if table[at + 2] != U(0):
@@ -220,9 +225,9 @@ def grow_table(table, larger):
 def filter_records(
     src, count, base, last_delta, latest, keep_tombstones, seed, table, out, state, hashes, work
 ):  # fmt: skip
-    """Do `Records.filter`; DONE, or what is wrong.
+    """Implement `Records.filter`; return DONE or an error.
 
-    What stays is in `out`, which has room for all of `src`; how much that is, in `state`.
+    Remaining records are in `out`, which is as large as `src`; `state` holds their size and counts.
     """
     end = np.int64(len(src))
     at = np.int64(0)
@@ -306,9 +311,9 @@ def _varint_size(number):
 
 @njit(cache=True, nogil=True)
 def rebase_records(src, count, shift, out):
-    """Do `Records.rebase` of sound records; returns the size of what is in `out` then.
+    """Implement `Records.rebase` for valid records; return the bytes written to `out`.
 
-    `out` has room for 16 bytes a record more than `src` holds.
+    `out` has 16 bytes per record more than `src`.
     """
     end = np.int64(len(src))
     at = np.int64(0)

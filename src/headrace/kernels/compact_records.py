@@ -1,4 +1,4 @@
-"""The records of a compaction by numba; `log.compaction.records` says what is asked."""
+"""The records of a compaction, processed by numba; implements `log.compaction.records.Records`."""
 
 import os
 from typing import Any
@@ -15,20 +15,21 @@ Array = np.ndarray[Any, Any]
 _ROOM_BYTES = 1 << 20
 _REBASE_ROOM_BYTES = 16
 _RECORD_BYTES_MIN = 6
-"""Length, attributes, two deltas, two lengths."""
+"""Least size of a record: length, attributes, two deltas, two lengths."""
 _SLOTS_SPARE = 16
 _SLOTS_MIN = 1 << 16
 _FULL_SHARE = 0.6
-"""A map that is fuller grows, as far as it may: small ones stay in the cache."""
+"""A map fuller than this share grows, up to its limit: small maps stay in the CPU cache."""
 _HASHES, _NUMBERS = 2, 5
-"""Room per record that the kernel works in."""
+"""Work words per record for the kernel."""
 
 
 class KernelRecords:
-    """`log.compaction.records.Records` by the kernels of `compact_numba`. For one thread."""
+    """`log.compaction.records.Records`, implemented by the kernels of `compact_numba`. Not
+    thread-safe."""
 
     def __init__(self, keys: int, slots: int = 0) -> None:
-        """At most `keys` keys, in `slots` slots, of which some stay free."""
+        """Create a map for at most `keys` keys, in at most `slots` slots plus a few spare ones."""
         prepare_cache()
         from headrace.kernels import compact_numba
 
@@ -43,7 +44,7 @@ class KernelRecords:
         self._work: Array = np.empty(0, np.int64)
 
     def index(self, span: Span, start: int) -> tuple[bool, int]:
-        """Do as `Records.index` says."""
+        """Implement `Records.index`."""
         kernel, state = self._kernel, self._state
         payload, count, base, last_delta = span
         source = self._source(payload, count)
@@ -57,7 +58,7 @@ class KernelRecords:
         return outcome == kernel.FULL, int(state[kernel.NOTED])
 
     def filter(self, span: Span, latest: int, keep_tombstones: bool) -> Filtered:
-        """Do as `Records.filter` says."""
+        """Implement `Records.filter`."""
         kernel, state = self._kernel, self._state
         payload, count, base, last_delta = span
         out = self._room(len(payload))
@@ -69,21 +70,21 @@ class KernelRecords:
         if outcome < 0:
             raise self._corrupt(outcome)
         _, _, _, kept, size, newest, tombstones, keyless, _ = state.tolist()
-        # What is whole is taken from the log itself: no need to hand it out.
+        # Records of a batch that is kept whole are copied from the log, so they are not returned.
         data = b"" if kept == count and not tombstones else out[:size].tobytes()
         if kept == count and tombstones:
             return Filtered(kept, payload, newest, True, keyless)
         return Filtered(kept, data, newest, bool(tombstones), keyless)
 
     def rebase(self, payload: Buffer, count: int, shift: int) -> bytes:
-        """Do as `Records.rebase` says."""
+        """Implement `Records.rebase`."""
         out = self._room(len(payload) + _REBASE_ROOM_BYTES * count)
         source = np.frombuffer(payload, np.uint8)
         size = self._kernel.rebase_records(source, count, shift, out)
         return out[:size].tobytes()
 
     def _source(self, payload: Buffer, count: int) -> Array:
-        """Return the payload as an array, and room to work on so many records of it."""
+        """Return the payload as an array; size the work arrays for `count` records."""
         if not 0 <= count * _RECORD_BYTES_MIN <= len(payload):
             raise CorruptBatch(f"{count} records announced in {len(payload)} bytes")
         if _NUMBERS * count > len(self._work):
@@ -92,7 +93,7 @@ class KernelRecords:
         return np.frombuffer(payload, np.uint8)
 
     def _grow(self, count: int) -> None:
-        """Have room in the map for `count` more keys, as far as it may grow."""
+        """Grow the map for `count` more keys, up to its limit."""
         used = int(self._state[self._kernel.USED]) + count
         slots = len(self._table) // 3
         if used <= _FULL_SHARE * slots or slots == self._slots_max:

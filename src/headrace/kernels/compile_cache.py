@@ -1,6 +1,6 @@
-"""A directory for what is made once per machine: compiled kernels, the bundled Java's wrapper.
+"""A private directory for generated files: compiled kernels, the bundled Java's wrapper.
 
-What lies there is run, so it is never one that somebody else could write to.
+Its files are executed, so no other user may be able to write to it.
 """
 
 import os
@@ -11,9 +11,9 @@ from pathlib import Path
 
 
 def private_directory(name: str) -> Path:
-    """Return a directory of the user's own, in the cache or beside it.
+    """Return a private directory in the user's cache or in the temporary directory.
 
-    A fresh one where none is safe.
+    If neither is safe, a new temporary one.
     """
     for directory in _candidates(name):
         if is_ours(directory):
@@ -31,7 +31,8 @@ def _candidates(name: str) -> list[Path]:
 
 
 def is_ours(directory: Path) -> bool:
-    """Tell whether it is (or now was made) a directory that only this user can write to."""
+    """Return whether the directory exists, or could be created, and only this user can write to
+    it."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = os.lstat(directory)
@@ -46,15 +47,15 @@ def is_ours(directory: Path) -> bool:
 
 
 def prepare_cache() -> None:
-    """Point numba at a directory that is ours alone, unless the user pointed it somewhere."""
+    """Set NUMBA_CACHE_DIR to a private directory, unless it is set."""
     if "NUMBA_CACHE_DIR" not in os.environ:
         os.environ["NUMBA_CACHE_DIR"] = str(private_directory("numba"))
 
 
 def tell_compiling(*, is_asked_for: bool = False) -> None:
-    """Say, once a process, that kernels are about to be compiled, where none are kept.
+    """Print once per process that kernels are about to be compiled, if none are cached.
 
-    `is_asked_for`: nothing is said of how to have it done beforehand.
+    `is_asked_for`: the user asked for it, so no advice to compile beforehand is printed.
     """
     global _told
     if _told:

@@ -1,8 +1,8 @@
-"""CRC32C, compiled into the walk over batches: no call, no object made of what is read.
+"""CRC32C as a numba kernel, inlined into the loop over batches: no call, no objects.
 
-Where the processor multiplies without carry in 512 bits, a batch is folded: 256 bytes at a time
-onto the 256 behind them, until what is left has the checksum of the whole. Elsewhere three parts
-go side by side, since one crc32 instruction waits three cycles for the last.
+If the CPU has 512-bit carry-less multiplication, a batch is folded: 256 bytes at a time onto the
+next 256, until the remainder has the checksum of the whole. Otherwise three parts are computed in
+parallel, as each crc32 instruction waits three cycles for the previous one.
 """
 
 # ruff: noqa: ANN001, ANN201, ANN202
@@ -28,7 +28,7 @@ _ALL_ONES = 0xFFFF_FFFF
 
 @intrinsic
 def _crc32c_long(typing_context, crc, number):
-    """Go on with a CRC32C over the eight bytes of `number`."""
+    """Update a CRC32C with the eight bytes of `number`."""
 
     def generate(context, builder, signature, values):
         return _long_instruction(builder, *values)
@@ -45,7 +45,7 @@ def _long_instruction(builder, crc, number):
 
 @intrinsic
 def _crc32c_byte(typing_context, crc, byte):
-    """Go on with a CRC32C over one byte."""
+    """Update a CRC32C with one byte."""
 
     def generate(context, builder, signature, values):
         word, byte_type = ir.IntType(32), ir.IntType(8)
@@ -57,9 +57,9 @@ def _crc32c_byte(typing_context, crc, byte):
 
 
 def _power(exponent):
-    """Return x to the `exponent` modulo the polynomial, its bits mirrored, one place up.
+    """Return x ** `exponent` modulo the polynomial, bit-reflected and shifted left by one.
 
-    That is a factor.
+    Folding multiplies by these constants.
     """
     rest = 1
     for _ in range(exponent):
@@ -70,7 +70,7 @@ def _power(exponent):
 
 
 def _factors(distance):
-    """Return what moves 128 bits by so many bytes, for each 128 bits of a vector."""
+    """Return the folding constants for a distance in bytes, for each 128 bits of a vector."""
     bits = 8 * distance
     return [_power(bits + 32), _power(bits - 32)] * (LANE_BYTES // 16)
 
@@ -80,7 +80,7 @@ _VECTOR = ir.VectorType(ir.IntType(64), LANE_BYTES // 8)
 
 
 def _onto(builder, folded, factors, other):
-    """Move `folded` by the distance of `factors`, onto `other` that lies there."""
+    """Fold `folded` forward by the distance of `factors`, onto `other` at that position."""
     half = ir.IntType(8)
     kind = ir.FunctionType(_VECTOR, [_VECTOR, _VECTOR, half])
     multiply = builder.module.declare_intrinsic("llvm.x86.pclmulqdq.512", (), kind)
@@ -92,7 +92,7 @@ def _onto(builder, folded, factors, other):
 
 @intrinsic
 def _folded(typing_context, crc, address, count):
-    """Go on with a CRC32C over `count` times FOLD_BYTES at `address`, once at least."""
+    """Update a CRC32C with `count` (at least 1) times FOLD_BYTES at `address`."""
 
     def generate(context, builder, signature, values):
         crc, address, count = values
@@ -131,7 +131,7 @@ def _folded(typing_context, crc, address, count):
 
 
 def _behind_zeros(state):
-    """Return the CRC's state after PART_BYTES zeros more: how parts are put together."""
+    """Return the CRC state after PART_BYTES zero bytes: it combines the parts' states."""
     return library_crc32c(bytes(PART_BYTES), state ^ _ALL_ONES) ^ _ALL_ONES
 
 
@@ -152,7 +152,7 @@ def _shifted(crc):
 
 @njit(inline="always")
 def _by_parts(crc, at, end):
-    """Go on over as many whole parts as there are: (the state, where it stands)."""
+    """Process as many groups of three parts as possible: return (state, position)."""
     while end - at >= 3 * PART_BYTES:
         second, third = np.uint64(0), np.uint64(0)
         for place in range(at, at + PART_BYTES, 8):
@@ -166,7 +166,7 @@ def _by_parts(crc, at, end):
 
 @njit(inline="always")
 def _by_folding(crc, at, end):
-    """Go on over as many FOLD_BYTES as there are: (the state, where it stands)."""
+    """Process as many blocks of FOLD_BYTES as possible: return (state, position)."""
     count = (end - at) // FOLD_BYTES
     if count > 0:
         crc = _folded(crc, at, count)
@@ -175,7 +175,7 @@ def _by_folding(crc, at, end):
 
 
 def folds():
-    """Tell whether this processor has what `_folded` is made of."""
+    """Return whether the CPU has the instructions of `_folded`."""
     features = llvm.get_host_cpu_features()
     return bool(features.get("avx512f") and features.get("vpclmulqdq"))
 
@@ -185,7 +185,7 @@ _most = _by_folding if folds() else _by_parts
 
 @njit(boundscheck=False, _nrt=False)
 def crc32c(src, at, end):
-    """Compute the CRC32C of src[at:end], of an array of uint8."""
+    """Return the CRC32C of src[at:end], for an array of uint8."""
     first = address_of(src)
     crc, at = _most(np.uint64(_ALL_ONES), first + at, first + end)
     end += first

@@ -1,8 +1,9 @@
-"""Many batches in one call: the kernel that walks a chunk of whole batches without Python.
+"""Kernel that decodes many plain batches in one call, without Python between batches.
 
-Takes what most logs are full of: batches without transactions, uncompressed or lz4 frames of plain
-blocks. Anything else, and anything that looks wrong, is left to `PartitionDecoder`, batch by batch,
-whose word on errors and limits is final: so this kernel says no more than "not mine".
+Plain batches, of which most logs consist, have no transactions, and are uncompressed or LZ4 frames
+of plain blocks. Any other batch, and any invalid one, is left to `PartitionDecoder`, which decodes
+batch by batch and decides about errors and limits: so this kernel reports no errors, only "not
+plain".
 """
 
 # ruff: noqa: ANN001, ANN201, ANN202
@@ -46,7 +47,7 @@ EXHAUSTED, NOT_PLAIN, CHUNK_FULL = (
     int(ChunkOutcome.NOT_PLAIN),
     int(ChunkOutcome.FULL),
 )
-TAKE = 3  # beside a ChunkOutcome: the batch is plain
+TAKE = 3  # In addition to ChunkOutcome: the batch is plain.
 POSITION, END, RECORDS_LEFT = int(Slot.POSITION), int(Slot.END), int(Slot.RECORDS_LEFT)
 BASE_OFFSET, LAST_DELTA = int(Slot.BASE_OFFSET), int(Slot.LAST_DELTA)
 PREVIOUS_DELTA, BASE_TIME_MS = int(Slot.PREVIOUS_DELTA), int(Slot.BASE_TIME_MS)
@@ -58,13 +59,13 @@ CODEC_MASK, LZ4_CODEC, LOG_APPEND_TIME = 0x07, 3, 0x08
 LZ4_MAGIC = 0x184D2204
 LZ4_VERSION = 0b0100_0000
 LZ4_SIZE_FLAG = 0b0000_1000
-LZ4_UNUSUAL_FLAGS = 0b0001_0111  # block checksums, content checksum, reserved, dictionary
+LZ4_UNUSUAL_FLAGS = 0b0001_0111  # Block checksums, content checksum, reserved bit, dictionary.
 LZ4_STORED = 0x8000_0000
 
 
 @njit(inline="always")
 def _big_endian(src, at, size):
-    """Return an unsigned big-endian integer; eight bytes make a signed one."""
+    """Decode an unsigned big-endian integer; with eight bytes, a signed one."""
     value = np.int64(0)
     for place in range(size):
         value = (value << 8) | byte_at(src, at + place)
@@ -73,15 +74,15 @@ def _big_endian(src, at, size):
 
 @njit(inline="always")
 def _signed_32(src, at):
-    """Return a signed big-endian int32."""
+    """Decode a signed big-endian int32."""
     return np.int64(np.int32(_big_endian(src, at, 4)))
 
 
 @njit(inline="always")
 def _first_block(src, at, end):
-    """Return where the first block of the lz4 frame at `at` is.
+    """Return the position of the first block of the LZ4 frame at `at`.
 
-    -1 where it is for others to say.
+    -1 if the frame is not plain.
     """
     if end - at < 11 or word_at(src, at) != LZ4_MAGIC:
         return np.int64(-1)
@@ -93,7 +94,8 @@ def _first_block(src, at, end):
 
 @njit(boundscheck=False, _nrt=False)
 def _only_block(src, at, end):
-    """Begin and end of the one block that makes up a whole lz4 frame; -1 where it is none such."""
+    """Return begin and end of the block of a single-block LZ4 frame; begin -1 for any other
+    frame."""
     at = _first_block(src, at, end)
     if at < 0 or end - at < 8:
         return np.int64(-1), end
@@ -105,7 +107,7 @@ def _only_block(src, at, end):
 
 @njit(boundscheck=False, _nrt=False)
 def _decompress_frame(src, at, end, scratch):
-    """Decompress one lz4 frame into `scratch`: bytes there, -1 where it is for others to say."""
+    """Decompress an LZ4 frame into `scratch`; return the size, -1 if the frame is not plain."""
     at = _first_block(src, at, end)
     if at < 0:
         return np.int64(-1)
@@ -120,7 +122,7 @@ def _decompress_frame(src, at, end, scratch):
         stored = size & LZ4_STORED != 0
         size &= LZ4_STORED - 1
         if stored or size > end - at:
-            return np.int64(-1)  # blocks that did not compress are rare: others copy them
+            return np.int64(-1)  # Stored blocks, which did not compress, are rare.
         done = decompress_block(src, at, at + size, scratch, done, 0, np.int64(scratch.shape[0]))
         if done < 0:
             return np.int64(-1)
@@ -130,7 +132,7 @@ def _decompress_frame(src, at, end, scratch):
 
 @njit(boundscheck=False, _nrt=False)
 def _classify(src, at, chunk, expected, needed, until):
-    """Return what to say of the batch at `at`, TAKE or why not: (that, end, offset after)."""
+    """Classify the batch at `at`: return (TAKE or the reason to stop, end, offset after it)."""
     end = np.int64(src.shape[0])
     none = np.int64(0)
     if end - at < HEADER_BYTES:
@@ -164,10 +166,10 @@ def _classify(src, at, chunk, expected, needed, until):
 
 @njit(boundscheck=False, _nrt=False)
 def _decompress_two_batches(src, at, after, following, chunk, until, scratch):
-    """Decompress the batch at `at` and the one behind it, if both are one block of lz4.
+    """Decompress the batch at `at` and the next one, if both are single LZ4 blocks.
 
-    Returns where they end in the halves of `scratch` (-1: it was not done), then what `_classify`
-    says of the second.
+    Two independent streams hide each other's latency (`lz4_kernel`). Returns where they end in the
+    two halves of `scratch` (-1: not done), then the result of `_classify` for the second batch.
     """
     none = np.int64(-1)
     end = np.int64(src.shape[0])
@@ -195,7 +197,7 @@ def _decompress_two_batches(src, at, after, following, chunk, until, scratch):
 
 @njit(inline="always")
 def _set_up_batch(src, at, state, fixed, needed):
-    """Set in `state` what `decode_records` asks of a batch, save where its records lie."""
+    """Set the batch's slots in `state` for `decode_records`, except the position of its records."""
     state[RECORDS_LEFT], state[BASE_OFFSET] = (
         _signed_32(src, at + RECORD_COUNT_AT),
         _big_endian(src, at, 8),
@@ -213,12 +215,12 @@ def decode_batches(
     value_valid, list_ends, list_valid, header_key_ends, header_keys, header_value_ends,
     header_values, header_value_valid,
 ):  # fmt: skip
-    """Walk the batches of `src` from AT on, while they are plain; returns a `ChunkOutcome`.
+    """Decode the batches of `src` from AT on, while they are plain; return a `ChunkOutcome`.
 
-    `src`, the outs: as for `decode_numba.decode_records`. `scratch`: uint8, where batches are
-    decompressed; read-only like `src` to numba, so that one compiled `decode_records` serves both.
-    `chunk` is moved on behind each batch that is done. FULL: `state` stands within a batch, which
-    is behind AT already and lies in `scratch` if IN_SCRATCH, else in `src`.
+    `src` and the output arrays as in `decode_numba.decode_records`. `scratch`: uint8 buffer for
+    decompression; read-only to numba like `src`, so that both use the same compiled
+    `decode_records`. `chunk` advances past each decoded batch. FULL: `state` is within a batch that
+    AT has passed, in `scratch` if IN_SCRATCH, else in `src`.
     """
     at, expected, needed, until = chunk[AT], chunk[EXPECTED], chunk[NEEDED], state[OFFSET_UNTIL]
     fixed = chunk[TIME_TYPE] != 0

@@ -1,8 +1,8 @@
-"""The decode kernel in numba: record v2 (facts: DefaultRecord.java) to Arrow buffers.
+"""Kernel that decodes records of batch format v2 (DefaultRecord.java) to Arrow buffers.
 
-Compiled without bounds checks, so it makes its own: nothing of `src` beyond END is read, nothing is
-written unless the whole record was checked and fits every buffer it goes to. `decode_python` is
-its twin in plain Python; change both or the property tests fail.
+Compiled without bounds checks, so it checks bounds itself: it reads nothing of `src` beyond END,
+and writes only after the whole record was checked and fits every output buffer. `decode_python` is
+its twin in plain Python; change both, or the property tests fail.
 """
 
 # ruff: noqa: ANN001, ANN201, ANN202
@@ -42,7 +42,7 @@ UINT32_MAX = 0xFFFF_FFFF
 
 @njit(boundscheck=False, _nrt=False)
 def _long_varint(src, at, end):
-    """Return a zig-zag int32 of any length, as `read_varint`."""
+    """Decode a zig-zag int32 of any length; results as in `read_varint`."""
     raw, shift = np.int64(0), np.int64(0)
     while True:
         if at >= end or shift > VARINT_SHIFT_MAX:
@@ -60,7 +60,7 @@ def _long_varint(src, at, end):
 
 @njit(boundscheck=False, _nrt=False)
 def _long_varlong(src, at, end):
-    """Return a zig-zag int64 of any length, as `read_varint`."""
+    """Decode a zig-zag int64 of any length; results as in `read_varint`."""
     raw, shift = np.uint64(0), np.uint64(0)
     while True:
         if at >= end or shift > np.uint64(VARLONG_SHIFT_MAX):
@@ -78,9 +78,9 @@ def _long_varlong(src, at, end):
 
 @njit(inline="always")
 def read_varint(src, at, end):
-    """Return a zig-zag int32 at `at`: (value, position after), position -1 where it is none.
+    """Decode a zig-zag int32 at `at`: (value, position after it), position -1 if invalid.
 
-    Most are of one byte or two: only those are looked at here.
+    Inlined for one and two bytes, as most varints are; longer ones call `_long_varint`.
     """
     if at < end:
         byte = byte_at(src, at)
@@ -89,14 +89,14 @@ def read_varint(src, at, end):
         if at + 1 < end:
             second = byte_at(src, at + 1)
             if second < 0x80:
-                # The sign is in the first byte's lowest bit.
+                # The sign is the lowest bit of the first byte.
                 return ((byte & 0x7F) >> 1 | second << 6) ^ -(byte & 1), at + 2
     return _long_varint(src, at, end)
 
 
 @njit(inline="always")
 def read_varlong(src, at, end):
-    """Return a zig-zag int64, the rest as `read_varint`."""
+    """Decode a zig-zag int64; results as in `read_varint`."""
     if at < end:
         byte = byte_at(src, at)
         if byte < 0x80:
@@ -110,7 +110,8 @@ def read_varlong(src, at, end):
 
 @njit(inline="always")
 def _micros(base_ms, delta_ms):
-    """Return a record's time in µs. The sum wraps as Java's; µs beyond int64 stay at its end."""
+    """Return a record's timestamp in µs. The sum wraps as in Java; values beyond int64 are
+    clamped."""
     ms = base_ms + delta_ms
     if ms > MS_MAX:
         return np.int64(INT64_MAX)
@@ -121,11 +122,12 @@ def _micros(base_ms, delta_ms):
 
 @njit(inline="always")
 def _measure_headers(src, at, end):
-    """Return (count, key bytes, value bytes); count -1 where they do not end exactly at `end`."""
+    """Return (count, key bytes, value bytes) of headers; count -1 unless they end exactly at
+    `end`."""
     count, at = read_varint(src, at, end)
     key_bytes = np.int64(0)
     value_bytes = np.int64(0)
-    # A header takes two bytes at least: a larger count cannot be true, do not loop on it.
+    # A header takes at least two bytes, so a larger count is invalid: do not loop over it.
     if at < 0 or count < 0 or count > (end - at) >> 1:
         return np.int64(-1), key_bytes, value_bytes
     for _ in range(count):
@@ -150,7 +152,7 @@ def _write_headers(
     src, at, end, state, header_key_ends, header_keys, header_value_ends, header_values,
     header_value_valid,
 ):  # fmt: skip
-    """Copy headers that `_measure_headers` passed and that fit."""
+    """Copy headers that `_measure_headers` has accepted and that fit."""
     count, at = read_varint(src, at, end)
     row = state[HEADERS]
     key_at = state[HEADER_KEY_BYTES]
@@ -181,7 +183,7 @@ def _put_headers(
     src, at, end, count, state, row, list_ends, list_valid, header_key_ends, header_keys,
     header_value_ends, header_values, header_value_valid,
 ):  # fmt: skip
-    """Bring the headers of one row to their buffers."""
+    """Write the headers of one row to the output buffers."""
     if count == 0:
         clear_bit(list_valid, row)
         state[HEADER_LIST_NULLS] += 1
@@ -195,8 +197,8 @@ def _put_headers(
 
 @njit(inline="always")
 def _parse_record(src, at, end, previous, last_delta):
-    """Check the record at `at` whole: (outcome, its end, time delta, offset delta, key from and
-    size, value from and size, headers from). All bounds hold where the outcome is DONE."""
+    """Parse and check the record at `at`: (outcome, end, time delta, offset delta, key position and
+    size, value position and size, headers' position). If the outcome is DONE, all bounds hold."""
     none = np.int64(0)
     size, begin = read_varint(src, at, end)
     if begin < 0 or size < 1 or size > end - begin:
@@ -222,7 +224,7 @@ def _parse_record(src, at, end, previous, last_delta):
 
 @njit(inline="always")
 def _put_bytes(src, source_at, size, ends, data, valid, row, at, state, nulls):
-    """Copy one key or value that fits, or mark its row null; returns the end of data."""
+    """Copy a key or value that fits, or mark its row null; return the new end of `data`."""
     if size < 0:
         clear_bit(valid, row)
         state[nulls] += 1
@@ -238,7 +240,7 @@ def _record_fits(
     state, row, key_at, value_at, key_size, value_size, headers, offsets, key_ends, keys,
     value_ends, values, list_ends, header_key_ends, header_keys, header_values,
 ):  # fmt: skip
-    """Tell whether one record has room in all buffers that are wanted."""
+    """Return whether one record fits into all output buffers that are wanted."""
     count, header_key_size, header_value_size = headers
     return not (
         row >= offsets.shape[0]
@@ -255,18 +257,18 @@ def _record_fits(
     )
 
 
-# _nrt=False: nothing is allocated here, and the reference counting that inlined helpers bring along
-# for every array they are passed was measured at ten times the decoding itself.
+# _nrt=False: nothing is allocated here, and numba's reference counting for each array passed to an
+# inlined helper was measured at ten times the decoding itself.
 @njit(cache=True, nogil=True, boundscheck=False, _nrt=False)
 def decode_records(
     src, state, offsets, micros, key_ends, keys, key_valid, value_ends, values, value_valid,
     list_ends, list_valid, header_key_ends, header_keys, header_value_ends, header_values,
     header_value_valid,
 ):  # fmt: skip
-    """Walk records from POSITION until the batch is DONE or the next one does not fit (FULL).
+    """Decode records from POSITION on until the batch is DONE or the next one does not fit (FULL).
 
-    `src`: uint8, read-only. `*_ends`: int32 Arrow offsets, one longer than their rows; length 0: it
-    is not wanted. `*_valid`: bitmaps, all ones. Updates `state`, returns an `Outcome`.
+    `src`: uint8, read-only. `*_ends`: int32 Arrow offsets, one more than rows; empty: not wanted.
+    `*_valid`: validity bitmaps, all ones. Updates `state`; returns an `Outcome`.
     """
     at, end, left, last_delta = state[POSITION], state[END], state[RECORDS_LEFT], state[LAST_DELTA]
     previous, base_offset, until = state[PREVIOUS_DELTA], state[BASE_OFFSET], state[OFFSET_UNTIL]

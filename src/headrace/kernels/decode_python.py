@@ -1,7 +1,7 @@
-"""The twin of `decode_numba` in plain Python, for machines without numba and for its tests.
+"""Twin of `decode_numba` in plain Python, for machines without numba and for tests.
 
-Arguments, outcomes and buffers are those of `decode_numba.decode_records`; 170,000 records/s.
-Rows are gathered in lists and written to the buffers at the end of the call.
+Arguments, outcomes and buffers are those of `decode_numba.decode_records`; decodes 170,000
+records/s. Rows are collected in lists and written to the buffers at the end of the call.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ _MS_MAX = INT64_MAX // MICROS_PER_MS
 
 
 class _Broken(Exception):
-    """Carries the outcome out of the walk."""
+    """Carries an outcome out of nested calls."""
 
     def __init__(self, outcome: Outcome) -> None:
         self.outcome = outcome
@@ -27,9 +27,9 @@ class _Broken(Exception):
 def _varint(
     src: memoryview, at: int, end: int, outcome: Outcome, bytes_max: int = VARINT_BYTES_MAX
 ) -> tuple[int, int]:
-    """Read a zig-zag integer at `at`, and the position after it.
+    """Decode a zig-zag integer at `at`; return it and the position after it.
 
-    Raises `outcome` if there is none.
+    _Broken with `outcome` if it is invalid.
     """
     number, at = read_varint_within(src, at, end, bytes_max)
     if at < 0:
@@ -67,7 +67,7 @@ def _headers(src: memoryview, at: int, end: int) -> list[tuple[bytes, bytes | No
 
 
 class _Bytes:
-    """One binary column being filled: Arrow offsets, data, validity."""
+    """A binary column that is being filled: Arrow offsets, data, validity."""
 
     def __init__(self, ends: Array, data: Array, valid: Array, row: int, at: int) -> None:
         self.wanted = len(ends) > 0
@@ -84,7 +84,7 @@ class _Bytes:
         self.room -= len(item or b"")
 
     def write(self) -> tuple[int, int]:
-        """Bring the gathered rows to the buffers; returns (bytes in data, nulls added)."""
+        """Write the collected rows to the buffers; return (bytes in data, nulls added)."""
         at, nulls = self.first_at, 0
         for row, item in enumerate(self.items, self.first_row):
             if item is None:
@@ -103,7 +103,7 @@ def _clear_bit(bitmap: Array, row: int) -> None:
 
 
 class _Record:
-    """One record, parsed and checked, not yet copied."""
+    """A record that was parsed and checked, but not copied."""
 
     __slots__ = ("delta", "delta_ms", "end", "headers", "key", "value")
 
@@ -130,7 +130,7 @@ class _Record:
 
 
 class _Sink:
-    """The rows of one call, gathered, until `write` brings them to the buffers."""
+    """The rows of one call, collected until `write` copies them to the buffers."""
 
     def __init__(self, state: list[int], outs: tuple[Array, ...]) -> None:
         self.offset_room, self.micro_room, key_ends, keys, key_valid = outs[:5]
@@ -153,7 +153,7 @@ class _Sink:
         self.micros: list[int] = []
 
     def fits(self, record: _Record) -> bool:
-        """Tell whether every buffer has room for this record."""
+        """Return whether every buffer has room for this record."""
         if self.row + len(self.offsets) >= len(self.offset_room):
             return False
         if not self.keys.fits(len(record.key or b"")):
@@ -170,7 +170,7 @@ class _Sink:
         )
 
     def add(self, record: _Record, offset: int, micros: int) -> None:
-        """Take a record that fits."""
+        """Add a record that fits."""
         if self.keys.wanted:
             self.keys.add(None if record.key is None else bytes(record.key))
         if self.values.wanted:
@@ -184,7 +184,7 @@ class _Sink:
         self.micros.append(micros)
 
     def write(self, state: list[int]) -> None:
-        """Bring all rows to the buffers and say in `state` how full they are."""
+        """Write all rows to the buffers and update `state`."""
         until = self.row + len(self.offsets)
         self.offset_room[self.row : until] = self.offsets
         self.micro_room[self.row : until] = self.micros
@@ -213,7 +213,8 @@ class _Sink:
 
 
 def decode_records(src: Array, state: Array, *outs: Array) -> int:
-    """Walk records until DONE or FULL, update `state`, return an `Outcome`, as the kernel does."""
+    """Decode records until DONE or FULL, update `state` and return an `Outcome`, as the kernel
+    does."""
     slots: list[int] = state.tolist()
     end = slots[Slot.END]
     if slots[Slot.POSITION] < 0 or end > len(src):

@@ -1,41 +1,41 @@
-"""What the encoders in numba and in Python share: the slots of their state, and how they end.
+"""State slots and outcomes shared by the encoders in numba and in Python.
 
-`divide_rows` says which partition each row goes to, `encode_records` writes the records of one
-batch, as many of a partition's rows as fit. Columns come as Arrow has them: `*_ends` are one longer
-than the rows, of length 0 where there is no such column, and `*_there` has a byte for each row,
-nonzero where the value is there, of length 0 where all are.
+`divide_rows` assigns rows to partitions; `encode_records` writes the records of one batch, as many
+of a partition's rows as fit. Columns come in Arrow's form: `*_ends` are offsets, one more than
+rows, empty if the column is missing; `*_there` has a byte per row, nonzero if the value is not
+null, empty if no value is null.
 """
 
 from enum import IntEnum
 
 
 class EncodeSlot(IntEnum):
-    """Places in the int64 `state` of `encode_records`."""
+    """Indices in the int64 `state` of `encode_records`."""
 
-    NEXT = 0  # which place of `order` comes next; moved on
-    BYTES = 1  # written to `out`
-    COUNT = 2  # records written
-    BASE_MS = 3  # timestamp of the first one
+    NEXT = 0  # Next index in `order`; advanced.
+    BYTES = 1  # Bytes written to `out`.
+    COUNT = 2  # Records written.
+    BASE_MS = 3  # Timestamp of the first record.
     MAX_MS = 4
-    NEEDED = 5  # bytes of a record that is larger than `out`
+    NEEDED = 5  # Size in bytes of a record that does not fit `out`.
 
 
 ENCODE_SLOTS = len(EncodeSlot)
 
 
 class Encoded(IntEnum):
-    """What `encode_records` ends with."""
+    """Outcome of `encode_records`."""
 
-    DONE = 0  # no row is left
-    FULL = 1  # the batch is full
-    TOO_LARGE = 2  # not one record fits `out`: NEEDED says what does
-    BAD = -1  # a column's offsets do not lie in its data
+    DONE = 0  # All rows are written.
+    FULL = 1  # The batch is full.
+    TOO_LARGE = 2  # Not even one record fits `out`; NEEDED is its size.
+    BAD = -1  # A column's offsets exceed its data.
 
 
 class Divided(IntEnum):
-    """What `divide_rows` ends with; its second result is the row."""
+    """Outcome of `divide_rows`; its second result is the row concerned."""
 
     DONE = 0
-    BAD_TOPIC = -1  # no topic is given
-    BAD_PARTITION = -2  # the topic has no such partition
-    BAD_KEY = -3  # a key's offsets do not lie in the data
+    BAD_TOPIC = -1  # The row has no topic.
+    BAD_PARTITION = -2  # The topic has no such partition.
+    BAD_KEY = -3  # A key's offsets exceed the data.

@@ -1,7 +1,7 @@
-"""Arrow columns to records of batch v2, and rows to partitions, in numba.
+"""Kernels that encode Arrow columns to records of batch v2, and assign rows to partitions.
 
-Compiled without bounds checks, so it makes its own: no byte is read or written unless the offsets
-of the whole record lie in their data and the record fits. `encode_python` is its twin.
+Compiled without bounds checks, so they check bounds themselves: nothing is read or written unless
+the whole record's offsets lie in their data and the record fits. `encode_python` is the twin.
 """
 
 # ruff: noqa: ANN001, ANN201, ANN202
@@ -52,7 +52,7 @@ def _put_varint(out, at, number):
 
 @njit(inline="always")
 def _place(ends, data, there, row):
-    """Return where a row's bytes begin and how many there are; -1: null, -2: they lie outside."""
+    """Return begin and size of a row's bytes; size -1: null, -2: the offsets exceed the data."""
     if ends.shape[0] == 0 or (there.shape[0] > 0 and there[row] == 0):
         return np.int64(0), np.int64(-1)
     begin, end = np.int64(ends[row]), np.int64(ends[row + 1])
@@ -72,7 +72,7 @@ def _put_bytes(out, at, data, begin, size):
 
 @njit(inline="always")
 def _headers_range(list_ends, list_there, row, headers):
-    """Return first and count of a row's headers; count -2 where they lie outside."""
+    """Return the index of a row's first header and their count; count -2 if offsets are invalid."""
     if list_ends.shape[0] == 0 or (list_there.shape[0] > 0 and list_there[row] == 0):
         return np.int64(0), np.int64(0)
     first, end = np.int64(list_ends[row]), np.int64(list_ends[row + 1])
@@ -83,7 +83,7 @@ def _headers_range(list_ends, list_there, row, headers):
 
 @njit(inline="always")
 def _headers_bytes(first, count, key_ends, keys, value_ends, values, value_there):
-    """Return the bytes that headers take; -2 where one lies outside."""
+    """Return the encoded size of headers; -2 if offsets are invalid."""
     size = _varint_bytes(count)
     for at in range(first, first + count):
         _, key_size = _place(key_ends, keys, value_there[:0], at)
@@ -101,9 +101,9 @@ def encode_records(
     value_there, list_ends, list_there, header_key_ends, header_keys, header_value_ends,
     header_values, header_value_there,
 ):  # fmt: skip
-    """Write the records of the rows `order[NEXT:until]` to `out`, `limit` bytes of them at most.
+    """Write the records of the rows `order[NEXT:until]` to `out`, at most `limit` bytes.
 
-    Updates `state`, returns an `Encoded`. One record is written whatever `limit` says, if it fits.
+    Updates `state`; returns an `Encoded`. The first record may exceed `limit` if it fits `out`.
     """
     at, count, position = np.int64(0), np.int64(0), state[NEXT]
     headers, outcome = header_key_ends.shape[0] - 1, DONE
@@ -179,11 +179,11 @@ def divide_rows(
     places, counts, order, topics, first_places, partition_counts, sticky, partitions,
     partitions_there, key_ends, keys, key_there,
 ):  # fmt: skip
-    """Say where each row goes, and sort the rows by it: Kafka's default partitioner.
+    """Assign rows to partitions by Kafka's default partitioner, and group the rows by partition.
 
-    A place is a partition of a topic: `first_places[topic] + partition`. `topics`: each row's, of
-    length 0 where all are of the first; `sticky`: each topic's partition for rows without a key.
-    Fills `places`, `order` and `counts`; returns a `Divided` and the row it is about.
+    A place is a partition of a topic: `first_places[topic] + partition`. `topics`: topic index of
+    each row, empty if there is one topic; `sticky`: each topic's partition for rows without a key.
+    Fills `places`, `order` and `counts`; returns a `Divided` and the row concerned.
     """
     rows = places.shape[0]
     counts[:] = 0

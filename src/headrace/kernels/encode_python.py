@@ -1,4 +1,4 @@
-"""The twin of `encode_numba` in plain Python: the same arguments, the same results."""
+"""Twin of `encode_numba` in plain Python: same arguments, same results."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def _varint(number: int) -> bytes:
 
 
 def _value(ends: Array, data: Array, there: Array, row: int) -> bytes | None:
-    """Return a row's bytes; None: null. ValueError: they lie outside of the data."""
+    """Return a row's bytes, None for null. ValueError if the offsets exceed the data."""
     if not len(ends) or (len(there) and not there[row]):
         return None
     begin, end = int(ends[row]), int(ends[row + 1])
@@ -91,7 +91,7 @@ def divide_rows(
     partition_counts: Array, sticky: Array, partitions: Array, partitions_there: Array,
     key_ends: Array, keys: Array, key_there: Array,
 ) -> tuple[int, int]:  # fmt: skip
-    """Divide rows as `encode_numba.divide_rows` does."""
+    """Assign rows to partitions as `encode_numba.divide_rows` does."""
     counts[:] = 0
     for row in range(len(places)):
         topic = int(topics[row]) if len(topics) else 0

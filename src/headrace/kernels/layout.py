@@ -1,27 +1,26 @@
-"""The state array and the outcomes that the decoders in numba and in Python share.
+"""State slots and outcomes shared by the decoders in numba and in Python.
 
-`decode_records(src, state, outs...)` is called once per record batch, and again after FULL with
-the rows flushed. All positions are kept in one int64 array, `state`, so that a call costs few
-arguments.
+`decode_records(src, state, outs...)` is called once per batch, and again after FULL once the rows
+were flushed. All positions are in the int64 array `state`, so that a call has few arguments.
 """
 
 from enum import IntEnum
 
 
 class Slot(IntEnum):
-    """Places in `state`. The first group is set by the caller for each batch."""
+    """Indices in `state`. The caller sets the first group for each batch."""
 
-    POSITION = 0  # where the next record starts in `src`; moved on by decode_records
-    END = 1  # where the records end in `src`
-    RECORDS_LEFT = 2  # counts down from the header's record count
+    POSITION = 0  # Start of the next record in `src`; advanced.
+    END = 1  # End of the records in `src`.
+    RECORDS_LEFT = 2  # Counts down from the header's record count.
     BASE_OFFSET = 3
-    LAST_DELTA = 4  # last_offset_delta of the header
-    PREVIOUS_DELTA = 5  # offset delta of the record before, -1 at the batch's start
-    BASE_TIME_MS = 6  # base timestamp; with FIXED_TIME the timestamp of every record
-    FIXED_TIME = 7  # 1: LogAppendTime, record deltas do not count
-    OFFSET_FROM = 8  # rows below are left out
-    OFFSET_UNTIL = 9  # rows from here on are left out
-    # The second group says how full the output buffers are; set to zero for each RecordBatch.
+    LAST_DELTA = 4  # The header's last offset delta.
+    PREVIOUS_DELTA = 5  # Offset delta of the previous record; -1 at the start of the batch.
+    BASE_TIME_MS = 6  # Base timestamp; with FIXED_TIME the timestamp of all records.
+    FIXED_TIME = 7  # 1 for LogAppendTime: record deltas are ignored.
+    OFFSET_FROM = 8  # Records below this offset are skipped.
+    OFFSET_UNTIL = 9  # Records from this offset on are skipped.
+    # The second group: how full the output buffers are; zeroed for each RecordBatch.
     ROWS = 10
     KEY_BYTES = 11
     VALUE_BYTES = 12
@@ -35,23 +34,23 @@ class Slot(IntEnum):
 
 
 class ChunkSlot(IntEnum):
-    """Places in the `chunk` array of `decode_batches.decode_batches`."""
+    """Indices in the `chunk` array of `decode_batches.decode_batches`."""
 
-    AT = 0  # where the next batch starts; moved on
-    EXPECTED = 1  # least base offset allowed; moved on
-    LIMIT = 2  # no batch reaches this offset
-    NEEDED = 3  # first offset that is still needed; moved on
-    TIME_TYPE = 4  # LOG_APPEND_TIME or 0: batches of the other kind are not taken
-    IN_SCRATCH = 5  # where the batch of FULL lies
-    ATTRIBUTES = 6  # bits that a batch may have
+    AT = 0  # Start of the next batch; advanced.
+    EXPECTED = 1  # Least valid base offset; advanced.
+    LIMIT = 2  # Exclusive upper bound of offsets.
+    NEEDED = 3  # First offset that is wanted; advanced.
+    TIME_TYPE = 4  # LOG_APPEND_TIME or 0; a batch of the other type is not plain.
+    IN_SCRATCH = 5  # After FULL: whether the batch is in `scratch`.
+    ATTRIBUTES = 6  # Attribute bits that a plain batch may have.
 
 
 class ChunkOutcome(IntEnum):
-    """What `decode_batches` ends with."""
+    """Outcome of `decode_batches`."""
 
-    EXHAUSTED = 0  # no whole batch is left
-    NOT_PLAIN = 1  # the batch is one for `PartitionDecoder`
-    FULL = 2  # flush and go on
+    EXHAUSTED = 0  # No complete batch is left.
+    NOT_PLAIN = 1  # The next batch must be decoded by `PartitionDecoder`.
+    FULL = 2  # Flush and call again.
 
 
 SLOTS = len(Slot)
@@ -59,10 +58,11 @@ BATCH_SLOTS = int(Slot.ROWS)
 
 
 class Outcome(IntEnum):
-    """What `decode_records` ends with. Negative: the batch is broken, its call's rows are void."""
+    """Outcome of `decode_records`. Negative: the batch is corrupt, and rows of this call are
+    invalid."""
 
     DONE = 0
-    FULL = 1  # no room for the record at POSITION; flush and call again
+    FULL = 1  # The record at POSITION does not fit; flush and call again.
     BAD_LENGTH = -1
     BAD_OFFSET = -2
     BAD_TIME = -3

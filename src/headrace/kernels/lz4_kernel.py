@@ -1,13 +1,17 @@
-"""Blocks of lz4, compiled into the walk over batches: no call, no object, no copy of what is read.
+"""LZ4 block decompression as a numba kernel, inlined into the loop over batches.
 
-Most sequences of a batch are a few literals and a match of a few dozen bytes. Those go through a
-loop that does not branch on what it reads: it copies more than is needed, where there is room, and
-moves on by what was. Where the next sequence begins is known only once this one's first byte is
-there, so a processor waits more than it works: hence two blocks at a time, side by side. All other
-sequences take the careful way, one by one. Held equal to liblz4 by property tests.
+    block = sequence, sequence, ...; the last one ends after its literals
+    sequence = token | more length bytes | literals | distance (2 bytes) | more length bytes
+    token = literal count (4 bits), match length - 4 (4 bits); 15 means: more bytes follow
 
-Within, everything is an address: of what is read (`at`, `end`) and of what is written (`to`, `room`
-where it ends, `low` where what a match may refer to begins).
+Most sequences have few literals and a match of a few dozen bytes. A loop without data-dependent
+branches handles these: it copies more bytes than needed, where there is room, and advances by the
+real sizes. The next sequence's position is known only after the current token was loaded, so the
+CPU mostly waits; hence two blocks are decompressed interleaved. All other sequences take a careful
+path, one by one. Property tests compare the results with liblz4.
+
+Internally all positions are addresses: of the input (`at`, `end`) and of the output (`to`, its end
+`room`, and `low`, the first byte that a match may refer to).
 """
 
 # ruff: noqa: ANN001, ANN201, ANN202
@@ -28,24 +32,25 @@ from headrace.kernels.memory import (
     move_32,
 )
 
-MORE = 15  # in a token: the length goes on in the bytes that follow
+MORE = 15  # In a token: the length continues in the following bytes.
 LITERALS_SHORT, MATCH_SHORT = 14, 64
 MATCH_LEAST = 4
 LITERALS_LAST = 5
-# Token, literals, distance, one byte more of length, a byte read in vain; and what a block has
-# after its last match.
+# Input that a short sequence may touch: token, literals, distance, one more length byte, one byte
+# read in vain, and the literals that end every block.
 SOURCE_ROOM = 1 + LITERALS_SHORT + 2 + 1 + 1 + LITERALS_LAST
 TARGET_ROOM = LITERALS_SHORT + 2 + MATCH_SHORT
-# Powers of two above what a short sequence takes of the source and puts in the target.
+# Powers of two above the input and output sizes of a short sequence.
 SOURCE_SHIFT, TARGET_SHIFT = 5, 7
 
 _TOO_LONG = 0xFF
 
 
 def _tables():
-    """Return by token: its match's length as far as it knows it; what counts of one byte more.
+    """Return two tables by token: the match length it encodes, and the mask of one more length
+    byte.
 
-    Of too many literals the length is one too long.
+    Tokens with too many literals have a length that fails the check for short sequences.
     """
     tokens = np.arange(256)
     lengths = np.where(tokens >> 4 != MORE, (tokens & MORE) + MATCH_LEAST, _TOO_LONG)
@@ -58,9 +63,9 @@ _ENTRY_BYTES, _SECOND_TABLE = 8, 256 * 8
 
 @njit(inline="always")
 def _short_sequence(at, to, low, tables):
-    """Decompress the sequence at `at` if it is a short one: (whether it is, at and to after it).
+    """Decompress the sequence at `at` if it is short: (whether it is, at and to after it).
 
-    There is SOURCE_ROOM and TARGET_ROOM; its match begins at `low` or later.
+    SOURCE_ROOM and TARGET_ROOM must be available; the match must begin at `low` or later.
     """
     token = load_8(at)
     literals, entry = token >> 4, tables + _ENTRY_BYTES * token
@@ -69,21 +74,21 @@ def _short_sequence(at, to, low, tables):
     distance = load_16(at + literals + 1)
     into = to + literals
     back = into - distance
-    # A match that reaches into itself is no single copy; nor is one at no distance sound.
+    # An overlapping match needs several copies, and a distance of 0 is invalid.
     if length > MATCH_SHORT or distance < length or back < low:
         return False, at, to
     move_16(to, at + 1)
-    # Nearly all are no longer than that, and what is stored in vain delays who reads it next.
+    # Nearly all matches fit one stride; superfluous stores delay the next read of that memory.
     move_32(into, back)
     if length > STRIDE:
         move_32(into + STRIDE, back + STRIDE)
-    # Past the literals, and one byte more where the lower half is full: then it carries.
+    # Skip the literals, and one byte more if the low half is full: then adding 1 carries.
     return True, at + ((token + 1) >> 4) + 3, into + length
 
 
 @njit(inline="always")
 def _long_length(at, limit, length):
-    """Return a length that goes on at `at`, and the address after it: at most `limit`, or -1."""
+    """Return a length that continues at `at`, and the address after it (at most `limit`), or -1."""
     while at < limit:
         byte = load_8(at)
         at += 1
@@ -95,9 +100,9 @@ def _long_length(at, limit, length):
 
 @njit(boundscheck=False, _nrt=False)
 def _any_sequence(at, end, to, low, room):
-    """Decompress the sequence at `at`, of whatever kind: (at, to) after it.
+    """Decompress the sequence at `at`, of any kind: (at, to) after it.
 
-    At `end` the block ends; -1 is no sound sequence, or one that does not fit below `room`.
+    `at` == `end`: the block has ended; -1: the sequence is invalid or does not fit below `room`.
     """
     wrong = np.int64(-1), to
     if at >= end:
@@ -122,7 +127,7 @@ def _any_sequence(at, end, to, low, room):
     start = to - distance
     if at < 0 or distance == 0 or start < low or length > room - to:
         return wrong
-    # What is copied may end within itself: no more at a time than is there.
+    # The match may overlap its own output: copy at most as much as exists already.
     while length > 0:
         size = min(to - start, length)
         move(to, start, size)
@@ -133,7 +138,7 @@ def _any_sequence(at, end, to, low, room):
 
 @njit(boundscheck=False, _nrt=False)
 def _rest_of_block(at, end, to, low, room):
-    """Decompress a block, or the rest of one: the address after it, -1 where it is unsound."""
+    """Decompress the rest of a block: return the output address after it, -1 if it is invalid."""
     fast_at, fast_to = end - SOURCE_ROOM, room - TARGET_ROOM
     tables = address_of(_TABLES)
     while True:
@@ -152,8 +157,8 @@ def _rest_of_block(at, end, to, low, room):
 def decompress_block(src, at, end, out, to, low, room):
     """Decompress the block src[at:end] to out[to:room]; its matches may begin in out[low:to].
 
-    Returns the position after it in `out`, behind which anything may have been written; -1 where
-    it is no sound block, or has no room. The bounds are the caller's to keep within the arrays.
+    Returns the position after it in `out`, and may write beyond that; -1 if the block is invalid or
+    does not fit. The caller must keep the bounds within the arrays.
     """
     source, target = address_of(src), address_of(out)
     done = _rest_of_block(source + at, source + end, target + to, target + low, target + room)
@@ -164,7 +169,7 @@ def decompress_block(src, at, end, out, to, low, room):
 def decompress_two_blocks(src, at, end, also_at, also_end, out, half):
     """Decompress two blocks, src[at:end] to out[0:half] and src[also_at:also_end] to out[half:].
 
-    Returns the positions after them in `out`, each as `decompress_block`.
+    Returns the positions after both in `out`, each as in `decompress_block`.
     """
     source, target = address_of(src), address_of(out)
     at, end, also_at, also_end = source + at, source + end, source + also_at, source + also_end

@@ -1,10 +1,10 @@
-"""Memory as compiled code finds it: bytes read, written and copied without a look at any bound.
+"""Raw memory access for compiled code: load, store and copy without bounds checks.
 
-numba's own indexing asks of each index whether it is negative, which a decoder pays for at every
-byte. Whoever calls these has made sure that what is touched is there. Numbers are little-endian.
+numba's own indexing tests each index for being negative, which costs a decoder time at every byte.
+Callers must have checked all bounds. Numbers are little-endian.
 
-Two ways to say where: an array and a position in it, or an address. Loops that are all about
-reading and writing count in addresses: one register less for each array, and one addition.
+A place is either an array with a position, or an address. Loops dominated by loads and stores use
+addresses: one register and one addition less per array.
 """
 
 # ruff: noqa: ANN001, ANN201, ANN202
@@ -56,7 +56,7 @@ def _reader(bits):
 
 
 byte_at, short_at, word_at, long_at = _reader(8), _reader(16), _reader(32), _reader(64)
-"""Unsigned (of 64 bits: signed) numbers of a uint8 array, at a byte's position."""
+"""Read an unsigned (64 bits: signed) number from a uint8 array at a byte position."""
 
 
 def _loader(bits):
@@ -72,7 +72,7 @@ def _loader(bits):
 
 
 load_8, load_16, load_64 = _loader(8), _loader(16), _loader(64)
-"""The same, at an address."""
+"""Read an unsigned (64 bits: signed) number at an address."""
 
 
 def _storer(bits):
@@ -91,12 +91,12 @@ def _storer(bits):
 
 
 store_32, store_64 = _storer(32), _storer(64)
-"""Put the low bits of a number at an address."""
+"""Write the low bits of a number at an address."""
 
 
 @intrinsic
 def address_of(typing_context, array):
-    """Return where the first number of an array lies. The array has to be kept alive by someone."""
+    """Return the address of an array's first element. The caller must keep the array alive."""
 
     def generate(context, builder, signature, values):
         data = context.make_array(signature.args[0])(context, builder, values[0]).data
@@ -139,7 +139,7 @@ def copy(typing_context, target, target_at, source, source_at, size):
 
 @intrinsic
 def move(typing_context, into, out_of, size):
-    """Copy `size` bytes from one address to another by memcpy."""
+    """Copy `size` bytes between addresses by memcpy."""
 
     def generate(context, builder, signature, values):
         into, out_of, count = values
@@ -172,7 +172,7 @@ def _copier(size):
 
 
 copy_32 = _copier(STRIDE)
-"""So many bytes, wherever they lie, read before any is written."""
+"""Copy 32 bytes between arrays; all are read before any is written."""
 
 
 def _mover(size):
@@ -191,13 +191,14 @@ def _mover(size):
 
 
 move_16, move_32, move_64 = _mover(16), _mover(STRIDE), _mover(WIDE_STRIDE)
-"""The same, from one address to another."""
+"""Copy a fixed number of bytes between addresses; all are read before any is written."""
 
 
 @njit(inline="always")
 def copy_short(target, target_at, source, source_at, size):
-    """Do as `copy`. What is short goes in strides, where there is room to read and write beyond it:
-    that takes less than the call of memcpy, and what follows it in `target` is not written yet."""
+    """Copy `size` bytes like `copy`. Short copies use fixed strides if there is room to read and
+    write beyond them, which is faster than calling memcpy; bytes of `target` after the copy are
+    overwritten, as they hold no data yet."""
     if (
         size <= SHORT_BYTES
         and size + STRIDE <= source.shape[0] - source_at

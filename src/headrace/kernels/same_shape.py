@@ -1,8 +1,8 @@
-"""Records shaped like the one before: lengths of one size in one place, so that nothing is parsed.
+"""Fast path for records of the same shape as the previous one: equal lengths at equal places.
 
-Most topics hold them in runs: keys of one size, values of one size, no headers. One comparison of
-the bytes that say so stands for the whole parse of such a record. Whatever differs, and everything
-that is wrong, ends the run and is left to `decode_numba.decode_records`, whose word is final.
+Most topics contain runs of them: keys of one size, values of one size, no headers. Comparing the
+few bytes that encode the lengths replaces the parsing of such a record. Any other or invalid record
+ends the run and is left to `decode_numba.decode_records`.
 """
 
 # ruff: noqa: ANN001, ANN201, ANN202
@@ -38,21 +38,21 @@ KEY_NULLS, VALUE_NULLS = int(Slot.KEY_NULLS), int(Slot.VALUE_NULLS)
 HEADER_LIST_NULLS = int(Slot.HEADER_LIST_NULLS)
 
 SLACK = WIDE_STRIDE
-"""Bytes that may be read behind the last record, and written behind the last key and value."""
+"""Bytes that may be read after the last record, and written after the last key and value."""
 DELTA_MS_MAX = 1 << 13
-"""No time in a run differs by more from the batch's."""
+"""Bound on the timestamp deltas of a run, in ms (two varint bytes)."""
 VAIN_MAX = 4
-"""Times in a batch that a record of the same length turns out to be shaped otherwise."""
+"""How often per batch a record of equal length may turn out to have another shape."""
 MS_MAX = INT64_MAX // MICROS_PER_MS
 _DELTA_SPAN = 1 << 32
 _GOES_ON = 0x80
-_ALL_GO_ON = -0x7F7F_7F7F_7F7F_7F80  # that bit, of eight bytes
-_SECOND = 0x7F << 7  # what the second byte of a varint says
+_ALL_GO_ON = -0x7F7F_7F7F_7F7F_7F80  # The continuation bits of eight bytes.
+_SECOND = 0x7F << 7  # The payload bits of a varint's second byte.
 
 
 @njit(inline="always")
 def _width(word, place):
-    """Count the bytes of the varint at byte `place` of `word`: 1 or 2; 9 where it takes more."""
+    """Return the size of the varint at byte `place` of `word`: 1 or 2; 9 if it is longer."""
     if word >> (8 * place) & _GOES_ON == 0:
         return np.int64(1)
     return np.int64(2) if word >> (8 * place + 8) & _GOES_ON == 0 else np.int64(9)
@@ -60,7 +60,7 @@ def _width(word, place):
 
 @njit(inline="always")
 def _number(word, shift, second):
-    """Return a zig-zag number of one byte or two, `shift` bits up in `word`."""
+    """Decode a zig-zag varint of one or two bytes, `shift` bits up in `word`."""
     raw = word >> shift & 0x7F | word >> (shift + 1) & second
     return (raw >> 1) ^ -(raw & 1)
 
@@ -86,7 +86,8 @@ def _move_wide(into, out_of, size):
 
 @njit(boundscheck=False, error_model="numpy", _nrt=False)
 def _rows_that_fit(many, source, size, keys, key_size, values, value_size):
-    """Return for how many records, at most `many`, the room of source, keys and values will do."""
+    """Return how many records, at most `many`, fit the remaining input and the key and value
+    buffers."""
     many = min(many, source // size)
     if key_size > 0:
         many = min(many, (keys - SLACK) // key_size)
@@ -101,12 +102,12 @@ def _take_at(
     base_offset, base_ms, time_mask, offsets, micros, key_ends, keys, key_at,
     value_ends, values, value_at,
 ):  # fmt: skip
-    """Take up to `many` records behind the sound one at `at` that are shaped like it.
+    """Decode up to `many` records after the valid one at `at` that have the same shape.
 
-    `at`, `offsets`, `micros`, `keys`, `values`, `*_ends`: addresses, of the record (`size` bytes,
-    no headers) and of where the next row goes; ends of 0: that column is not wanted. `key_from` and
-    `value_from` are counted from `at`; of a null the size is 0. `many` and SLACK are there to read
-    and to write. Returns how many were taken, and the offset delta of the last one.
+    `at`, `offsets`, `micros`, `keys`, `values`, `*_ends` are addresses: of the record (`size`
+    bytes, no headers) and of the next row; 0 for `*_ends`: column not wanted. `key_from` and
+    `value_from` are relative to `at`; a null has size 0. There must be room to read and write
+    `many` records plus SLACK. Returns the number decoded and the last one's offset delta.
     """
     none = np.int64(0)
     word = load_64(at)
@@ -124,7 +125,8 @@ def _take_at(
         or value_from + value_size + 1 != size
     ):
         return none, previous
-    # The bytes of the length and of the key's length, and how long the numbers between them are.
+    # `same`: mask of the bytes that must be equal (length, key length) and of the continuation bits
+    # between them.
     same = _ALL_GO_ON & ((1 << 8 * key_place) - 1) & ~((1 << 8 * time_place) - 1)
     same |= (1 << 8 * length_width) - 1 | np.int64(0xFF) << 8 * key_place
     value_same = 0xFFFF if value_width == 2 else 0xFF00
@@ -165,8 +167,8 @@ def _take_at(
 
 @njit(inline="always")
 def vain_tries_allowed(state):
-    """Return how often `take_same_shape` may be called in vain: never where not all of its rows are
-    to be taken, or where a time might leave the range of microseconds."""
+    """Return how often `take_same_shape` may fail in this batch: 0 if some rows are to be skipped,
+    or if a timestamp might exceed the range of microseconds."""
     base_offset, base_ms = state[BASE_OFFSET], state[BASE_TIME_MS]
     if (
         state[OFFSET_FROM] <= base_offset + state[PREVIOUS_DELTA] + 1
@@ -183,7 +185,7 @@ def _mark_nulls(
     state, row, taken, no_key, no_value, key_ends, key_valid, value_ends, value_valid,
     list_ends, list_valid,
 ):  # fmt: skip
-    """Mark what so many rows from `row` on have not: a key, a value, headers."""
+    """Mark rows from `row` on as null in the key, value and headers columns that have no value."""
     no_keys = no_key and key_ends.shape[0] > 0
     no_values = no_value and value_ends.shape[0] > 0
     no_headers = list_ends.shape[0] > 0
@@ -210,8 +212,8 @@ def take_same_shape(
     value_size, offsets, micros, key_ends, keys, key_valid, value_ends, values, value_valid,
     list_ends, list_valid,
 ):  # fmt: skip
-    """Take records shaped like the one at `at`, which is done and has no headers: how many, and the
-    offset delta of the last one."""
+    """Decode records of the same shape as the decoded one at `at`, which has no headers; return
+    their number and the last one's offset delta."""
     no_key, no_value = key_size < 0, value_size < 0
     key_size, value_size = max(key_size, 0), max(value_size, 0)
     want_keys, want_values = key_ends.shape[0] > 0, value_ends.shape[0] > 0
