@@ -1,1 +1,1 @@
-"""Tools for log directories no broker runs on: dump, verify, repair, transfer."""
+"""Tools for the log directories of stopped brokers: dump, verify, repair, transfer."""

@@ -187,7 +187,7 @@ BESIDES: list[tuple[Plant, list[str]]] = [
     (
         without_identity,
         [
-            "remark IDENTITY meta.properties: is missing: whose directory this is, nobody says",
+            "remark IDENTITY meta.properties: is missing, so the directory's owner is unknown",
         ],
     ),
     (

@@ -24,7 +24,7 @@ STEPS: list[tuple[Plant, list[str], list[str]]] = [
     (
         faults.flip_batch,
         [
-            f"{PATH}/00000000000000000018.log: moved aside, 864 of 972 bytes written anew; "
+            f"{PATH}/00000000000000000018.log: moved aside, 864 of 972 bytes rewritten; "
             "lost are offsets 18 to 18",
             f"{PATH}/00000000000000000018.index: {AGAIN}",
         ],
@@ -47,7 +47,7 @@ STEPS: list[tuple[Plant, list[str], list[str]]] = [
         faults.no_topic_id,
         [
             f"{PATH}/{file_names.PARTITION_METADATA}: moved aside; the broker knows the topic's id "
-            "and writes it anew"
+            "and rewrites it"
         ],
         [],
     ),
@@ -78,7 +78,7 @@ STEPS: list[tuple[Plant, list[str], list[str]]] = [
     ),
     (
         faults.unkept_bound,
-        ["/data/durable-read-bounds: moved aside; the next start writes it anew"],
+        ["/data/durable-read-bounds: moved aside; the next start writes a new one"],
         [],
     ),
     (
@@ -188,7 +188,7 @@ def test_a_topic_id_is_written_anew_where_another_partition_of_the_topic_tells_i
     overwrite(disk, path, b"never")
     mending = repaired(disk)
     assert mending.steps == [
-        f"{path}: moved aside; written anew with topic id {text_files.encode_uuid(TOPIC_ID)}"
+        f"{path}: moved aside; rewritten with topic id {text_files.encode_uuid(TOPIC_ID)}"
     ]
     assert content(disk, path) == text_files.write_partition_metadata(TOPIC_ID)
     assert content(disk, f"{path}.damaged") == b"never"

@@ -1,16 +1,16 @@
-"""Every file of a log directory as rows for people: `headrace log dump`.
+"""Print every file of a log directory as rows: `headrace log dump`.
 
-`dump` looks at the name, as Kafka's own tool does, and yields one dict per entry, in the order of
-the file, reading as it goes: a segment of a gigabyte takes a few megabytes of memory. Nothing is
-written and no index is believed. A damaged entry ends the rows with CorruptLogError, which names
-the file and the byte; rows before it have been yielded. A name that no log directory has raises
-UnknownFile.
+`dump` chooses the format by file name, like Kafka's own tool, and yields a dict for each entry in
+file order, reading as it goes: a segment of a gigabyte needs a few megabytes of memory. Nothing is
+written and indexes are not used. A corrupt entry ends the rows with CorruptLogError, which names
+file and byte. An unknown file name raises UnknownFile.
 
-`KafkaDump` prints the same files in the words of Kafka's DumpLogSegments.
+`KafkaDump` prints the same files in the format of Kafka's DumpLogSegments.
 
-* `batches` `.log`, and KRaft's `.checkpoint` snapshots · `decoded` the coordinators' records
-* `as_kafka` DumpLogSegments' text · `coordinators`, `java` its JSON and its strings
-* `beside` `.index`, `.timeindex`, `.txnindex`, `.snapshot` · `texts` checkpoints and their kin
+* `batches` `.log` files and KRaft's `.checkpoint` snapshots; `decoded` the coordinators' records
+* `as_kafka` DumpLogSegments' output; `coordinators`, `java_text` its JSON and its strings
+* `segment_files` `.index`, `.timeindex`, `.txnindex`, `.snapshot`; `text_files` checkpoints and
+  other small files
 """
 
 from headrace.logtools.dump.as_kafka import KafkaDump, KafkaOptions

@@ -1,8 +1,8 @@
-"""The text of Kafka's own DumpLogSegments (4.3), line for line.
+"""Output of Kafka's own DumpLogSegments (4.3), line for line.
 
-So that the two can be compared mechanically, and scripts made for the one read the other. What
-Kafka's tool does not open (checkpoints, `meta.properties`) is `Ignoring unknown file` here as well;
-`dump` prints those. Remarks, which go to standard error there, are collected in `remarks`.
+So the two can be compared mechanically, and scripts can read either. Files that Kafka's tool does
+not open (checkpoints, `meta.properties`) give `Ignoring unknown file` here as well; `dump` prints
+them. Kafka's warnings on standard error are collected in `remarks`.
 """
 
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ MAX_MESSAGE_SIZE = 5 << 20
 
 @dataclass(frozen=True, slots=True)
 class KafkaOptions:
-    """DumpLogSegments' flags, by their names."""
+    """DumpLogSegments' options, by their names."""
 
     print_data_log: bool = False
     deep_iteration: bool = False
@@ -63,7 +63,7 @@ class KafkaOptions:
     max_bytes: int = MAX_BYTES
     max_message_size: int = MAX_MESSAGE_SIZE
     tables: Tables | None = None
-    """`--offsets-decoder` and the like: how records are read."""
+    """The record format chosen by `--offsets-decoder` and similar options; None: plain records."""
 
 
 class _Frame(NamedTuple):
@@ -73,7 +73,7 @@ class _Frame(NamedTuple):
 
 
 class KafkaDump:
-    """Dumps files one after the other; `remarks` once all are done."""
+    """Dumps files one after the other; call `remarks` after the last one."""
 
     def __init__(self, disk: Disk, options: KafkaOptions) -> None:
         self._disk = disk
@@ -85,9 +85,9 @@ class KafkaDump:
         self._gaps: dict[str, dict[int, int]] = {}
 
     def lines(self, path: str, shown: str) -> Iterator[str]:
-        """Yield the lines of one file, which is called `shown` in them.
+        """Yield the output lines of a file, which is called `shown` in them.
 
-        CorruptLogError where Kafka's tool ends with a stack trace; OSError.
+        CorruptLogError where Kafka's tool fails with a stack trace; OSError.
         """
         name = path.rpartition("/")[2]
         suffix = name[name.rfind(".") :] if "." in name else ""
@@ -106,14 +106,14 @@ class KafkaDump:
 
     @staticmethod
     def knows(name: str) -> bool:
-        """Tell whether DumpLogSegments opens a file of that name."""
+        """Return whether DumpLogSegments opens a file with this name."""
         return name[name.rfind(".") :] in {
             file_names.LOG, ".checkpoint", file_names.INDEX, file_names.TIME_INDEX,
             file_names.SNAPSHOT, file_names.TXN_INDEX,
         }  # fmt: skip
 
     def remarks(self) -> Iterator[str]:
-        """Yield what Kafka's tool says on standard error, after all files."""
+        """Yield the warnings that Kafka's tool prints on standard error after all files."""
         for path, wrong in self._index_mismatches.items():
             yield f"Mismatches in :{path}"
             for indexed in sorted(wrong, reverse=True):
@@ -203,7 +203,7 @@ class KafkaDump:
         with closing(self._disk.open(_log_beside(path), writable=False)) as log:
             for at, (relative, position) in enumerate(entries):
                 if relative == 0 and at > 0:
-                    return  # the preallocated rest
+                    return  # The rest of the index is preallocated.
                 end = min(position + self._options.max_message_size, log.size())
                 first = next(_frames(log, position, end, log.path), None)
                 if first is None:
@@ -229,14 +229,14 @@ class KafkaDump:
         with closing(self._disk.open(_log_beside(path), writable=False)) as log:
             for at, (timestamp, relative) in enumerate(entries):
                 if relative == 0 and at > 0:
-                    return  # the preallocated rest
+                    return  # The rest of the index is preallocated.
                 self._judge_time(path, log, places, timestamp, base + relative, before)
                 if not self._options.verify_index_only:
                     yield f"timestamp: {timestamp} offset: {base + relative}"
                 before = timestamp
 
     def _places(self, path: str) -> list[tuple[int, int]]:
-        """Return the offsets and positions of the `.index` beside a `.timeindex`."""
+        """Return offsets and positions of the `.index` that belongs to a `.timeindex`."""
         beside_it = path.removesuffix(file_names.TIME_INDEX) + file_names.INDEX
         content = read_file(self._disk, beside_it) or b""
         base = segment_files.base_of(path)
@@ -285,7 +285,7 @@ def _headline(name: str) -> str:
 
 
 def _frames(file: DiskFile, start: int, end: int, path: str) -> Iterator[_Frame]:
-    """Yield batches as Kafka's FileLogInputStream finds them: unchecked, up to a torn one."""
+    """Yield batches unchecked, as Kafka's FileLogInputStream does, up to a torn one."""
     position, chunk, chunk_at = start, memoryview(b""), start
     while position < end - _MAGIC_END:
         at = position - chunk_at

@@ -1,4 +1,4 @@
-"""`.log` files and KRaft's snapshots: batches, and their records where asked for."""
+"""Rows of `.log` files and KRaft snapshots: batches, and on request their records."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,8 @@ from headrace.record.batch import records as records_of
 def dump_batches(
     path: str, size: int, read_at: ReadAt, *, records: bool, topic: str | None = None
 ) -> Iterator[Row]:
-    """Yield one row per batch, its checksum verified; after it its records' rows, if asked for."""
+    """Yield a row for each batch, after verifying its checksum, and then its records' rows if
+    requested."""
     decode = decoder_for(path, topic)
     for batch in batches(read_at, 0, size, path):
         yield _batch_row(batch)
@@ -81,7 +82,7 @@ def _record_rows(batch: Batch, path: str, decode: Decoder | None) -> Iterator[Ro
 
 
 def _control_row(record: Record) -> Row:
-    """Return a transaction's end in words; KRaft's own control records as they are."""
+    """Return a transaction marker in words; KRaft's control records unchanged."""
     try:
         marker = parse_control(record)
     except CorruptBatch:

@@ -1,4 +1,4 @@
-"""The coordinators' records as Kafka's DumpLogSegments prints them: a key and a payload in JSON."""
+"""Coordinators' records as Kafka's DumpLogSegments prints them: key and payload as JSON."""
 
 from struct import Struct
 from typing import Any
@@ -16,15 +16,15 @@ from headrace.wire.schema import Message
 _INT16 = Struct(">h")
 Tables = dict[int, tuple[Message, Message]]
 Printed = tuple[str | None, str | None]
-"""Key and payload."""
+"""Key and payload as text; None: not printed."""
 
 
 class MissingKey(HeadraceError):
-    """A coordinator's record without a key: the file is of another topic."""
+    """A record without a key, so that the file is not of a coordinator's topic."""
 
 
 def coordinator_text(record: Record, tables: Tables) -> Printed:
-    """Return the key and payload of a coordinator's record."""
+    """Return key and payload of a coordinator's record as text."""
     if record.key is None:
         raise MissingKey(
             f"Failed to decode message at offset {record.offset} using the specified decoder "
@@ -55,7 +55,8 @@ def _version(data: bytes) -> int:
 
 
 def _open_members(group: dict[str, Any]) -> None:
-    """Put in words what a classic group's consumers wrote; kept as bytes where it is not so."""
+    """Decode the consumer protocol's bytes of a classic group's members; invalid ones stay
+    bytes."""
     if group["protocolType"] != "consumer":
         return
     for member in group["members"]:

@@ -1,4 +1,4 @@
-"""Records of the coordinators' topics in words instead of bytes."""
+"""Rows of the coordinators' records, decoded."""
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -22,7 +22,7 @@ Decoder = Callable[[bytes | None, bytes | None], Row]
 
 
 def decoder_for(path: str, topic: str | None = None) -> Decoder | None:
-    """Return how the records of the file's topic are read; None where they are the users' own."""
+    """Return the decoder for the topic's records; None if the topic is not a coordinator's."""
     if topic is None:
         place = file_names.parse_directory(path.rpartition("/")[0].rpartition("/")[2])
         topic = None if place is None else place.topic
@@ -34,7 +34,7 @@ def decoder_for(path: str, topic: str | None = None) -> Decoder | None:
 
 
 def _plain(value: object) -> object:
-    """Return the fields by name, whatever kind of record it is, and of the records in it."""
+    """Convert a dataclass or named tuple, and those nested in it, to dicts and lists."""
     if is_dataclass(value) and not isinstance(value, type):
         return _by_name(value)
     if isinstance(value, tuple) and hasattr(value, "_asdict"):

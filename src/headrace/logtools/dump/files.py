@@ -1,4 +1,4 @@
-"""Which reader a file needs, by its name."""
+"""Choose the reader of a file by its name."""
 
 from collections.abc import Iterator
 
@@ -34,13 +34,13 @@ _BY_NAME = {
 
 
 class UnknownFile(HeadraceError):
-    """A file that no log directory has."""
+    """A file whose name no log directory has."""
 
 
 def kind_of(path: str) -> str:
-    """Return what the file is by its name, like `.log` or `leader-epoch-checkpoint`.
+    """Return the kind of a file by its name, such as `.log` or `leader-epoch-checkpoint`.
 
-    UnknownFile where the name tells nothing.
+    UnknownFile.
     """
     name = path.rpartition("/")[2]
     for ending in _ENDINGS:
@@ -61,11 +61,11 @@ def kind_of(path: str) -> str:
 def dump(
     path: str, size: int, read_at: ReadAt, *, records: bool = False, topic: str | None = None
 ) -> Iterator[Row]:
-    """Return the file's entries as dicts of plain values, read through `read_at(position, size)`.
+    """Return the file's entries as dicts of plain values, read by `read_at(position, size)`.
 
-    `records`: a batch's row is followed by one for each of its records; those of the coordinators'
-    topics come decoded (told by `topic`, or by the name of the directory). UnknownFile at once,
-    CorruptLogError on the way.
+    `records`: after each batch's row, add one for each record; records of the coordinators' topics
+    are decoded (by `topic`, else by the directory's name). UnknownFile at once, CorruptLogError
+    while iterating.
     """
     kind = kind_of(path)
     if kind in {file_names.LOG, ".checkpoint"}:

@@ -1,4 +1,4 @@
-"""Text as a JVM prints it: malformed UTF-8, JSON by Jackson."""
+"""Text as a JVM prints it: invalid UTF-8 as in Java, JSON as by Jackson."""
 
 import base64
 import codecs
@@ -13,7 +13,8 @@ _ESCAPED = re.compile(r'["\\\x00-\x1f]')
 
 
 def _replace(error: UnicodeError) -> tuple[str, int]:
-    """Return one U+FFFD as Python has it, but a surrogate's bytes are one as well, not one each."""
+    """Replace invalid UTF-8 by one U+FFFD as Python does, but a surrogate's bytes by one in total,
+    as Java."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     data, at = error.object, error.start
@@ -27,12 +28,12 @@ codecs.register_error(_ERRORS, _replace)
 
 
 def text_of(data: bytes) -> str:
-    """Decode as Java's `new String(data, UTF_8)` does."""
+    """Decode bytes as Java's `new String(data, UTF_8)` does."""
     return data.decode("utf-8", _ERRORS)
 
 
 def json_of(value: object) -> str:
-    """Return the value as Jackson writes a tree: no blanks, bytes as base64."""
+    """Encode a value as Jackson encodes a tree: without blanks, bytes as base64."""
     match value:
         case dict():
             inner = ",".join(f"{json_of(name)}:{json_of(part)}" for name, part in value.items())

@@ -1,19 +1,19 @@
-"""Producer snapshots and transaction indexes as Kafka's DumpLogSegments prints them."""
+"""Producer snapshots and transaction indexes in DumpLogSegments' format."""
 
 from headrace.log.producers.producer_snapshot import SnapshotEntry
 from headrace.log.segment.transaction_index import AbortedTransaction
 
 SEQUENCE_MASK = 0x7FFF_FFFF
-"""Sequence numbers begin again at 0 behind this one."""
+"""Sequence numbers wrap to 0 after this one."""
 
 
 def optional(value: int | None) -> str:
-    """Return a number that may not be there, as Java prints it."""
+    """Format an optional number as Java prints an OptionalLong."""
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
 def producer_line(entry: SnapshotEntry) -> str:
-    """Return a producer of a snapshot."""
+    """Format a producer of a snapshot."""
     first = entry.current_txn_first_offset
     line = (
         f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch} "
@@ -32,7 +32,7 @@ def producer_line(entry: SnapshotEntry) -> str:
 
 
 def aborted_line(entry: AbortedTransaction) -> str:
-    """Return an entry of a transaction index."""
+    """Format an entry of a transaction index."""
     return (
         f"version: 0 producerId: {entry.producer_id} firstOffset: {entry.first_offset} "
         f"lastOffset: {entry.last_offset} lastStableOffset: {entry.last_stable_offset}"

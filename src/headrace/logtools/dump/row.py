@@ -1,9 +1,9 @@
-"""What a dump is made of."""
+"""Types of a dump's rows and of the reader."""
 
 from collections.abc import Callable
 
 Row = dict[str, object]
-"""Names to plain values: numbers, texts, bytes, None, and lists or dicts of these."""
+"""A row: values by name; numbers, strings, bytes, None, and lists or dicts of these."""
 
 ReadAt = Callable[[int, int], bytes]
-"""(position, size) to bytes, shorter only at the end of the file."""
+"""Reads (position, size); returns fewer bytes only at the end of the file."""

@@ -1,4 +1,4 @@
-"""The binary files beside a segment."""
+"""Rows of the binary files next to a segment: indexes and producer snapshots."""
 
 from collections.abc import Iterator
 from struct import Struct
@@ -22,7 +22,7 @@ def base_of(path: str) -> int:
 def _entries(
     path: str, size: int, read_at: ReadAt, entry: Struct
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield positions and entries, up to the zeros of a preallocated rest."""
+    """Yield positions and entries, up to the zeros of the preallocated rest."""
     step = entry.size * _CHUNK_ENTRIES
     empty = bytes(entry.size)
     for start in range(0, size, step):
@@ -36,7 +36,7 @@ def _entries(
 
 
 def dump_index(path: str, size: int, read_at: ReadAt) -> Iterator[Row]:
-    """Yield the rows of an `.index`: a batch's last offset and where the batch begins."""
+    """Yield the rows of an `.index`: a batch's last offset and the batch's position."""
     base, last = base_of(path), -1
     for at, (relative, position) in _entries(path, size, read_at, OFFSET_ENTRY):
         if at == 0 and relative == 0 and position == 0:

@@ -1,4 +1,4 @@
-"""The small files: checkpoints, `partition.metadata`, `meta.properties`, markers."""
+"""Rows of the small files: checkpoints, `partition.metadata`, `meta.properties`, markers."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from headrace.logtools.dump.row import Row
 
 
 def dump_offsets(path: str, content: bytes) -> Iterator[Row]:
-    """Yield an `…-offset-checkpoint`, in the order of its lines."""
+    """Yield the rows of an `…-offset-checkpoint`, in file order."""
     for place, offset in text_files.read_offsets(content, path).items():
         yield {"topic": place.topic, "partition": place.partition, "offset": offset}
 
@@ -26,17 +26,17 @@ def dump_partition_metadata(path: str, content: bytes) -> Iterator[Row]:
 
 
 def dump_properties(_path: str, content: bytes) -> Iterator[Row]:
-    """Yield the one row of a `meta.properties` with all its names."""
+    """Yield the only row of a `meta.properties`, with all its properties."""
     yield dict(text_files.read_properties(content))
 
 
 def dump_json(path: str, content: bytes) -> Iterator[Row]:
-    """Yield the rows of a `.kafka_cleanshutdown` or a KRaft broker's `quorum-state`."""
+    """Yield the rows of a `.kafka_cleanshutdown` or of a KRaft broker's `quorum-state`."""
     yield text_files.read_clean_shutdown(content, path)
 
 
 def dump_bounds(path: str, content: bytes) -> Iterator[Row]:
-    """Yield the rows of a `durable-read-bounds`, which is none of Kafka's."""
+    """Yield the rows of a `durable-read-bounds`, a file of Headrace that Kafka does not have."""
     for (topic_id, partition), (start, end, stable) in durable_read_bounds.read_slots(
         content, path
     ).items():
@@ -50,5 +50,5 @@ def dump_bounds(path: str, content: bytes) -> Iterator[Row]:
 
 
 def dump_nothing(_path: str, _content: bytes) -> Iterator[Row]:
-    """Yield no row of a `.lock`, which is empty."""
+    """Yield no row: a `.lock` is empty."""
     return iter(())

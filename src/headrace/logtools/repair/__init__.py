@@ -1,15 +1,15 @@
-"""Mending a log directory that no broker runs on. `headrace log repair`.
+"""Repair a log directory of a stopped broker: `headrace log repair`.
 
-By what `verify` finds. Files that can be worked out from the log (indexes, aborted transactions,
-producer snapshots, epochs) are written anew. A segment with a bad batch is moved aside, whole, and
-another one written with all its sound batches: nothing is deleted. With `truncate` the log ends
-before the first bad batch instead, and what goes is said. What the next start mends by itself (a
-torn tail, indexes after a kill) is left to it.
+Repairs the findings of `verify`. Files that can be derived from the log (indexes, aborted
+transactions, producer snapshots, leader epochs) are rebuilt. A segment with a corrupt batch is
+moved aside and a new one written with all valid batches: nothing is deleted. With `truncate` the
+log ends before the first corrupt batch instead, and the loss is reported. Damage that the next
+start repairs itself (a torn tail, indexes after a kill) is left to it.
 
-Only `repair_directory` is for others; blocking, through the Disk it is handed.
+Public: `repair_directory` and `Mending`. Blocking; uses the given Disk.
 
-* `plan` what is to be said of each step · `salvage` segments · `beside` what is beside them
-* `whole` a log directory
+* `plan` the steps, printed and done; `salvage` segments; `segment_files` the files next to them
+* `repair_directory` a whole log directory
 """
 
 from headrace.logtools.repair.plan import Mending

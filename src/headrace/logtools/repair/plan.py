@@ -1,4 +1,4 @@
-"""What a repair does, and says."""
+"""The steps of a repair, printed and recorded."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,33 +8,33 @@ from headrace.ports.disk import Disk
 
 @dataclass(slots=True)
 class Mending:
-    """One repair under way: how it is to be done, and what it did."""
+    """A running repair: its options, and the steps taken."""
 
     disk: Disk
     truncate: bool = False
-    """Cut the log before the first bad batch, instead of leaving a hole where that was."""
+    """Cut the log before the first corrupt batch, instead of leaving a gap in its place."""
     dry_run: bool = False
-    """Only say it."""
+    """Print the steps without doing them."""
     say: Callable[[str], None] = print
     steps: list[str] = field(default_factory=list)
     unmended: list[str] = field(default_factory=list)
-    """What cannot be mended: nobody has the records any more."""
+    """Damage that cannot be repaired, as the records no longer exist."""
 
     def step(self, path: str, text: str) -> bool:
-        """Say what is done to `path`; returns whether to do it."""
+        """Record and print a step on `path`; return whether to do it."""
         line = f"{path}: {text}"
         self.steps.append(line)
         self.say(line)
         return not self.dry_run
 
     def cannot(self, path: str, text: str) -> None:
-        """Say what stays as it is."""
+        """Record and print damage that is left as it is."""
         line = f"{path}: {text}"
         self.unmended.append(line)
         self.say(line)
 
     def move_aside(self, path: str) -> str:
-        """Rename a file to `….damaged`, which neither broker opens; the new path."""
+        """Rename a file to `….damaged`, which no broker opens; return the new path."""
         target, number = f"{path}.damaged", 1
         while self.disk.exists(target):
             number += 1

@@ -1,4 +1,4 @@
-"""A log directory: partition by partition, then the checkpoints."""
+"""Repair a log directory: each partition, then the checkpoints."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -29,7 +29,7 @@ Ends = dict[TopicPartition, int]
 def repair_directory(
     mending: Mending, path: str, only: TopicPartition | None = None, report: Report | None = None
 ) -> None:
-    """Mend the log directory, or one partition of it. The lock is the caller's to hold. OSError.
+    """Repair the log directory, or one partition of it. The caller holds the lock. OSError.
 
     `report` counts what was read.
     """
@@ -83,7 +83,7 @@ def _partition(
     if changed:
         again = Report()
         facts = verify_partition(mending.disk, where, again, around)
-        # What salvage could not keep is a hole now, and said: not one more finding.
+        # Gaps that salvage left were reported as losses already.
         findings = [finding for finding in again.findings if finding.kind is not Kind.GAP]
     if facts.topic_id is not None:
         ids.setdefault(place.topic, facts.topic_id)
@@ -94,7 +94,8 @@ def _partition(
     if lost or changed:
         for before, segment in pairwise(facts.segments):
             if segment.base > before.end:
-                # Said now, and from now on as good as compacted away: the next start serves on.
+                # Reported now; from here on the gap counts as compacted, so the next start serves
+                # the log.
                 checkpoints.gaps.allow(place, Offset(segment.base))
     if (around.recovery_point > facts.end or changed) and not mending.dry_run:
         sync_segments(mending, facts)
@@ -102,7 +103,8 @@ def _partition(
 
 
 def _give_up(mending: Mending, path: str, place: TopicPartition, end: int) -> None:
-    """Note durably that a log lacks records, before they are removed: it is then in doubt."""
+    """Record durably that a log lacks records before any are removed, so that its replica is
+    distrusted."""
     if not mending.dry_run:
         given_up.add(mending.disk, path, place, end)
     if mending.disk.exists(f"{path}/{file_names.DIRECTORIES}"):
@@ -127,20 +129,23 @@ def _is_loss(finding: Finding, where: str) -> bool:
 
 
 def _gaps(mending: Mending, path: str, gaps: Gaps) -> None:
-    """Let the next start know what is lost for good, and let it forget what was there before."""
+    """Record permanent gaps for the next start, and delete its notes on unchanged logs."""
     if mending.dry_run or not (mending.steps or mending.unmended):
         return
     gaps.write(gaps.content())
     witness = f"{path}/{unchanged_logs.FILE_NAME}"
     if mending.disk.exists(witness):
         mending.disk.remove(witness)
-        # Else a power cut brings it back, and the next start misses what was given up here.
+        # Otherwise a power cut restores the file, and the next start reports these losses again.
         mending.disk.sync_directory(path)
 
 
 def _bounds(mending: Mending, path: str, told: Report) -> None:
-    """Move the bounds told to readers aside where they do not hold any more, or never did."""
-    where, text = f"{path}/{durable_read_bounds.NAME}", "moved aside; the next start writes it anew"
+    """Move the published read bounds aside if they no longer hold."""
+    where, text = (
+        f"{path}/{durable_read_bounds.NAME}",
+        "moved aside; the next start writes a new one",
+    )
     wrong = mending.steps or any(
         finding.damage and finding.path == where for finding in told.findings
     )
@@ -155,7 +160,7 @@ def _checkpoints(
     ends: Ends,
     places: dict[TopicPartition, str] | None,
 ) -> None:
-    """Bring the checkpoints into line with logs that end earlier; replace unreadable ones."""
+    """Lower checkpoints to the ends of shortened logs; move unreadable checkpoints aside."""
     if places is not None:
         for name in checkpoints.broken:
             text = "moved aside; the next start works out again what it said"

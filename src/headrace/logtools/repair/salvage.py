@@ -1,4 +1,4 @@
-"""Segments with bad batches: the sound ones kept, or the log cut before the first bad one."""
+"""Salvage segments with corrupt batches: keep the valid ones, or cut the log before the first."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,11 +17,12 @@ _MAGIC_AT = 16
 _WINDOW_BYTES = 4 << 20
 _BATCH_BYTES_MAX = 1 << 30
 Stretch = tuple[int, int, int, int]
-"""Sound bytes: position, size, first offset, offset after the last."""
+"""A run of valid batches: position, size, first offset, offset after the last."""
 
 
 def sound_stretches(file: DiskFile, size: int, first: int, limit: int) -> Iterator[Stretch]:
-    """Yield all sound batches of a file as stretches, whatever lies between; offsets grow."""
+    """Yield the runs of valid batches in a file, with increasing offsets, skipping corrupt
+    bytes."""
     position, expected = 0, first
     while position < size:
         begin, begin_offset = position, None
@@ -50,7 +51,8 @@ def sound_stretches(file: DiskFile, size: int, first: int, limit: int) -> Iterat
 
 
 def _next_batch(file: DiskFile, start: int, size: int, expected: int, limit: int) -> int | None:
-    """Return where the next sound batch begins, searched byte by byte; None where there is none."""
+    """Return the position of the next valid batch, searched byte by byte; None if there are no
+    more."""
     while start + HEADER_BYTES <= size:
         window = file.read(start, min(_WINDOW_BYTES, size - start))
         at = window.find(bytes((MAGIC,)), _MAGIC_AT)
@@ -73,7 +75,7 @@ def _next_batch(file: DiskFile, start: int, size: int, expected: int, limit: int
 
 
 def salvage(mending: Mending, facts: PartitionFacts, damaged: set[str]) -> bool:
-    """Put the damaged segments of a partition right; whether any file was changed."""
+    """Repair a partition's damaged segments; return whether any file was changed."""
     changed = False
     for at, segment in enumerate(facts.segments):
         if segment.path not in damaged:
@@ -91,7 +93,7 @@ def _rewrite(mending: Mending, segment: SegmentFacts, limit: int) -> bool:
         stretches = list(sound_stretches(file, file.size(), segment.base, limit))
         kept = sum(size for _, size, _, _ in stretches)
         text = (
-            f"moved aside, {kept} of {file.size()} bytes written anew; "
+            f"moved aside, {kept} of {file.size()} bytes rewritten; "
             f"lost are {_holes(stretches, segment.base, limit, file.size())}"
         )
         if not mending.step(path, text):
@@ -120,7 +122,7 @@ def _copy(source: DiskFile, position: int, size: int, target: DiskFile, at: int)
 
 
 def _holes(stretches: list[Stretch], first: int, limit: int, size: int) -> str:
-    """Return the offsets between the sound stretches, in words."""
+    """Return the offsets between the valid runs, as text."""
     holes, expected = [], first
     for _, _, begin, end in stretches:
         if begin > expected:
@@ -130,13 +132,13 @@ def _holes(stretches: list[Stretch], first: int, limit: int, size: int) -> str:
         if expected < limit:
             holes.append(f"{expected} to {limit - 1}")
     elif not stretches or sum(stretches[-1][:2]) < size:
-        # Bytes behind the last sound batch: of records that nobody can count.
+        # The number of records in the bytes after the last valid batch is unknown.
         holes.append(f"all from {expected} on (new records will be given these offsets again)")
     return "offsets " + ", ".join(holes) if holes else "no offsets"
 
 
 def _cut(mending: Mending, segments: list[SegmentFacts]) -> bool:
-    """End the log before the first bad batch of `segments[0]`."""
+    """Cut the log before the first corrupt batch of `segments[0]`."""
     first, gone = segments[0], segments[1:]
     bytes_gone = first.size - first.sound_bytes + sum(segment.size for segment in gone)
     last = max(segment.end for segment in segments)

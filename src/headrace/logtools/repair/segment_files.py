@@ -1,4 +1,4 @@
-"""What is beside the segments, written anew from what the log says."""
+"""Rebuild the files next to segments from the log."""
 
 from contextlib import closing
 from pathlib import PurePosixPath
@@ -19,9 +19,9 @@ def mend_beside(
     *,
     begins_later: bool = False,
 ) -> None:
-    """Write anew all that `findings` speak of. OSError.
+    """Rebuild all files that `findings` name. OSError.
 
-    `begins_later`: segments are lost, so that the epochs may tell of offsets nobody has.
+    `begins_later`: segments were lost, so leader epochs may refer to offsets that no longer exist.
     """
     wrong: dict[Kind, list[str]] = {}
     for finding in findings:
@@ -60,7 +60,7 @@ def _aborted(mending: Mending, facts: PartitionFacts, path: str) -> None:
 
 
 def _snapshot(mending: Mending, facts: PartitionFacts, path: str) -> None:
-    """Move the snapshot aside and write that of the end: it spares the next start some work."""
+    """Move the snapshot aside and write one of the log end, which saves the next start a replay."""
     end = f"{facts.path}/{file_names.segment_file(facts.end, file_names.SNAPSHOT)}"
     if not mending.step(path, f"moved aside; the producers at the log's end go to {end}"):
         return
@@ -77,9 +77,9 @@ def _epochs(mending: Mending, facts: PartitionFacts) -> None:
 
 
 def _metadata(mending: Mending, path: str, topic_id: bytes | None) -> None:
-    text = "moved aside; the broker knows the topic's id and writes it anew"
+    text = "moved aside; the broker knows the topic's id and rewrites it"
     if topic_id is not None:
-        text = f"moved aside; written anew with topic id {text_files.encode_uuid(topic_id)}"
+        text = f"moved aside; rewritten with topic id {text_files.encode_uuid(topic_id)}"
     if mending.step(path, text):
         mending.move_aside(path)
         if topic_id is not None:
@@ -87,7 +87,7 @@ def _metadata(mending: Mending, path: str, topic_id: bytes | None) -> None:
 
 
 def sync_segments(mending: Mending, facts: PartitionFacts) -> None:
-    """Make the log durable, before its end becomes the recovery point."""
+    """Flush the segments before their end becomes the recovery point."""
     for segment in facts.segments:
         with closing(mending.disk.open(segment.path)) as file:
             file.sync()

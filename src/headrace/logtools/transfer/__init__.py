@@ -1,10 +1,10 @@
-"""Partitions from one stopped broker's log directory into another's. `headrace log import|export`.
+"""Copy partitions between log directories of stopped brokers: `headrace log import|export`.
 
-The source is only read. A partition is copied under a name that both brokers remove at their start
-(`….<hex>-delete`) and renamed when it is whole, so an interrupted transfer leaves nothing that is
-served. Blocking, through the Disk it is handed; how a file is copied is the caller's.
+The source is only read. A partition is copied under a name that both brokers delete at their start
+(`….<hex>-delete`), and renamed once it is complete. So an interrupted transfer leaves nothing that
+a broker would serve. Blocking; uses the given Disk, and the caller's function to copy a file.
 
-* `move` partitions and checkpoints · `rewrite` what another cluster would misread
+* `copy_partitions` partitions and checkpoints; `rewrite_batches` what another cluster would misread
 """
 
 from headrace.logtools.transfer.copy_partitions import (

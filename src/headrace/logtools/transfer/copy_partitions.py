@@ -1,4 +1,4 @@
-"""Copying partitions and what the checkpoints say of them."""
+"""Copy partitions with their entries in the checkpoints."""
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -26,11 +26,11 @@ Places = Mapping[TopicPartition, str]
 
 
 class TransferError(HeadraceError):
-    """The partitions cannot be brought over; says why and what to do."""
+    """The partitions cannot be copied; the text says why and what to do."""
 
 
 def empty_partitions(disk: Disk, path: str) -> dict[TopicPartition, bytes | None]:
-    """Return the partitions of a log directory without a record, and the topic ids they have."""
+    """Return the partitions without records in a log directory, with their topic ids."""
     topic_ids: dict[TopicPartition, bytes | None] = {}
     for place, where in partitions_in(disk, path).items():
         size = 0
@@ -45,7 +45,8 @@ def empty_partitions(disk: Disk, path: str) -> dict[TopicPartition, bytes | None
 
 
 def check_room(disk: Disk, target: str, places: Places) -> None:
-    """Raise TransferError unless all of `places` find room in a log directory. OSError."""
+    """Raise TransferError unless none of `places` holds records in the target directory.
+    OSError."""
     present = partitions_in(disk, target)
     empty = empty_partitions(disk, target)
     for place in places:
@@ -60,20 +61,21 @@ def check_room(disk: Disk, target: str, places: Places) -> None:
 
 @dataclass(slots=True)
 class Transfer:
-    """One transfer: `check_room` before, `bring` each partition, `finish`, `verify`."""
+    """A transfer: call `check_room`, then `bring` for each partition, `finish`, `verify`."""
 
     disk: Disk
     random: Random
     source: str
     target: str
     copy: Callable[[str, str, bool], None]
-    """(source, target, whether the file never changes again): makes a durable copy of a file."""
+    """Copies a file durably from a source to a target path; the flag says that the file never
+    changes."""
     anew: bool = False
-    """Whether the target is another cluster: leader epochs begin again."""
+    """Whether the target is another cluster, where leader epochs start over."""
     brought: list[TopicPartition] = field(default_factory=list)
 
     def bring(self, place: TopicPartition, where: str, topic_id: bytes | None) -> None:
-        """Copy a partition; `topic_id`: what its topic has in the target. OSError, BadBatch."""
+        """Copy a partition; `topic_id`: its topic's id in the target. OSError, BadBatch."""
         disk = self.disk
         temporary = f"{self.target}/{file_names.delete_directory(place, self.random.uuid())}"
         disk.make_directory(temporary)
@@ -94,7 +96,8 @@ class Transfer:
         disk.sync_directory(temporary)
         final = f"{self.target}/{place}"
         if disk.exists(final):
-            # Empty, as `check_room` has seen; gone with the next start should we be stopped here.
+            # It is empty, as `check_room` has verified; if interrupted here, the next start deletes
+            # it.
             old = f"{self.target}/{file_names.delete_directory(place, self.random.uuid())}"
             disk.rename(final, old)
             disk.remove_tree(old)
@@ -103,7 +106,7 @@ class Transfer:
         self.brought.append(place)
 
     def finish(self) -> bool:
-        """Write the checkpoints; whether the target's next start may believe all files."""
+        """Write the checkpoints; return whether the target's next start may trust all files."""
         disk, marker = self.disk, f"{self.target}/{file_names.CLEAN_SHUTDOWN}"
         known = Checkpoints(disk, self.source, Report())
         before = Checkpoints(disk, self.target, Report())
@@ -126,7 +129,7 @@ class Transfer:
         return clean
 
     def verify(self, report: Report) -> None:
-        """Check what was brought, as it lies in the target now."""
+        """Verify the copied partitions in the target."""
         checkpoints = Checkpoints(self.disk, self.target, report)
         for place in self.brought:
             where = f"{self.target}/{place}"

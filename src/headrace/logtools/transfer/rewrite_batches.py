@@ -1,8 +1,8 @@
-"""What must not go into another cluster as it is: leader epochs, and topic ids in commits.
+"""Rewrite data that must not reach another cluster unchanged: leader epochs, topic ids in commits.
 
-A topic made anew begins with leader epoch 0. Batches and commits of higher epochs would make its
-clients believe that the broker they ask is behind (KIP-320): they would wait for an epoch that does
-not come, or take the log for truncated.
+A recreated topic starts with leader epoch 0. Batches and committed offsets with higher epochs would
+make its clients believe that the broker is behind (KIP-320): they would wait for that epoch, or
+assume that the log was truncated.
 """
 
 from contextlib import closing
@@ -25,7 +25,7 @@ _EPOCH_ZERO = bytes(4)
 
 
 def reset_epochs(disk: Disk, partition: str) -> None:
-    """Make everything in a partition's directory of leader epoch 0. BadBatch, OSError."""
+    """Set all leader epochs in a partition's directory to 0. BadBatch, OSError."""
     start: int | None = None
     for path, _ in segment_files(disk, partition):
         with closing(disk.open(path)) as file:
@@ -39,9 +39,9 @@ def reset_epochs(disk: Disk, partition: str) -> None:
 
 
 def clear_commits(disk: Disk, partition: str) -> None:
-    """Take leader epochs and topic ids out of the commits of a `__consumer_offsets` partition.
+    """Remove leader epochs and topic ids from the commits of a `__consumer_offsets` partition.
 
-    Its segments are written anew, offsets kept; their indexes too. BadBatch, OSError.
+    Segments and indexes are rewritten with the same offsets. BadBatch, OSError.
     """
     for path, base in segment_files(disk, partition):
         temporary = f"{path}.tmp"

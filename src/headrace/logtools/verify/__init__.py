@@ -1,11 +1,11 @@
-"""Is what lies on the disk sound? `headrace log verify`, and what repair goes by.
+"""Verify the files of a log directory: `headrace log verify`; also the basis of repair.
 
-Everything is read to the last byte and nothing is believed: batches are unpacked, indexes, aborted
-transactions, producer snapshots and epochs are worked out again from the log and compared. Nothing
-is written, and no lock is taken: a broker may run beside (`live`).
+Every byte is read and nothing is trusted: batches are decompressed; indexes, aborted transactions,
+producer snapshots and leader epochs are derived from the log and compared. Nothing is written and
+no lock is taken, so a broker may be running (`live`).
 
-* `report` what is found · `segment` one `.log` with its indexes · `partition` a directory of them
-* `directory` a log directory: checkpoints, identity, all partitions · `one` a single file
+* `report` findings; `segment` a `.log` with its indexes; `partition` a directory of them
+* `directory` a log directory: checkpoints, identity, all partitions; `single_file` one file
 """
 
 from headrace.logtools.verify.directory import verify_directory, verify_path

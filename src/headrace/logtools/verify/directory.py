@@ -1,4 +1,4 @@
-"""A whole log directory: identity, checkpoints, every partition, and whether they agree."""
+"""Verify a whole log directory: identity, checkpoints, every partition, and their consistency."""
 
 from collections.abc import Container, Iterator, Mapping
 from contextlib import closing, suppress
@@ -31,7 +31,7 @@ Offsets = Mapping[TopicPartition, Offset]
 
 
 def is_log_directory(disk: Disk, path: str) -> bool:
-    """Tell whether `path` holds partitions, rather than being one."""
+    """Return whether `path` is a log directory, not a partition's directory."""
     names = disk.list(path)
     return any(name in names for name in (file_names.META_PROPERTIES, *_OFFSET_FILES)) or any(
         file_names.parse_directory(name) and disk.is_directory(f"{path}/{name}") for name in names
@@ -39,7 +39,7 @@ def is_log_directory(disk: Disk, path: str) -> bool:
 
 
 def partitions_in(disk: Disk, path: str) -> dict[TopicPartition, str]:
-    """Return the partitions of a log directory and their paths; KRaft's own log is none."""
+    """Return the partitions of a log directory with their paths, without KRaft's own log."""
     paths = {}
     for name in disk.list(path):
         place = file_names.parse_directory(name)
@@ -53,11 +53,11 @@ def partitions_in(disk: Disk, path: str) -> dict[TopicPartition, str]:
 
 
 def bytes_in(disk: Disk, path: str) -> int:
-    """Return the bytes of all segments below a log directory or a partition, for a progress bar."""
+    """Return the total bytes of the segments below a path, for a progress bar."""
     places = partitions_in(disk, path).values() if is_log_directory(disk, path) else [path]
     total = 0
     for place in places:
-        # A broker may remove files meanwhile: a bar that runs ahead is no harm.
+        # A broker may delete files meanwhile; then the progress bar only runs ahead.
         with suppress(FileNotFoundError):
             for file, _ in segment_files(disk, place):
                 with closing(disk.open(file, writable=False)) as opened:
@@ -66,7 +66,7 @@ def bytes_in(disk: Disk, path: str) -> int:
 
 
 class Checkpoints:
-    """All that stands in a log directory's checkpoints, as far as they can be read."""
+    """The contents of a log directory's checkpoint files, as far as they can be read."""
 
     def __init__(self, disk: Disk, path: str, report: Report) -> None:
         self.clean = disk.exists(f"{path}/{file_names.CLEAN_SHUTDOWN}") and not report.live
@@ -94,9 +94,9 @@ class Checkpoints:
     def missing(
         self, disk: Disk, path: str, found: Container[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Return the partitions without a directory, and up to where their records were flushed.
+        """Return partitions without a directory, with the offset up to which they were flushed.
 
-        In a directory of ours: a Kafka leaves checkpoints of deleted partitions.
+        Only in Headrace's own directories: Kafka leaves checkpoints of deleted partitions.
         """
         if not self.gaps.known:
             return {}
@@ -111,15 +111,15 @@ class Checkpoints:
         }
 
     def offset(self, name: str, place: TopicPartition) -> int | None:
-        """Return what the checkpoint `name` says of a partition."""
+        """Return a partition's offset in the checkpoint `name`; None if it has none."""
         return self._offsets[name].get(place)
 
     def all_of(self, name: str) -> dict[TopicPartition, int]:
-        """Return all that the checkpoint `name` says."""
+        """Return all offsets in the checkpoint `name`."""
         return dict(self._offsets[name])
 
     def around(self, place: TopicPartition) -> Surroundings:
-        """Return what the checkpoints say of one partition."""
+        """Return the checkpoints' contents about one partition."""
         return Surroundings(
             clean=self.clean,
             recovery_point=self.offset(file_names.RECOVERY_POINTS, place) or 0,
@@ -137,10 +137,10 @@ class Checkpoints:
         return max(self.gaps.below(place), self.offset(file_names.CLEANER_OFFSETS, place) or 0)
 
     def _durable(self, place: TopicPartition) -> int:
-        """Return the end of what a running broker has flushed: as of before its files are read.
+        """Return the offset up to which a running broker had flushed before its files are read.
 
-        By the bound it tells readers of the files, which it lowers before it cuts a log; without
-        one (a Kafka) by its checkpoint.
+        Taken from the read bounds, which the broker lowers before it truncates a log; without them
+        (Kafka) from its recovery point.
         """
         topic_id = topic_id_in(self._disk, f"{self._path}/{place}")
         said = self._said.get((topic_id, place.partition))
@@ -150,7 +150,7 @@ class Checkpoints:
 
 
 def verify_directory(disk: Disk, path: str, report: Report) -> Iterator[PartitionFacts]:
-    """Check a log directory; yields what each partition's log says, for those who go on with it."""
+    """Verify a log directory; yield the facts about each partition's log."""
     checkpoints = Checkpoints(disk, path, report)
     _check_identity(disk, path, report)
     said = bounds_of(disk, path, report)
@@ -181,7 +181,7 @@ def verify_directory(disk: Disk, path: str, report: Report) -> Iterator[Partitio
 
 
 def verify_path(disk: Disk, path: str, report: Report) -> None:
-    """Check a log directory or a partition's directory, whichever `path` is. OSError."""
+    """Verify a log directory or a partition's directory, whichever `path` is. OSError."""
     if is_log_directory(disk, path):
         for _ in verify_directory(disk, path, report):
             pass
@@ -190,12 +190,12 @@ def verify_path(disk: Disk, path: str, report: Report) -> None:
 
 
 def durable_end(disk: Disk, partition: str) -> int:
-    """Return below which offset a running broker has flushed the log in a partition's directory."""
+    """Return the offset up to which a running broker has flushed a partition's log."""
     return _around(disk, partition, live=True).durable
 
 
 def _around(disk: Disk, partition: str, *, live: bool) -> Surroundings:
-    """Return what the log directory says of the partition at this path, if it lies in one."""
+    """Return the log directory's data about the partition at this path, if it lies in one."""
     place = file_names.parse_directory(partition.rpartition("/")[2])
     parent = partition.rpartition("/")[0]
     if place is None or not disk.exists(f"{parent}/{file_names.META_PROPERTIES}"):
@@ -207,7 +207,7 @@ def _check_identity(disk: Disk, path: str, report: Report) -> None:
     where = f"{path}/{file_names.META_PROPERTIES}"
     try:
         if read_identity(disk, path) is None:
-            report.remark(Kind.IDENTITY, where, "is missing: whose directory this is, nobody says")
+            report.remark(Kind.IDENTITY, where, "is missing, so the directory's owner is unknown")
     except ConfigError as error:
         report.damage(Kind.IDENTITY, where, str(error).removeprefix(f"{where}: "))
     marker = f"{path}/{file_names.CLEAN_SHUTDOWN}"
@@ -240,7 +240,7 @@ def _check_against(
     path: str,
     report: Report,
 ) -> None:
-    """Report checkpoints that speak of offsets beyond the log's end."""
+    """Report checkpoints with offsets beyond the log end."""
     if any(segment.bad for segment in facts.segments):
         return
     for name in (file_names.LOG_STARTS, file_names.HIGH_WATERMARKS, file_names.CLEANER_OFFSETS):
@@ -251,7 +251,7 @@ def _check_against(
 
 
 def bounds_of(disk: Disk, path: str, report: Report) -> dict[durable_read_bounds.Key, Said]:
-    """Return what readers of the files were told."""
+    """Return the read bounds that the broker has published for readers of the files."""
     where = f"{path}/{durable_read_bounds.NAME}"
     content = read_file(disk, where)
     try:
@@ -268,7 +268,7 @@ def check_bound(
     path: str,
     report: Report,
 ) -> None:
-    """Report a log shorter than what readers of the files were told is on the disk for good."""
+    """Report a log that ends before its published read bound."""
     bound = said.get((facts.topic_id or b"", place.partition))
     if bound is not None and bound[1] > facts.end:
         text = f"says that {place} is flushed up to {bound[1]}, its log ends at {facts.end}"

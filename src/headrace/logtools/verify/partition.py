@@ -1,4 +1,4 @@
-"""A partition's directory: its segments one after the other, and all that is beside them."""
+"""Verify a partition's directory: its segments in order, and all files next to them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,26 +22,27 @@ _COMPARED = ("producer_epoch", "last_sequence", "last_offset", "current_txn_firs
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the log directory's checkpoints say of the partition."""
+    """The log directory's checkpointed data about a partition."""
 
     clean: bool = True
-    """Whether the last stop was a clean one."""
+    """Whether the last shutdown was clean."""
     recovery_point: int = 0
     start_offset: int = 0
     high_watermark: int | None = None
     compacted: bool = False
-    """Whether the cleaner has been here."""
+    """Whether the log cleaner has compacted the partition."""
     gaps_below: int | None = None
-    """Below it compaction may have left gaps; None: not known, as in a Kafka's own directory."""
+    """Offset below which compaction may have left gaps; None: unknown, as in Kafka's
+    directories."""
     durable: int = 0
-    """Below this offset a running broker has flushed its records."""
+    """Offset up to which a running broker has flushed the log."""
     own_files: bool = False
-    """Whether the small files beside the log are as a broker of ours has written them last."""
+    """Whether the small files next to the log are as Headrace last wrote them."""
 
 
 @dataclass(slots=True)
 class PartitionFacts:
-    """What the log itself says; repair writes the files beside it from this."""
+    """Facts derived from the log itself, from which repair rebuilds the files next to it."""
 
     path: str
     segments: list[SegmentFacts] = field(default_factory=list)
@@ -50,23 +51,23 @@ class PartitionFacts:
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     producers: ProducerStates = field(default_factory=ProducerStates)
     aborted: dict[int, list[AbortedTransaction]] = field(default_factory=dict)
-    """Segment's base offset -> transactions whose abort marker lies in it."""
+    """Aborted transactions by the base offset of the segment that holds their abort marker."""
 
     @property
     def first(self) -> int:
-        """The first segment's base offset."""
+        """The first segment's base offset; 0 without segments."""
         return self.segments[0].base if self.segments else 0
 
     @property
     def compacted(self) -> bool:
-        """Whether a batch shows that compaction has been here."""
+        """Whether a batch shows that the log was compacted."""
         return any(segment.thinned for segment in self.segments)
 
 
 def verify_partition(
     disk: Disk, path: str, report: Report, around: Surroundings | None = None
 ) -> PartitionFacts:
-    """Check everything in a partition's directory; what the log says. OSError."""
+    """Verify everything in a partition's directory; return the facts about its log. OSError."""
     return _PartitionCheck(disk, path, report, around or Surroundings()).run()
 
 
@@ -137,7 +138,8 @@ class _PartitionCheck:
         facts.end = max(facts.end, check.facts.end)
 
     def _look_before(self, first: int) -> None:
-        """Report offsets missing before `first`: what moves a log's start cuts its epochs first."""
+        """Report offsets missing before `first`: a broker cuts the epochs before it moves the log
+        start."""
         saved, around = self._saved_epochs, self._around
         if saved is None or not saved.entries or not around.own_files:
             return
@@ -164,7 +166,7 @@ class _PartitionCheck:
             self._report.damage(Kind.GAP, path, f"{text}, and nothing says that they were deleted")
 
     def _note(self, batch: Batch, path: str) -> None:
-        """Keep the producers, epochs and aborted transactions of one batch."""
+        """Record the producers, leader epochs and aborted transactions of a batch."""
         header = batch.header
         self._meet_snapshots(header.base_offset + 1)
         self._note_epoch(header, path)
@@ -224,17 +226,17 @@ class _PartitionCheck:
     # --- producers -----------------------------------------------------------------------------
 
     def _begin_producers(self, first: int) -> None:
-        """Take what was known before the first segment, if a snapshot says it."""
+        """Load the producers from the snapshot at the first segment, if there is one."""
         path = self._file(first, file_names.SNAPSHOT)
         content = read_file(self._disk, path) if first in self._snapshots else None
         if content is not None:
             try:
                 self._facts.producers.kept.load(content, path)
             except CorruptLogError:
-                return  # told when the snapshots are met
+                return  # Reported when the snapshots are compared.
 
     def _meet_snapshots(self, below: int) -> None:
-        """Hold the snapshots taken below `below` against what the log said until then."""
+        """Compare the snapshots taken below `below` with the producers derived from the log."""
         while self._next_snapshot < len(self._snapshots):
             at = self._snapshots[self._next_snapshot]
             if at >= below:
@@ -255,7 +257,7 @@ class _PartitionCheck:
             if mine is None or entry.last_offset < self._facts.first:
                 continue
             if mine.last_offset < entry.last_offset < self._compacted_below():
-                continue  # compaction has removed its batch since
+                continue  # Compaction has removed the producer's batch since.
             for name in _COMPARED:
                 said, found = getattr(entry, name), getattr(mine, name)
                 if said != found and not self._may_differ(name, said, found):
@@ -265,9 +267,9 @@ class _PartitionCheck:
                     return
 
     def _may_differ(self, name: str, said: int | None, found: int | None) -> bool:
-        """Return whether compaction explains it: batches of a transaction or its marker are gone.
+        """Return whether compaction explains a difference: it removed batches or the marker.
 
-        The last batch of a producer stays, and so do its epoch and sequence.
+        The last batch of a producer stays, with its epoch and sequence.
         """
         if name != "current_txn_first_offset":
             return False
@@ -275,7 +277,8 @@ class _PartitionCheck:
         return bool(began) and min(began) < self._compacted_below()
 
     def _compacted_below(self) -> int:
-        """Return the offset below which compaction may have removed what a snapshot knows."""
+        """Return the offset below which compaction may have removed batches that a snapshot
+        reflects."""
         around = self._around
         if around.gaps_below is not None:
             return around.gaps_below
@@ -284,7 +287,7 @@ class _PartitionCheck:
         return 0
 
     def _look_behind_the_end(self) -> None:
-        """Report snapshots and epochs that speak of offsets the log does not reach."""
+        """Report snapshots and leader epochs with offsets beyond the log end."""
         if any(segment.bad for segment in self._facts.segments):
             return
         if self._report.live:
@@ -305,7 +308,7 @@ class _PartitionCheck:
             self._report.damage(Kind.GAP, self._path, f"{text}: records are missing")
 
     def _look_for_flushed(self) -> None:
-        """Report a log that ends, between two batches, before what a running broker has flushed."""
+        """Report a log that ends before the offset up to which a running broker has flushed it."""
         end, durable = self._facts.end, self._around.durable
         if durable > end and self._facts.segments:
             text = f"ends at {end}, yet offsets below {durable} were flushed: records are missing"
@@ -337,7 +340,7 @@ class _PartitionCheck:
         if ends != sorted(ends) or (ends and not segment.base <= ends[0] <= ends[-1] < segment.end):
             return "its transactions do not end in this segment, one after the other"
         if self._around.compacted or self._facts.compacted:
-            return None  # compaction drops what nobody needs any more
+            return None  # Compaction drops entries that no reader needs any longer.
         transactions = self._facts.aborted.get(segment.base, [])
         known = set(saved)
         for entry in transactions:
@@ -345,7 +348,7 @@ class _PartitionCheck:
                 return f"lacks the transaction aborted at offset {entry.last_offset}"
         mine = set(transactions)
         for entry in saved:
-            # What began before the first segment, the log can no longer tell.
+            # The log cannot show transactions that began before the first segment.
             if entry not in mine and entry.first_offset >= self._facts.first:
                 return f"names a transaction aborted at {entry.last_offset}, the log does not"
         return None
@@ -384,7 +387,7 @@ def _reason(error: CorruptLogError, path: str) -> str:
 
 
 def segment_files(disk: Disk, path: str) -> Iterator[tuple[str, int]]:
-    """Yield the `.log` files of a partition's directory and their base offsets, in order."""
+    """Yield the path and base offset of each `.log` file in a partition's directory, in order."""
     bases = sorted(
         parsed[0]
         for name in disk.list(path)

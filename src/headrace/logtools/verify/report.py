@@ -1,4 +1,4 @@
-"""What a check finds, and how much it looked at."""
+"""Findings of a verification, and counters of what was read."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Kind(Enum):
-    """What a finding is about; repair goes by it."""
+    """The subject of a finding, by which repair chooses what to do."""
 
     BATCH = "batch"
     GAP = "gap"
@@ -24,10 +24,10 @@ class Kind(Enum):
 
 
 class Finding(NamedTuple):
-    """One thing to be said of one file."""
+    """A finding about a file: damage, or a remark."""
 
     damage: bool
-    """Whether something is wrong; else a remark, which a start of the broker sees to by itself."""
+    """Whether it is damage; else a remark about a state that the broker's next start handles."""
     kind: Kind
     path: str
     text: str
@@ -35,7 +35,7 @@ class Finding(NamedTuple):
 
 @dataclass(slots=True)
 class Report:
-    """All findings, in the order met, and the sums of what was read."""
+    """All findings in order, and totals of what was read."""
 
     findings: list[Finding] = field(default_factory=list)
     partitions: int = 0
@@ -44,34 +44,35 @@ class Report:
     records: int = 0
     bytes: int = 0
     live: bool = False
-    """Whether a broker was running: what it had not flushed yet was left out."""
+    """Whether a broker was running, so that data it had not flushed was ignored."""
     unchecked: int = 0
-    """Bytes at the ends of active segments that were being written, and were not checked."""
+    """Bytes at the ends of active segments that were being written and not checked."""
     progress: Callable[[int], None] | None = None
-    """Told how many bytes of segments were read since the last time."""
+    """Called with the number of segment bytes read since the last call."""
 
     def damage(self, kind: Kind, path: str, text: str) -> None:
-        """Note that something is wrong."""
+        """Record damage."""
         self.findings.append(Finding(True, kind, path, text))
 
     def remark(self, kind: Kind, path: str, text: str) -> None:
-        """Note what is worth saying, but sound."""
+        """Record a remark about a valid file."""
         self.findings.append(Finding(False, kind, path, text))
 
     def doubt(self, trusted: bool, kind: Kind, path: str, text: str) -> None:
-        """Note damage if the file must be right, a remark if the next start writes it anew."""
+        """Record damage if the file must be correct, else a remark, as the next start rebuilds
+        it."""
         if trusted:
             self.damage(kind, path, text)
         else:
             self.remark(kind, path, f"{text}; the next start builds it again")
 
     def read(self, size: int) -> None:
-        """Count `size` bytes of segments more that were read."""
+        """Count `size` more bytes of segments as read."""
         self.bytes += size
         if self.progress is not None:
             self.progress(size)
 
     @property
     def sound(self) -> bool:
-        """Whether no damage was found; with `unchecked` bytes only in what was read."""
+        """Whether no damage was found in what was read; `unchecked` bytes were not."""
         return not any(finding.damage for finding in self.findings)

@@ -1,4 +1,4 @@
-"""One segment: its batches to the last record, and both indexes against them."""
+"""Verify a segment: its batches to the last record, and both indexes."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,48 +20,50 @@ _PROGRESS_BYTES = 1 << 20
 
 @dataclass(slots=True)
 class SegmentFacts:
-    """What the walk over a `.log` shows."""
+    """Facts about a segment, derived from its `.log`."""
 
     base: int
     path: str
-    """Of the `.log`."""
+    """Path of the `.log` file."""
     size: int = 0
     end: int = 0
-    """The offset after the last sound batch."""
+    """The offset after the last valid batch."""
     sound_bytes: int = 0
     bad: BadBatch | None = None
     max_timestamp: int = NO_TIMESTAMP
     thinned: bool = False
-    """Whether compaction has been here: offsets without records."""
+    """Whether the segment was compacted: it has offsets without records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """What may be expected of a segment's files."""
+    """How far a segment's files must be valid."""
 
     beside: bool = True
-    """Whether indexes must be whole and right: not above the recovery point after a kill."""
+    """Whether indexes must be complete and correct; not above the recovery point after a kill."""
     torn_from: int | None = None
-    """From this offset on a bad batch is a torn tail; None: after a clean stop there is none."""
+    """First offset at which an invalid batch may be a torn tail; None: there are none after a clean
+    shutdown."""
     last: bool = False
-    """Whether a broker may be writing to it."""
+    """Whether a broker may be writing to the segment."""
     durable: int = 0
-    """Below this offset all is on the disk for good, also in a segment that is being written."""
+    """Offset up to which the segment is flushed, even while it is being written."""
 
 
 class SegmentCheck:
-    """Checks one segment; hands each sound batch to whoever wants more of it."""
+    """Verifies one segment; yields each valid batch to the caller."""
 
     def __init__(
         self, disk: Disk, directory: str, base: int, report: Report, trust: Trust, expected: int
     ) -> None:
-        """`expected`: the least offset the segment may begin with."""
+        """`expected`: the least offset that the segment may begin with."""
         self._disk = disk
         self._report = report
         self._trust = trust
         self._stem = f"{directory}/{file_names.segment_file(base, '')}"
         self.facts = SegmentFacts(base, self._stem + file_names.LOG, end=max(base, expected))
-        # Position -> offset, and (timestamp, offset) the next one last: entries not met yet.
+        # Index entries by position, and time index entries (next one last), that no batch has
+        # matched yet.
         self._index: dict[int, int] = {}
         self._times: list[tuple[int, int]] = []
         self._last_time = NO_TIMESTAMP
@@ -69,7 +71,7 @@ class SegmentCheck:
         self._wrong_time: str | None = None
 
     def walk(self) -> Iterator[Batch]:
-        """Yield the sound batches, one by one; what is wrong with the segment is reported."""
+        """Yield the valid batches; problems of the segment are reported."""
         facts, report = self.facts, self._report
         self._load_indexes()
         with closing(self._disk.open(facts.path, writable=False)) as file:
@@ -98,7 +100,7 @@ class SegmentCheck:
         self._times = [(time, base + offset) for time, offset in times][::-1]
 
     def _entries(self, suffix: str, entry: Struct, kind: Kind) -> list[tuple[int, int]]:
-        """Return an index's entries without the preallocated rest; none where it is no index."""
+        """Return an index's entries without the preallocated rest; empty if the file is invalid."""
         path = self._stem + suffix
         content = read_file(self._disk, path) or b""
         used = -(-len(content.rstrip(b"\0")) // entry.size) * entry.size
@@ -120,7 +122,7 @@ class SegmentCheck:
         return entries
 
     def _look_at(self, batch: Batch) -> None:
-        """Check a batch's inside, and the index entries that speak of it. BadBatch."""
+        """Check a batch's records and the index entries that refer to the batch. BadBatch."""
         header, facts = batch.header, self.facts
         count = check_records(batch, facts.path)
         last = header.base_offset + header.last_offset_delta
@@ -167,10 +169,10 @@ class SegmentCheck:
             self._report.damage(Kind.BATCH, facts.path, f"{text}; {rest} bytes lie from there on")
 
     def _finish(self) -> None:
-        """Report what the indexes say beyond the batches, and what they lack."""
+        """Report index entries that match no batch, and missing indexes."""
         facts, trust = self.facts, self._trust
         if self._report.live and trust.last:
-            return  # its broker holds in memory what its indexes lack
+            return  # A running broker keeps recent index entries in memory.
         if facts.bad is None:
             self._find_unmet()
         for suffix, kind, wrong in (
@@ -202,7 +204,7 @@ class SegmentCheck:
 
 
 def check_records(batch: Batch, path: str) -> int:
-    """Unpack the batch; how many records. BadBatch where it is not what its header says."""
+    """Decompress the batch and return its record count. BadBatch if it contradicts its header."""
     header = batch.header
     if header.attributes & CODEC_MASK > Codec.ZSTD:
         codec = header.attributes & CODEC_MASK

@@ -1,4 +1,4 @@
-"""A single file: a segment's with the segment it belongs to, any other by reading it."""
+"""Verify a single file: a segment's files against the segment, any other by reading it."""
 
 from contextlib import closing
 
@@ -14,7 +14,7 @@ _CHECKED_WITH_LOG = (file_names.LOG, file_names.INDEX, file_names.TIME_INDEX)
 
 
 def verify_file(disk: Disk, path: str, report: Report) -> None:
-    """Check one file. UnknownFile, OSError."""
+    """Verify one file. UnknownFile, OSError."""
     kind = kind_of(path)
     directory, _, name = path.rpartition("/")
     parsed = file_names.parse_segment_file(name)
@@ -25,7 +25,7 @@ def verify_file(disk: Disk, path: str, report: Report) -> None:
         check = SegmentCheck(disk, directory, parsed[0], inner, trust, parsed[0])
         for _ in check.walk():
             pass
-        # A segment's own file stands for all three, an index only for itself.
+        # For a `.log` all findings count, for an index only its own.
         report.findings += [
             finding
             for finding in inner.findings
