@@ -1,4 +1,4 @@
-"""Who asks and what they may, the same for every frontend. Pure: no sockets, no files, no clock.
+"""Authentication and authorisation, shared by all frontends. Pure: no sockets, no files, no clock.
 
-May import: wire, record, config, observe, ports, model. Begin with `authorizer`.
+May import: wire, record, config, observe, ports, model. `authorizer` is the place to start.
 """

@@ -1,4 +1,4 @@
-"""Kafka's access control lists as values: entries, the resources they are of, and filters."""
+"""Kafka's access control lists as values: entries, resource patterns and filters."""
 
 from enum import IntEnum
 from typing import NamedTuple
@@ -6,14 +6,14 @@ from typing import NamedTuple
 from headrace.security.authorizer import Operation, PatternType, Resource, ResourceType
 
 ANYBODY = "User:*"
-"""The principal that stands for every principal."""
+"""The wildcard principal, which matches every principal."""
 ANY_HOST = "*"
 ANY_NAME = "*"
-"""A literal pattern of this name is of all resources of its type."""
+"""The wildcard name: a literal pattern with it matches all resources of its type."""
 
 
 class Permission(IntEnum):
-    """Whether an entry allows or denies, as Kafka numbers it (AclPermissionType)."""
+    """Whether an ACL allows or denies; numbered as Kafka's AclPermissionType."""
 
     UNKNOWN = 0
     ANY = 1
@@ -22,18 +22,18 @@ class Permission(IntEnum):
 
 
 class AclEntry(NamedTuple):
-    """Who may, or may not, do what from where."""
+    """An ACL without its resource: principal, host, operation, permission."""
 
     principal: str
-    """Kind and name, `User:alice`; `ANYBODY`."""
+    """The principal as type and name, `User:alice`, or `ANYBODY`."""
     host: str
-    """An address as text; `ANY_HOST`."""
+    """An IP address as text, or `ANY_HOST`."""
     operation: Operation
     permission: Permission
 
 
 class AclBinding(NamedTuple):
-    """One entry of the resources that a pattern names."""
+    """An ACL: a resource pattern and an entry."""
 
     resource: Resource
     entry: AclEntry
@@ -47,23 +47,23 @@ class AclBinding(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which bindings somebody asks for; None and ANY: whatever they are."""
+    """A filter of ACLs; None and ANY match every value."""
 
     kind: ResourceType = ResourceType.ANY
     name: str | None = None
     pattern: PatternType = PatternType.ANY
-    """MATCH: every pattern that `name`, as a resource's name, would come under."""
+    """The pattern type; MATCH: every pattern that applies to a resource called `name`."""
     principal: str | None = None
     host: str | None = None
     operation: Operation = Operation.ANY
     permission: Permission = Permission.ANY
 
     def matches(self, binding: AclBinding) -> bool:
-        """Tell whether it asks for this one."""
+        """Return whether the filter matches an ACL."""
         return self.matches_resource(binding.resource) and self.matches_entry(binding.entry)
 
     def matches_resource(self, resource: Resource) -> bool:
-        """Tell whether it asks for entries of this pattern."""
+        """Return whether the filter matches ACLs of this resource pattern."""
         if self.kind not in (ResourceType.ANY, resource.kind):
             return False
         if self.pattern not in (PatternType.ANY, PatternType.MATCH, resource.pattern):
@@ -77,7 +77,7 @@ class AclFilter(NamedTuple):
         return resource.name in (self.name, ANY_NAME)
 
     def matches_entry(self, entry: AclEntry) -> bool:
-        """Tell whether it asks for such an entry, whatever the resource."""
+        """Return whether the filter matches this entry, on any resource."""
         return (
             self.principal in (None, entry.principal)
             and self.host in (None, entry.host)

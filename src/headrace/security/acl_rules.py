@@ -1,4 +1,4 @@
-"""Kafka's ACLs as rules in memory, indexed: no question looks at rules of other resources."""
+"""Kafka's ACLs in memory, indexed by resource: a decision never scans other resources' ACLs."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -35,16 +35,16 @@ _IMPLYING = {
         Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS, Operation.ALL,
     ),
 }  # fmt: skip
-"""What allows more than itself; denials imply nothing."""
+"""Operations whose permission implies a weaker operation; denials imply nothing."""
 
 _Entries = frozenset[AclEntry]
 _NO_ENTRIES: _Entries = frozenset()
 _Rules = Mapping[tuple[Permission, Operation, str], frozenset[str]]
-"""Of one pattern: hosts by permission, operation and principal."""
+"""The ACLs of a resource pattern: hosts by permission, operation and principal."""
 
 
 class _Whose(NamedTuple):
-    """Entries alike but for their resource's name."""
+    """Entries that differ only in their resource's name."""
 
     permission: Permission
     pattern: PatternType
@@ -55,10 +55,10 @@ class _Whose(NamedTuple):
 
 
 class AclRules:
-    """All ACLs of the cluster: `rules.RuleSource`. The entries of a pattern are put together."""
+    """All ACLs of the cluster, indexed by resource pattern; a `rules.RuleSource`."""
 
     def __init__(self) -> None:
-        """There are none yet."""
+        """Create an empty set of ACLs."""
         self.version = 0
         self._entries: dict[Resource, _Entries] = {}
         self._rules: dict[Resource, _Rules] = {}
@@ -67,10 +67,10 @@ class AclRules:
         }
         self._names: dict[_Whose, set[str]] = {}
 
-    # --- changed -------------------------------------------------------------------------------
+    # --- changes -------------------------------------------------------------------------------
 
     def put(self, resource: Resource, entries: Iterable[AclEntry]) -> None:
-        """Have just these entries for the pattern, none for an empty collection."""
+        """Replace all entries of a resource pattern; an empty collection removes the pattern."""
         wanted = frozenset(entries)
         before = self._entries.get(resource, _NO_ENTRIES)
         if wanted == before:
@@ -87,7 +87,7 @@ class AclRules:
         self.version += 1
 
     def replace(self, all_entries: Mapping[Resource, Iterable[AclEntry]]) -> None:
-        """Have just these, for all patterns."""
+        """Replace all ACLs."""
         for resource in [known for known in self._entries if known not in all_entries]:
             self.put(resource, ())
         for resource, entries in all_entries.items():
@@ -110,14 +110,14 @@ class AclRules:
             if not names:
                 del self._names[whose]
 
-    # --- asked ---------------------------------------------------------------------------------
+    # --- queries -------------------------------------------------------------------------------
 
     def entries(self, resource: Resource) -> AbstractSet[AclEntry]:
-        """Return the entries of just this pattern."""
+        """Return the entries of exactly this resource pattern."""
         return self._entries.get(resource, _NO_ENTRIES)
 
     def matching(self, wanted: AclFilter) -> list[AclBinding]:
-        """Return the bindings that a filter asks for, by resource; looks at all resources."""
+        """Return the ACLs that match a filter, sorted by resource; scans all resources."""
         return [
             AclBinding(resource, entry)
             for resource in sorted(filter(wanted.matches_resource, self._entries))
@@ -125,7 +125,7 @@ class AclRules:
         ]
 
     def ruling(self, identity: Identity, operation: Operation, resource: Resource) -> Ruling:
-        """Return what the ACLs of the resource say, those for all and by prefix among them."""
+        """Return the decision of the resource's ACLs, wildcard and prefixed patterns included."""
         found = self._of(resource.kind, resource.name)
         if not found:
             return Ruling.UNRULED
@@ -157,7 +157,7 @@ class AclRules:
         ]
 
     def reach(self, identity: Identity, operation: Operation, kind: ResourceType) -> Reach:
-        """Return the names and prefixes that entries for whoever asks are of."""
+        """Return the resource names and prefixes in the entries that apply to this identity."""
 
         def names(permission: Permission, pattern: PatternType) -> list[AbstractSet[str]]:
             return [
@@ -178,13 +178,13 @@ class AclRules:
 
 
 def acl_rules_of(authorizer: Authorizer) -> AclRules | None:
-    """Return the ACLs that an authorizer decides by; None where it knows none."""
+    """Return the ACLs that an authorizer uses; None if it uses none."""
     sources = authorizer.sources if isinstance(authorizer, RuleAuthorizer) else ()
     return next((source for source in sources if isinstance(source, AclRules)), None)
 
 
 def same_host(text: str) -> str:
-    """Return a host in the one form that addresses are compared in; what is no address as it is."""
+    """Return an address in canonical form, IPv4-mapped IPv6 as IPv4; other texts are unchanged."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -195,9 +195,9 @@ def same_host(text: str) -> str:
 
 
 def _may_allow(pattern: Resource, resource: Resource) -> bool:
-    """Tell whether rules of a pattern may allow something: a queue's topic is to be named as such.
+    """Return whether ACLs of a pattern may allow access: a queue's topic must be named as such.
 
-    What is allowed of all topics is meant of Kafka's; what is denied of all is meant of all.
+    A wildcard allows only Kafka's topics; a wildcard denial covers all topics.
     """
     if resource.kind is not ResourceType.TOPIC or not resource.name.startswith(QUEUE_TOPIC_PREFIX):
         return True

@@ -1,9 +1,9 @@
-"""The audit log: who was refused what, from where, and who changed what; one line each.
+"""Audit log: refused operations and administrative changes, one line each.
 
-Refusals are what anybody can cause, so their lines are bounded: the same refusal is told once in
-`PERIOD_SECONDS`, one peer has `LINES_OF_ONE` lines in it and all together `LINES_OF_ALL`. Changes
-have bounds of their own, wider ones. What is left out is counted, and told in one line at the
-period's end.
+Any client can cause refusals, so their lines are limited: the same refusal is logged once per
+`PERIOD_SECONDS`, and in a period a peer has at most `LINES_OF_ONE` lines and all together
+`LINES_OF_ALL`. Changes have separate, wider limits. Suppressed lines are counted, and the count is
+logged at the end of the period.
 """
 
 import logging
@@ -22,15 +22,15 @@ PERIOD_SECONDS = 60.0
 LINES_OF_ONE = 10
 LINES_OF_ALL = 100
 CHANGES_OF_ONE = 1000
-"""Lines of changes that one principal has in a period: an administrator's scripts fit, and nobody
-can fill the disk. `LINES_OF_ALL` principals have some."""
+"""Maximum lines of changes by one principal in a period: enough for an administrator's scripts, too
+few to fill the disk. At most `LINES_OF_ALL` principals have any."""
 
 
 class Audit:
-    """What a broker says of who may do what. On the deciding thread."""
+    """Writes the audit log with rate limits. Called on the deciding thread."""
 
     def __init__(self, clock: "Clock") -> None:
-        """Nothing has been refused yet."""
+        """Create an audit log without history."""
         self._clock = clock
         self._told: set[tuple[Identity, Operation, Resource]] = set()
         self._lines: dict[tuple[Principal, str], int] = {}
@@ -40,7 +40,7 @@ class Audit:
         self._began = False
 
     def refused(self, identity: "Identity", operation: "Operation", resource: "Resource") -> None:
-        """Say that somebody may not do what he asked for, if that is not said already."""
+        """Log a refused operation, unless the same refusal was logged in this period."""
         self._begin()
         refusal = (identity, operation, resource)
         who = (identity.principal, identity.host)
@@ -62,9 +62,9 @@ class Audit:
     def changed(
         self, identity: "Identity", *, by: str, result: str, done: bool, **what: object
     ) -> None:
-        """Say that somebody changed something, or tried to: by which API, what, and the outcome.
+        """Log an administrative change, or a failed attempt: the API, the object and the result.
 
-        Values that are None are left out.
+        `by`: the API's name; `what`: fields of the line, left out if None.
         """
         self._begin()
         principal = identity.principal
@@ -94,13 +94,13 @@ class Audit:
         self._began = False
         if changes_left_out:
             _logger.warning(
-                "%d more changes of the last %.0f s have no line of their own",
+                "%d further changes within %.0f s are not logged individually",
                 changes_left_out,
                 PERIOD_SECONDS,
             )
         if left_out:
             _logger.warning(
-                "%d more refusals of the last %.0f s have no line of their own",
+                "%d further refusals within %.0f s are not logged individually",
                 left_out,
                 PERIOD_SECONDS,
             )

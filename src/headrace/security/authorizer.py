@@ -1,8 +1,7 @@
-"""Who may do what: the question every frontend asks, and the answer of a broker that allows all.
+"""The authorizer interface, and the authorizer of a broker that allows everything.
 
-Kafka's terms and numbers (AclOperation, ResourceType, PatternType). What may be asked is asked at
-one place for each API; who answers is exchanged as a whole: an `Authorizer` with rules needs to be
-handed to the broker, and nothing else.
+Terms and numbers are Kafka's (AclOperation, ResourceType, PatternType). Each API has one place that
+calls the authorizer; another authorizer is installed by passing it to the broker.
 """
 
 from enum import IntEnum
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Operation(IntEnum):
-    """What somebody wants to do, as Kafka numbers it."""
+    """An operation on a resource; numbered as Kafka's AclOperation."""
 
     UNKNOWN = 0
     ANY = 1
@@ -34,7 +33,8 @@ class Operation(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """What he wants to do it to, as Kafka numbers it; from `NOT_KAFKAS` on, AMQP's."""
+    """The type of a resource, numbered as Kafka's ResourceType; AMQP's types start at
+    `NOT_KAFKAS`."""
 
     UNKNOWN = 0
     ANY = 1
@@ -50,7 +50,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How a resource's name is meant, as Kafka numbers it."""
+    """How a resource name is matched; numbered as Kafka's PatternType."""
 
     UNKNOWN = 0
     ANY = 1
@@ -60,9 +60,9 @@ class PatternType(IntEnum):
 
 
 NOT_KAFKAS = 1000
-"""From this number on types are those of AMQP. No ACL is of them, and no request names them."""
+"""First number of the resource types of AMQP, which no ACL and no Kafka request can name."""
 CLUSTER_NAME = "kafka-cluster"
-"""The one resource of type CLUSTER."""
+"""Name of the only resource of type CLUSTER."""
 
 OPERATIONS_OF: dict[ResourceType, tuple[Operation, ...]] = {
     ResourceType.TOPIC: (
@@ -78,11 +78,11 @@ OPERATIONS_OF: dict[ResourceType, tuple[Operation, ...]] = {
         Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS, Operation.IDEMPOTENT_WRITE,
     ),
 }  # fmt: skip
-"""All that can be done to a resource of a type: what clients who ask are told of."""
+"""All operations on a resource type, which clients can request to see (authorized operations)."""
 
 
 class Resource(NamedTuple):
-    """One thing that something is done to; requests name it literally, rules may by prefix."""
+    """A resource or resource pattern; requests use literal names, ACLs may use prefixes."""
 
     kind: ResourceType
     name: str
@@ -90,36 +90,39 @@ class Resource(NamedTuple):
 
 
 class Authorizer(Protocol):
-    """Says who may do what. Asked on the deciding thread; it answers at once, from memory."""
+    """Decides which operations are allowed. Called on the deciding thread; answers from memory."""
 
     @property
     def allows_all(self) -> bool:
-        """Whether nobody is ever refused anything: then it need not be asked."""
+        """Whether every operation is allowed, so that `allows` need not be called."""
 
     @property
     def version(self) -> int:
-        """Grows whenever an answer may have changed, `allows_all` included.
+        """Version of the rules: grows whenever a decision, or `allows_all`, may have changed.
 
-        Whoever keeps an answer keeps the version with it, and asks again when it is another.
+        A caller that caches a decision must store the version with it, and ask again when it
+        differs.
         """
 
     def allows(self, identity: "Identity", operation: Operation, resource: Resource) -> bool:
-        """Tell whether he may do it. What no rule speaks of is refused."""
+        """Return whether the identity may perform the operation; without a matching rule, it may
+        not."""
 
     def allows_any(self, identity: "Identity", operation: Operation, kind: ResourceType) -> bool:
-        """Tell whether a resource of the type can be there that he may do it to (KIP-679)."""
+        """Return whether any resource of the type could allow the operation to the identity
+        (KIP-679)."""
 
 
 class AllowsAll:
-    """Everybody may do everything: a broker without rules. `Authorizer`."""
+    """An `Authorizer` that allows everything, for a broker without rules."""
 
     allows_all = True
     version = 0
 
     def allows(self, identity: "Identity", operation: Operation, resource: Resource) -> bool:
-        """Permit it."""
+        """Return True."""
         return True
 
     def allows_any(self, identity: "Identity", operation: Operation, kind: ResourceType) -> bool:
-        """Permit it."""
+        """Return True."""
         return True

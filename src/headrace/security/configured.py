@@ -1,4 +1,4 @@
-"""Which authorizer a broker has, by its configuration."""
+"""Choose the authorizer according to the broker's configuration."""
 
 from headrace.config.broker import BrokerConfig
 from headrace.config.listeners import Listener
@@ -7,11 +7,11 @@ from headrace.security.identity import Principal
 
 
 def default_authorizer(config: BrokerConfig) -> Authorizer:
-    """Return the authorizer that a configuration asks for (ADR 42).
+    """Return the authorizer for a configuration (ADR 42).
 
-    With `authorizer.class.name` Kafka's ACLs decide. Without it everybody may do everything where
-    all listeners are plain text that only this machine reaches, or that `insecure.listeners` gives
-    leave to open; through any other listener only `super.users` may do anything.
+    With `authorizer.class.name` Kafka's ACLs decide. Without it, all operations are allowed if
+    every listener is plain text and either on loopback or permitted by `insecure.listeners`.
+    Through any other listener only `super.users` may do anything.
     """
     open_names = {
         listener.name
@@ -22,7 +22,7 @@ def default_authorizer(config: BrokerConfig) -> Authorizer:
         listener.name in open_names for listener in config.listeners
     ):
         return AllowsAll()
-    # A broker without rules does not load what decides by them.
+    # Imported here, so that a broker without rules does not load this code.
     from headrace.security.acl_rules import AclRules
     from headrace.security.open_listeners import OpenListeners
     from headrace.security.rules import RuleAuthorizer
@@ -38,14 +38,15 @@ def default_authorizer(config: BrokerConfig) -> Authorizer:
 
 
 def is_open(listener: Listener, *, insecure: bool) -> bool:
-    """Tell whether nobody authenticates at a listener, and that is as the operator wants it."""
+    """Return whether a listener needs no authentication, and the operator accepts that."""
     return listener.protocol == "PLAINTEXT" and (insecure or listener.loopback)
 
 
 def topics_are_open(config: BrokerConfig) -> bool:
-    """Tell whether nobody says who may do what with topics: Kafka's clients are not asked either.
+    """Return whether topics have no access control, so that Kafka clients are not authorised
+    either.
 
-    Listeners of AMQP do not count: who comes by them has permissions of its own.
+    AMQP listeners are ignored: their users have permissions of their own.
     """
     return not config.authorizer_class_name and all(
         is_open(listener, insecure=config.insecure_listeners)
@@ -55,6 +56,6 @@ def topics_are_open(config: BrokerConfig) -> bool:
 
 
 def parse_super_users(text: str) -> frozenset[Principal]:
-    """Parse `User:alice;User:bob`, as `super.users` has it; blanks and empty parts are left out."""
+    """Parse `super.users`, such as `User:alice;User:bob`; blanks and empty parts are ignored."""
     parts = (part.strip() for part in text.split(";"))
     return frozenset(Principal(*part.split(":", 1)) for part in parts if part)

@@ -1,8 +1,8 @@
-"""A certificate's subject as text: RFC 2253, as Java's X500Principal.getName() writes it.
+"""A certificate's subject in RFC 2253 form, as Java's X500Principal.getName() returns it.
 
-The subject is read out of the certificate's own bytes (DER, X.690): Python's `ssl` tells it without
-the types of its values, and Kafka's rules are written for Java's spelling. Only certificates that
-OpenSSL has verified are looked at; whatever is not as expected is `Malformed` all the same.
+The subject is decoded from the certificate's bytes (DER, X.690): Python's `ssl` drops the types of
+its values, and Kafka's mapping rules expect Java's spelling. Only certificates that OpenSSL has
+verified get here; invalid ones are `Malformed` anyway.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from headrace.model.errors import Malformed
 
 SUBJECT_CHARS_MAX = 1024
-"""A longer name is refused: rules with patterns are tried on it."""
+"""Maximum length in characters: mapping rules with regular expressions run on the subject."""
 
 _KEYWORDS = {
     "2.5.4.3": "CN",
@@ -24,7 +24,8 @@ _KEYWORDS = {
     "0.9.2342.19200300.100.1.1": "UID",
     "0.9.2342.19200300.100.1.25": "DC",
 }
-"""RFC 2253, 2.3. Java writes all other types as numbers, and their values as bytes."""
+"""Attribute keywords by OID (RFC 2253, 2.3). Java writes all other types as OIDs, with the values'
+bytes in hex."""
 
 _SEQUENCE, _SET, _OID, _VERSION = 0x30, 0x31, 0x06, 0xA0
 _ENCODINGS = {
@@ -36,7 +37,8 @@ _ENCODINGS = {
     0x1C: "utf-32-be",
     0x1E: "utf-16-be",
 }
-"""UTF8String, PrintableString, T61String, IA5String, GeneralString, UniversalString, BMPString."""
+"""Encodings by DER tag: UTF8String, PrintableString, T61String, IA5String, GeneralString,
+UniversalString, BMPString."""
 _ESCAPED = frozenset(',=+<>#;"\\')
 _LENGTH_BYTES_MAX = 4
 
@@ -48,7 +50,7 @@ class _Element(NamedTuple):
 
 
 def subject_of(certificate: bytes) -> str:
-    """Return the subject of a certificate in DER, the last of its parts first; Malformed."""
+    """Return the subject of a DER certificate, its last part first; Malformed."""
     outer = next(_elements(certificate), None)
     if outer is None or outer.tag != _SEQUENCE:
         raise Malformed("no certificate")
@@ -69,7 +71,7 @@ def subject_of(certificate: bytes) -> str:
 
 
 def _elements(data: bytes) -> Iterator[_Element]:
-    """Yield the elements of DER one after the other."""
+    """Yield the DER elements in `data`, in order. Malformed."""
     at = 0
     while at < len(data):
         if at + 2 > len(data):

@@ -1,7 +1,8 @@
-"""Whose a handle is: the ids of members, which others may learn and must not use.
+"""Owners of handles: ids of group members, which other users may see but must not use.
 
-A handle is his who names it first and is accepted by it. Nobody else may speak by it, whatever his
-permissions are. Who owns what is not written down: after a coordinator's move it is learned anew.
+The first principal that a coordinator accepts under a handle owns it; no other principal may use
+it, whatever its permissions. Owners are not stored: after a coordinator moves they are learned
+again.
 """
 
 from collections import OrderedDict
@@ -11,34 +12,34 @@ if TYPE_CHECKING:
     from headrace.security.identity import Principal
 
 HANDLES_MAX = 50_000
-"""Handles whose owners are known; beyond, the longest unused is anybody's again."""
+"""Maximum handles with known owners; beyond it, the least recently used one loses its owner."""
 
 Handle = tuple[str, str]
-"""A group's id and a member's."""
+"""Group id and member id."""
 
 
 class HandleOwners:
-    """The owners of handles. On the deciding thread."""
+    """The owners of handles. Called on the deciding thread."""
 
     def __init__(self) -> None:
-        """Nobody owns anything."""
+        """Create an empty table."""
         self._owners: OrderedDict[Handle, Principal] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._owners)
 
     def is_anothers(self, handle: Handle, principal: "Principal") -> bool:
-        """Tell whether somebody else owns it."""
+        """Return whether another principal owns the handle."""
         owner = self._owners.get(handle)
         return owner is not None and owner != principal
 
     def learn(self, handle: Handle, principal: "Principal") -> None:
-        """Note that `principal` was accepted by it."""
+        """Record that the coordinator accepted `principal` under the handle."""
         self._owners[handle] = principal
         self._owners.move_to_end(handle)
         if len(self._owners) > HANDLES_MAX:
             self._owners.popitem(last=False)
 
     def forget(self, handle: Handle) -> None:
-        """Note that it is no handle any more."""
+        """Remove a handle that is no longer valid."""
         self._owners.pop(handle, None)

@@ -1,4 +1,4 @@
-"""Who asks: the same for every frontend, and what authorisation and quotas are about."""
+"""The identity of a connection, the subject of authorisation and quotas in all frontends."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ USER = "User"
 
 
 class Principal(NamedTuple):
-    """Who somebody is, by kind and name: `User:alice`."""
+    """An authenticated user as type and name: `User:alice`."""
 
     kind: str
     name: str
@@ -16,25 +16,25 @@ class Principal(NamedTuple):
 
 
 ANONYMOUS = Principal(USER, "ANONYMOUS")
-"""Whoever is not authenticated, as Kafka calls him."""
+"""The principal of unauthenticated connections, as in Kafka."""
 
 LOCAL_LISTENER = "local"
-"""The name of the Unix socket for administration, as a listener. In lower case: names of listeners
-that are configured are in capitals, so that none can be taken for it."""
+"""Listener name of the Unix socket for administration. Lower case: names of configured listeners
+are upper case, so none can equal it."""
 LOCAL = Principal(USER, "local")
-"""Who comes by that socket: the broker's own user of this machine, or root. A user of that name who
-authenticates elsewhere is somebody else: may do what his ACLs say."""
+"""Principal of that socket's connections: the broker's own user on this machine, or root. A user of
+the same name who authenticates elsewhere has only the permissions of its ACLs."""
 
 
 class Identity(NamedTuple):
-    """The other end of one connection, as the broker knows it and not as it says of itself."""
+    """The identity of a connection's client, as established by the broker."""
 
     host: str
-    """The peer's address as text, without port (from the socket, never from a request)."""
+    """The peer's IP address as text, without port, taken from the socket."""
     listener: str
-    """Name of the listener that it came through."""
+    """Name of the listener that accepted the connection."""
     principal: Principal = ANONYMOUS
     tags: frozenset[str] = frozenset()
-    """What whoever authenticated it says it may be taken for."""
+    """User tags that the authentication backend returned."""
     by_delegation_token: bool = False
-    """Whether a delegation token stood for the password: such a one makes no further tokens."""
+    """Whether a delegation token was the password; such a connection may not create tokens."""

@@ -1,4 +1,4 @@
-"""What holds of listeners where no authorizer is configured, as rules."""
+"""The rules of listeners without access control, when no authorizer is configured."""
 
 from collections.abc import Iterable
 
@@ -9,19 +9,19 @@ from headrace.security.rules import Reach, Ruling
 
 
 class OpenListeners:
-    """Who came through a listener that nobody guards may do everything: `rules.RuleSource`."""
+    """A `rules.RuleSource` that allows everything to connections of certain listeners."""
 
     version = 0
 
     def __init__(self, names: Iterable[str]) -> None:
-        """`names` are those listeners'; through the others nobody may do anything by this rule."""
+        """`names`: those listeners; for other listeners this source has no rule."""
         self._names = frozenset(names)
 
     def ruling(self, identity: Identity, operation: Operation, resource: Resource) -> Ruling:
-        """Allow it by the listener alone."""
+        """Return ALLOWED for these listeners, else SILENT."""
         return Ruling.ALLOWED if identity.listener in self._names else Ruling.SILENT
 
     def reach(self, identity: Identity, operation: Operation, kind: ResourceType) -> Reach:
-        """Return all resources, or none."""
+        """Return a reach of all resources for these listeners, else of none."""
         everything = [frozenset({ANY_NAME})] if identity.listener in self._names else []
         return Reach(everything, [], [], [])

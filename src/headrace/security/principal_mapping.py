@@ -1,10 +1,10 @@
-"""How a certificate's name becomes a user's: Kafka's ssl.principal.mapping.rules (KIP-371).
+"""Map a certificate's subject to a user name: ssl.principal.mapping.rules (KIP-371).
 
     RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L, DEFAULT
 
-A rule's pattern must match the whole name. It is the operator's, never a client's, and what it is
-tried on is no longer than `distinguished_name.SUBJECT_CHARS_MAX`. A pattern that repeats what is
-itself repeated without bound, `(a+)+`, is refused: a name could keep it busy for ever.
+A pattern must match the whole subject. Patterns are the operator's, and a subject has at most
+`distinguished_name.SUBJECT_CHARS_MAX` characters. Nested unbounded repetitions such as `(a+)+` are
+refused: their matching time is exponential.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from headrace.model.errors import ConfigError, HeadraceError
 
-# Backslashes protect: `\/` in a pattern is a slash, and does not end it.
+# A backslash escapes: `\/` in a pattern is a literal slash.
 _RULE = re.compile(
     r"\s*(?:(?P<default>DEFAULT)"
     r"|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?))"
@@ -23,18 +23,18 @@ _NESTED = re.compile(r"[+*}][?+]?\)+(?:[+*]|\{\d*,\d*\})")
 
 
 class NoRuleFits(HeadraceError):
-    """No rule says who somebody is."""
+    """No mapping rule matches the certificate's subject."""
 
 
 class _Rule(NamedTuple):
     pattern: re.Pattern[str] | None
-    """None: the name as it is."""
+    """The pattern; None for DEFAULT, which keeps the subject."""
     replacement: str = ""
     case: str = ""
 
 
 class PrincipalMapping:
-    """The rules of one listener, in their order."""
+    """The mapping rules of one listener, in order."""
 
     def __init__(self, text: str) -> None:
         """Parse the rules of `ssl.principal.mapping.rules`; ConfigError."""
@@ -50,7 +50,7 @@ class PrincipalMapping:
             self._rules.append(_Rule(None))
 
     def user(self, name: str) -> str:
-        """Return whom the distinguished name `name` stands for; NoRuleFits."""
+        """Return the user name for a distinguished name; NoRuleFits."""
         for pattern, replacement, case in self._rules:
             if pattern is None:
                 return name

@@ -1,7 +1,7 @@
-"""An authorizer that decides by rules, from as many sources as there are kinds of doors.
+"""An authorizer that combines rules from several sources.
 
-Kafka's ACLs are one source (`acl_rules`); what another protocol calls its permissions is another,
-mapped to the same resources and operations. A denial by any source wins over what others allow.
+Kafka's ACLs are one source (`acl_rules`); another protocol's permissions are another, mapped to the
+same resources and operations. A denial by any source overrides the others.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -14,22 +14,22 @@ from headrace.security.authorizer import Operation, Resource, ResourceType
 from headrace.security.identity import LOCAL_LISTENER, Identity, Principal
 
 KNOWN_ANSWERS_MAX = 16_384
-"""How many answers are kept until a rule changes; one more, and they are forgotten."""
+"""Maximum cached decisions; when exceeded, or when a rule changes, the cache is cleared."""
 
 
 class Ruling(IntEnum):
-    """What one source says of one question."""
+    """The decision of one rule source."""
 
     UNRULED = 0
-    """It has no rule at all of the resource, for anybody."""
+    """The source has no rule for the resource, for any principal."""
     SILENT = 1
-    """It has rules of the resource, and none that speaks of this."""
+    """The source has rules for the resource, but none that applies."""
     ALLOWED = 2
     DENIED = 3
 
 
 class Reach(NamedTuple):
-    """To which resources of a type somebody may, and may not, do something: names and prefixes."""
+    """Names and prefixes of resources of a type that an identity is allowed or denied."""
 
     allowed: Sequence[AbstractSet[str]]
     allowed_prefixes: Sequence[AbstractSet[str]]
@@ -38,21 +38,21 @@ class Reach(NamedTuple):
 
 
 class RuleSource(Protocol):
-    """Rules of one kind, in memory. Asked on the deciding thread."""
+    """A set of rules in memory. Called on the deciding thread."""
 
     @property
     def version(self) -> int:
-        """Grows whenever a ruling may be another."""
+        """Version of the rules: grows whenever a decision may have changed."""
 
     def ruling(self, identity: Identity, operation: Operation, resource: Resource) -> Ruling:
-        """Return what the rules say of it."""
+        """Return the decision of these rules."""
 
     def reach(self, identity: Identity, operation: Operation, kind: ResourceType) -> Reach:
-        """Return which resources of the type the rules name, for whoever asks."""
+        """Return the resource names of the type in rules that apply to the identity."""
 
 
 class RuleAuthorizer:
-    """Decides by the rules of all its sources: `Authorizer`, as Kafka's StandardAuthorizer."""
+    """An `Authorizer` that combines the rules of its sources like Kafka's StandardAuthorizer."""
 
     allows_all = False
 
@@ -63,7 +63,8 @@ class RuleAuthorizer:
         super_users: Collection[Principal] = (),
         allow_unruled: bool = False,
     ) -> None:
-        """`super_users` may do everything; `allow_unruled`: all may, where no rule is of it."""
+        """`super_users` may do everything; `allow_unruled`: allow access to resources without any
+        rule."""
         self.sources = tuple(sources)
         self._super_users = frozenset(super_users)
         self._allow_unruled = allow_unruled
@@ -71,21 +72,21 @@ class RuleAuthorizer:
         self._known_at = -1
 
     def add(self, source: RuleSource) -> None:
-        """Decide by this source too."""
+        """Add a rule source."""
         self.sources = (*self.sources, source)
         self._known_at = -1
 
     @property
     def version(self) -> int:
-        """Grows with every change of any source."""
-        # Asked with every run of requests and publishes: a generator costs twice as much.
+        """Version of the rules: grows with each change of any source."""
+        # Called for each run of requests and publishes; a generator expression costs twice as much.
         version = 0
         for source in self.sources:
             version += source.version
         return version
 
     def allows(self, identity: Identity, operation: Operation, resource: Resource) -> bool:
-        """Tell whether he may do it, by rules as they are now."""
+        """Return whether the current rules allow the operation."""
         version = self.version
         if version != self._known_at or len(self._known) >= KNOWN_ANSWERS_MAX:
             self._known.clear()
@@ -106,11 +107,11 @@ class RuleAuthorizer:
         return strongest is Ruling.ALLOWED
 
     def _is_super(self, identity: Identity) -> bool:
-        # By the listener, not by the principal: a user may be named like it.
+        # Compare the listener, not the principal: a user may have the same name.
         return identity.listener == LOCAL_LISTENER or identity.principal in self._super_users
 
     def allows_any(self, identity: Identity, operation: Operation, kind: ResourceType) -> bool:
-        """Tell whether rules allow it for a name or prefix, and no denial covers all of that."""
+        """Return whether rules allow a name or prefix that no denial covers entirely."""
         if self._is_super(identity):
             return True
         reaches = [source.reach(identity, operation, kind) for source in self.sources]

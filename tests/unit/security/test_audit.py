@@ -39,7 +39,7 @@ def test_a_refusal_says_who_what_and_from_where_and_once(lines: pytest.LogCaptur
         " resource=TOPIC:t"
     ]
     clock.advance(PERIOD_SECONDS)
-    assert lines.messages[1:] == ["4 more refusals of the last 60 s have no line of their own"]
+    assert lines.messages[1:] == ["4 further refusals within 60 s are not logged individually"]
     log.refused(ALICE, Operation.WRITE, topic("t"))
     assert len(lines.messages) == 3, "another period"
     clock.advance(PERIOD_SECONDS)
@@ -59,7 +59,7 @@ def test_one_peer_that_floods_leaves_room_for_others(lines: pytest.LogCaptureFix
     assert len(lines.messages) == LINES_OF_ALL
     assert len(log._lines) <= LINES_OF_ALL
     clock.advance(PERIOD_SECONDS)
-    assert "1901 more refusals" in lines.messages[-1]
+    assert "1901 further refusals" in lines.messages[-1]
     assert not log._told
     assert not log._lines
 
@@ -88,5 +88,5 @@ def test_who_changes_very_much_has_so_many_lines_and_the_rest_is_counted(
         " result=NONE"
     )
     clock.advance(PERIOD_SECONDS)
-    assert lines.messages[-1] == "5 more changes of the last 60 s have no line of their own"
+    assert lines.messages[-1] == "5 further changes within 60 s are not logged individually"
     assert not log._changes

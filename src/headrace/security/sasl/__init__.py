@@ -1,1 +1,1 @@
-"""SASL mechanisms: PLAIN, SCRAM, OAUTHBEARER, and the tokens they accept."""
+"""SASL mechanisms: PLAIN, SCRAM, OAUTHBEARER, and the tokens that they accept."""

@@ -1,7 +1,7 @@
-"""Delegation tokens (KIP-48, KIP-373): who has which, and what may be done with one and by whom.
+"""Delegation tokens (KIP-48, KIP-373): storage, and rules for renewing and expiring them.
 
-A token is an id, and an HMAC of it by a key that only brokers know: its bearer authenticates by
-SCRAM, the id for a name and the HMAC for a password. Errors and their order are Kafka 4.3's.
+A token is an id and an HMAC of the id under a key that only brokers know. Its bearer authenticates
+by SCRAM with the id as user name and the HMAC as password. Errors and their order are Kafka 4.3's.
 """
 
 import base64
@@ -18,38 +18,39 @@ if TYPE_CHECKING:
     from headrace.security.sasl.scram_exchange import DelegatedCredential
 
 RENEWERS_MAX = 100
-"""Of one token."""
+"""Maximum renewers of a token."""
 NAME_CHARS_MAX = 1024
-"""Of an owner or a renewer."""
+"""Maximum length of an owner's or renewer's name, in characters."""
 TIME_MS_MAX = 253_402_300_799_000
-"""The end of the year 9999: no token is given a later end."""
+"""The end of the year 9999 in ms since 1970: the latest expiry of a token."""
 
 
 class DelegationToken(NamedTuple):
-    """One token, without its HMAC. Times in milliseconds since 1970."""
+    """A delegation token without its HMAC. Times in ms since 1970."""
 
     token_id: str
     owner: Principal
     requester: Principal
-    """Who had it made."""
+    """The principal that created the token."""
     renewers: tuple[Principal, ...]
     issued_ms: int
     expires_ms: int
-    """Until when it holds; renewing moves that."""
+    """When the token expires unless it is renewed."""
     max_ms: int
-    """Until when it can be renewed."""
+    """When the token expires at the latest; it cannot be renewed beyond."""
 
     def expired(self, now_ms: int) -> bool:
-        """Tell whether it holds no more; at the very millisecond of its end it does."""
+        """Return whether the token has expired; it is still valid at the very millisecond of its
+        expiry."""
         return self.max_ms < now_ms or self.expires_ms < now_ms
 
     def is_about(self, principal: Principal) -> bool:
-        """Tell whether somebody owns it, had it made or may renew it: he may see it."""
+        """Return whether the principal may see the token: its owner, requester or a renewer."""
         return principal in (self.owner, self.requester, *self.renewers)
 
 
 class Lifetimes(NamedTuple):
-    """The broker's settings of tokens, in milliseconds."""
+    """Maximum lifetime and renewal period of tokens, in ms, from the broker's settings."""
 
     longest_ms: int
     renewed_ms: int
@@ -64,7 +65,7 @@ def new_token(
     now_ms: int,
     lifetimes: Lifetimes,
 ) -> DelegationToken:
-    """Return a new token that can be renewed for `lifetime_ms`, 0 and less: as long as possible."""
+    """Create a token with maximum lifetime `lifetime_ms`; 0 or less: the longest allowed."""
     longest = lifetimes.longest_ms if lifetime_ms <= 0 else min(lifetime_ms, lifetimes.longest_ms)
     max_ms = min(now_ms + longest, TIME_MS_MAX)
     expires_ms = min(max_ms, now_ms + lifetimes.renewed_ms)
@@ -72,9 +73,9 @@ def new_token(
 
 
 def check_principals(owner: Principal, renewers: Iterable[Principal]) -> None:
-    """Refuse who cannot have or renew a token: ApiError INVALID_PRINCIPAL_TYPE, INVALID_REQUEST.
+    """Check owner and renewers; ApiError INVALID_PRINCIPAL_TYPE or INVALID_REQUEST.
 
-    A token lets in as `User:<owner's name>`, so its owner can be of no other type.
+    A token's bearer becomes `User:<owner's name>`, so owners must be of type User.
     """
     named = (owner, *renewers)
     if any(principal.kind != USER for principal in named):
@@ -88,7 +89,7 @@ def check_principals(owner: Principal, renewers: Iterable[Principal]) -> None:
 def renewed(
     token: DelegationToken, by: Principal, period_ms: int, now_ms: int, lifetimes: Lifetimes
 ) -> DelegationToken:
-    """Return the token as it holds from now on: for `period_ms`, 0 and less: as usual. ApiError."""
+    """Return the token renewed for `period_ms`; 0 or less: for the default period. ApiError."""
     _check_may_change(token, by, now_ms)
     usual = lifetimes.renewed_ms
     period = usual if period_ms <= 0 else min(usual, period_ms)
@@ -98,7 +99,7 @@ def renewed(
 def ended(
     token: DelegationToken, by: Principal, period_ms: int, now_ms: int
 ) -> DelegationToken | None:
-    """Return the token as it ends in `period_ms`; None: it is gone, less than 0 asks for that.
+    """Return the token expiring in `period_ms`, or None to delete it at once (negative period).
 
     ApiError.
     """
@@ -116,15 +117,15 @@ def _check_may_change(token: DelegationToken, by: Principal, now_ms: int) -> Non
 
 
 class DelegationTokens:
-    """Every token, as this broker knows them. On the deciding thread."""
+    """All delegation tokens, as this broker knows them. Called on the deciding thread."""
 
     def __init__(self, secret: Secret, salt: bytes) -> None:
-        """`salt`: of SCRAM's credentials of tokens, which are made here and kept nowhere."""
+        """`salt`: salt of the tokens' SCRAM credentials, which are computed in memory only."""
         self._secret = secret
         self._salt = salt
         self._tokens: dict[str, DelegationToken] = {}
         self._ids: dict[bytes, str] = {}
-        """Ids by their HMACs."""
+        """Token ids by HMAC."""
         self._credentials: dict[tuple[str, Mechanism], DelegatedCredential] = {}
 
     def __len__(self) -> int:
@@ -134,27 +135,27 @@ class DelegationTokens:
         return iter(sorted(self._tokens.values()))
 
     def owned_by(self, owner: Principal) -> int:
-        """Return how many tokens somebody has."""
+        """Return how many tokens a principal owns."""
         return sum(token.owner == owner for token in self._tokens.values())
 
     def hmac(self, token_id: str) -> bytes:
-        """Return the HMAC of a token's id, whether or not there is such a token."""
+        """Return the HMAC of a token id, whether or not the token exists."""
         return hmacs.digest(self._secret.reveal().encode(), token_id.encode(), "sha512")
 
     def put(self, token: DelegationToken) -> None:
-        """Know this token from now on, in place of what was known of it."""
+        """Add or replace a token."""
         self._tokens[token.token_id] = token
         self._ids[self.hmac(token.token_id)] = token.token_id
 
     def remove(self, token_id: str) -> None:
-        """Know it no more."""
+        """Remove a token."""
         self._tokens.pop(token_id, None)
         self._ids.pop(self.hmac(token_id), None)
         for key in [key for key in self._credentials if key[0] == token_id]:
             del self._credentials[key]
 
     def replace(self, tokens: Iterable[DelegationToken]) -> None:
-        """Know these and no others."""
+        """Replace all tokens."""
         wanted = {token.token_id: token for token in tokens}
         for token_id in self._tokens.keys() - wanted.keys():
             self.remove(token_id)
@@ -162,7 +163,7 @@ class DelegationTokens:
             self.put(token)
 
     def of_hmac(self, hmac: bytes) -> DelegationToken:
-        """Return the token with that HMAC. ApiError DELEGATION_TOKEN_NOT_FOUND."""
+        """Return the token with this HMAC. ApiError DELEGATION_TOKEN_NOT_FOUND."""
         token = self._tokens.get(self._ids.get(bytes(hmac), ""))
         if token is None:
             raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
@@ -171,9 +172,9 @@ class DelegationTokens:
     def credential(
         self, token_id: str, mechanism: "Mechanism", now_ms: int
     ) -> "DelegatedCredential | None":
-        """Return what SCRAM needs to check a bearer; None: no such token, or it holds no more.
+        """Return a token's SCRAM credential; None if the token does not exist or has expired.
 
-        The first time takes 1 to 2 ms for each token and mechanism.
+        The first call takes 1 to 2 ms for each token and mechanism.
         """
         token = self._tokens.get(token_id)
         if token is None or token.expired(now_ms):

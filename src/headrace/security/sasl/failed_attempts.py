@@ -1,6 +1,6 @@
-"""How long who fails to authenticate waits: longer each time, by the address he comes from.
+"""Delays of failed authentications, growing with each failure from the same address.
 
-Behind one address there may be others: they do not wait, for only failures are delayed.
+Several clients may share an address: only failures are delayed, successes never.
 """
 
 from collections import OrderedDict
@@ -11,32 +11,32 @@ if TYPE_CHECKING:
     from headrace.ports.clock import Random
 
 FORGOTTEN_SECONDS = 600.0
-"""An address that has not failed for so long begins anew."""
+"""After this many seconds without a failure, an address starts over."""
 ADDRESSES_MAX = 10_000
-"""Addresses remembered; beyond, the one that failed longest ago is forgotten."""
+"""Maximum addresses remembered; beyond it, the one that failed longest ago is forgotten."""
 JITTER = 0.2
-"""How much longer a delay may be by chance: its end tells nobody how often others failed."""
+"""Random extra delay, as a share: it hides how often others have failed."""
 _DOUBLINGS_MAX = 30
 
 
 class FailedAttempts:
-    """The failures of each address. On the deciding thread."""
+    """Authentication failures by address. Called on the deciding thread."""
 
     def __init__(self, now: Callable[[], float], random: "Random") -> None:
-        """`now`: monotonic seconds."""
+        """`now` returns monotonic seconds."""
         self._now = now
         self._random = random
         self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
-        """How often, and when last; who failed longest ago first."""
+        """Number of failures and time of the last, by address, oldest first."""
 
     def __len__(self) -> int:
         return len(self._failures)
 
     def delay_seconds(self, address: str, *, first_ms: int, most_ms: int) -> float:
-        """Count a failure from `address`; returns how long its client waits for the answer.
+        """Record a failure from `address`; return how many seconds to delay the response.
 
-        `first_ms` after the first one, twice as long after each further one, but not longer than
-        the longer of both; and then up to a fifth longer.
+        The delay is `first_ms` after the first failure and doubles with each further one, up to the
+        longer of `first_ms` and `most_ms`; then up to a fifth is added.
         """
         now = self._now()
         before, last = self._failures.pop(address, (0, now))

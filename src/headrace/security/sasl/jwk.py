@@ -1,7 +1,7 @@
-"""Public keys that tokens are signed with: JSON Web Key Sets (RFC 7517), and signatures (RFC 7518).
+"""Public keys that sign tokens: JSON Web Key Sets (RFC 7517) and signatures (RFC 7518).
 
-Only what is asymmetric: a key that could sign as well, or a token without a signature, has no
-algorithm here. Of a set the keys that cannot be used are left out. Needs `cryptography`.
+Asymmetric keys only: there is no algorithm here for shared keys or unsigned tokens. Unusable keys
+of a set are ignored. Needs `cryptography`.
 """
 
 import base64
@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 JWKS_BYTES_MAX = 512 << 10
 KEYS_MAX = 100
-"""Of one set; issuers have a handful."""
+"""Maximum keys in a set; issuers have a handful."""
 KID_CHARS_MAX = 1024
 RSA_BITS_MIN, RSA_BITS_MAX = 2048, 8192
-"""Shorter keys are not safe (RFC 7518), longer ones take milliseconds a token."""
+"""Shorter RSA keys are unsafe (RFC 7518); longer ones take milliseconds per token."""
 _JSON_ERRORS = (ValueError, RecursionError)
 
 _HASHES: Mapping[str, hashes.HashAlgorithm] = {
@@ -33,25 +33,26 @@ _CURVES: Mapping[str, tuple[str, ec.EllipticCurve]] = {
 }
 _OF_RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 ALGORITHMS = (*_OF_RSA, *(name for name, _ in _CURVES.values()), "EdDSA")
-"""All that a token may be signed by."""
+"""All signature algorithms that are accepted."""
 _BASE64URL = re.compile(r"[A-Za-z0-9_-]*")
 
 _Public = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
 
 
 class PublicKey(NamedTuple):
-    """One key, and the algorithms it is for."""
+    """A public key with the algorithms that it supports."""
 
     algorithms: tuple[str, ...]
     key: _Public
 
 
 Keys = Mapping[tuple[str, str], PublicKey]
-"""Keys by their ids and algorithms: what a token names."""
+"""Keys by key id and algorithm, the two values that a token names."""
 
 
 def parse_jwks(data: bytes) -> Keys:
-    """Return the keys of a set that can be used; ValueError, which quotes nothing of it."""
+    """Parse a key set and return its usable keys; ValueError, whose text quotes none of its
+    content."""
     if len(data) > JWKS_BYTES_MAX:
         raise ValueError(f"is longer than {JWKS_BYTES_MAX} bytes")
     try:
@@ -79,7 +80,7 @@ def parse_jwks(data: bytes) -> Keys:
 
 
 def _usable(entry: object) -> tuple[str, PublicKey] | None:
-    """Return a key with its id; None: not of ours, or no key at all."""
+    """Return key id and key of an entry; None if it is unusable."""
     if not isinstance(entry, dict):
         return None
     kid, use, operations = entry.get("kid"), entry.get("use", "sig"), entry.get("key_ops")
@@ -121,7 +122,7 @@ def _key(entry: Mapping[str, Any]) -> PublicKey | None:
 
 
 def verifies(key: PublicKey, algorithm: str, signed: bytes, signature: bytes) -> bool:
-    """Tell whether that is the key's signature of `signed`, by one of its algorithms."""
+    """Return whether `signature` is the key's signature of `signed` under this algorithm."""
     public = key.key
     try:
         if isinstance(public, ed25519.Ed25519PublicKey):
@@ -145,7 +146,7 @@ def verifies(key: PublicKey, algorithm: str, signed: bytes, signature: bytes) ->
 
 
 def parse_json(data: bytes) -> dict[str, Any]:
-    """Parse an object in which no name comes twice and every number is finite; ValueError."""
+    """Parse a JSON object with unique names and finite numbers; ValueError."""
     try:
         parsed = json.loads(data.decode(), object_pairs_hook=_once, parse_constant=_no_constant)
     except _JSON_ERRORS:
@@ -167,7 +168,7 @@ def _no_constant(name: str) -> float:
 
 
 def decode64url(text: object) -> bytes:
-    """Decode base64url without padding; ValueError for anything that is not exactly that."""
+    """Decode base64url without padding; ValueError if it is not in canonical form."""
     if not isinstance(text, str) or not _BASE64URL.fullmatch(text) or len(text) % 4 == 1:
         raise ValueError("is no base64url")
     data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

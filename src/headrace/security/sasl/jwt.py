@@ -1,7 +1,7 @@
-"""Signed tokens (JWS compact form of RFC 7515, JWT of RFC 7519), checked as RFC 8725 asks.
+"""Verify signed tokens (JWS compact form, RFC 7515; JWT, RFC 7519) as RFC 8725 recommends.
 
-What a token does not say is not assumed: a claim that is needed and missing, or of another type,
-refuses it. Nothing of a token but claims that were checked is in a refusal's text.
+A required claim that is missing or of another type makes the token invalid. Error texts contain
+only claims that were verified.
 """
 
 import math
@@ -14,25 +14,25 @@ from headrace.security.sasl.sasl import SaslRefused
 
 SUBJECT_CHARS_MAX = 1024
 TIME_SECONDS_MAX = 253_402_300_799
-"""The end of the year 9999."""
+"""The end of the year 9999, in seconds since 1970."""
 _TYPES = frozenset({"jwt", "at+jwt"})
-"""What a token's header may say it is (RFC 9068); a logout's or an event's is no access token."""
+"""Accepted values of the header `typ` (RFC 9068): other kinds of tokens are not access tokens."""
 
 
 class Bearer(NamedTuple):
-    """Who a token speaks of, and until when."""
+    """The user of a verified token, and its expiry."""
 
     user: str
     ends_ms: int
-    """Milliseconds since 1970."""
+    """Expiry in ms since 1970."""
 
 
 class UnknownKey(SaslRefused):
-    """The token names a key that is not known (yet)."""
+    """The token names a key that is not known, perhaps not yet."""
 
 
 def verify(token: str, keys: Keys, settings: OAuthBearerListener, now_ms: int) -> Bearer:
-    """Return who bears `token`; SaslRefused. Its size is bounded by whoever read it."""
+    """Verify `token` and return its user and expiry; SaslRefused. The caller limits its size."""
     parts = token.split(".")
     if len(parts) != 3:
         raise SaslRefused(f"a token of {len(parts)} parts instead of 3")
@@ -90,7 +90,7 @@ def _bearer(claims: Mapping[str, Any], settings: OAuthBearerListener, now_ms: in
 
 
 def _time(claims: Mapping[str, Any], name: str) -> float:
-    """Return a claim in seconds since 1970, whole or not."""
+    """Return a time claim in seconds since 1970, which may have a fraction."""
     value = claims.get(name)
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise SaslRefused(f"a token whose {name} is missing or no number")

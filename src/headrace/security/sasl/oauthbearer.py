@@ -1,7 +1,7 @@
-"""SASL OAUTHBEARER (RFC 7628, KIP-255): a signed token instead of a password, both sides.
+"""SASL OAUTHBEARER (RFC 7628, KIP-255), server and client: authenticate by a signed token.
 
-A refused token is answered by RFC 7628's JSON; the client's next message, whatever it is, ends the
-exchange. Extensions (KIP-342) are checked for their form, and mean nothing here, as with Kafka's
+A refused token is answered with RFC 7628's JSON; the client's next message, whatever it contains,
+ends the exchange. Extensions (KIP-342) are checked for syntax and otherwise ignored, as by Kafka's
 own validator.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headrace.security.sasl.jwt import Bearer
 
 INVALID_TOKEN = '{"status":"invalid_token"}'  # noqa: S105 - what is told of one
-"""What a client whose token is refused is told, and no more."""
+"""The response to a client whose token is refused."""
 _SEPARATOR = "\x01"
 _NAME = r"(?:[^\x00\x01=,]|=2C|=3D)+"
 _INITIAL = re.compile(
@@ -26,11 +26,11 @@ _INITIAL = re.compile(
 _AUTH = re.compile(r"bearer +(?P<token>[A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)
 
 Check = Callable[[str], "Bearer"]
-"""Returns who bears a token; SaslRefused."""
+"""Verifies a token and returns its user; SaslRefused."""
 
 
 class OAuthBearerServer(SaslServer):
-    """Has one client bring a token. `sasl.SaslServer`."""
+    """The server's side of OAUTHBEARER; a `sasl.SaslServer`."""
 
     def __init__(self, check: Check) -> None:
         self.user = ""
@@ -38,7 +38,8 @@ class OAuthBearerServer(SaslServer):
         self._check = check
 
     def respond(self, token: bytes) -> bytes:
-        """Check the one message there is; a refused one is answered, and its end is SaslRefused."""
+        """Verify the client's token; after a refusal, the client's next message raises
+        SaslRefused."""
         if self.done:
             raise SaslRefused("a message behind the last one")
         if self.rejected:
@@ -61,25 +62,26 @@ class OAuthBearerServer(SaslServer):
 
 
 class OAuthBearerClient:
-    """Brings a token. `sasl.SaslClient`."""
+    """The client's side of OAUTHBEARER; a `sasl.SaslClient`."""
 
     def __init__(self, token: Secret, extensions: Mapping[str, str] | None = None) -> None:
         self._token = token
         self._extensions = dict(extensions or {})
 
     def first(self) -> bytes:
-        """Return the one message there is."""
+        """Return the client's only message."""
         pairs = {"auth": f"Bearer {self._token.reveal()}", **self._extensions}
         said = "".join(f"{name}={value}{_SEPARATOR}" for name, value in pairs.items())
         return f"n,,{_SEPARATOR}{said}{_SEPARATOR}".encode()
 
     def respond(self, token: bytes) -> bytes | None:
-        """Take the empty end; what is no end is a refusal, which asks for one more message."""
+        """Return None for the empty final response; for a refusal, the one byte that ends the
+        exchange."""
         return _SEPARATOR.encode() if token else None
 
 
 def parse(token: bytes) -> tuple[str, str]:
-    """Parse authorisation id and bearer's token of a client's message; SaslRefused."""
+    """Parse authorisation id and token of a client's message; SaslRefused."""
     if len(token) > TOKEN_BYTES_MAX:
         raise SaslRefused(f"an OAUTHBEARER message of {len(token)} bytes")
     try:

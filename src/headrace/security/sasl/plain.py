@@ -1,6 +1,6 @@
-"""SASL PLAIN: a name and a password in the clear (RFC 4616), both sides.
+"""SASL PLAIN (RFC 4616), server and client: user name and password in clear text.
 
-Messages to clients are Kafka's (PlainSaslServer).
+Error messages to clients are Kafka's (PlainSaslServer).
 """
 
 import hashlib
@@ -14,7 +14,7 @@ _PARTS = 3
 
 
 class PlainServer(SaslServer):
-    """Checks one name and password. `sasl.SaslServer`."""
+    """The server's side of PLAIN; a `sasl.SaslServer`."""
 
     def __init__(self, passwords: Mapping[str, Secret]) -> None:
         self.user = ""
@@ -22,7 +22,7 @@ class PlainServer(SaslServer):
         self._passwords = passwords
 
     def respond(self, token: bytes) -> bytes:
-        """Check the one message there is: `[authzid] NUL authcid NUL passwd`; SaslRefused."""
+        """Check the client's only message, `[authzid] NUL authcid NUL passwd`; SaslRefused."""
         if self.done:
             raise SaslRefused("a message behind the last one")
         authzid, user, password = parse(token)
@@ -45,22 +45,22 @@ class PlainServer(SaslServer):
 
 
 class PlainClient:
-    """Tells one name and password. `sasl.SaslClient`."""
+    """The client's side of PLAIN; a `sasl.SaslClient`."""
 
     def __init__(self, user: str, password: Secret) -> None:
         self._user = user
         self._password = password
 
     def first(self) -> bytes:
-        """Return the one message there is."""
+        """Return the client's only message."""
         return f"\0{self._user}\0{self._password.reveal()}".encode()
 
     def respond(self, token: bytes) -> None:
-        """Take the empty end."""
+        """Accept the empty final response."""
 
 
 def parse(token: bytes) -> tuple[str, str, Secret]:
-    """Parse authorisation id, name and password of a PLAIN message; SaslRefused."""
+    """Parse authorisation id, user name and password of a PLAIN message; SaslRefused."""
     if len(token) > TOKEN_BYTES_MAX:
         raise SaslRefused(f"a PLAIN message of {len(token)} bytes")
     try:
@@ -78,5 +78,5 @@ def parse(token: bytes) -> tuple[str, str, Secret]:
 
 
 def _digest(text: str) -> bytes:
-    """Return what is compared, of one length whatever the password's is."""
+    """Return a hash of fixed length, so that comparing does not reveal the password's length."""
     return hashlib.sha256(text.encode()).digest()

@@ -1,4 +1,4 @@
-"""What SASL's mechanisms have in common: their names, how one is refused, who plays the server."""
+"""Code shared by all SASL mechanisms: names, refusals, and the two sides of an exchange."""
 
 from enum import StrEnum
 from typing import Protocol
@@ -6,11 +6,11 @@ from typing import Protocol
 from headrace.model.errors import HeadraceError
 
 TOKEN_BYTES_MAX = 64 << 10
-"""The longest token that a mechanism reads; a longer one is refused unread."""
+"""Longest accepted SASL token in bytes; a longer one is refused unread."""
 
 
 class Mechanism(StrEnum):
-    """The mechanisms that are served; Kafka's and IANA's names."""
+    """The supported SASL mechanisms, by their Kafka and IANA names."""
 
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
@@ -19,37 +19,39 @@ class Mechanism(StrEnum):
 
 
 class SaslRefused(HeadraceError):
-    """A client has not proved who it is. The text is for our log and holds no secret."""
+    """Authentication failed. The text is for the broker's log and contains no secret."""
 
     def __init__(self, reason: str, told: str | None = None) -> None:
-        """`told`: what the client may know of it; None: only that its credentials are invalid."""
+        """`told`: the text sent to the client; None: only that its credentials are invalid."""
         super().__init__(reason)
         self.told = told
 
 
 class SaslServer(Protocol):
-    """One exchange of one mechanism, the server's side."""
+    """The server's side of one SASL exchange."""
 
     user: str
-    """Who it is, once `done`."""
+    """The authenticated user, once `done`."""
     done: bool
-    """Whether the client has proved it."""
+    """Whether the client has authenticated."""
     ends_ms: int | None = None
-    """When what it proved it by ends, in milliseconds since 1970; None: never."""
+    """When the client's credentials expire, in ms since 1970; None: never."""
     by_delegation_token: bool = False
-    """Whether it proved it by a delegation token."""
+    """Whether the client authenticated with a delegation token."""
     rejected: str = ""
-    """Why the next message will be refused, whatever it is: the client has been told already."""
+    """Why the next message will be refused; the client has been notified already. Empty if it will
+    not."""
 
     def respond(self, token: bytes) -> bytes:
-        """Return the answer to the client's next token; SaslRefused ends the exchange."""
+        """Return the response to the client's next token; SaslRefused ends the exchange."""
 
 
 class SaslClient(Protocol):
-    """One exchange of one mechanism, the client's side."""
+    """The client's side of one SASL exchange."""
 
     def first(self) -> bytes:
-        """Return the first token."""
+        """Return the client's first token."""
 
     def respond(self, token: bytes) -> bytes | None:
-        """Return the answer to the server's next token, None at the end; SaslRefused: it lies."""
+        """Return the response to the server's token, None at the end; SaslRefused if its proof is
+        wrong."""

@@ -1,7 +1,7 @@
-"""SCRAM's credentials and messages: RFC 5802, with SHA-256 (RFC 7677) or SHA-512.
+"""SCRAM credentials and messages: RFC 5802 with SHA-256 (RFC 7677) or SHA-512.
 
-What is kept of a password is a salt, the rounds, StoredKey and ServerKey: nobody logs in by them.
-Names and passwords are taken as UTF-8 without SASLprep, as Kafka and its clients do.
+The broker stores salt, iterations, StoredKey and ServerKey of a password, with which nobody can log
+in. Names and passwords are UTF-8 without SASLprep, as in Kafka and its clients.
 """
 
 import base64
@@ -16,12 +16,12 @@ from headrace.security.sasl.sasl import TOKEN_BYTES_MAX, Mechanism, SaslRefused
 
 HASHES = {Mechanism.SCRAM_SHA_256: "sha256", Mechanism.SCRAM_SHA_512: "sha512"}
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16_384
-"""How many rounds Kafka takes."""
+"""Bounds of the iteration count, as in Kafka."""
 NUMBERS = {1: Mechanism.SCRAM_SHA_256, 2: Mechanism.SCRAM_SHA_512}
-"""The mechanisms as APIs 50 and 51 number them."""
+"""The mechanisms by their numbers in APIs 50 and 51."""
 _TOKEN_AUTH = "tokenauth"  # noqa: S105 - an extension's name
 DELEGATED = f",{_TOKEN_AUTH}=true"
-"""What stands behind a client's nonce that has a delegation token's HMAC for a password."""
+"""Extension after the client's nonce that marks a delegation token as the credentials."""
 
 _NAME = r"(?:[^\x00=,]|=2C|=3D)+"
 _NONCE = r"[\x21-\x2b\x2d-\x7e]+"
@@ -42,7 +42,7 @@ _SERVER_FINAL = re.compile(rf"(?:v=(?P<signature>{_BASE64})|e=(?P<error>[^\x00,]
 
 
 class Credential(NamedTuple):
-    """What is kept of a user's password for one mechanism."""
+    """The stored form of a user's password for one mechanism."""
 
     salt: bytes
     stored_key: bytes
@@ -54,30 +54,30 @@ class Credential(NamedTuple):
 
 
 class ClientFirst(NamedTuple):
-    """A client's first message."""
+    """A client's first SCRAM message."""
 
     gs2_header: str
     authzid: str
     user: str
     nonce: str
     bare: str
-    """Without the GS2 header: a part of what is signed."""
+    """The message without its GS2 header, which is part of the signed text."""
     delegated: bool = False
-    """Whether the user is a delegation token's id (KIP-48)."""
+    """Whether the user name is a delegation token's id (KIP-48)."""
 
 
 class ClientFinal(NamedTuple):
-    """A client's last message."""
+    """A client's final SCRAM message."""
 
     binding: bytes
     nonce: str
     proof: bytes
     bare: str
-    """Without the proof: a part of what is signed."""
+    """The message without its proof, which is part of the signed text."""
 
 
 class ServerFirst(NamedTuple):
-    """A server's first message."""
+    """A server's first SCRAM message."""
 
     nonce: str
     salt: bytes
@@ -87,19 +87,19 @@ class ServerFirst(NamedTuple):
 def make_credential(
     mechanism: Mechanism, password: Secret, salt: bytes, iterations: int
 ) -> Credential:
-    """Return what is kept of `password`; 1 to 20 ms of work."""
+    """Compute the credential to store for `password`; takes 1 to 20 ms."""
     return credential_of(mechanism, salted(mechanism, password, salt, iterations), salt, iterations)
 
 
 def salted(mechanism: Mechanism, password: Secret, salt: bytes, iterations: int) -> bytes:
-    """Return SaltedPassword, by PBKDF2."""
+    """Compute SaltedPassword with PBKDF2."""
     return hashlib.pbkdf2_hmac(HASHES[mechanism], password.reveal().encode(), salt, iterations)
 
 
 def credential_of(
     mechanism: Mechanism, salted_password: bytes, salt: bytes, iterations: int
 ) -> Credential:
-    """Return what is kept of a password that somebody else has salted."""
+    """Compute the credential to store from a SaltedPassword."""
     name = HASHES[mechanism]
     client_key = hmac.digest(salted_password, b"Client Key", name)
     server_key = hmac.digest(salted_password, b"Server Key", name)
@@ -107,7 +107,7 @@ def credential_of(
 
 
 def encode_credential(credential: Credential) -> str:
-    """Return a credential as Kafka keeps it: `salt=…,stored_key=…,server_key=…,iterations=N`."""
+    """Encode a credential as Kafka stores it: `salt=…,stored_key=…,server_key=…,iterations=N`."""
     return (
         f"salt={encode64(credential.salt)},stored_key={encode64(credential.stored_key)},"
         f"server_key={encode64(credential.server_key)},iterations={credential.iterations}"
@@ -115,7 +115,7 @@ def encode_credential(credential: Credential) -> str:
 
 
 def decode_credential(mechanism: Mechanism, text: str) -> Credential:
-    """Parse what `encode_credential` and Kafka write; ValueError, without what it says."""
+    """Decode a stored credential; ValueError, whose text contains none of it."""
     fields = dict(word.partition("=")[::2] for word in text.split(","))
     if fields.keys() != {"salt", "stored_key", "server_key", "iterations"}:
         raise ValueError("is no credential: needs salt, stored_key, server_key and iterations")
@@ -134,7 +134,8 @@ def decode_credential(mechanism: Mechanism, text: str) -> Credential:
 
 
 def parse_client_first(token: bytes) -> ClientFirst:
-    """Parse the first message; SaslRefused for channel bindings and extensions but `tokenauth`."""
+    """Parse a client's first message; SaslRefused, also for channel binding and unknown
+    extensions."""
     found = _match(_CLIENT_FIRST, token, "first SCRAM message")
     authzid = found["authzid"]
     return ClientFirst(
@@ -148,7 +149,7 @@ def parse_client_first(token: bytes) -> ClientFirst:
 
 
 def parse_client_final(token: bytes) -> ClientFinal:
-    """Parse the last message; SaslRefused."""
+    """Parse a client's final message; SaslRefused."""
     found = _match(_CLIENT_FINAL, token, "last SCRAM message")
     if _delegated(found["extensions"]):
         raise SaslRefused(f"{_TOKEN_AUTH} in the last SCRAM message: it belongs in the first")
@@ -169,7 +170,8 @@ def parse_server_first(token: bytes) -> ServerFirst:
 
 
 def parse_server_final(token: bytes) -> bytes:
-    """Parse a server's signature; SaslRefused, for an error that it tells too."""
+    """Parse a server's final message and return its signature; SaslRefused, also for a server's
+    error."""
     found = _match(_SERVER_FINAL, token, "answer to the last SCRAM message")
     if found["error"] is not None:
         raise SaslRefused(f"the server refuses: {found['error']}")
@@ -192,7 +194,8 @@ def _match(form: re.Pattern[str], token: bytes, what: str) -> re.Match[str]:
 
 
 def _delegated(text: str) -> bool:
-    """Tell whether a delegation token is meant; SaslRefused for every other extension."""
+    """Return whether the extensions mark a delegation token; SaslRefused for any other
+    extension."""
     delegated = False
     for extension in filter(None, text.split(",")):
         name, _, value = extension.partition("=")
@@ -205,22 +208,22 @@ def _delegated(text: str) -> bool:
 
 
 def unescape(name: str) -> str:
-    """Return a name as it was before commas and equals signs in it were escaped."""
+    """Return a name with its escaped commas and equals signs restored."""
     return name.replace("=2C", ",").replace("=3D", "=")
 
 
 def escape(name: str) -> str:
-    """Return a name as messages hold it."""
+    """Escape commas and equals signs of a name."""
     return name.replace("=", "=3D").replace(",", "=2C")
 
 
 def encode64(data: bytes) -> str:
-    """Return base64, as text."""
+    """Encode as base64 text."""
     return base64.b64encode(data).decode()
 
 
 def decode64(text: str) -> bytes:
-    """Decode base64; ValueError for anything that is not exactly that."""
+    """Decode base64; ValueError if it is invalid."""
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
@@ -228,5 +231,5 @@ def decode64(text: str) -> bytes:
 
 
 def xored(left: bytes, right: bytes) -> bytes:
-    """Return both, of equal length, exclusive or."""
+    """Return the XOR of two byte strings of equal length."""
     return bytes(a ^ b for a, b in zip(left, right, strict=True))

@@ -1,4 +1,4 @@
-"""The exchange of SCRAM's four messages: the server's side and the client's (RFC 5802)."""
+"""The SCRAM exchange of four messages, server and client (RFC 5802)."""
 
 import hashlib
 import hmac
@@ -24,24 +24,24 @@ from headrace.security.sasl.scram import (
 )
 
 CLIENT_ITERATIONS_MAX = 1_000_000
-"""More rounds a client does not do for a server: they would take it seconds."""
+"""Maximum iterations that a client accepts from a server: more would take seconds."""
 
 
 class DelegatedCredential(NamedTuple):
-    """What is kept of a delegation token for one mechanism."""
+    """A delegation token's credential for one mechanism, with owner and expiry."""
 
     owner: str
     ends_ms: int
-    """Milliseconds since 1970."""
+    """Expiry in ms since 1970."""
     credential: Credential
 
 
 FindDelegated = Callable[[str], DelegatedCredential | None]
-"""Returns what is kept of the token with that id; None: there is none, or it is no more valid."""
+"""Returns the credential of the delegation token with this id; None if it is unknown or expired."""
 
 
 class ScramServer(SaslServer):
-    """Has one client prove that it knows a password, and proves the same. `sasl.SaslServer`."""
+    """The server's side of SCRAM; a `sasl.SaslServer`."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class ScramServer(SaslServer):
     ) -> None:
         """`find` returns a user's credential. `nonce`: unguessable, printable, without comma.
 
-        `disguise` is a key that only this broker knows: unknown users are shown a salt made with
-        it, the same each time, and fail only at the end, after the same work as a wrong password.
-        Without `find_delegated` there are no delegation tokens.
+        `disguise`: a key that only this broker knows. Unknown users get a salt derived from it, the
+        same each time, and fail only at the end, after the same work as for a wrong password.
+        Without `find_delegated`, delegation tokens are not supported.
         """
         self.user = ""
         self.done = False
@@ -71,7 +71,7 @@ class ScramServer(SaslServer):
         self._known = False
 
     def respond(self, token: bytes) -> bytes:
-        """Answer the client's first message, then its last one; SaslRefused."""
+        """Answer the client's first or final message; SaslRefused."""
         if self.done:
             raise SaslRefused("a message behind the last one")
         if self._first is None:
@@ -138,7 +138,7 @@ class ScramServer(SaslServer):
 
 
 class ScramClient:
-    """Proves to know a password, and has the server prove it. `sasl.SaslClient`."""
+    """The client's side of SCRAM; a `sasl.SaslClient`. Also verifies the server."""
 
     def __init__(
         self,
@@ -149,7 +149,8 @@ class ScramClient:
         *,
         delegated: bool = False,
     ) -> None:
-        """`nonce`: unguessable, printable, without comma. `delegated`: by a delegation token."""
+        """`nonce`: unguessable, printable, without comma. `delegated`: authenticate with a
+        delegation token."""
         self._mechanism = mechanism
         self._password = password
         self._nonce = nonce
@@ -157,11 +158,12 @@ class ScramClient:
         self._expected: bytes | None = None
 
     def first(self) -> bytes:
-        """Return the first message."""
+        """Return the client's first message."""
         return f"n,,{self._bare}".encode()
 
     def respond(self, token: bytes) -> bytes | None:
-        """Answer the server's first message, and check its last one; SaslRefused: it lies."""
+        """Answer the server's first message, or verify its final one; SaslRefused if its proof is
+        wrong."""
         if self._expected is None:
             return self._prove(token)
         if not hmac.compare_digest(parse_server_final(token), self._expected):

@@ -1,4 +1,4 @@
-"""Whose tokens one listener believes: its settings, and the keys as they were read last."""
+"""Verification of tokens for one listener: its settings and the issuer's current keys."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 class TokenVerifier:
-    """Checks the tokens of one listener's clients. On the deciding thread."""
+    """Verifies the tokens of one listener's clients. Called on the deciding thread."""
 
     def __init__(self, settings: OAuthBearerListener, now_ms: Callable[[], int]) -> None:
         self._settings = settings
         self._now_ms = now_ms
         self.keys: Keys = {}
-        """Replaced as a whole, by good ones only; none: no token is believed yet."""
+        """The issuer's keys, replaced as a whole; empty: no token can be verified yet."""
         self.key_missed: Callable[[], None] = _wait
-        """Called where a token names a key that is not known: there may be newer ones."""
+        """Called when a token names an unknown key, as the issuer may have newer keys."""
 
     def check(self, token: str) -> Bearer:
-        """Return who bears `token`; SaslRefused."""
+        """Verify `token` and return its user; SaslRefused."""
         try:
             return verify(token, self.keys, self._settings, self._now_ms())
         except UnknownKey:
@@ -31,4 +31,4 @@ class TokenVerifier:
 
 
 def _wait() -> None:
-    """Do nothing: the keys are what they are."""
+    """Do nothing, as the keys are not refreshed."""

@@ -1,4 +1,4 @@
-"""Who can authenticate, as this broker knows it: by SCRAM's credentials, or by tokens."""
+"""Credentials of all users, as this broker knows them: SCRAM credentials and tokens."""
 
 from typing import TYPE_CHECKING
 
@@ -15,33 +15,35 @@ _NONE: "Mapping[Mechanism, Credential]" = {}
 
 
 class Users:
-    """Every user's credentials; followed from the metadata store. On the deciding thread."""
+    """The credentials of all users, kept current from the metadata store. Called on the deciding
+    thread."""
 
     def __init__(self) -> None:
         self._disguise = b""
         self._credentials: dict[str, Mapping[Mechanism, Credential]] = {}
         self.verifiers: dict[str, TokenVerifier] = {}
-        """Who checks the tokens of OAUTHBEARER, by listener; filled when those are opened."""
+        """Verifiers of OAUTHBEARER tokens by listener; filled when the listeners open."""
         self.delegation_tokens: DelegationTokens | None = None
-        """None where there are none (delegation.token.secret.key)."""
+        """Delegation tokens; None if they are disabled (no delegation.token.secret.key)."""
 
     def disguise(self, random: "Random") -> bytes:
-        """Return the key by which unknown users are shown a salt like everybody's."""
+        """Return the secret key from which unknown users' salts are derived, so that they look like
+        known users."""
         if not self._disguise:
             self._disguise = random.uuid() + random.uuid()
         return self._disguise
 
     def put(self, user: str, credentials: "Mapping[Mechanism, Credential]") -> None:
-        """Follow these credentials of `user` from now on; none: he has none any more."""
+        """Set the SCRAM credentials of `user`; an empty mapping removes the user."""
         if credentials:
             self._credentials[user] = credentials
         else:
             self._credentials.pop(user, None)
 
     def of(self, user: str) -> "Mapping[Mechanism, Credential]":
-        """Return a user's credentials, by mechanism."""
+        """Return a user's SCRAM credentials by mechanism; empty if there are none."""
         return self._credentials.get(user, _NONE)
 
     def names(self) -> list[str]:
-        """Return all who have credentials, sorted."""
+        """Return the names of all users with SCRAM credentials, sorted."""
         return sorted(self._credentials)
