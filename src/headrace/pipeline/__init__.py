@@ -1,13 +1,13 @@
-"""Pipelines: what every pipeline on Spark needs, whatever its lines look like.
+"""Parse the values of a topic in Spark, keep the refused ones and balance the counts.
 
-* `parse_values` runs a plain Python parser over the values of a topic and keeps what it refuses,
-  with the reason and the place, so that nothing is dropped in silence.
-* A record without a value is a *heartbeat*: it says that event time has come as far as its own
-  timestamp. It moves the watermark, so the last windows close, and is counted as no line.
-* `Account` is the closing balance: what was fed must be what was written plus what was quarantined.
+* `parse_values` runs a plain Python parser over the values of a topic. A refused value is kept with
+  the reason and its place in the topic.
+* A record without a value is a *heartbeat*: its timestamp advances the watermark, so the last
+  windows close. It has no parsed fields and does not count as a line.
+* `Account` compares the number of records fed with the number written plus the number quarantined.
 
-Only pyspark and pyarrow are needed on top of the base install (the extra `pipeline`), and only
-where a DataFrame is touched: `Unreadable` and `Account` need neither.
+Needs pyspark and pyarrow (the extra `pipeline`) on top of the base install. `Unreadable` and
+`Account` work without them.
 """
 
 from headrace.pipeline.account import Account, Unbalanced

@@ -1,4 +1,4 @@
-"""The closing balance of a pipeline: every record fed is somewhere, and said to be where."""
+"""Closing balance of a pipeline: compares the records fed with the records written."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 
 class Unbalanced(Exception):
-    """Records are missing or were counted twice; the message says which sums differ."""
+    """Records are missing or were counted twice; the message names the sums that differ."""
 
 
 @dataclass(frozen=True)
 class Account:
-    """Counts of one run, each taken by reading back what was written, never from a counter.
+    """Counts of one run, taken by reading back what was written.
 
-    `stored` is how many of the records fed the topic holds; `windowed` is the sum over the windows
-    of how many records each holds.
+    `stored` counts the records in the topic. `windowed` is the sum of the record counts of all
+    windows.
     """
 
     fed: int
@@ -25,7 +25,7 @@ class Account:
     windowed: int
 
     def differences(self) -> list[str]:
-        """Say in one sentence each which sums do not agree; empty when the account balances."""
+        """Describe each pair of sums that differ; empty if the account balances."""
         balances = (
             ("in the topic", self.stored, "fed", self.fed),
             ("written + quarantined", self.written + self.quarantined, "fed", self.fed),

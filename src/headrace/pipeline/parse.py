@@ -1,7 +1,7 @@
-"""Values of a topic to columns, by a parser in plain Python, with a quarantine for what it refuses.
+"""Parses the values of a topic into columns with a plain Python parser.
 
-The parser runs in Spark's Python workers on Arrow batches (`mapInArrow`): one call per record and
-no row objects. It must be importable there by its module's name.
+The parser runs in Spark's Python workers on Arrow batches (`mapInArrow`): one call per record,
+without row objects. The workers import it by its module's name.
 """
 
 from __future__ import annotations
@@ -55,11 +55,15 @@ _ARROW: dict[DataType, pa.DataType] = {
 def parse_values(
     records: DataFrame, parser: Callable[[bytes], tuple[Any, ...]], fields: StructType
 ) -> DataFrame:
-    """Place of each record, then `fields`, then what became of it: `OUTCOME`.
+    """Return the place of each record, then `fields`, then the `OUTCOME` of parsing it.
 
     `parser` returns its values in the order of `fields` (strings, ints and bytes; times as
-    integers) or raises `Unreadable`. One row comes out for every row that goes in: a heartbeat has
-    no fields, a refused value has its reason and its raw bytes instead of fields.
+    integers) or raises `Unreadable`. Each input row gives one output row:
+
+        record            fields    heartbeat  reason  raw
+        without a value   null      true       null    null
+        parsed            values    false      null    null
+        refused           null      false      text    value
     """
     schema = StructType([*PLACE.fields, *fields.fields, *OUTCOME.fields])
     arrow_types = [_ARROW[field.dataType] for field in fields.fields]
@@ -72,12 +76,12 @@ def parse_values(
 
 
 def understood() -> Column:
-    """Return the condition that the parser has read this record."""
+    """Return the condition that the parser accepted the record."""
     return ~sf.col("heartbeat") & sf.col("reason").isNull()
 
 
 def refused() -> Column:
-    """Return the condition that this record belongs into the quarantine."""
+    """Return the condition that the parser refused the record, so it goes into the quarantine."""
     return sf.col("reason").isNotNull()
 
 

@@ -1,5 +1,5 @@
-"""What a parser raises; apart from the rest so that a parser needs no Spark."""
+"""The exception that parsers raise; importable without Spark."""
 
 
 class Unreadable(ValueError):
-    """A value that is not what the topic promises; the message is the reason kept with it."""
+    """A value the parser cannot read; the message is kept with it as the reason."""
