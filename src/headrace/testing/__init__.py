@@ -1,11 +1,10 @@
-"""A real broker inside a test's own process: real sockets, real files, no child process.
+"""A broker inside the test's own process, with real sockets and files and no child process.
 
     with BrokerThread() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap})
 
-Under pytest nothing needs to be written for that: the fixtures `headrace_broker` and
-`kafka_bootstrap_servers` and the mark `headrace_topics` are there once Headrace is installed (see
-`headrace.testing.plugin`).
+Under pytest no code is needed: an installed Headrace provides the fixtures `headrace_broker` and
+`kafka_bootstrap_servers` and the mark `headrace_topics` (see `headrace.testing.plugin`).
 """
 
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ __all__ = ["BrokerThread", "StoredRecord"]
 
 
 def __getattr__(name: str) -> object:
-    # pytest loads the plugin beside this in every run: it must not import a broker with it.
+    # pytest loads the plugin of this package in every run, which must not import the broker.
     if name == "BrokerThread":
         from headrace.testing.broker import BrokerThread
 

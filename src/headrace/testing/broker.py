@@ -1,4 +1,4 @@
-"""A broker in a thread: `BrokerThread`."""
+"""`BrokerThread` runs a broker in a thread."""
 
 import asyncio
 import os
@@ -30,10 +30,10 @@ _MEMORY_BYTES_MIN = 256 << 20
 
 
 class BrokerThread:
-    """One broker in a thread. Use as a context manager, or `start` and `stop`.
+    """A broker in a thread. Use it as a context manager, or call `start` and `stop`.
 
-    It listens on 127.0.0.1 at a free port, keeps its data in a temporary directory (or in the one
-    it is given, so that a second one goes on where the first stopped), and runs its own event loop.
+    It listens on a free port of 127.0.0.1 and runs its own event loop. Its data lies in a temporary
+    directory, or in a given one, from which a later broker continues.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class BrokerThread:
         security: str | None = None,
         mechanism: str = "SCRAM-SHA-512",
     ) -> None:
-        """`config`: Kafka's names, over `listeners=PLAINTEXT://127.0.0.1:0`.
+        """Set the broker up without starting it.
 
         `directory`: the log directory, kept afterwards; without one a temporary one is removed.
         `memory`: the temporary one lies in memory (/dev/shm) where there is room for that.
@@ -60,7 +60,7 @@ class BrokerThread:
         self._temporary = directory is None
         self.directory = directory or ""
         self.server: Server
-        """The broker's insides; touch them through `call` only."""
+        """The broker's internals; access them through `call` only."""
         self._loop: asyncio.AbstractEventLoop
         self._end: asyncio.Event
         self._clean = True
@@ -70,21 +70,21 @@ class BrokerThread:
 
     @property
     def port(self) -> int:
-        """The first listener's port."""
+        """The port of the first listener."""
         return self.server.listeners[0].port
 
     @property
     def bootstrap(self) -> str:
-        """What clients take as bootstrap.servers."""
+        """The value of bootstrap.servers for clients."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def clients(self) -> ClientSettings:
-        """What clients of each kind take to come to it."""
+        """Settings with which each kind of client connects."""
         return ClientSettings(self.bootstrap, self._guard)
 
     def start(self) -> Self:
-        """Start and wait until it listens; raises what kept it from that."""
+        """Start the broker and wait until it listens. Raises the error that prevented the start."""
         if self._security is not None and self._guard is None:
             self._keys = tempfile.TemporaryDirectory(prefix="headrace-test-keys-")
             try:
@@ -140,36 +140,36 @@ class BrokerThread:
         return self.run(run)
 
     def run(self, work: Callable[[Server], Coroutine[Any, Any, T]]) -> T:
-        """Run `work`'s coroutine on the broker's own loop and return its result."""
+        """Run the coroutine of `work` on the broker's event loop and return its result."""
         future = asyncio.run_coroutine_threadsafe(work(self.server), self._loop)
         return future.result(_CALL_SECONDS_MAX)
 
     def create_topics(
         self, *names: str, partitions: int = 1, config: Mapping[str, str] | None = None
     ) -> None:
-        """Create topics, usable when this returns; one that is there is left as it is. ApiError."""
+        """Create topics and return once they are usable; existing ones stay unchanged. ApiError."""
         wanted = [NewTopic(name, partitions, config=dict(config or {})) for name in names]
         for outcome in self.run(lambda server: server.controller.create_topics(wanted)):
             if isinstance(outcome, ApiError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise outcome
 
     def delete_topics(self, *names: str) -> None:
-        """Delete topics; it is no error if one is not there. ApiError."""
+        """Delete topics; missing ones are ignored. ApiError."""
         outcomes = self.run(lambda server: server.controller.delete_topics(names))
         for error in outcomes.values():
             if error is not None and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise error
 
     def records(self, topic: str, *, last: int | None = None) -> list[StoredRecord]:
-        """Return what lies in `topic` and consumers may see, partition by partition, in its order.
+        """Return the records of `topic` that consumers can read, partition by partition.
 
-        Without control records; of `last` only so many of each partition's newest offsets.
-        ApiError UNKNOWN_TOPIC_OR_PARTITION.
+        Leaves out control records. `last` limits the result to that many newest offsets of each
+        partition. ApiError UNKNOWN_TOPIC_OR_PARTITION.
         """
         return self.call(lambda server: stored(server.broker, topic, last))
 
     def topics(self) -> list[str]:
-        """Return the names of all topics but the internal ones, sorted."""
+        """Return the names of all topics except the internal ones, sorted."""
         return self.call(
             lambda server: sorted(
                 name for name, topic in server.broker.image.topics.items() if not topic.internal
@@ -233,7 +233,8 @@ class BrokerThread:
 
 
 def _has_room(path: str) -> bool:
-    """Tell whether the file system of `path` has room for a test's data: containers often 64 MB."""
+    """Tell whether the file system of `path` has room for test data; containers often have 64
+    MB."""
     try:
         found = os.statvfs(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""A clock that a test moves, and chance that a seed decides."""
+"""A clock that the test advances, and random numbers from a seed."""
 
 import heapq
 import random
@@ -6,19 +6,19 @@ from collections.abc import Callable
 
 
 class SimTimer:
-    """A call that waits."""
+    """A scheduled call."""
 
     def __init__(self, callback: Callable[[], None]) -> None:
-        """Made by `SimClock.call_later`."""
+        """Created by `SimClock.call_later`."""
         self.callback: Callable[[], None] | None = callback
 
     def cancel(self) -> None:
-        """Make sure it does not happen."""
+        """Cancel the call."""
         self.callback = None
 
 
 class SimClock:
-    """`ports.clock.Clock`: stands still until `advance` or `turn`."""
+    """`ports.clock.Clock` whose time passes only in `advance`."""
 
     def __init__(self, wall_ms: int = 1_780_000_000_000) -> None:
         """Start at `wall_ms`; the monotonic clock starts at 0."""
@@ -36,14 +36,14 @@ class SimClock:
         return self._now
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> SimTimer:
-        """Call when `advance` has come that far; 0: at the next `turn`."""
+        """Schedule a call for when `advance` reaches its time; 0 seconds means the next `turn`."""
         timer = SimTimer(callback)
         self._sequence += 1
         heapq.heappush(self._waiting, (self._now + seconds, self._sequence, timer))
         return timer
 
     def turn(self) -> int:
-        """End the turn of the loop: call what is due now; returns how many calls that were."""
+        """End a turn of the event loop: make the calls that are due and return their number."""
         due = []
         while self._waiting and self._waiting[0][0] <= self._now:
             due.append(heapq.heappop(self._waiting)[2])
@@ -55,7 +55,7 @@ class SimClock:
         return called
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, calling what falls due on the way in its order."""
+        """Let time pass and make the calls that fall due, in the order of their times."""
         until = self._now + seconds
         while self._waiting and self._waiting[0][0] <= until:
             self._now = max(self._now, self._waiting[0][0])
@@ -67,7 +67,7 @@ class SimRandom:
     """`ports.clock.Random` from a seed."""
 
     def __init__(self, seed: int | str = 0) -> None:
-        """The same seed, the same numbers."""
+        """Equal seeds give equal numbers."""
         self._random = random.Random(seed)  # noqa: S311 - not for secrets
 
     def uuid(self) -> bytes:

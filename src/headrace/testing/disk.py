@@ -1,14 +1,14 @@
-"""A disk in memory that remembers every operation, so that power cuts can be enumerated.
+"""A disk in memory that records every operation, so that tests can enumerate power cuts.
 
-`SimDisk` implements `ports.disk.Disk`. It keeps two things apart that a real disk confuses until
-the power goes: what a process sees (all it did) and what is on the disk (what was synced). See
-`disk_crash.crash_states` for the disks that a power cut may leave behind.
+`SimDisk` implements `ports.disk.Disk`. It separates two views that differ only after a power cut:
+what processes see (every operation) and what is on the disk (synced operations).
+`disk_crash.crash_states` yields the disks that a power cut may leave.
 
-Nothing happens by itself: `flush` and `run` queue their work, `settle` does it and calls back. A
-flush makes durable what was written before it was asked for, and not a byte more, although a real
-one may: the model is to be the worst disk that keeps its promises.
+`flush` and `run` only queue work; `settle` does it and calls back. A flush makes durable exactly
+what was written before it was requested. A real disk may save more, but the model is the worst disk
+that keeps its guarantees.
 
-Faults (`fail_writes`, `fail_syncs`, `flip`) say when; what survives them is the caller's to check.
+`fail_writes`, `fail_syncs` and `flip` inject faults. The caller checks what survives them.
 """
 
 import errno
@@ -28,30 +28,30 @@ _BOOTS = count()
 
 
 class SimDisk:
-    """A file system in memory. `ports.disk.BrokerDisk`. The root directory is ``/``."""
+    """A file system in memory that implements `ports.disk.BrokerDisk`. Its root is ``/``."""
 
     passes_handed_over = 0
-    """Nothing is handed to a thread."""
+    """No work goes to a thread."""
 
     def __init__(self, now_ms: Callable[[], int] = lambda: 0, *, boot: str = "") -> None:
-        """Empty; `now_ms` gives files their modification times, `boot` is the machine's start."""
+        """Start empty. `now_ms` gives modification times, `boot` identifies the machine's start."""
         self.nodes: dict[int, Node] = {0: Node(entries={})}
         self.base: dict[int, Node] = {0: Node(entries={})}
-        """What was on the disk before the first operation."""
+        """Content of the disk before the first operation."""
         self.ops: list[Op] = []
         self.now_ms = now_ms
         self.cold = False
-        """Whether the page cache holds nothing: `read_cached` answers None."""
+        """Whether the page cache is empty, so that `read_cached` answers None."""
         self.open_files = 0
         self.syncs = 0
         self.forgotten = 0
-        """Bytes that the page cache was told to let go of."""
+        """Bytes dropped from the page cache on request."""
         self.boot = boot or f"boot-{next(_BOOTS)}"
         self.unsaved: set[int] = set()
-        """Numbers of the writes that a failed sync took for saved."""
+        """Numbers of the writes that a failed sync marked as clean."""
         self._faults: dict[str, Fault] = {}
         self.counts = {"write": 0, "sync": 0}
-        """Operations so far that `fail_writes` and `fail_syncs` count."""
+        """Operations so far, as counted by `fail_writes` and `fail_syncs`."""
         self._queue: list[Callable[[], None]] = []
         self._locks: set[str] = set()
 
@@ -60,26 +60,27 @@ class SimDisk:
     def fail_writes(
         self, at: int = 0, code: int = errno.ENOSPC, partial: int = 0, sticky: bool = True
     ) -> None:
-        """Fail the write (or truncation) after `at` good ones, and all later ones if `sticky`.
+        """Fail the write (or truncation) after `at` successful ones, and all later ones if
+        `sticky`.
 
-        `partial` bytes of a failing write are written nevertheless.
+        A failing write still writes its first `partial` bytes.
         """
         self._faults["write"] = Fault(self.counts["write"] + at, code, partial, sticky)
 
     def fail_syncs(self, at: int = 0, code: int = errno.EIO, sticky: bool = False) -> None:
-        """Fail the sync after `at` good ones.
+        """Fail the sync after `at` successful ones.
 
-        What it should have saved is never saved, as on Linux: the pages count as clean from then
-        on, are read as if nothing had happened, and gone once they leave the page cache.
+        The data it should have saved is never saved, as on Linux: its pages count as clean, are
+        read as before, and are lost once they leave the page cache.
         """
         self._faults["sync"] = Fault(self.counts["sync"] + at, code, 0, sticky)
 
     def heal(self) -> None:
-        """Have no more faults."""
+        """Remove all faults."""
         self._faults.clear()
 
     def fault(self, kind: str) -> Fault | None:
-        """Count an operation; the fault that hits it, if any."""
+        """Count an operation and return the fault that hits it, or None."""
         count = self.counts[kind]
         self.counts[kind] = count + 1
         fault = self._faults.get(kind)
@@ -88,11 +89,11 @@ class SimDisk:
         return fault
 
     def flip(self, path: str, position: int, mask: int = 0x01) -> None:
-        """Flip bits of a byte behind everybody's back."""
+        """Flip bits of a byte without recording an operation."""
         self.nodes[self._node(path)].content[position] ^= mask
 
     def record(self, operation: Op) -> None:
-        """Remember an operation."""
+        """Record an operation."""
         self.ops.append(operation)
         if operation.kind not in {"sync", "dirsync"}:
             touched = [operation.node]
@@ -102,7 +103,7 @@ class SimDisk:
                 self.nodes[node].changed = next(CHANGES)
 
     def settle(self, steps: int = 1_000_000) -> int:
-        """Do the queued flushes and jobs, and those that follow from them; returns how many."""
+        """Do the queued work and the work it queues; return the number of jobs done."""
         done = 0
         while self._queue and done < steps:
             self._queue.pop(0)()
@@ -115,7 +116,7 @@ class SimDisk:
         return bool(self._queue)
 
     def sync_nodes(self, nodes: Collection[int], upto: int) -> None:
-        """Make the operations before number `upto` on those files durable. OSError by fault."""
+        """Make the operations on these files before number `upto` durable. OSError by fault."""
         for node in nodes:
             self.syncs += 1
             fault = self.fault("sync")
@@ -131,12 +132,12 @@ class SimDisk:
                 self.unsaved.add(number)
 
     def synced_until(self, node: int) -> int:
-        """Return the first operation that no sync of a file has covered."""
+        """Return the number of the first operation on the file that no sync covers."""
         covered = (op.number for op in self.ops if op.kind == "sync" and op.node == node)
         return max(covered, default=0)
 
     def drop_pages(self, node: int) -> None:
-        """Let the file hold what its disk does, if a sync of it has failed."""
+        """Reset the file to its content on the disk if a sync of it failed."""
         mine = [number for number in self.unsaved if self.ops[number].node == node]
         if not mine:
             return
@@ -148,7 +149,7 @@ class SimDisk:
                 op.apply(content)
 
     def left_by_a_kill(self) -> "SimDisk":
-        """Return a copy, as a process killed now leaves it to the next one."""
+        """Return a copy of the disk as the next process finds it after this one is killed."""
         left = SimDisk(self.now_ms)
         left.nodes, left.base = deepcopy(self.nodes), self.base
         left.ops, left.unsaved, left.boot = list(self.ops), set(self.unsaved), self.boot
@@ -190,7 +191,7 @@ class SimDisk:
         return number
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> DiskFile:
-        """Open a file, made where `create`."""
+        """Open a file; `create` makes a missing one."""
         number = self._walk(path)
         if number is None:
             if not create:
@@ -202,22 +203,22 @@ class SimDisk:
         return SimFile(self, path, number, writable)
 
     def begin_gather(self) -> None:
-        """Do nothing: writes are done as they come."""
+        """Do nothing: writes are done immediately."""
 
     def end_gather(self, later: Callable[[Failures], None]) -> Failures | None:
-        """Return None: nothing is left to be done, and nothing failed unheard."""
+        """Return no failures: every write is done and has reported its own error."""
         return []
 
     def real_path(self, path: str) -> str:
-        """Return the path as it is: there are no links."""
+        """Return the path unchanged: the disk has no symbolic links."""
         return "/" + path.strip("/")
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is anything at `path`."""
+        """Tell whether `path` exists."""
         return self._walk(path) is not None
 
     def stat(self, path: str) -> Stat | None:
-        """Return the size and last change."""
+        """Return the size and the number of the last change, or None if `path` is missing."""
         number = self._walk(path)
         if number is None:
             return None
@@ -237,7 +238,7 @@ class SimDisk:
         return found is not None and self.nodes[found].entries is not None
 
     def make_directory(self, path: str) -> None:
-        """Create it and its parents."""
+        """Create a directory and its parents."""
         at = ""
         for name in path.strip("/").split("/"):
             at = f"{at}/{name}"
@@ -261,7 +262,7 @@ class SimDisk:
         self.record(Op("unlink", parent, name=name))
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory and all that is in it."""
+        """Remove a directory with its content."""
         for name in self.list(path):
             inside = f"{path}/{name}"
             if self.is_directory(inside):
@@ -279,7 +280,7 @@ class SimDisk:
         self.record(Op("dirsync", node, len(self.ops)))
 
     def sync_directories(self, paths: Collection[str]) -> None:
-        """Flush one after the other; those that are gone are skipped."""
+        """Sync the directories in order; missing ones are skipped."""
         for path in paths:
             if self.is_directory(path):
                 self.sync_directory(path)
@@ -295,15 +296,15 @@ class SimDisk:
             self.record(Op("sync" if node.entries is None else "dirsync", number, upto))
 
     def absolute(self, path: str) -> str:
-        """Return the path from the root on; all are."""
+        """Return the path unchanged: every path starts at the root."""
         return path
 
     def boot_id(self) -> str:
-        """Return a boot id, another one for each SimDisk that was not told which."""
+        """Return the boot id; each SimDisk has its own unless one was given."""
         return self.boot
 
     def replace(self, path: str, content: bytes) -> None:
-        """Replace the content by temporary file, sync, rename, sync of the directory."""
+        """Replace the content through a temporary file: write, sync, rename, sync the directory."""
         temporary = f"{path}.tmp"
         file = self.open(temporary, create=True)
         try:
@@ -316,17 +317,17 @@ class SimDisk:
         self.sync_directory(path.rpartition("/")[0])
 
     def free_bytes(self, path: str) -> int:
-        """Return always plenty."""
+        """Return 1 TiB."""
         self._node(path)
         return 1 << 40
 
     def total_bytes(self, path: str) -> int:
-        """Return twice of that."""
+        """Return 2 TiB."""
         self._node(path)
         return 1 << 41
 
     def lock(self, path: str) -> Callable[[], None]:
-        """Lock among the users of this object."""
+        """Lock the path against other users of this object."""
         if path in self._locks:
             raise BlockingIOError(errno.EAGAIN, "locked", path)
         if self._walk(path) is None:
@@ -335,7 +336,7 @@ class SimDisk:
         return lambda: self._locks.discard(path)
 
     def flush(self, files: Collection[DiskFile], done: Callable[[OSError | None], None]) -> None:
-        """Queue a flush of what has been written so far; `settle` does it."""
+        """Queue a flush of the data written so far; `settle` does it."""
         nodes = [file.node for file in files if isinstance(file, SimFile)]
         upto = len(self.ops)
 
@@ -363,5 +364,5 @@ class SimDisk:
         self._hand_over(job, flush=False)
 
     def _hand_over(self, job: Callable[[], None], *, flush: bool) -> None:
-        """Have a thread's work done later; `flush` says of which thread."""
+        """Queue a job; subclasses use `flush` to choose its thread."""
         self._queue.append(job)

@@ -1,12 +1,13 @@
-"""What a power cut may leave of a SimDisk (guarantees.md, fault F2).
+"""Disks that a power cut may leave of a SimDisk (guarantees.md, fault F2).
 
-The rules of the worst disk that keeps its promises:
+    operations on       covered by a sync   after the last sync
+    a file's content    kept                any subset of the 512-byte sectors;
+                                            any length from the old to the new one
+    a directory         kept                the first few, cut at any point: file
+                                            systems journal them in order
 
-* What a file's sync covered is there. Of what was written later, any sectors of 512 bytes may be
-  there or not, and the file may have any length between the old and the new one.
-* What a directory's sync covered is there. Of its later links, unlinks and renames, the first ones
-  up to any point are there: file systems journal them in order. Directories know nothing of each
-  other, and a file's sync does not save its name.
+Directories are independent of each other, and syncing a file does not save its name. These are the
+rules of the worst disk that keeps its guarantees.
 """
 
 import random
@@ -22,8 +23,8 @@ SECTOR_BYTES = 512
 def crash_states(disk: SimDisk, cut: int, seed: int, samples: int = 4) -> Iterator[SimDisk]:
     """Yield disks that a power cut just before operation number `cut` may leave.
 
-    First the one that lost all it could, then the one that lost nothing, then `samples` drawn
-    ones. Each is a fresh SimDisk, whose disk is what was left.
+    The first has lost everything unsynced, the second nothing, then `samples` random ones follow.
+    Each is a new SimDisk.
     """
     yield _crashed(disk, cut, _draw(seed, cut, -1), 0.0)
     yield _crashed(disk, cut, _draw(seed, cut, -1), 1.0)
@@ -47,7 +48,7 @@ def _crashed(disk: SimDisk, cut: int, draw: random.Random, luck: float) -> SimDi
 
 
 def _durable_until(ops: list[Op], kind: str) -> dict[int, int]:
-    """Return for each node the number of the first operation its last sync did not cover."""
+    """Return the number of the first operation that each node's last sync did not cover."""
     until: dict[int, int] = {}
     for operation in ops:
         if operation.kind == kind:

@@ -1,4 +1,4 @@
-"""The files of a SimDisk: nodes, what was done to them, and an open file."""
+"""Files of a SimDisk: nodes, the recorded operations and open files."""
 
 import errno
 import os
@@ -11,11 +11,15 @@ from headrace.ports.disk import Buffer
 
 
 class Op(NamedTuple):
-    """One recorded operation on the node `node`.
+    """A recorded operation on the node `node`.
 
-    write (number: position, data) · truncate (number: size) · sync and dirsync (number: how many
-    operations before it are covered) · link (name, number: the child, directory) · unlink (name) ·
-    rename (name, number: the other directory, new_name).
+    kind            number                         other fields
+    write           position                       data
+    truncate        new size
+    sync, dirsync   operations covered before it
+    link            node of the child              name, directory
+    unlink                                         name
+    rename          node of the other directory    name, new_name
     """
 
     kind: str
@@ -27,7 +31,7 @@ class Op(NamedTuple):
     directory: bool = False
 
     def apply(self, content: bytearray) -> None:
-        """Do a write or a truncation to `content`."""
+        """Apply a write or truncation to `content`."""
         if self.kind == "write":
             put(content, self.number, self.data)
         elif self.kind == "truncate":
@@ -36,7 +40,7 @@ class Op(NamedTuple):
 
 
 def put(content: bytearray, position: int, piece: bytes) -> None:
-    """Write `piece` at `position`; what lies between the end and there is zeros."""
+    """Write `piece` at `position`; a gap after the old end is filled with zeros."""
     content.extend(bytes(max(0, position - len(content))))
     content[position : position + len(piece)] = piece
 
@@ -52,12 +56,14 @@ class Node:
     entries: dict[str, int] | None = None
     mtime_ms: int = 0
     changed: int = field(default_factory=CHANGES.__next__)
-    """Another number after each change: what a power cut leaves is never taken for what was."""
+    """Number of the last change; unique, so that the state after a power cut never equals the one
+    before."""
 
 
 @dataclass(slots=True)
 class Fault:
-    """An operation that fails: which one, how, and whether all later ones do."""
+    """An injected fault: the operation that fails, its error, and whether all later ones fail
+    too."""
 
     at: int
     code: int
@@ -66,7 +72,7 @@ class Fault:
 
 
 class Store(Protocol):
-    """What an open file is a window on. `disk.SimDisk`."""
+    """The disk behind an open file: `disk.SimDisk`."""
 
     nodes: dict[int, Node]
     ops: list[Op]
@@ -76,23 +82,23 @@ class Store(Protocol):
     forgotten: int
 
     def fault(self, kind: str) -> Fault | None:
-        """Count an operation; the fault that hits it, if any."""
+        """Count an operation and return the fault that hits it, or None."""
 
     def record(self, operation: Op) -> None:
-        """Remember an operation."""
+        """Record an operation."""
 
     def sync_nodes(self, nodes: Collection[int], upto: int) -> None:
         """Make the operations before number `upto` on those files durable. OSError by fault."""
 
     def drop_pages(self, node: int) -> None:
-        """Let the file hold what its disk does, if a sync of it has failed."""
+        """Reset the file to its content on the disk if a sync of it failed."""
 
 
 class SimFile:
     """An open file of a SimDisk."""
 
     def __init__(self, disk: Store, path: str, node: int, writable: bool) -> None:
-        """Opened by `SimDisk.open`."""
+        """Created by `SimDisk.open`."""
         self._disk = disk
         self.path = path
         self.node = node
@@ -105,23 +111,23 @@ class SimFile:
         return self._disk.nodes[self.node].content
 
     def fileno(self) -> int:
-        """Return -1: there is none."""
+        """Return -1: there is no file descriptor."""
         return -1
 
     def size(self) -> int:
-        """Return the bytes the file holds now."""
+        """Return the current size in bytes."""
         return len(self._content())
 
     def mtime_ms(self) -> int:
-        """Return the last modification, milliseconds since 1970."""
+        """Return the time of the last modification in milliseconds since 1970."""
         return self._disk.nodes[self.node].mtime_ms
 
     def set_mtime_ms(self, mtime_ms: int) -> None:
-        """Change that time."""
+        """Set the time of the last modification."""
         self._disk.nodes[self.node].mtime_ms = mtime_ms
 
     def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
-        """Write; with a fault, part of it and an OSError."""
+        """Write the parts; an injected fault writes only some of the bytes and raises OSError."""
         content = self._content()
         if not self._writable:
             raise OSError(errno.EBADF, "opened for reading", self.path)
@@ -137,24 +143,24 @@ class SimFile:
         return len(data)
 
     def write_held(self) -> None:
-        """Do nothing: no write is held back."""
+        """Do nothing: writes are never held back."""
 
     def read_cached(self, position: int, size: int) -> Buffer | None:
-        """Read as `read` does; None while the disk plays cold."""
+        """Read as `read` does; None if the disk is `cold`."""
         return None if self._disk.cold else self.read(position, size)
 
     def read_cached_into(self, position: int, into: memoryview) -> int:
-        """Read as `read` does; nothing while the disk plays cold."""
+        """Read as `read` does; nothing if the disk is `cold`."""
         data = b"" if self._disk.cold else self.read(position, len(into))
         into[: len(data)] = data
         return len(data)
 
     def cached(self, position: int, size: int) -> bool:
-        """Tell whether the disk does not play cold."""
+        """Tell whether the range exists and the disk is not `cold`."""
         return not self._disk.cold and position + size <= len(self._content())
 
     def send(self, position: int, size: int, socket: int) -> int:
-        """Write them to the descriptor, be it a file's or a socket's."""
+        """Write the range to a descriptor of a file or socket."""
         try:
             return os.write(socket, self.read(position, size))
         except BlockingIOError:
@@ -165,13 +171,13 @@ class SimFile:
         return bytes(self._content()[position : position + size])
 
     def forget(self, position: int, size: int) -> None:
-        """Count the bytes; pages that a failed sync left clean are gone then."""
+        """Count the bytes as dropped; pages that a failed sync left clean are lost."""
         self._content()
         self._disk.forgotten += size
         self._disk.drop_pages(self.node)
 
     def truncate(self, size: int) -> None:
-        """Cut, or extend with zeros."""
+        """Cut the file, or extend it with zeros."""
         content = self._content()
         fault = self._disk.fault("write")
         if fault is not None:
@@ -181,12 +187,12 @@ class SimFile:
         self._disk.record(Op("truncate", self.node, size))
 
     def sync(self) -> None:
-        """Make what was written durable."""
+        """Make the written data durable."""
         self._content()
         self._disk.sync_nodes([self.node], len(self._disk.ops))
 
     def close(self) -> None:
-        """Close."""
+        """Close the file."""
         if not self.closed:
             self.closed = True
             self._disk.open_files -= 1

@@ -1,6 +1,6 @@
-"""A test's broker that asks who connects, and the settings by which clients of each kind may.
+"""Security of a test broker, and the settings with which each kind of client connects.
 
-Certificates, a user and his password are made for one broker and end with it.
+Certificates, the user and the password are created for one broker and removed with it.
 """
 
 import datetime
@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 PROTOCOLS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 USER = "tester"
-"""Who may do everything; of SSL it is the certificate CN=tester."""
+"""The superuser; with SSL it is the certificate CN=tester."""
 _ITERATIONS = 4096
 _HOSTS = ("localhost", "127.0.0.1", "::1")
 _PRIVATE = 0o600
 
 
 class ClientSettings:
-    """How clients come to a broker, in the words of each kind of them. The password is in them."""
+    """Settings for connecting to a broker, one property per kind of client. They hold the
+    password."""
 
     def __init__(self, bootstrap: str, guard: "Guard | None" = None) -> None:
         self._bootstrap = bootstrap
@@ -39,7 +40,7 @@ class ClientSettings:
 
     @property
     def java(self) -> dict[str, str]:
-        """By Kafka's own names: Java's clients, Kafka's tools, `--command-config`."""
+        """Kafka's own names, for Java clients and Kafka's tools (`--command-config`)."""
         found = {"bootstrap.servers": self._bootstrap}
         guard = self._guard
         if guard is None:
@@ -66,18 +67,19 @@ class ClientSettings:
 
     @property
     def file(self) -> Path | None:
-        """The same in a properties file that its owner alone may read; None: it takes none."""
+        """Path of a properties file with these settings, readable by its owner only; None without
+        security."""
         return None if self._guard is None else self._guard.write(self.java)
 
     @property
     def spark(self) -> dict[str, str]:
-        """Options of `format("headrace")`: the secrets are in a file."""
+        """Options of `format("headrace")`; the secrets are in a file."""
         found = {"kafka.bootstrap.servers": self._bootstrap}
         return found if self.file is None else {**found, "configFile": str(self.file)}
 
     @property
     def librdkafka(self) -> dict[str, Any]:
-        """For confluent-kafka and whatever else is made of librdkafka."""
+        """Settings of confluent-kafka and other clients based on librdkafka."""
         found: dict[str, Any] = {"bootstrap.servers": self._bootstrap}
         guard = self._guard
         if guard is None:
@@ -129,10 +131,10 @@ class ClientSettings:
 
 
 class Guard:
-    """What one broker asks of its clients."""
+    """Security settings of one broker and the credentials that match them."""
 
     def __init__(self, protocol: str, mechanism: str, directory: Path) -> None:
-        """`directory`: for keys; removed by who made it. ValueError."""
+        """`directory` receives the keys; the caller removes it. ValueError."""
         if protocol not in PROTOCOLS:
             raise ValueError(f"security={protocol!r}: must be one of {', '.join(PROTOCOLS)}")
         if mechanism not in MECHANISMS:
@@ -142,9 +144,9 @@ class Guard:
         self.by_password = protocol != "SSL"
         self.password = Secret(secrets.token_urlsafe(18))
         self.authority: Path | None = None
-        """Who signed the broker's certificate, where it has one."""
+        """Certificate of the authority that signed the broker's certificate, if it has one."""
         self.certificate: Path | None = None
-        """The client's own, where it is known by that."""
+        """The client's certificate with its key, if clients authenticate by certificate."""
         self._server: Path | None = None
         self._directory = directory
         if protocol != "SASL_PLAINTEXT":
@@ -175,7 +177,7 @@ class Guard:
         return path
 
     def broker_settings(self) -> dict[str, str]:
-        """Return the broker's settings: one listener on the loopback, one user who may do all."""
+        """Return the broker's settings: one listener on the loopback address and one superuser."""
         user = USER if self.by_password else f"CN={USER}"
         found = {"listeners": f"{self.protocol}://127.0.0.1:0", "super.users": f"User:{user}"}
         if self._server is not None:
@@ -191,7 +193,7 @@ class Guard:
         return found
 
     async def let_in(self, server: "Server") -> None:
-        """Make the user known to a broker that keeps users itself. ApiError."""
+        """Create the user if the broker stores its users itself (SCRAM). ApiError."""
         if not self.by_password or self.mechanism == "PLAIN":
             return
         from headrace.cluster.settings.user_settings import Upsertion
@@ -208,7 +210,7 @@ class Guard:
                 raise error
 
     def write(self, settings: Mapping[str, str]) -> Path:
-        """Write a client's properties file. OSError."""
+        """Write a client's properties file and return its path. OSError."""
         path = self._directory / "client.properties"
         path.touch(mode=_PRIVATE)
         path.write_text(render(settings), encoding="utf-8")

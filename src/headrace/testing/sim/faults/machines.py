@@ -1,4 +1,4 @@
-"""Machines and processes fail: power, kills, restarts, stops, disks, clocks."""
+"""Faults of machines and processes: power, kills, restarts, pauses, disks and clocks."""
 
 import asyncio
 import errno
@@ -8,11 +8,11 @@ from headrace.testing.sim.faults.ground import Ground, Kinds
 from headrace.testing.sim.faults.links import LinkFaults
 
 _JUMPS_MS = (-3_500_000, 0, 3_500_000)
-"""Clocks go almost an hour wrong: records a whole hour ahead would be refused."""
+"""Clocks jump by almost an hour; records a whole hour ahead would be refused."""
 
 
 class MachineFaults:
-    """Faults of one machine at a time."""
+    """Faults that hit one machine at a time."""
 
     def __init__(self, ground: Ground, links: LinkFaults) -> None:
         self._ground = ground
@@ -39,7 +39,7 @@ class MachineFaults:
             await self.without_power(number)
 
     async def without_power(self, number: int) -> None:
-        """Cut the power of a broker that is taken; it is back, and given back, on return."""
+        """Cut the power of a reserved broker, start it again and release it."""
         self._ground.counts["power cuts"] += 1
         await self._ground.cluster.cut_power(number)
         await self._back(number)
@@ -49,7 +49,7 @@ class MachineFaults:
         self._ground.give_back(number)
 
     async def _kill(self) -> None:
-        """Kill a process: it may be back before its session has ended."""
+        """Kill a process and start it again, sometimes before its session ends."""
         chance = self._ground.random
         number = self._ground.take(chance.choice((0, 1, 1)))
         if number is None:
@@ -67,7 +67,7 @@ class MachineFaults:
             await self.restarted(number)
 
     async def restarted(self, number: int) -> None:
-        """Stop a broker that is taken cleanly, and start it; given back on return."""
+        """Stop a reserved broker cleanly, start it again and release it."""
         self._ground.counts["restarts"] += 1
         await self._ground.cluster.stop(number)
         await asyncio.sleep(self._ground.random.uniform(0, 3))
@@ -86,9 +86,9 @@ class MachineFaults:
         self._ground.give_back(number)
 
     async def _replace_disk(self) -> None:
-        """Have a broker come back with an empty disk, where another has all that is committed.
+        """Restart a broker with an empty disk while another broker has all committed records.
 
-        That one is not hit meanwhile: with it the last good copy would be gone.
+        The other broker is kept free of faults meanwhile, because it may hold the last good copy.
         """
         ground = self._ground
         number = ground.take()
@@ -104,7 +104,7 @@ class MachineFaults:
         ground.give_back(number)
 
     def _keeper(self, number: int) -> int:
-        """Return a broker that has all that this one has and is not hit; 0: there is none."""
+        """Return a fault-free broker that has everything this one has, or 0."""
         ground = self._ground
         return next((other for other in ground.free() if ground.watch.spares(number, other)), 0)
 
@@ -115,9 +115,9 @@ class MachineFaults:
         self._ground.cluster.replace_disk(number)
 
     async def _hold_requests(self) -> None:
-        """Kill a broker whose requests are under way for longer than it takes to be back.
+        """Kill a broker and hold its requests on the network until it has restarted.
 
-        It may come back with an empty disk.
+        It sometimes restarts with an empty disk.
         """
         ground, chance = self._ground, self._ground.random
         number = ground.take()
@@ -144,7 +144,7 @@ class MachineFaults:
         await self._fail_disk("flushes failed")
 
     async def _fail_disk(self, name: str) -> None:
-        """Have a disk fail soon, and be mended in a while: by then the broker is restarted."""
+        """Make a disk fail soon; the broker is restarted with a healthy disk later."""
         ground = self._ground
         chance, number = ground.random, ground.take()
         if number is None:

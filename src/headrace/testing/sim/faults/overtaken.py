@@ -1,7 +1,10 @@
-"""Words between brokers that arrive later than what was said after them.
+"""Messages between brokers that arrive after newer messages.
 
-Who waited too long for an answer gives the connection up and says it again by another; what it had
-sent is taken later, when it is out of date.
+sender                                   receiver
+  | first message, on connection 1 ...      |
+  | timeout: closes connection 1            |
+  | newer message, on connection 2 -------> | handles the newer message
+  |                 ... first message ----> | handles the outdated message
 """
 
 import asyncio
@@ -13,15 +16,15 @@ from headrace.testing.sim.faults.machines import MachineFaults
 _LOOK_SECONDS = 0.01
 _CLOSE_LOOK_SECONDS = 0.001
 _FETCH_SECONDS = 0.05
-"""As long as it takes at most that a follower says that it has flushed what it was given."""
+"""Maximum time until a follower reports that it has flushed the records it received."""
 _WRITE_SECONDS = 2.0
-"""As long as clients pause at most, and more."""
+"""Longer than the longest pause of a client."""
 _LATE_SECONDS = (2.0, 6.0)
-"""How much later than the way is free again the first words arrive."""
+"""Delay of the first messages after the connection is possible again."""
 
 
 class Overtaken:
-    """Faults of the ways between brokers, in which order is lost."""
+    """Faults that reorder messages between brokers."""
 
     def __init__(self, ground: Ground, machines: MachineFaults, links: LinkFaults) -> None:
         self._ground = ground
@@ -37,7 +40,7 @@ class Overtaken:
         }
 
     async def _overtake_orders(self) -> None:
-        """Have orders be overtaken by those of the next changes: another broker comes and goes."""
+        """Delay orders until the orders of later changes, as another broker leaves and returns."""
         ground, chance = self._ground, self._ground.random
         decider = ground.decider()
         if ground.busy or decider is None:
@@ -58,7 +61,7 @@ class Overtaken:
         ground.give_back(*ground.brokers)
 
     async def _overtake_isr(self) -> None:
-        """Have a leader's question about its ISR be overtaken by that again, and by the next."""
+        """Delay a leader's ISR request until after its repetition and its next request."""
         ground, chance = self._ground, self._ground.random
         decider = ground.decider()
         leaders = [number for number in ground.leaders() if number != decider]
@@ -77,21 +80,21 @@ class Overtaken:
         ground.give_back(*ground.brokers)
 
     def _strand(self, sender: int, receiver: int) -> float:
-        """Have the sender begin anew; returns when its first words arrive, in seconds."""
+        """Delay the sender's old messages and return the delay in seconds."""
         late_seconds = self._ground.random.uniform(*_LATE_SECONDS)
         self._links.strand(sender, receiver, late_seconds)
         self._ground.cluster.network.mend(machine(sender), machine(receiver))
         return late_seconds
 
     async def _asked(self, leader: int) -> None:
-        """Wait until a leader has asked for an ISR, or could have for long."""
+        """Wait until a leader has requested an ISR, or until it had ample time to."""
         for _ in range(int(4 * self._ground.lag_seconds / _LOOK_SECONDS)):
             await asyncio.sleep(_LOOK_SECONDS)
             if self._ground.asks(leader):
                 return
 
     async def _grown(self, number: int) -> None:
-        """Wait until a broker has been given more records, or could have been for long."""
+        """Wait until a broker has received more records, or until it had ample time to."""
         before = self._ends(number)
         for _ in range(int(_WRITE_SECONDS / _CLOSE_LOOK_SECONDS)):
             await asyncio.sleep(_CLOSE_LOOK_SECONDS)
@@ -103,9 +106,10 @@ class Overtaken:
         return [partition.log.end_offset for partition in held]
 
     async def _overtake_fetch(self) -> None:
-        """Have a broker's last fetch be overtaken by its next registration, with an empty disk.
+        """Delay a broker's last fetch until after its next registration, with an empty disk.
 
-        The third is down, and nothing is written after it: it says that it has all that there is.
+        The third broker is down and nothing is written afterwards, so the delayed fetch claims that
+        the empty broker has all records.
         """
         ground, chance = self._ground, self._ground.random
         leaders = ground.leaders()

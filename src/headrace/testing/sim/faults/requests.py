@@ -1,4 +1,4 @@
-"""What admins ask for at the wrong time: elections, deletions."""
+"""Admin requests at inconvenient times: elections and record deletions."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from headrace.testing.sim.faults.links import LinkFaults
 
 
 class Requests:
-    """Requests that move leaders and the starts of logs."""
+    """Requests that move leaders and log start offsets."""
 
     def __init__(self, ground: Ground, links: LinkFaults) -> None:
         self._ground = ground
@@ -19,12 +19,13 @@ class Requests:
         return {"elections asked for": self._hand_over, "deletions": self._delete_records}
 
     async def _hand_over(self) -> None:
-        """Have the preferred replicas lead again."""
+        """Request an election of the preferred replicas."""
         self._ground.counts["elections asked for"] += 1
         await self._ground.cluster.elect(self._ground.watch.topic)
 
     async def _delete_records(self) -> None:
-        """Delete what is committed, as a client would ask its leader to; one may lag far behind."""
+        """Delete the committed records through their leader, sometimes while a replica lags far
+        behind."""
         ground = self._ground
         lagging = ground.random.choice(ground.brokers) if ground.random.random() < 0.6 else 0
         if lagging:
