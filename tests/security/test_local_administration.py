@@ -102,9 +102,10 @@ def test_another_user_of_this_machine_is_closed_and_named(
         client.settimeout(20)
         client.connect(f"{broker.directory}/admin.sock")
         assert client.recv(1) == b""
-    assert "process 4711 of user id 54321 is refused: admin.socket is for the broker's own" in (
-        caplog.text
-    )
+    assert (
+        "refusing a connection from process 4711 of user id 54321: admin.socket is only for the"
+        " broker's own user"
+    ) in caplog.text
     assert len([line for line in caplog.records if "Traceback" in (line.exc_text or "")]) == 0
 
 

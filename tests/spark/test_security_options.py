@@ -141,7 +141,10 @@ def test_a_file_that_spark_has_sent_along_is_found_by_its_name(
             {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "/none"},
             r"^kafka\.ssl\.truststore\.location.*no such file",
         ),
-        ({"kafka.security.protocol": "SSL", "kafka.ssl.x": SECRET}, r"^kafka\.ssl\.x: this client"),
+        (
+            {"kafka.security.protocol": "SSL", "kafka.ssl.x": SECRET},
+            r"^kafka\.ssl\.x: unknown setting",
+        ),
         ({"kafka.ssl.keystore.key": SECRET}, "Spark shows this option in its plans"),
         ({"kafka.ssl.key.pem": SECRET}, "Spark shows this option in its plans"),
         ({"configFile": "/none"}, "^configFile /none: no such file"),
@@ -295,7 +298,7 @@ def test_a_broker_that_wants_a_certificate_is_not_asked_again(tmp_path: Path) ->
     told: list[Exception] = []
     with BrokerThread(settings) as broker:
         for trusted, complaint in (
-            (authority, "wants a certificate that it believes"),
+            (authority, "the broker refuses the client's certificate"),
             (stranger, "its certificate is refused"),
         ):
             options = {

@@ -86,7 +86,7 @@ class KernelRecords:
     def _source(self, payload: Buffer, count: int) -> Array:
         """Return the payload as an array; size the work arrays for `count` records."""
         if not 0 <= count * _RECORD_BYTES_MIN <= len(payload):
-            raise CorruptBatch(f"{count} records announced in {len(payload)} bytes")
+            raise CorruptBatch(f"{count} records do not fit in {len(payload)} bytes")
         if _NUMBERS * count > len(self._work):
             self._hashes = np.empty(_HASHES * count, np.uint64)
             self._work = np.empty(_NUMBERS * count, np.int64)

@@ -56,8 +56,8 @@ def test_a_start_says_where_its_data_are_what_clients_are_told_and_how_it_ends(
         )  # fmt: skip
         assert (again.returncode, again.stdout) == (2, "")
         assert again.stderr == (
-            f"headrace: log.dirs={data}: in use by process {pid}: stop that, as by headrace stop"
-            f" --data {data}, or name another directory\n"
+            f"headrace: log.dirs={data}: in use by process {pid}: stop that process (headrace stop"
+            f" --data {data}) or use another directory\n"
         )
 
 

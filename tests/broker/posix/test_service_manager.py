@@ -17,7 +17,7 @@ import pytest
 from headrace.posix.service_manager import ServiceManager
 from tests.support.process import HEADRACE
 
-UNIT = Path(__file__).parents[3] / "deploy" / "systemd" / "headrace.service"
+UNIT = Path(__file__).parents[3] / "src/headrace/config/samples/headrace.service"
 ANALYZE = shutil.which("systemd-analyze")
 
 
@@ -125,7 +125,7 @@ def test_a_manager_that_is_gone_is_said_once(
         manager.stopping()
     manager.close()
     (record,) = caplog.records
-    assert "is told nothing any more (no such file or directory)" in record.getMessage()
+    assert "(no such file or directory); if it waits for this broker" in record.getMessage()
 
 
 def test_a_broker_tells_when_it_is_ready_that_it_is_alive_and_that_it_stops(
