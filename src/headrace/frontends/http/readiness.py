@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
 
 NAMED_MAX = 10
-"""Partitions that are named; of more their number is told."""
+"""Most partitions listed by name for each reason; the others are only counted."""
 
 
 def awaited(broker: "Broker") -> list[str]:
-    """Return what this broker waits for before another may be stopped; nothing: it is ready.
+    """Return the reasons why no other broker may be stopped yet; an empty list means ready.
 
-    Of partitions all count that are held here, led or followed: each must have all its replicas
-    in sync, and a leader. Replicas that a reassignment adds are not awaited (KIP-352).
+    Each partition with a replica on this broker must have a leader and all its replicas in sync.
+    Replicas that a reassignment adds are not awaited (KIP-352).
     """
     image, own = broker.image, broker.broker_id
     found: list[str] = []

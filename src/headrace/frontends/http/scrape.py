@@ -7,7 +7,7 @@ from headrace.observe.metrics import Metrics
 
 
 class Scrape:
-    """Collects a broker's metrics as Prometheus reads them. Used on the loop."""
+    """A collector of a broker's metrics as Prometheus text. Used on the event loop."""
 
     def __init__(
         self, metrics: Metrics, process: Callable[[], Awaitable[bytes]] | None = None
@@ -18,7 +18,7 @@ class Scrape:
         self._running: asyncio.Task[bytes] | None = None
 
     async def text(self) -> bytes:
-        """Return all metrics. A client that asks during a collection shares its result."""
+        """Return the text of all metrics. Calls during a running collection share its result."""
         if self._running is None:
             self._running = asyncio.get_running_loop().create_task(self._collect())
             self._running.add_done_callback(self._end)

@@ -19,7 +19,7 @@ def mutations(context: "RequestContext", strict_since: int) -> "Mutations":
 
 
 def throttled(context: "RequestContext", spent: "Mutations") -> timedelta:
-    """Return the throttle time to answer with; the client is not read that long."""
+    """Return the throttle time for the answer, and stop reading the connection for that long."""
     seconds = spent.wait_seconds()
     if seconds > 0:
         context.broker.quotas.throttled[QuotaKey.MUTATION] += 1

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 
 def is_anothers(context: "RequestContext", group_id: str, member_id: str | None) -> bool:
-    """Tell whether the member is somebody else."""
+    """Return whether the group member id belongs to another principal than the client's.
+
+    False for an empty id, and if the authorizer allows everything.
+    """
     if not member_id or context.broker.authorizer.allows_all:
         return False
     owners = context.coordinators.member_owners
@@ -18,13 +21,13 @@ def is_anothers(context: "RequestContext", group_id: str, member_id: str | None)
 
 
 def learn(context: "RequestContext", group_id: str, member_id: str) -> None:
-    """Note that the coordinator knows who asks by this id."""
+    """Record the client's principal as the owner of a group member id."""
     if member_id and not context.broker.authorizer.allows_all:
         owners = context.coordinators.member_owners
         owners.learn((group_id, member_id), context.identity.principal)
 
 
 def forget(context: "RequestContext", group_id: str, member_id: str) -> None:
-    """Note that the member has left."""
+    """Remove the recorded owner of a group member id."""
     if not context.broker.authorizer.allows_all:
         context.coordinators.member_owners.forget((group_id, member_id))

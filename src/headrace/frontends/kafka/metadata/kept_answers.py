@@ -15,7 +15,7 @@ body."""
 
 
 class KeptAnswers:
-    """Answers by question: a few, and for short questions only."""
+    """A cache of encoded Metadata answers by request, at most ANSWERS_MAX."""
 
     def __init__(self) -> None:
         """Keep nothing yet. `picture_changed` is to be told of every change of the picture."""
@@ -25,7 +25,10 @@ class KeptAnswers:
         """The answer made for the same question while the cluster was the same, or None."""
 
     def keep(self, question: Question, answer: bytes, topics: Iterable[str]) -> None:
-        """Keep an answer that tells of these topics, which are there, and of no other."""
+        """Store the answer to a Metadata request, which describes exactly these existing topics.
+
+        A request body over REQUEST_BYTES_MAX is not cached; a full cache is emptied first.
+        """
         if len(question[-1]) > REQUEST_BYTES_MAX:
             return
         if len(self._answers) >= ANSWERS_MAX:
@@ -35,7 +38,7 @@ class KeptAnswers:
             self._about.setdefault(name, set()).add(question)
 
     def picture_changed(self, delta: ImageDelta, structural: bool) -> None:
-        """Forget answers that are no longer true."""
+        """Drop cached answers about the topics in `delta`, or all if `structural`."""
         if structural:
             self._forget_all()
             return
