@@ -5,6 +5,7 @@ them apart.
 """
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple, NewType
 
 from headrace.model.protocols import reserved_topics
@@ -47,6 +48,14 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the numbers of partitions by topic, topics and numbers in the order given."""
+    found: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        found.setdefault(topic, []).append(number)
+    return found
 
 
 def counted(number: int, noun: str) -> str:

@@ -10,7 +10,7 @@ from headrace.client.calls.call import ColdCall, HotCall, Maker, check, error_co
 from headrace.client.client import Client
 from headrace.client.consumer.subscription import decode_assignment
 from headrace.model.errors import ApiError, ErrorCode, Malformed
-from headrace.model.nouns import TopicPartition
+from headrace.model.nouns import TopicPartition, by_topic
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import offset_commit as commit_codec
 from headrace.wire.kafka.primitives import NO_UUID
@@ -184,21 +184,17 @@ async def committed(
     Partitions without a committed offset are left out. `require_stable`: retry while a transaction
     has pending offsets (UNSTABLE_OFFSET_COMMIT).
     """
-    by_topic: dict[str, list[int]] | None = None
-    if partitions is not None:
-        by_topic = {}
-        for topic, partition in partitions:
-            by_topic.setdefault(topic, []).append(partition)
+    numbers_of = None if partitions is None else by_topic(partitions)
 
     def build(maker: Maker) -> Any:  # noqa: ANN401
-        topics = by_topic and tuple(
+        topics = numbers_of and tuple(
             maker.part("OffsetFetchRequestTopics", name=topic, partition_indexes=tuple(numbers))
-            for topic, numbers in by_topic.items()
+            for topic, numbers in numbers_of.items()
         )
         wanted = maker.part("OffsetFetchRequestGroup", group_id=group, topics=topics)
         return maker.request(groups=(wanted,), require_stable=require_stable)
 
-    if by_topic is not None and not by_topic:
+    if numbers_of is not None and not numbers_of:
         return {}
     call = ColdCall(ApiKey.OFFSET_FETCH, build, _read_committed, versions=(8, 9))
     return await client.ask_coordinator(group, call)
@@ -282,9 +278,7 @@ async def delete_group(client: Client, group: str) -> None:
 
 async def delete_offsets(client: Client, group: str, partitions: Iterable[TopicPartition]) -> None:
     """Delete a group's committed offsets of partitions that no member is subscribed to."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        by_topic.setdefault(topic, []).append(partition)
+    deleted = by_topic(partitions)
 
     def build(maker: Maker) -> Any:  # noqa: ANN401
         topics = tuple(
@@ -296,7 +290,7 @@ async def delete_offsets(client: Client, group: str, partitions: Iterable[TopicP
                     for number in numbers
                 ),
             )
-            for topic, numbers in by_topic.items()
+            for topic, numbers in deleted.items()
         )
         return maker.request(group_id=group, topics=topics)
 

@@ -5,13 +5,12 @@ An error of one partition is returned with it; an error of the whole request is 
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from headrace.client.calls.call import Call, ColdCall, HotCall, Maker, check, error_code
 from headrace.client.client import Client
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import STRAY_LOGS, TopicPartition
+from headrace.model.nouns import STRAY_LOGS, TopicPartition, by_topic
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import list_offsets as codec
 
@@ -144,7 +143,7 @@ async def log_ends(
                     for index in indexes
                 ),
             )
-            for topic, indexes in _by_topic(epochs)
+            for topic, indexes in by_topic(sorted(epochs)).items()
         )
         return maker.request(replica_id=-1, topics=topics)
 
@@ -169,7 +168,7 @@ async def ends_on(
     """
     asked = [
         codec.TopicRequest(topic, [codec.PartitionRequest(index, codec.LATEST) for index in some])
-        for topic, some in _by_topic(partitions)
+        for topic, some in by_topic(sorted(partitions)).items()
     ]
     timeout_ms = int(client.request_timeout_seconds * 1000)
     request = codec.ListOffsetsRequest(DEBUGGING_REPLICA_ID, 0, asked, timeout_ms)
@@ -197,7 +196,7 @@ async def elect_leaders(
         if partitions is not None:
             named = tuple(
                 maker.part("TopicPartitions", topic=topic, partitions=tuple(indexes))
-                for topic, indexes in _by_topic(partitions)
+                for topic, indexes in by_topic(sorted(partitions)).items()
             )
         return maker.request(election_type=kind, topic_partitions=named, timeout=_timeout(client))
 
@@ -229,7 +228,7 @@ async def reassign(client: Client, moves: Mapping[TopicPartition, Sequence[int] 
                     for found in (moves[TopicPartition(topic, index)],)
                 ),
             )
-            for topic, indexes in _by_topic(moves)
+            for topic, indexes in by_topic(sorted(moves)).items()
         )
         return maker.request(topics=topics, timeout=_timeout(client))
 
@@ -279,13 +278,6 @@ def _reassignments_call(client: Client) -> Call[list[Reassigning]]:
 
 def _timeout(client: Client) -> timedelta:
     return timedelta(seconds=client.request_timeout_seconds)
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
-    return [
-        (topic, [partition.partition for partition in found])
-        for topic, found in groupby(sorted(partitions), key=lambda partition: partition.topic)
-    ]
 
 
 def _replicas(found: Sequence[int] | None) -> tuple[int, ...] | None:

@@ -1,13 +1,13 @@
 """Share groups from outside: describe members, read and reset start offsets (KIP-932)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from headrace.client.admin.groups import DescribedGroup, described
 from headrace.client.calls.call import ColdCall, Maker, check, error_code
 from headrace.client.client import Client
 from headrace.model.errors import ErrorCode
-from headrace.model.nouns import TopicPartition
+from headrace.model.nouns import TopicPartition, by_topic
 from headrace.wire.kafka.api import ApiKey
 
 
@@ -65,7 +65,7 @@ async def move_share_starts(
     client: Client, group: str, offsets: Mapping[TopicPartition, int]
 ) -> None:
     """Set the start offsets of a share group without members; ApiError of the first refused."""
-    by_topic = _by_topic(offsets)
+    numbers_of = by_topic(sorted(offsets))
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
         topics = tuple(
@@ -81,7 +81,7 @@ async def move_share_starts(
                     for number in numbers
                 ),
             )
-            for topic, numbers in by_topic.items()
+            for topic, numbers in numbers_of.items()
         )
         return maker.request(group_id=group, topics=topics)
 
@@ -93,10 +93,3 @@ async def move_share_starts(
                 check(answer.error_code, answer.error_message or name)
 
     await client.ask_coordinator(group, ColdCall(ApiKey.ALTER_SHARE_GROUP_OFFSETS, build, parse))
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        found.setdefault(topic, []).append(partition)
-    return found

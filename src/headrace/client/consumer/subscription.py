@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from headrace.model.nouns import TopicPartition
+from headrace.model.nouns import TopicPartition, by_topic
 from headrace.model.ranges import split_into_ranges
 from headrace.wire.kafka import consumer_protocol
 
@@ -19,10 +19,7 @@ def decode_subscription(data: bytes) -> list[str]:
 
 def encode_assignment(partitions: Sequence[TopicPartition]) -> bytes:
     """Encode an assignment of the consumer protocol, version 0."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        by_topic.setdefault(topic, []).append(partition)
-    return consumer_protocol.assignment(0, by_topic)
+    return consumer_protocol.assignment(0, by_topic(partitions))
 
 
 def decode_assignment(data: bytes) -> list[TopicPartition]:

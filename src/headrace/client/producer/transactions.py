@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from headrace.client.calls.call import ColdCall, Maker, check, error_code
 from headrace.client.client import Client
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import TopicPartition
+from headrace.model.nouns import TopicPartition, by_topic
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.reader import CompactReader
 
@@ -95,9 +95,7 @@ async def add_partitions(
     client: Client, writer: Writer, partitions: Collection[TopicPartition]
 ) -> None:
     """Add partitions to the producer's transaction; the first ones begin it."""
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        topics.setdefault(topic, []).append(partition)
+    topics = by_topic(sorted(partitions))
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
         named = tuple(

@@ -16,7 +16,7 @@ from headrace.cluster.peers.registrations import RegisteredPeers
 from headrace.coordination.transactions.all_transactions import Membership, Unwritable
 from headrace.coordination.transactions.markers import Marker, MarkerWritten
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.model.nouns import BrokerId, TopicPartition, by_topic
 from headrace.ports.callbacks import Done
 from headrace.wire.kafka.api import ApiKey
 
@@ -148,13 +148,6 @@ def _not_attempted(error: ApiError | None) -> bool:
     return error is not None and error.code is ErrorCode.OPERATION_NOT_ATTEMPTED
 
 
-def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic, index in partitions:
-        found.setdefault(topic, []).append(index)
-    return found
-
-
 def _write_call(asked: Sequence[Markers]) -> ColdCall[Sequence[Codes]]:
     def build(maker: Maker) -> Any:  # noqa: ANN401
         return maker.request(markers=tuple(
@@ -166,7 +159,7 @@ def _write_call(asked: Sequence[Markers]) -> ColdCall[Sequence[Codes]]:
                 coordinator_epoch=marker.coordinator_epoch,
                 topics=tuple(
                     maker.part("WritableTxnMarkerTopic", name=topic, partition_indexes=tuple(some))
-                    for topic, some in _by_topic(partitions).items()
+                    for topic, some in by_topic(partitions).items()
                 ),
             )
             for marker, partitions in asked
@@ -199,7 +192,7 @@ def _add_call(asked: Sequence[_Question]) -> ColdCall[Sequence[Codes]]:
                 verify_only=verify_only,
                 topics=tuple(
                     maker.part("AddPartitionsToTxnTopic", name=topic, partitions=tuple(some))
-                    for topic, some in _by_topic(question.partitions).items()
+                    for topic, some in by_topic(question.partitions).items()
                 ),
             )
             for question, verify_only in asked

@@ -1,7 +1,7 @@
 """Records of `__transaction_state`: a transaction's state on its way to the log and back."""
 
 from headrace.coordination.transactions.transaction_state import TransactionState
-from headrace.model.nouns import TopicPartition
+from headrace.model.nouns import TopicPartition, by_topic
 from headrace.wire.kafka.coordinator_records.transaction_state import (
     TopicPartitions,
     TransactionKey,
@@ -24,9 +24,7 @@ def key(transactional_id: str) -> bytes:
 
 def value(state: TransactionState) -> bytes:
     """Encode the record that says `state`."""
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(state.partitions):
-        topics.setdefault(topic, []).append(partition)
+    topics = by_topic(sorted(state.partitions))
     listed = [TopicPartitions(topic, partitions) for topic, partitions in topics.items()]
     return encode_value(
         TransactionValue(
