@@ -22,6 +22,7 @@ from headrace.client.transport.port import (
     Unanswered,
 )
 from headrace.model.errors import STORE_UNANSWERED, ApiError, ErrorCode, HeadraceError
+from headrace.ports.backoff import backoff_seconds
 from headrace.wire.kafka.frame import parse_response
 
 if TYPE_CHECKING:
@@ -236,6 +237,7 @@ class Client:
         Cached metadata and coordinators are dropped between attempts.
         """
         began = outage_began = self.transport.now()
+        failures = 1
         backoff = BACKOFF_SECONDS_MIN
 
         def over(since: float, seconds: float) -> bool:
@@ -269,7 +271,8 @@ class Client:
             self.known = None
             self._coordinators.clear()
             await self.transport.sleep(backoff)
-            backoff = min(backoff * 2, BACKOFF_SECONDS_MAX)
+            failures += 1
+            backoff = backoff_seconds(failures, BACKOFF_SECONDS_MIN, BACKOFF_SECONDS_MAX)
 
     async def metadata(
         self, topics: Sequence[str] | None = None, *, create: bool = False

@@ -11,6 +11,7 @@ from headrace.client.calls.offsets import EARLIEST, list_offsets
 from headrace.client.client import BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN, Client
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode
 from headrace.model.nouns import TopicPartition
+from headrace.ports.backoff import backoff_seconds
 from headrace.record import batch as batches
 from headrace.record.record import ControlType, Record, parse_control
 
@@ -116,8 +117,8 @@ class Consumer:
         self._failing_since: dict[TopicPartition, float] = {}
         self._failure: ApiError | None = None
         """The error that the next `poll` raises: the chunks of this one are returned first."""
-        self._backoff_seconds = 0.0
-        """How many seconds the next `poll` waits before it fetches."""
+        self._failures = 0
+        """Polls in a row after which a partition was failing: the next one waits first."""
 
     async def poll(self, *, max_wait_ms: int = 500, min_bytes: int = 1) -> list[Chunk]:
         """Fetch available batches of all partitions, waiting up to `max_wait_ms` for the first
@@ -128,8 +129,10 @@ class Consumer:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
-        if self._backoff_seconds:
-            await self.client.transport.sleep(self._backoff_seconds)
+        if self._failures:
+            await self.client.transport.sleep(
+                backoff_seconds(self._failures, BACKOFF_SECONDS_MIN, BACKOFF_SECONDS_MAX)
+            )
 
         async def attempt() -> list[Chunk]:
             known = self.client.known
@@ -149,22 +152,13 @@ class Consumer:
                 # be delayed.
                 wait_ms = max_wait_ms if len(by_leader) == 1 else max_wait_ms // len(by_leader)
                 chunks += await self._fetch(leader, wanted, wait_ms, min_bytes)
-            self._back_off()
+            self._failures = self._failures + 1 if self._failing_since else 0
             return chunks
 
         if not self.positions:
             await self.client.transport.sleep(max_wait_ms / 1000)
             return []
         return await self.client.retrying(attempt)
-
-    def _back_off(self) -> None:
-        """Double the wait before the next fetch while a partition returns only errors; else reset
-        it."""
-        if self._failing_since:
-            longer = max(2 * self._backoff_seconds, BACKOFF_SECONDS_MIN)
-            self._backoff_seconds = min(longer, BACKOFF_SECONDS_MAX)
-        else:
-            self._backoff_seconds = 0.0
 
     async def _fetch(
         self, leader: int, wanted: list[Wanted], max_wait_ms: int, min_bytes: int

@@ -23,6 +23,7 @@ from headrace.client.transport.handshake import InitProducerCall
 from headrace.client.transport.port import ClientError, Link, Refused, Reply
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
+from headrace.ports.backoff import backoff_seconds
 from headrace.record.batch import build
 from headrace.record.compression import Codec
 from headrace.record.encoded_records import EncodedRecords
@@ -192,7 +193,7 @@ class Producer:
 
     async def _advance(self, waiting_max: int) -> None:
         """Send what can be sent; read responses until `waiting_max` batches or fewer wait."""
-        backoff = BACKOFF_SECONDS_MIN
+        failures = 0
         while self._queued:
             try:
                 await self._send_ready()
@@ -200,11 +201,13 @@ class Producer:
                     return
                 if self._requests:
                     await self._settle(self._requests.popleft())
-                backoff = BACKOFF_SECONDS_MIN
+                failures = 0
             except (ApiError, ClientError) as error:
                 await self._recover(error)
-                await self.client.transport.sleep(backoff)
-                backoff = min(backoff * 2, BACKOFF_SECONDS_MAX)
+                failures += 1
+                await self.client.transport.sleep(
+                    backoff_seconds(failures, BACKOFF_SECONDS_MIN, BACKOFF_SECONDS_MAX)
+                )
 
     async def _send_ready(self) -> None:
         """Send each partition's next batch, one request a leader, up to IN_FLIGHT_MAX requests."""

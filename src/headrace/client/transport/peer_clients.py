@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.client.client import CONNECT_SECONDS, Client
 from headrace.client.transport.credentials import AuthenticationFailed
 from headrace.client.transport.port import Address, ClientError, Link, Transport, Untrusted
+from headrace.ports.backoff import backoff_seconds
 
 if TYPE_CHECKING:
     from headrace.client.transport.credentials import Credentials
@@ -26,7 +27,8 @@ TOLD_SECONDS = 60.0
 
 class _Refusal(NamedTuple):
     error: ClientError
-    rest_seconds: float
+    failures: int
+    """Refusals in a row."""
     until: float
     """When the broker may connect to the peer again."""
     told: float
@@ -54,9 +56,9 @@ class Refusals:
     def refused(self, address: Address, error: ClientError, now: float) -> None:
         """Record a refusal: log it if it is new, and start the peer's pause."""
         known = self._known.get(address)
-        rest_seconds, told = REST_SECONDS_MIN, -TOLD_SECONDS
+        failures, told = 1, -TOLD_SECONDS
         if known is not None:
-            rest_seconds = min(2 * known.rest_seconds, REST_SECONDS_MAX)
+            failures = known.failures + 1
             told = known.told if str(known.error) == str(error) else told
         if now - told >= TOLD_SECONDS:
             told = now
@@ -64,7 +66,8 @@ class Refusals:
                 "broker at %s: %s: %s; retrying every %g s",
                 address, error, self._remedy(error), REST_SECONDS_MAX,
             )  # fmt: skip
-        self._known[address] = _Refusal(error, rest_seconds, now + rest_seconds, told)
+        pause = backoff_seconds(failures, REST_SECONDS_MIN, REST_SECONDS_MAX)
+        self._known[address] = _Refusal(error, failures, now + pause, told)
 
     def _remedy(self, error: ClientError) -> str:
         return next(text for kind, text in self._remedies.items() if isinstance(error, kind))
