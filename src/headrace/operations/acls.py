@@ -3,7 +3,7 @@
 Without an authorizer SECURITY_DISABLED.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from headrace.operations.context import OperationContext
 
 _Member = TypeVar("_Member", bound=IntEnum)
+_Asked = TypeVar("_Asked")
+_Parsed = TypeVar("_Parsed")
+_Changed = TypeVar("_Changed")
 _NO_AUTHORIZER = ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker.")
 """As Kafka answers: administrators' tools show this error."""
 
@@ -54,18 +57,9 @@ async def create_acls(
     context: "OperationContext", acls: Sequence[AclSpec]
 ) -> list[ApiError | None]:
     """Store each ACL for itself; returns each error, None where it holds on return."""
-    error = _refusal(context, AdminOperation.CREATE_ACLS)
-    outcomes: list[ApiError | None] = [error] * len(acls)
-    if error is None:
-        wanted: dict[int, AclBinding] = {}
-        for at, acl in enumerate(acls):
-            try:
-                wanted[at] = _binding_of(acl)
-            except ApiError as invalid:
-                outcomes[at] = invalid
-        found = await context.controller.settings.acls.add(list(wanted.values()))
-        for at, outcome in zip(wanted, found, strict=True):
-            outcomes[at] = outcome
+    outcomes: list[ApiError | None] = await _each(
+        context, AdminOperation.CREATE_ACLS, acls, _binding_of, context.controller.settings.acls.add
+    )
     for acl, outcome in zip(acls, outcomes, strict=True):
         context.changed(outcome, {"acl": _shown(acl)})
     return outcomes
@@ -75,20 +69,13 @@ async def delete_acls(
     context: "OperationContext", filters: Sequence[AclFilterSpec]
 ) -> list[Sequence[AclBinding] | ApiError]:
     """Remove the ACLs that filters match; returns those of each, or its error."""
-    error = _refusal(context, AdminOperation.DELETE_ACLS)
-    outcomes: list[Sequence[AclBinding] | ApiError] = [() if error is None else error] * len(
-        filters
+    outcomes: list[Sequence[AclBinding] | ApiError] = await _each(
+        context,
+        AdminOperation.DELETE_ACLS,
+        filters,
+        _filter_of,
+        context.controller.settings.acls.remove,
     )
-    if error is None:
-        wanted: dict[int, AclFilter] = {}
-        for at, asked in enumerate(filters):
-            try:
-                wanted[at] = _filter_of(asked)
-            except ApiError as invalid:
-                outcomes[at] = invalid
-        found = await context.controller.settings.acls.remove(list(wanted.values()))
-        for at, removed in zip(wanted, found, strict=True):
-            outcomes[at] = removed
     told: dict[AclBinding, None] = {}
     for outcome in outcomes:
         if isinstance(outcome, ApiError):
@@ -107,6 +94,29 @@ def describe_acls(context: "OperationContext", wanted: AclFilterSpec) -> list[Ac
     if error is not None:
         raise error
     return context.controller.settings.acls.matching(_filter_of(wanted))
+
+
+async def _each(
+    context: "OperationContext",
+    operation: AdminOperation,
+    asked: Sequence[_Asked],
+    parse: Callable[[_Asked], _Parsed],
+    change: Callable[[list[_Parsed]], Awaitable[Sequence[_Changed | ApiError]]],
+) -> list[_Changed | ApiError]:
+    """Parse each element and apply those that are valid; returns each result or error in order."""
+    error = _refusal(context, operation)
+    if error is not None:
+        return [error] * len(asked)
+    outcomes: dict[int, _Changed | ApiError] = {}
+    wanted: dict[int, _Parsed] = {}
+    for at, spec in enumerate(asked):
+        try:
+            wanted[at] = parse(spec)
+        except ApiError as invalid:
+            outcomes[at] = invalid
+    changed = await change(list(wanted.values()))
+    outcomes.update(zip(wanted, changed, strict=True))
+    return [outcomes[at] for at in range(len(asked))]
 
 
 def _refusal(context: "OperationContext", operation: AdminOperation) -> ApiError | None:

@@ -5,13 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.operations.audit import tell_change
-from headrace.operations.permissions import (
-    PERMISSIONS,
-    AdminOperation,
-    Caller,
-    authorization_failed,
-    permitted,
-)
+from headrace.operations.permissions import AdminOperation, Caller, permitted, require
 from headrace.security.authorizer import CLUSTER_NAME
 
 if TYPE_CHECKING:
@@ -36,8 +30,7 @@ class OperationContext(NamedTuple):
 
     def require(self, operation: AdminOperation, name: str = CLUSTER_NAME) -> None:
         """Raise ApiError where the caller may not do `operation` to a resource."""
-        if not self.permits(operation, name):
-            raise authorization_failed(PERMISSIONS[operation].kind)
+        require(self.broker, self.caller, operation, name)
 
     def refused(self, operation: AdminOperation, names: Iterable[str]) -> frozenset[str]:
         """Return those of the names that the caller may not do `operation` to."""
