@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
-from headrace.queues.message_store import StoredDone
+from headrace.queues.message_store import StoredDone, when_all
 from headrace.queues.stores.topic.topic_records import TopicRecord, TopicRecords
 from headrace.record.batch import recompress
 from headrace.record.batch_layout import HEADER_BYTES
@@ -59,6 +59,10 @@ class _Batch:
         self.records: list[Parts] = []
         self.size = 0
         self.waiting: list[StoredDone] = []
+
+    def when_stored(self, done: StoredDone) -> None:
+        """Call `done` once the batch is committed; False: it is not known to be. `Waited`."""
+        self.waiting.append(done)
 
 
 class TopicWriter:
@@ -160,21 +164,7 @@ class TopicWriter:
 
     def when_stored(self, done: StoredDone) -> None:
         """Tell `done` once all that was kept so far holds for good; False: some of it does not."""
-        left = len(self._unsettled)
-        if not left:
-            done(True)
-            return
-        all_kept = True
-
-        def stored(kept: bool) -> None:
-            nonlocal left, all_kept
-            left -= 1
-            all_kept = all_kept and kept
-            if not left:
-                done(all_kept)
-
-        for batch in self._unsettled:
-            batch.waiting.append(stored)
+        when_all(self._unsettled, done)
 
     # Writing
 
