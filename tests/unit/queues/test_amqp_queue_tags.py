@@ -2,6 +2,7 @@
 
 import pytest
 
+from headrace.queues.port import Disposition
 from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
 from tests.support.amqp_deliveries import ChannelKit, delivered, got
 from tests.support.amqp_queues import QueueKit, settings
@@ -207,7 +208,7 @@ def test_only_what_came_back_is_told_as_given_back_before() -> None:
     kit.publish("a", "b", "c")
     kit.consume(prefetch=2)
     kit.deliver()
-    kit.channel.requeue(kit.channel.take(1, multiple=False))
+    kit.channel.settle(Disposition.REQUEUED, kit.channel.take(1, multiple=False))
     kit.consume("d")
     given = delivered(kit.queue, kit.now)
     assert {each[2].body: each[4] for each in given} == {b"a": 1, b"c": 0}

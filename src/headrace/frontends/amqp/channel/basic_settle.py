@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headrace.frontends.amqp.channel.unacked import Held
+from headrace.queues.port import Disposition
 from headrace.wire.amqp.hot import Settlement
 from headrace.wire.amqp.model_methods import BasicRecover, BasicRecoverAsync, BasicRecoverOk
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
@@ -41,10 +42,8 @@ def act(channel: "QueueChannel", taken: list[Held], requeue: bool | None) -> Non
     """Acknowledge (None), put back or let die what was taken out."""
     if requeue is None:
         channel.unacked.acknowledge(taken)
-    elif requeue:
-        channel.unacked.requeue(taken)
     else:
-        channel.unacked.reject(taken)
+        channel.unacked.settle(Disposition.REQUEUED if requeue else Disposition.REJECTED, taken)
 
 
 def recover(channel: "QueueChannel", method: BasicRecover | BasicRecoverAsync) -> None:

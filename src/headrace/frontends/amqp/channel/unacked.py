@@ -128,14 +128,11 @@ class ChannelUnacked:
     def nack(self, tag: int, *, multiple: bool = False, requeue: bool = True) -> None:
         """Put deliveries back to their places, or let them die. ChannelClosing."""
         held = self.take(tag, multiple=multiple)
-        if requeue:
-            self.requeue(held)
-        else:
-            self.reject(held)
+        self.settle(Disposition.REQUEUED if requeue else Disposition.REJECTED, held)
 
     def recover(self) -> None:
         """Put all deliveries back to their places (basic.recover with requeue)."""
-        self.requeue(self.take(0, multiple=True))
+        self.settle(Disposition.REQUEUED, self.take(0, multiple=True))
 
     def close(self) -> None:
         """Put all deliveries back; the channel's consumers have been cancelled before."""
@@ -176,19 +173,14 @@ class ChannelUnacked:
             consumer.queue.settle(Disposition.ACKNOWLEDGED, positions)
             self._free(consumer, len(held))
 
-    def requeue(self, taken: Iterable[Held]) -> None:
-        """Put what `take` gave back to its place."""
+    def settle(self, disposition: Disposition, taken: Iterable[Held]) -> None:
+        """Requeue or reject the deliveries that `take` returned, and note their queues in `woken`.
+
+        A queue delivers requeued messages again, and publishes dead letters of rejected ones.
+        """
         for consumer, held in _runs(taken):
             _, positions, sizes, _ = zip(*held, strict=True)
-            consumer.queue.settle(Disposition.REQUEUED, positions, sizes)
-            self.woken[consumer.queue] = None
-            self._free(consumer, len(held))
-
-    def reject(self, taken: Iterable[Held]) -> None:
-        """Reject what `take` gave: their queues may have dead letters to publish."""
-        for consumer, held in _runs(taken):
-            positions = list(map(itemgetter(1), held))
-            consumer.queue.settle(Disposition.REJECTED, positions)
+            consumer.queue.settle(disposition, positions, sizes)
             self.woken[consumer.queue] = None
             self._free(consumer, len(held))
 
