@@ -155,12 +155,6 @@ ASKED_OF_BROKERS: dict[ApiKey, tuple[Ask, ...]] = {
 }
 """The same of what brokers ask each other, beside the listener and the name (`between_brokers`)."""
 
-ASKED_OF_OPERATIONS: dict[ApiKey, tuple[Ask, ...]] = {
-    # An operation that only lists asks DESCRIBE (`operations.permissions`).
-    ApiKey.ADMINISTRATION: (DESCRIBE_CLUSTER, ALTER_CLUSTER),
-}
-"""The same of our own API."""
-
 NOT_ASKED: dict[ApiKey, str] = {
     ApiKey.API_VERSIONS: "what is served is told to everybody, before he has authenticated",
     ApiKey.SASL_HANDSHAKE: "it leads to authentication: nobody is known yet",
