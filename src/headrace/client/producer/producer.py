@@ -10,12 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from headrace.client.calls.call import RETRIABLE, HotCall, error_code
-from headrace.client.client import (
-    BACKOFF_SECONDS_MAX,
-    BACKOFF_SECONDS_MIN,
-    Client,
-    common_version,
-)
+from headrace.client.client import BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN, Client, common_version
 from headrace.client.producer.partitioner import StickyPartitioner
 from headrace.client.producer.value_batches import bytes_beside
 from headrace.client.producer_batch import TOO_LARGE, Batch
