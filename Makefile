@@ -73,7 +73,7 @@ fmt: setup-dev ## Format the code
 
 .PHONY: crash
 crash: setup-dev ## Every crash state enumerated and counted, damaged files, full disks, 100 x kill -9 under load
-	@HEADRACE_LONG=1 $(PYTEST) tests/crash tests/property/test_log_model.py tests/property/test_compacted_log_model.py tests/property/test_log_bits.py --timeout 1200 $(ARGS)
+	@HEADRACE_LONG=1 $(PYTEST) tests/crash tests/property/log/test_log_model.py tests/property/log/test_compacted_log_model.py tests/property/log/test_log_bits.py --timeout 1200 $(ARGS)
 	@$(PY) -m tests.crash.kill_loop --kills 100
 	@$(PY) -m tests.crash.queue_kill_loop --kills 100
 
@@ -109,7 +109,7 @@ compat-kafka: setup-dev ## Apache Kafka 4.3.1 and 3.9.2 judge our files and we s
 
 .PHONY: amqp-model
 amqp-model: setup-dev ## Durable queues against a model through kills and power cuts, each two features together: 400 long histories a case
-	@HEADRACE_LONG=1 $(PYTEST) --dist load tests/property/test_amqp_lives_machine.py --timeout 1200 $(ARGS)
+	@HEADRACE_LONG=1 $(PYTEST) --dist load tests/property/queues/test_amqp_lives_machine.py --timeout 1200 $(ARGS)
 
 .PHONY: queue-scale
 queue-scale: setup-dev ## 10,000 durable queues, 100 million ready messages, holes, purges: memory, restarts, who waits (ARGS="purge --scale 0.1")
@@ -150,8 +150,8 @@ spark-compat: setup-dev ## Spark's own Kafka connector against our broker; Delta
 security-test: setup-dev ## Every door, question and role; every key before authentication; secrets, fuzzed handshakes, clients over TLS
 	@HEADRACE_LONG=1 $(PYTEST) tests/security/test_permission_table.py tests/security/test_fuzzed_handshakes.py $(ARGS)
 	@$(PYTEST) tests/security tests/unit/security tests/broker/security tests/broker/frontends/kafka/test_auth*.py \
-	  tests/unit/frontends/kafka/test_auth*.py tests/unit/frontends/kafka/test_scram_credentials.py \
-	  tests/unit/frontends/kafka/test_kept_permissions.py tests/broker/net/test_tls.py tests/unit/net/test_authentication_limits.py \
+	  tests/unit/frontends/kafka/test_auth*.py tests/unit/frontends/kafka/security/test_scram_credentials.py \
+	  tests/unit/frontends/kafka/authentication/test_kept_permissions.py tests/broker/net/test_tls.py tests/unit/net/test_authentication_limits.py \
 	  tests/property/test_acl_rules.py tests/outside/clients/test_sasl_clients.py $(ARGS)
 	@$(PY) -m tests.outside.kafka_tools.secured_clients --python
 	@$(PY) -m tests.security.write_table --check

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.outside.kafka_tools.programs import go_program
-from tests.support.process import wait_or_kill
+from tests.support.processes.process import wait_or_kill
 
 PROGRAM = Path(__file__).parent / "peers" / "rabbitmq"
 _SECONDS_MAX = 300.0

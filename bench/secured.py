@@ -27,7 +27,7 @@ from confluent_kafka.admin import (
 
 from bench import latency, librdkafka, rawload
 from bench.subjects import Broker, Subject, free_port, in_turn
-from tests.support.certificates import Authority
+from tests.support.security.certificates import Authority
 
 ACLS = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.spark_peer import CONNECTOR
 from bench.spark_scan import CORES, environment
-from tests.support.line_process import LineProcess, answers_alone, serve
+from tests.support.net.line_process import LineProcess, answers_alone, serve
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

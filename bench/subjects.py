@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.checkouts import HERE, Checkout
 from tests.outside.kafka_reads_our_files.jvm import KAFKA_4, libraries
-from tests.support.process import wait_or_kill
+from tests.support.processes.process import wait_or_kill
 
 T = TypeVar("T")
 

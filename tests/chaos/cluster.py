@@ -19,7 +19,7 @@ from tests.chaos.load import ANY_BROKER, PLACES, SOURCE_PLACES, Load
 from tests.chaos.namespaces import Network
 from tests.chaos.replicas import Compared, compare
 from tests.chaos.stored import StoredCluster, StoredPartition
-from tests.support.broker_cluster import BrokerCluster
+from tests.support.cluster.broker_cluster import BrokerCluster
 from tests.support.zookeeper import ZooKeeper
 
 BROKERS = range(3)

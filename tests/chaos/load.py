@@ -30,7 +30,7 @@ from tests.chaos.copier import (
     SOURCES,
 )
 from tests.chaos.history import Copy, History, Verdict, judge
-from tests.support.process import wait_or_kill
+from tests.support.processes.process import wait_or_kill
 
 COPIERS = 2
 AHEAD_MAX = 5_000

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.support.process import Host
+from tests.support.processes.process import Host
 
 ROUTER = "chaos-router"
 CLIENTS = "10.77.0.2"

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tests.chaos.cluster import SMALL_DISK, Ground
 from tests.chaos.namespaces import CLIENTS
-from tests.support.process import HEADRACE
+from tests.support.processes.process import HEADRACE
 
 FAULT_SECONDS = 15.0
 """More than twice a session: what is cut off is given up, and others lead."""

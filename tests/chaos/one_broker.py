@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.chaos.history import Verdict
 from tests.chaos.load import ANY_BROKER, Load
-from tests.support.process import BrokerProcess
+from tests.support.processes.process import BrokerProcess
 
 COMMITS_BETWEEN_KILLS_MIN = 100
 PROGRESS_SECONDS_MAX = 90

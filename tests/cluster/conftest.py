@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_cluster import BrokerCluster
+from tests.support.cluster.broker_cluster import BrokerCluster
 from tests.support.zookeeper import ZooKeeper
 
 

@@ -16,7 +16,7 @@ from headrace.cluster.store import znodes
 from headrace.log.text_files import encode_uuid
 from headrace.logtools.dump import Row, dump
 from headrace.testing.disk import SimDisk
-from tests.support.process import BrokerProcess
+from tests.support.processes.process import BrokerProcess
 from tests.support.zookeeper import ZooKeeper
 
 GOLDEN = Path(__file__).parents[1] / "golden"

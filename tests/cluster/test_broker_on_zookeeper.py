@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 from kazoo.client import KazooClient
 
-from tests.support.process import BrokerProcess, headrace
+from tests.support.processes.process import BrokerProcess, headrace
 from tests.support.zookeeper import ZooKeeper
 
 TREE = Path(__file__).parents[1] / "golden" / "zk-tree-kafka-3.9.0.txt"

@@ -14,8 +14,9 @@ from confluent_kafka import KafkaError, KafkaException
 from kafka import KafkaAdminClient
 
 from headrace.posix.disk import RealDisk
-from tests.support.broker_cluster import BrokerCluster, until
-from tests.support.changed_replicas import (
+from tests.support.client.load import kept
+from tests.support.cluster.broker_cluster import BrokerCluster, until
+from tests.support.cluster.changed_replicas import (
     CHANGES,
     Change,
     copy_back,
@@ -25,10 +26,9 @@ from tests.support.changed_replicas import (
     image_of,
     restore_image,
 )
-from tests.support.cluster_load import PARTITIONS, goes_on, judge, writing
-from tests.support.load import kept
-from tests.support.process import BrokerProcess
-from tests.support.replica_files import different_replicas
+from tests.support.cluster.cluster_load import PARTITIONS, goes_on, judge, writing
+from tests.support.cluster.replica_files import different_replicas
+from tests.support.processes.process import BrokerProcess
 from tests.support.zookeeper import ZooKeeper
 
 pytestmark = pytest.mark.filterwarnings("default")

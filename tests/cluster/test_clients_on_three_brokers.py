@@ -9,7 +9,7 @@ import pytest
 from tests.outside.clients.clients.base import QUICK
 from tests.outside.clients.scenarios import SCENARIOS
 from tests.outside.clients.test_matrix import CLIENTS
-from tests.support.broker_cluster import CALM_SESSION_MS, BrokerCluster
+from tests.support.cluster.broker_cluster import CALM_SESSION_MS, BrokerCluster
 from tests.support.zookeeper import ZooKeeper
 
 

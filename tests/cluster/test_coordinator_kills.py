@@ -10,7 +10,7 @@ from tests.outside.clients.clients.base import NEWER, QUICK, Client, Rec
 from tests.outside.clients.scenarios import eventually, poll_until, read_by
 from tests.outside.clients.scenarios_txn import END, some, values, words
 from tests.outside.clients.test_matrix import CLIENTS
-from tests.support.broker_cluster import BrokerCluster
+from tests.support.cluster.broker_cluster import BrokerCluster
 from tests.support.zookeeper import ZooKeeper
 
 COORDINATORS = 50

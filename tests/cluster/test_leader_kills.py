@@ -1,7 +1,7 @@
 """Leaders that are killed or stand still, under an idempotent producer with its own defaults."""
 
-from tests.support.broker_cluster import BrokerCluster
-from tests.support.cluster_load import goes_on, judge, writing
+from tests.support.cluster.broker_cluster import BrokerCluster
+from tests.support.cluster.cluster_load import goes_on, judge, writing
 
 
 def test_what_was_acknowledged_is_kept_once_and_in_order_through_kills_of_leaders(

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from tests.support.broker_cluster import CALM_SESSION_MS, BrokerCluster
-from tests.support.load import Load, kept
-from tests.support.replica_files import different_replicas, folders_of
+from tests.support.client.load import Load, kept
+from tests.support.cluster.broker_cluster import CALM_SESSION_MS, BrokerCluster
+from tests.support.cluster.replica_files import different_replicas, folders_of
 from tests.support.zookeeper import ZooKeeper
 
 BROKERS = 8

@@ -23,8 +23,8 @@ from kazoo.client import KazooClient
 
 from headrace.cluster.store import znodes
 from headrace.log import file_names
-from tests.support.broker_cluster import until
-from tests.support.process import HEADRACE, BrokerProcess
+from tests.support.cluster.broker_cluster import until
+from tests.support.processes.process import HEADRACE, BrokerProcess
 from tests.support.zookeeper import ZooKeeper
 
 FEW: dict[str, Any] = {

@@ -8,10 +8,10 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as Place
 
-from tests.support.broker_cluster import CALM_SESSION_MS, BrokerCluster, until
-from tests.support.cluster_load import PARTITIONS, goes_on, judge, writing
-from tests.support.process import headrace
-from tests.support.replica_files import folders_of
+from tests.support.cluster.broker_cluster import CALM_SESSION_MS, BrokerCluster, until
+from tests.support.cluster.cluster_load import PARTITIONS, goes_on, judge, writing
+from tests.support.cluster.replica_files import folders_of
+from tests.support.processes.process import headrace
 from tests.support.zookeeper import ZooKeeper
 
 pytestmark = pytest.mark.filterwarnings("default")

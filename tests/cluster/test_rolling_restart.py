@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from tests.support.broker_cluster import BrokerCluster
-from tests.support.cluster_load import goes_on, judge, writing
+from tests.support.cluster.broker_cluster import BrokerCluster
+from tests.support.cluster.cluster_load import goes_on, judge, writing
 
 
 @contextmanager

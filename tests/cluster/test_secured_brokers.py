@@ -23,10 +23,10 @@ from confluent_kafka.admin import (
 from kazoo.client import KazooClient
 
 from headrace.security.sasl.sasl import Mechanism
-from tests.support.broker_cluster import until
-from tests.support.load import Load, kept
-from tests.support.process import HEADRACE
-from tests.support.secured_cluster import (
+from tests.support.client.load import Load, kept
+from tests.support.cluster.broker_cluster import until
+from tests.support.processes.process import HEADRACE
+from tests.support.security.secured_cluster import (
     ALICE,
     ALICES_PASSWORD,
     BROKER,

@@ -4,9 +4,9 @@ import random
 
 from confluent_kafka import KafkaError, Producer
 
-from tests.support.broker_cluster import BrokerCluster, until
-from tests.support.cluster_load import PARTITIONS, goes_on, judge, writing
-from tests.support.load import kept
+from tests.support.client.load import kept
+from tests.support.cluster.broker_cluster import BrokerCluster, until
+from tests.support.cluster.cluster_load import PARTITIONS, goes_on, judge, writing
 
 
 def error_of_one_attempt(bootstrap: str, topic: str) -> int:

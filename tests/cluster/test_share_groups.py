@@ -13,7 +13,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.support.broker_cluster import BrokerCluster
+from tests.support.cluster.broker_cluster import BrokerCluster
 from tests.support.zookeeper import ZooKeeper
 
 TOPIC, GROUP = "work", "workers"

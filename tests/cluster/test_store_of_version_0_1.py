@@ -5,8 +5,8 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
-from tests.support.broker_cluster import until
-from tests.support.process import headrace
+from tests.support.cluster.broker_cluster import until
+from tests.support.processes.process import headrace
 from tests.support.version_before.compare import differences
 from tests.support.version_before.write_broker import GOLDEN, read_json, unpack
 from tests.support.version_before.write_cluster import listed, recorded_tree, started

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_cluster import SESSION_MS, BrokerCluster
-from tests.support.cluster_load import goes_on, judge, writing
+from tests.support.cluster.broker_cluster import SESSION_MS, BrokerCluster
+from tests.support.cluster.cluster_load import goes_on, judge, writing
 from tests.support.zookeeper import ZooKeeper
 
 OUTAGE_SECONDS = SESSION_MS / 1000 + 4

@@ -15,7 +15,7 @@ from headrace.ports.store import NoNode, SessionEvents, SessionLost, StoreError
 from headrace.posix.clock import boot_seconds
 from headrace.posix.zookeeper.connection import STILL_SHARE
 from headrace.posix.zookeeper.zookeeper_store import ZooKeeperSettings, ZooKeeperStore
-from tests.support.process import free_port
+from tests.support.processes.process import free_port
 from tests.support.zookeeper import TICK_MS, ZooKeeper
 
 SESSION_SECONDS = 4.0

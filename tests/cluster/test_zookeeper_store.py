@@ -8,7 +8,7 @@ import pytest
 
 from headrace.ports.store import NoNode, SessionEvents, Store
 from headrace.posix.zookeeper.zookeeper_store import ZooKeeperSettings, ZooKeeperStore
-from tests.support.store_contract import StoreContract
+from tests.support.queues.store_contract import StoreContract
 from tests.support.zookeeper import ZooKeeper
 
 

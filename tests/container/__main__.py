@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.container.engine import Engine, EngineError, find, go_on_nested, imported
 from tests.docs.page import copy_tree
 from tests.docs.processes import ROOT
-from tests.support.debian_root import copy_bare, make_bare
+from tests.support.processes.debian_root import copy_bare, make_bare
 
 RECIPE = "deploy/container/Containerfile"
 IMAGE, BASE, NAME, VOLUME = (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.crash import COUNTS, Count
+from tests.support.log.crash import COUNTS, Count
 
 PROPERTY = "crash states"
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.load import SETTLE_SECONDS_MAX, Kept, Load, kept
-from tests.support.process import BrokerProcess
+from tests.support.client.load import SETTLE_SECONDS_MAX, Kept, Load, kept
+from tests.support.processes.process import BrokerProcess
 
 TOPIC = "ridden"
 PARTITIONS = 3

@@ -42,9 +42,9 @@ from headrace.wire.amqp.model_methods import (
     QueueDeclare,
 )
 from headrace.wire.amqp.properties import Properties, make_header
-from tests.support.amqp_messages import publish_frames
-from tests.support.amqp_wire import AmqpWire
-from tests.support.process import BrokerProcess, free_port
+from tests.support.amqp.messages import publish_frames
+from tests.support.amqp.wire import AmqpWire
+from tests.support.processes.process import BrokerProcess, free_port
 
 EXCHANGE = "ridden"
 KEEPS = "ridden.q"

@@ -6,8 +6,8 @@ from dataclasses import replace
 from headrace.log.index_writer import DELAY_SECONDS
 from headrace.log.retention import apply_retention
 from headrace.model.nouns import TopicPartition
-from tests.support.crash import Story
-from tests.support.log import NOW_MS, PLACE
+from tests.support.log.crash import Story
+from tests.support.log.log import NOW_MS, PLACE
 
 OTHER = TopicPartition("u", 3)
 NEW_ID = bytes(range(16, 32))

@@ -12,9 +12,9 @@ from headrace.record import batch as wire
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
 from tests.golden.test_log_golden import CONFIG, archived
-from tests.support.crash import COUNTS, Count, fingerprint
-from tests.support.crash_check import stored_batches
-from tests.support.log import World, append
+from tests.support.log.crash import COUNTS, Count, fingerprint
+from tests.support.log.crash_check import stored_batches
+from tests.support.log.log import World, append
 
 ARCHIVE = "kafka-3.9.2-clean"
 PATH = f"/{ARCHIVE}"

@@ -20,7 +20,7 @@ from headrace.model.nouns import Offset
 from headrace.record import batch as wire
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
-from tests.support.compaction import (
+from tests.support.log.compaction import (
     COMPACTED,
     Row,
     cleaner_of,
@@ -29,8 +29,8 @@ from tests.support.compaction import (
     put,
     rows,
 )
-from tests.support.crash import COUNTS, Count, fingerprint
-from tests.support.log import PLACE, World, append_marker
+from tests.support.log.crash import COUNTS, Count, fingerprint
+from tests.support.log.log import PLACE, World, append_marker
 
 DIFFERENT_MIN = 20
 SMALL = replace(COMPACTED, segment_bytes=420, index_interval_bytes=100, segment_index_bytes=256)

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.process import BrokerProcess
+from tests.support.processes.process import BrokerProcess
 
 KEYS = 100
 WAIT_SECONDS_MAX = 40.0

@@ -20,8 +20,8 @@ from headrace.model.errors import ApiError, ConfigError, CorruptLogError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.record import batch as wire
 from headrace.testing.disk import SimDisk
-from tests.support.compaction import COMPACTED, cleaner_of, compact_now, put
-from tests.support.log import (
+from tests.support.log.compaction import COMPACTED, cleaner_of, compact_now, put
+from tests.support.log.log import (
     CONFIG,
     NOW_MS,
     PLACE,

@@ -19,7 +19,7 @@ from headrace.log.directory.state_files import durable_read_bounds
 from headrace.log.file_names import METADATA as STORE
 from headrace.log.recovery import gaps
 from tests.crash.test_damaged_files import RECORDS, fill, read, value_at
-from tests.support.process import BrokerProcess
+from tests.support.processes.process import BrokerProcess
 
 NO_SOCKETS = shutil.ignore_patterns(file_names.ADMIN_SOCKET)
 """A killed broker's is left, and cannot be copied."""

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.log import file_names, text_files
-from tests.support.process import BrokerProcess
+from tests.support.processes.process import BrokerProcess
 
 RECORDS = 60
 WAIT_SECONDS_MAX = 20.0

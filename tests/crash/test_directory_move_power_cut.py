@@ -6,8 +6,8 @@ import pytest
 
 from headrace.broker import directory_move
 from headrace.testing.disk_crash import crash_states
-from tests.support.log import CONFIG, PLACE
-from tests.support.moves import MovingBroker, started_on
+from tests.support.cluster.moves import MovingBroker, started_on
+from tests.support.log.log import CONFIG, PLACE
 
 
 def test_wherever_a_move_is_cut_one_directory_holds_all_that_was_acknowledged(

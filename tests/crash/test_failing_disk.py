@@ -16,7 +16,7 @@ from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
 from tests.crash.stories import STORIES, name_of
-from tests.support.crash import COUNTS, Count, Story, fingerprint, problems, promises
+from tests.support.log.crash import COUNTS, Count, Story, fingerprint, problems, promises
 
 STEP = 1 if os.environ.get("HEADRACE_LONG") else 5
 """Of how many operations one is made to fail; all in `make crash`."""

@@ -3,8 +3,8 @@
 from headrace.log.follower_append import append_as_follower
 from headrace.model.nouns import Offset
 from headrace.testing.disk_crash import crash_states
-from tests.support.compaction import COMPACTED, put, with_gaps
-from tests.support.log import NOW_MS, PLACE, World, read, values
+from tests.support.log.compaction import COMPACTED, put, with_gaps
+from tests.support.log.log import NOW_MS, PLACE, World, read, values
 
 
 def test_what_was_told_to_be_flushed_is_there_after_any_power_cut_gaps_and_all() -> None:

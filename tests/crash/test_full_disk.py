@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.process import BrokerProcess
+from tests.support.processes.process import BrokerProcess
 
 DISK_BYTES = 8 << 20
 BALLAST_BYTES = 2 << 20

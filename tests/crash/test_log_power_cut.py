@@ -1,6 +1,7 @@
 """The power goes at every operation the log hands to its disk; whatever is left must recover.
 
-What must hold after each recovery is in `tests.support.crash`; the counts are printed at the end.
+What must hold after each recovery is in `tests.support.log.crash`; the counts are printed at the
+end.
 Whether this suite finds what it is made for, `test_planted_faults` asks.
 """
 
@@ -12,7 +13,7 @@ from headrace.log.text_files import NO_TOPIC_ID
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
 from tests.crash.stories import STORIES, name_of, retention_by_size, rolls, truncation
-from tests.support.crash import (
+from tests.support.log.crash import (
     COUNTS,
     NEVER,
     Count,
@@ -24,8 +25,8 @@ from tests.support.crash import (
     fingerprint,
     problems,
 )
-from tests.support.crash_check import stored_batches
-from tests.support.log import PLACE, TOPIC_ID, World
+from tests.support.log.crash_check import stored_batches
+from tests.support.log.log import PLACE, TOPIC_ID, World
 
 
 def told(play: Callable[[Story], None]) -> Story:

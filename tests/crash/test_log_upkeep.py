@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.support.process import BrokerProcess, free_port
+from tests.support.processes.process import BrokerProcess, free_port
 
 TOPIC = "kept"
 ANOTHER = "another"

@@ -15,8 +15,8 @@ from headrace.ports.callbacks import Done
 from headrace.ports.disk import Disk, DiskFile
 from headrace.testing.disk import Op, SimDisk, SimFile
 from tests.crash import stories
-from tests.support.crash import SMALL, Story, enumerate_cuts
-from tests.support.log import World
+from tests.support.log.crash import SMALL, Story, enumerate_cuts
+from tests.support.log.log import World
 
 Play = Callable[[Story], None]
 

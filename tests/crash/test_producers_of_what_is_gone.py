@@ -10,7 +10,7 @@ from headrace.log.retention import apply_retention
 from headrace.model.nouns import Offset
 from headrace.record import batch as wire
 from headrace.testing.disk_crash import crash_states
-from tests.support.log import NOW_MS, World, append, batch_of, truncate_to
+from tests.support.log.log import NOW_MS, World, append, batch_of, truncate_to
 
 CONFIG = LogConfig(segment_bytes=700, retention_ms=-1, file_delete_delay_ms=100)
 PRODUCER = (7, 0, 0)

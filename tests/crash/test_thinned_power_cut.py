@@ -11,8 +11,8 @@ import pytest
 from headrace.log.recovery.gaps import Gaps
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
-from tests.support.log import PLACE, World, append, values
-from tests.support.thinning import CONFIG, filled, hold, let_go
+from tests.support.log.log import PLACE, World, append, values
+from tests.support.log.thinning import CONFIG, filled, hold, let_go
 
 WANTED = (0, 6, 7, 20, 21)
 DIFFERENT_MIN = 20

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from tests.docs.processes import ROOT
-from tests.support.debian_root import copy_bare, make_bare
+from tests.support.processes.debian_root import copy_bare, make_bare
 
 OUT = ROOT / "out"
 

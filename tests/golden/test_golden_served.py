@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.support.process import BrokerProcess
+from tests.support.processes.process import BrokerProcess
 
 HERE = Path(__file__).parent
 VERSIONS = ["3.9.2", "4.3.1"]

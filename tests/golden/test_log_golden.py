@@ -19,7 +19,7 @@ from headrace.model.nouns import Offset, TopicPartition
 from headrace.record import batch as wire
 from headrace.testing.clock import SimClock, SimRandom
 from headrace.testing.disk import SimDisk
-from tests.support.log import read
+from tests.support.log.log import read
 
 GOLDEN = Path(__file__).parent
 BROKERS = ["kafka-3.9.2-clean", "kafka-4.3.1-clean"]

@@ -29,8 +29,8 @@ from headrace.wire.amqp.model_methods import (
 from headrace.wire.amqp.properties import Properties, make_header
 from tests.queue_scale.brokers import QueueBroker
 from tests.queue_scale.loads import Prober, produce, publish, ready
-from tests.support.amqp_messages import publish_frames
-from tests.support.amqp_wire import AmqpWire
+from tests.support.amqp.messages import publish_frames
+from tests.support.amqp.wire import AmqpWire
 
 LONG_SECONDS = 600.0
 SILENCE_SECONDS = 2.0

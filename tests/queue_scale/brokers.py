@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from headrace.wire.amqp.frames import PROTOCOL_HEADER
-from tests.support.process import BrokerProcess, free_port
+from tests.support.processes.process import BrokerProcess, free_port
 
 ANSWER_SECONDS_MAX = 120.0
 

@@ -10,8 +10,8 @@ from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import ConfirmSelect
 from headrace.wire.amqp.model_methods import QueueDeclare
 from headrace.wire.amqp.properties import Properties, make_header
-from tests.support.amqp_messages import publish_frames
-from tests.support.amqp_wire import AmqpWire
+from tests.support.amqp.messages import publish_frames
+from tests.support.amqp.wire import AmqpWire
 
 BATCH_RECORDS = 10_000
 """As librdkafka's batch.num.messages."""

@@ -29,8 +29,8 @@ from headrace.wire.amqp.frames import (
 from headrace.wire.amqp.methods import encode_method
 from headrace.wire.amqp.model_methods import BasicConsume, BasicPublish, QueueDeclare
 from headrace.wire.amqp.properties import make_header
-from tests.support.amqp_wire import AmqpWire
-from tests.support.process import BrokerProcess, free_port
+from tests.support.amqp.wire import AmqpWire
+from tests.support.processes.process import BrokerProcess, free_port
 
 MEGABYTE = 1 << 20
 SLOW_SECONDS = 5.0

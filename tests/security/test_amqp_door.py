@@ -11,7 +11,7 @@ from headrace.testing import BrokerThread
 from headrace.wire.amqp.control_methods import ConnectionStartOk
 from headrace.wire.amqp.frames import PROTOCOL_HEADER
 from headrace.wire.amqp.methods import encode_method
-from tests.support.amqp_kit import ALL_CAPABILITIES
+from tests.support.amqp.kit import ALL_CAPABILITIES
 
 DELAY_SECONDS = 0.3
 SECRET = "planted-secret-77"

@@ -20,7 +20,7 @@ from headrace.client.sync import connect, run
 from headrace.config.tls_settings import NAME_RULES
 from headrace.security.principal_mapping import NoRuleFits, PrincipalMapping
 from headrace.testing import BrokerThread
-from tests.support.certificates import Authority, Certificate
+from tests.support.security.certificates import Authority, Certificate
 
 SECONDS = 20
 

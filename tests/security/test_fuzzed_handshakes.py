@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from headrace.security.sasl.plain import PlainServer
 from headrace.security.sasl.sasl import TOKEN_BYTES_MAX
 from headrace.wire.kafka.api import ApiKey
-from tests.support.authorisation import frame_of
-from tests.support.doors import Door, House, Role, Way
-from tests.support.sasl_kit import Knocking, client_of
+from tests.support.security.authorisation import frame_of
+from tests.support.security.doors import Door, House, Role, Way
+from tests.support.security.sasl_kit import Knocking, client_of
 
 EXAMPLES = 300 if os.environ.get("HEADRACE_LONG") else 25
 GROWTH_BYTES_MAX = 48 << 20

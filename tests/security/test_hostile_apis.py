@@ -33,8 +33,8 @@ from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey, is_served
 from headrace.wire.kafka.frame import parse_response, request_head
 from headrace.wire.kafka.hot import api_versions
-from tests.support import wire_random
-from tests.support.links import SECONDS_MAX, allocates_at_most, ask, connect, receive
+from tests.support.net.links import SECONDS_MAX, allocates_at_most, ask, connect, receive
+from tests.support.wire import random as wire_random
 
 ROUNDS = 40 if os.environ.get("HEADRACE_LONG") else 4
 """Sound requests of each version, with all that is made of each."""

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headrace.wire.kafka.api import ApiKey
-from tests.support.process import BrokerProcess
+from tests.support.processes.process import BrokerProcess
 
 MEGABYTE = 1 << 20
 FRAME_BYTES = 100 * MEGABYTE

@@ -12,7 +12,7 @@ import pytest
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.testing import BrokerThread
 from headrace.wire.kafka.api import ApiKey, is_flexible
-from tests.support.links import allocates_at_most, ask, connect, receive
+from tests.support.net.links import allocates_at_most, ask, connect, receive
 
 ACROSS_ALL = [(api.key, version) for api in APIS for version in (api.min_version, api.max_version)]
 

@@ -20,7 +20,7 @@ from headrace.security.identity import Identity, Principal
 from headrace.security.rules import RuleAuthorizer
 from headrace.testing.broker import BrokerThread
 from headrace.wire.kafka.api import ApiKey
-from tests.support.sasl_kit import Knocking
+from tests.support.security.sasl_kit import Knocking
 
 ROOT = Path(__file__).parents[2]
 README = (Path(__file__).parent / "README.md").read_text()

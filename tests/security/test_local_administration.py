@@ -15,7 +15,7 @@ from headrace.client.sync import connect, run
 from headrace.config.authentication.jaas import SCRAM_MODULE
 from headrace.net import local
 from headrace.testing import BrokerThread
-from tests.support.cli_kit import Says, sayer, send
+from tests.support.processes.cli_kit import Says, sayer, send
 
 SETTINGS = {
     "listeners": "SASL_PLAINTEXT://127.0.0.1:0",

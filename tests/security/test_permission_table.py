@@ -21,10 +21,10 @@ from headrace.security.identity import Identity, Principal
 from headrace.security.rules import Reach, RuleAuthorizer, Ruling
 from headrace.wire.kafka.api import VERSIONS, ApiKey
 from headrace.wire.kafka.frame import request_head
-from tests.support.authorisation import errors, frame_of
-from tests.support.authorisation_cases import CASES
-from tests.support.doors import Door, House, Role, Way, authorizer_of, raw
-from tests.support.permission_table import (
+from tests.support.security.authorisation import errors, frame_of
+from tests.support.security.authorisation_cases import CASES
+from tests.support.security.doors import Door, House, Role, Way, authorizer_of, raw
+from tests.support.security.permission_table import (
     BEFORE_AUTHENTICATION,
     FAILED,
     Answer,

@@ -25,14 +25,14 @@ from headrace.security.sasl.sasl import Mechanism
 from headrace.server.assembly import Server
 from headrace.testing.broker import BrokerThread
 from headrace.wire.kafka.api import VERSIONS, ApiKey
-from tests.support.authorisation import all_nodes
-from tests.support.authorisation_cases import CASES
-from tests.support.authorisation_values import FEW
-from tests.support.certificates import Authority
-from tests.support.doors import raw
-from tests.support.permission_table import alone
-from tests.support.process import BrokerProcess, free_port
-from tests.support.sasl_kit import Knocking, client_of
+from tests.support.processes.process import BrokerProcess, free_port
+from tests.support.security.authorisation import all_nodes
+from tests.support.security.authorisation_cases import CASES
+from tests.support.security.authorisation_values import FEW
+from tests.support.security.certificates import Authority
+from tests.support.security.doors import raw
+from tests.support.security.permission_table import alone
+from tests.support.security.sasl_kit import Knocking, client_of
 
 PLAIN = "planted-plain-5a1"
 KEY_PASSWORD = "planted-key-5a2"

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from headrace.cli.main import run as command
-from tests.support.process import HEADRACE, START_SECONDS_MAX, free_port
+from tests.support.processes.process import HEADRACE, START_SECONDS_MAX, free_port
 
 SECONDS = 30.0
 

@@ -12,9 +12,9 @@ import pytest
 
 from headrace.model.errors import ErrorCode
 from headrace.wire.kafka.api import ApiKey
-from tests.support.certificates import Authority
-from tests.support.process import BrokerProcess, free_port
-from tests.support.sasl_kit import PLAIN_USERS, Knocking, client_of, request
+from tests.support.processes.process import BrokerProcess, free_port
+from tests.support.security.certificates import Authority
+from tests.support.security.sasl_kit import PLAIN_USERS, Knocking, client_of, request
 
 DEADLINE_MS = 2000
 PER_ADDRESS = 8

@@ -19,8 +19,8 @@ from headrace.cli.main import run as command
 from headrace.net.tls import handshakes
 from headrace.testing import BrokerThread
 from headrace.wire.first_bytes import TLS_ALERT
-from tests.support.certificates import OPEN, Authority, Certificate
-from tests.support.sasl_kit import PASSWORD, PLAIN_USERS, USER, add_scram_users
+from tests.support.security.certificates import OPEN, Authority, Certificate
+from tests.support.security.sasl_kit import PASSWORD, PLAIN_USERS, USER, add_scram_users
 
 SECONDS = 20.0
 TLS_AND_PLAIN = "SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0"

@@ -18,7 +18,7 @@ from headrace.model.errors import ConfigError
 from headrace.posix.network import RealNetwork
 from headrace.posix.tls_client import client_context
 from headrace.testing import BrokerThread
-from tests.support.certificates import OPEN, Authority, Certificate
+from tests.support.security.certificates import OPEN, Authority, Certificate
 
 SSL = {"security.protocol": "SSL"}
 

@@ -9,7 +9,7 @@ import re
 import sys
 from pathlib import Path
 
-from tests.support.permission_table import print_table
+from tests.support.security.permission_table import print_table
 
 README = Path(__file__).parent / "README.md"
 _TABLE = re.compile(r"(?<=<!-- table -->\n).*(?=<!-- end of table -->)", re.DOTALL)

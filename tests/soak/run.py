@@ -24,7 +24,7 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.soak.load import CODECS, PARTITIONS, Churner, Ledger, Member, Reader, Worker, Writer
-from tests.support.process import BrokerProcess
+from tests.support.processes.process import BrokerProcess
 
 WARM_SECONDS = 60
 GROWTH_MAX = 1.1

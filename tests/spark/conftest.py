@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import headrace.spark
 from tests.spark.kit import Topics
-from tests.support.process import BrokerProcess
+from tests.support.processes.process import BrokerProcess
 
 
 @pytest.fixture(scope="session")

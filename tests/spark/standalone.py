@@ -15,7 +15,7 @@ from typing import Self
 import pyspark
 
 from headrace.spark.sessions.java import find_java
-from tests.support.process import free_port, wait_or_kill
+from tests.support.processes.process import free_port, wait_or_kill
 
 START_SECONDS_MAX = 180
 END_SECONDS_MAX = 30

@@ -12,7 +12,7 @@ import pyarrow.parquet as parquet
 
 from headrace.testing import BrokerThread
 from tests.spark.long import QUICK_JAVA, long_only
-from tests.support.cli_kit import send
+from tests.support.processes.cli_kit import send
 
 JOB = Path(__file__).parents[2] / "deploy" / "container" / "job" / "orders_to_parquet.py"
 JOB_SECONDS_MAX = 120.0

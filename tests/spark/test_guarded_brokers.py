@@ -19,8 +19,8 @@ from headrace.testing.broker import BrokerThread
 from tests.spark.long import long_only
 from tests.spark.sink_kit import sink_of, started
 from tests.spark.waiting import eventually
-from tests.support.certificates import Authority
-from tests.support.sasl_kit import add_scram_users
+from tests.support.security.certificates import Authority
+from tests.support.security.sasl_kit import add_scram_users
 
 USER = "spark"
 PASSWORD = "planted-password-5177"

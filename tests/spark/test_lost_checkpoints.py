@@ -17,7 +17,7 @@ from tests.spark.kit import Topics
 from tests.spark.long import long_only
 from tests.spark.sink_kit import numbers_of
 from tests.spark.waiting import eventually
-from tests.support.tables import read
+from tests.support.spark.tables import read
 
 TOPIC = "topic"
 every_sink = pytest.mark.parametrize(

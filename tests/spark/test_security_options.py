@@ -24,8 +24,8 @@ from headrace.spark.source.options import Fetching, Options, parse_options
 from headrace.spark.source.read import RangePartition, RangeReader
 from headrace.spark.source.stream_reader import StreamReader
 from headrace.testing.broker import BrokerThread
-from tests.support.certificates import Authority
-from tests.support.sasl_kit import PASSWORD, USER, add_scram_users, guarded
+from tests.support.security.certificates import Authority
+from tests.support.security.sasl_kit import PASSWORD, USER, add_scram_users, guarded
 
 SECRET = "planted-secret-4711"
 SASL = {

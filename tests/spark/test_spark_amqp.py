@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from headrace.queues.model.exchange_topic import KEY_HEADER, TOPIC
 from headrace.testing import BrokerThread
-from tests.support.amqp_records import NOTHING
-from tests.support.amqp_topics import CONFIG, SECONDS, confirming, connected, create
+from tests.support.amqp.topics import CONFIG, SECONDS, confirming, connected, create
+from tests.support.queues.records import NOTHING
 
 QUEUE = "__amqp.queue.orders"
 """The topic of the durable queue `orders`."""

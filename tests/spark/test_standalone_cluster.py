@@ -11,7 +11,7 @@ import pytest
 from tests.spark.kit import Topics
 from tests.spark.sink_kit import numbers_of
 from tests.spark.standalone import StandaloneCluster
-from tests.support.tables import read
+from tests.support.spark.tables import read
 
 pytest.importorskip("deltalake")
 JOB_SECONDS_MAX = 700

@@ -18,8 +18,8 @@ from tests.spark_kills.live_points import (
 )  # fmt: skip
 from tests.spark_kills.live_story import SLOW, LiveStory
 from tests.spark_kills.sink_story import POINTS, SinkStory
-from tests.support.process import BrokerProcess
-from tests.support.tables import FORMATS
+from tests.support.processes.process import BrokerProcess
+from tests.support.spark.tables import FORMATS
 
 
 def main() -> None:

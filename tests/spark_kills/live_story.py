@@ -32,7 +32,7 @@ from tests.spark_kills.live_points import (
     WAIT,
 )  # fmt: skip
 from tests.spark_kills.speculation import BEGUN, GIVEN_UP, WON, attempts_of, speculating
-from tests.support.tables import read
+from tests.support.spark.tables import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

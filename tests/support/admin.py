@@ -10,7 +10,7 @@ from headrace.frontends.kafka.connection.handler import load_handler
 from headrace.model.errors import ErrorCode
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka import kio_codec
-from tests.support.broker import Room, play, room
+from tests.support.processes.broker import Room, play, room
 
 MINUTE = timedelta(minutes=1)
 

@@ -19,7 +19,7 @@ SLOW = {
     "tests/security/test_serve_secure.py": "security-test",
     "tests/security/test_slowloris.py": "security-test",
     "tests/security/test_tls.py": "security-test",
-    "tests/property/test_amqp_lives_machine.py": "amqp-model",
+    "tests/property/queues/test_amqp_lives_machine.py": "amqp-model",
     "tests/unit/testing/test_coordinators_move.py": "sim-moves",
     "tests/unit/testing/test_replicated_work.py": "sim-moves",
 }

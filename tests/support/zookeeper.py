@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.outside.kafka_reads_our_files.jvm import QUICK, libraries
-from tests.support.process import LOOPBACK, Host, StartsAndStops, free_port
+from tests.support.processes.process import LOOPBACK, Host, StartsAndStops, free_port
 
 PROJECT = Path(__file__).with_name("zookeeper-3.9")
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.one_process import OneProcess
+from tests.support.cluster.one_process import OneProcess
 
 WATCH = OneProcess()
 

@@ -10,8 +10,8 @@ import pytest
 
 import headrace.arrow
 from headrace.testing import BrokerThread
-from tests.support.amqp_records import NOTHING
-from tests.support.amqp_topics import CONFIG, SECONDS, confirming, connected
+from tests.support.amqp.topics import CONFIG, SECONDS, confirming, connected
+from tests.support.queues.records import NOTHING
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.testing import BrokerThread
-from tests.support.cli_kit import Asked, Says, asker, remarks_are_text, sayer
+from tests.support.processes.cli_kit import Asked, Says, asker, remarks_are_text, sayer
 
 __all__ = ["asked", "remarks_are_text", "says"]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headrace.testing import BrokerThread
-from tests.support.cli_kit import Asked, Says
+from tests.support.processes.cli_kit import Asked, Says
 
 
 @pytest.fixture

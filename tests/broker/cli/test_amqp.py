@@ -10,7 +10,7 @@ import pytest
 from pika.exceptions import ConnectionClosedByBroker
 
 from headrace.testing import BrokerThread
-from tests.support.cli_kit import Asked, Says, asker, sayer
+from tests.support.processes.cli_kit import Asked, Says, asker, sayer
 
 CONFIG = {
     "listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0",

@@ -10,9 +10,9 @@ from pika.exceptions import ChannelClosedByBroker
 from headrace.cli.amqp.arguments import arguments_of
 from headrace.cli.shared.failure import UsageError
 from headrace.testing import BrokerThread
-from tests.support.amqp_restarts import eventually
-from tests.support.amqp_topics import connected
-from tests.support.cli_kit import Asked, Says, asker, sayer
+from tests.support.amqp.topics import connected
+from tests.support.processes.cli_kit import Asked, Says, asker, sayer
+from tests.support.queues.restarts import eventually
 
 CONFIG = {
     "listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0",

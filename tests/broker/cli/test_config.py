@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.testing import BrokerThread
-from tests.support.cli_kit import Asked, Says
+from tests.support.processes.cli_kit import Asked, Says
 
 
 @pytest.fixture

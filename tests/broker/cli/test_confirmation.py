@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headrace.testing import BrokerThread
-from tests.support.cli_kit import Says, sayer
+from tests.support.processes.cli_kit import Says, sayer
 
 VERBS = [
     ("topic delete orders", "Delete orders with all records? [y/N]"),

@@ -17,7 +17,7 @@ from headrace.client.producer.producer import Producer
 from headrace.client.sync import connect, run
 from headrace.record import batch as batches
 from headrace.testing import BrokerThread
-from tests.support.process import free_port
+from tests.support.processes.process import free_port
 
 WAIT_SECONDS_MAX = 60.0
 

@@ -7,7 +7,7 @@ import pytest
 from headrace.log import file_names, text_files
 from headrace.model.nouns import TopicPartition
 from headrace.testing import BrokerThread
-from tests.support.cli_kit import asker, sayer
+from tests.support.processes.cli_kit import asker, sayer
 
 
 def fail(broker: BrokerThread, at: int) -> None:

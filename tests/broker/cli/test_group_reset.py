@@ -11,7 +11,7 @@ from headrace.cli.shared.failure import UsageError
 from headrace.client.consumer.member import Member
 from headrace.client.sync import connect, run
 from headrace.testing import BrokerThread
-from tests.support.cli_kit import Asked, Says, asker, sayer, send
+from tests.support.processes.cli_kit import Asked, Says, asker, sayer, send
 
 
 @pytest.fixture

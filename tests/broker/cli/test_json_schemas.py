@@ -14,7 +14,7 @@ from headrace.cli.main import run as command
 from headrace.client.consumer.member import Member
 from headrace.client.sync import connect, run
 from headrace.testing import BrokerThread
-from tests.support.cli_kit import REMARK, SCHEMAS, check
+from tests.support.processes.cli_kit import REMARK, SCHEMAS, check
 
 Asked = Callable[..., tuple[int, list[Any]]]
 

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.cli.main import run as command
 from headrace.testing import BrokerThread
-from tests.support.cli_kit import Says, sayer
+from tests.support.processes.cli_kit import Says, sayer
 
 
 @pytest.fixture

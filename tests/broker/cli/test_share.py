@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.testing import BrokerThread
-from tests.support.cli_kit import Asked, Says, send
-from tests.support.share import ShareMember
+from tests.support.coordination.share import ShareMember
+from tests.support.processes.cli_kit import Asked, Says, send
 
 
 @pytest.fixture

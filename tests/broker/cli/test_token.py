@@ -8,8 +8,8 @@ import pytest
 
 from headrace.config.authentication.jaas import PLAIN_MODULE
 from headrace.testing import BrokerThread
-from tests.support.cli_kit import Asked, Says, asker, sayer
-from tests.support.sasl_kit import PASSWORD, guarded
+from tests.support.processes.cli_kit import Asked, Says, asker, sayer
+from tests.support.security.sasl_kit import PASSWORD, guarded
 
 
 @pytest.fixture(scope="module")

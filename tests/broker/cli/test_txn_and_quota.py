@@ -9,7 +9,7 @@ from headrace.client.admin.producer_states import describe_producers
 from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition
 from headrace.testing import BrokerThread
-from tests.support.cli_kit import Asked, Says, send
+from tests.support.processes.cli_kit import Asked, Says, send
 
 ID = "payments-1"
 

@@ -8,8 +8,8 @@ import pytest
 
 from headrace.config.authentication.jaas import SCRAM_MODULE
 from headrace.testing import BrokerThread
-from tests.support.cli_kit import Asked, Says, asker, sayer
-from tests.support.sasl_kit import guarded
+from tests.support.processes.cli_kit import Asked, Says, asker, sayer
+from tests.support.security.sasl_kit import guarded
 
 SECRET = "typed-secret-77"
 

@@ -7,8 +7,8 @@ import pytest
 from headrace.client.producer import transactions
 from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition
-from tests.support.cli_kit import asker, sayer, send
-from tests.support.dev_process import trial
+from tests.support.processes.cli_kit import asker, sayer, send
+from tests.support.processes.dev_process import trial
 
 
 def test_the_verbs_work_whoever_leads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

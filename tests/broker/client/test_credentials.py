@@ -21,7 +21,7 @@ from headrace.model.errors import ConfigError
 from headrace.model.secret import Secret
 from headrace.security.sasl.sasl import Mechanism
 from headrace.testing.broker import BrokerThread
-from tests.support.sasl_kit import PASSWORD, USER, add_scram_users, guarded
+from tests.support.security.sasl_kit import PASSWORD, USER, add_scram_users, guarded
 
 PASSWORDS = [mechanism for mechanism in Mechanism if mechanism != "OAUTHBEARER"]
 WRONG = "wrong-secret-913"

@@ -38,9 +38,9 @@ from headrace.posix.network import RealNetwork
 from headrace.posix.tls import peer_context
 from headrace.security.sasl.sasl import Mechanism
 from headrace.testing.broker import BrokerThread
-from tests.support.certificates import OPEN, Authority
 from tests.support.config_values import defaults
-from tests.support.sasl_kit import PASSWORD, USER, add_scram_users, guarded
+from tests.support.security.certificates import OPEN, Authority
+from tests.support.security.sasl_kit import PASSWORD, USER, add_scram_users, guarded
 
 if TYPE_CHECKING:
     from headrace.config.value_types import Value

@@ -18,8 +18,8 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record import batch as batches
 from headrace.testing import BrokerThread
-from tests.support.cli_kit import send
-from tests.support.process import free_port
+from tests.support.processes.cli_kit import send
+from tests.support.processes.process import free_port
 
 WHERE = TopicPartition("t", 0)
 ACCEPT, GAP = 1, 0

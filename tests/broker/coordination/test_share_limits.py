@@ -14,7 +14,7 @@ from headrace.model.errors import ErrorCode
 from headrace.server.assembly import Server
 from headrace.testing import BrokerThread
 from headrace.wire.kafka.api import ApiKey
-from tests.support.share import ACCEPT, ShareMember, SharePlace, ack_error
+from tests.support.coordination.share import ACCEPT, ShareMember, SharePlace, ack_error
 
 EVERYBODY = Entity(client="")
 SECONDS_MAX = 20.0

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from headrace.testing.broker import BrokerThread
-from tests.support.certificates import Authority
+from tests.support.security.certificates import Authority
 
 ACLS = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
 METRICS = {"metrics.listener": "127.0.0.1:0"}

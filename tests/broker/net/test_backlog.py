@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.config.broker import load
-from tests.support.process import BrokerProcess
+from tests.support.processes.process import BrokerProcess
 
 SYSTEM_LIMIT = Path("/proc/sys/net/core/somaxconn")
 AT_ONCE = 400

@@ -11,8 +11,8 @@ import pytest
 
 from headrace.net import limits
 from headrace.security.identity import ANONYMOUS
-from tests.support.certificates import Authority
-from tests.support.tls_kit import Client, Scene
+from tests.support.security.certificates import Authority
+from tests.support.security.tls_kit import Client, Scene
 
 HANDSHAKE_SECONDS = 10.0
 """By default."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.certificates import Authority
-from tests.support.tls_kit import Client, Scene
+from tests.support.security.certificates import Authority
+from tests.support.security.tls_kit import Client, Scene
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from headrace.posix.service_manager import ServiceManager
-from tests.support.process import HEADRACE
+from tests.support.processes.process import HEADRACE
 
 UNIT = Path(__file__).parents[3] / "src/headrace/config/samples/headrace.service"
 ANALYZE = shutil.which("systemd-analyze")

@@ -13,7 +13,7 @@ from headrace.posix import files as files_module
 from headrace.posix.append_writer import Writer
 from headrace.posix.disk import RealDisk, in_use
 from headrace.posix.files import RealFile
-from tests.support.stepped_disk import SteppedDisk
+from tests.support.log.stepped_disk import SteppedDisk
 
 
 @pytest.fixture

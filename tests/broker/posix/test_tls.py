@@ -7,7 +7,7 @@ import pytest
 from headrace.config.tls_settings import Store, TlsSettings
 from headrace.model.errors import ConfigError
 from headrace.posix.tls import openssl_name, server_context, stamp
-from tests.support.certificates import Authority
+from tests.support.security.certificates import Authority
 
 NOTHING = Store(None, None, None)
 

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.model.errors import Malformed
 from headrace.security.distinguished_name import SUBJECT_CHARS_MAX, subject_of
-from tests.support.certificates import Authority
+from tests.support.security.certificates import Authority
 
 
 @pytest.fixture(scope="module")

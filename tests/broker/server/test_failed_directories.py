@@ -16,8 +16,8 @@ from headrace.model.errors import ConfigError
 from headrace.model.nouns import BrokerId
 from headrace.testing import BrokerThread
 from headrace.testing.sim.cluster import SimCluster
-from tests.support.peer_kit import play, started
-from tests.support.sim_cluster import until
+from tests.support.cluster.peer_kit import play, started
+from tests.support.sim.cluster import until
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 PARTITIONS = 6

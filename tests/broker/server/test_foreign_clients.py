@@ -22,8 +22,8 @@ from headrace.wire.first_bytes import (
     protocols,
     server_protocol,
 )
-from tests.support.certificates import Authority
-from tests.support.net import framed
+from tests.support.net.net import framed
+from tests.support.security.certificates import Authority
 
 KAFKA_REQUEST = framed(b"\x00\x12\x00\x03\x00\x00\x00\x01\x00\x04test\x00")
 HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"

@@ -8,10 +8,10 @@ import pytest
 
 from headrace.model import protocols
 from headrace.testing import BrokerThread
-from tests.support.amqp_echo import HEADER, amqp_frame
+from tests.support.amqp.echo import HEADER, amqp_frame
 
 LISTENERS = {"listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0"}
-MODULE = "tests.support.amqp_frontend"
+MODULE = "tests.support.amqp.frontend"
 
 
 def received(client: socket.socket, size: int) -> bytes:
@@ -32,7 +32,7 @@ def test_each_listener_has_the_sessions_of_its_protocol(
     with BrokerThread(directory=str(tmp_path / "kafka")):
         assert MODULE not in sys.modules, "a broker without such a listener imports nothing of it"
     with BrokerThread(LISTENERS, directory=str(tmp_path / "both")) as broker:
-        from tests.support.amqp_frontend import FAREWELL
+        from tests.support.amqp.frontend import FAREWELL
 
         broker.create_topics("t")
         assert broker.topics() == ["t"], "Kafka's clients are served as ever"

@@ -14,7 +14,7 @@ from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import request_head
 from headrace.wire.kafka.hot import produce
-from tests.support.links import Link
+from tests.support.net.links import Link
 
 PRODUCE_VERSION, VERSION = 8, 4
 

@@ -26,8 +26,8 @@ from headrace.observe.metrics import Metrics
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey
-from tests.support.broker import Room, play, room, until
-from tests.support.client import FrameClient
+from tests.support.client.client import FrameClient
+from tests.support.processes.broker import Room, play, room, until
 
 GROUP, MEMBER, TOPIC = "s", "m", "t"
 NOT_FOR_A_PRODUCER = """

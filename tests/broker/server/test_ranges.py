@@ -23,7 +23,7 @@ from headrace.record.record import new_record
 from headrace.testing import BrokerThread
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import fetch, metadata, produce
-from tests.support.links import Link
+from tests.support.net.links import Link
 
 BATCHES = 40
 RECORD_BYTES = 10_000

@@ -15,7 +15,7 @@ from headrace.testing import BrokerThread
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import parse_response, request_head
 from headrace.wire.kafka.hot import fetch, list_offsets, metadata, produce
-from tests.support.links import Link
+from tests.support.net.links import Link
 
 Fetched = tuple[fetch.FetchResponse, bytes]
 

@@ -15,7 +15,7 @@ from headrace.server.real_world import RealWorld
 from headrace.server.secure import first_user
 from headrace.server.secure.first_user import SecureServer
 from headrace.server.secure.preparation import Secured
-from tests.support.net import until
+from tests.support.net.net import until
 
 
 def broken(invariant: Exception) -> None:

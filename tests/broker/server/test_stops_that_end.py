@@ -20,8 +20,8 @@ from headrace.server.stop_waits import PART_SECONDS_MAX, StopWaits
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.ensemble import SESSION_SECONDS
 from headrace.testing.sim.loop import SimLoop
-from tests.support.peer_kit import cut_off, mend, play, started
-from tests.support.sim_cluster import until
+from tests.support.cluster.peer_kit import cut_off, mend, play, started
+from tests.support.sim.cluster import until
 
 ZERO, ONE, TWO = (BrokerId(number) for number in range(3))
 ATTEMPTS = 3

@@ -15,8 +15,8 @@ from headrace.posix.clock import RealClock
 from headrace.posix.network import RealNetwork
 from headrace.server.tls_listeners import TlsListeners
 from headrace.server.ways_to_listeners import WaysToListeners
-from tests.support.broker import until
-from tests.support.certificates import Authority
+from tests.support.processes.broker import until
+from tests.support.security.certificates import Authority
 
 
 def listeners(config: BrokerConfig, clock: RealClock) -> TlsListeners:

@@ -21,8 +21,8 @@ from headrace.posix.jwks import JwksUnavailable, fetch
 from headrace.security.sasl.jwk import JWKS_BYTES_MAX
 from headrace.security.sasl.jwt import UnknownKey
 from headrace.server.token_keys import TokenKeys
-from tests.support.certificates import Authority
-from tests.support.token_kit import claims, jwks, listener_settings, signer
+from tests.support.security.certificates import Authority
+from tests.support.security.token_kit import claims, jwks, listener_settings, signer
 
 if TYPE_CHECKING:
     from headrace.security.sasl.token_verifier import TokenVerifier

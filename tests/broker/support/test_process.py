@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 
-from tests.support.process import wait_or_kill
+from tests.support.processes.process import wait_or_kill
 
 
 def test_a_process_that_does_not_end_when_asked_is_killed() -> None:

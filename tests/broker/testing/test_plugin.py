@@ -8,7 +8,7 @@ import pytest
 
 from headrace.testing import BrokerThread
 from headrace.testing.records import SHOWN_BYTES, SHOWN_PARTITIONS, SHOWN_PER_PARTITION, shown
-from tests.support.broker import append
+from tests.support.processes.broker import append
 
 pytest_plugins = ("pytester",)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headrace.testing import BrokerThread
-from tests.support.amqp_topics import CONFIG, connected
+from tests.support.amqp.topics import CONFIG, connected
 
 
 @pytest.fixture

@@ -28,12 +28,12 @@ from headrace.wire.amqp.model_methods import (
     QueuePurge,
 )
 from headrace.wire.amqp.properties import Properties, make_header
-from tests.support.amqp_messages import publish_frames
-from tests.support.amqp_restarts import Start, eventually, starting
+from tests.support.amqp.messages import publish_frames
+from tests.support.queues.restarts import Start, eventually, starting
 
 if TYPE_CHECKING:
     from headrace.wire.amqp.field_table import FieldTable
-from tests.support.amqp_wire import Gone
+from tests.support.amqp.wire import Gone
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 from headrace.testing import BrokerThread
 from headrace.wire.amqp.methods import encode_method
 from headrace.wire.amqp.model_methods import BasicConsume, BasicReject
-from tests.support.amqp_restarts import Start, eventually, starting
+from tests.support.queues.restarts import Start, eventually, starting
 
 
 @pytest.fixture

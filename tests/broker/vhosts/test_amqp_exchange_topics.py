@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from headrace.queues.model.exchange_topic import KEY_HEADER, TOPIC
 from headrace.testing import BrokerThread
 from headrace.wire.amqp.properties import read_properties
-from tests.support.amqp_topics import (
+from tests.support.amqp.topics import (
     CONFIG,
     SECONDS,
     closed,

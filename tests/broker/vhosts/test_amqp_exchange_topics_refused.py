@@ -18,8 +18,7 @@ from confluent_kafka.admin import (
 from pika.exceptions import ChannelClosedByBroker, NackError
 
 from headrace.testing import BrokerThread
-from tests.support.amqp_restarts import eventually
-from tests.support.amqp_topics import (
+from tests.support.amqp.topics import (
     CONFIG,
     SECONDS,
     closed,
@@ -29,6 +28,7 @@ from tests.support.amqp_topics import (
     records,
     stored,
 )
+from tests.support.queues.restarts import eventually
 
 # What is refused
 
@@ -141,7 +141,7 @@ def test_to_have_a_topic_made_asks_kafkas_create() -> None:
 def _may_write(broker: BrokerThread, topic: str = "orders") -> bool:
     from headrace.security.authorizer import Operation, Resource
     from headrace.security.authorizer import ResourceType as Kind
-    from tests.support.amqp_access import identity_of
+    from tests.support.amqp.access import identity_of
 
     return broker.call(
         lambda server: server.broker.authorizer.allows(

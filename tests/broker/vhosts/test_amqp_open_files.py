@@ -5,8 +5,8 @@ from pathlib import Path
 
 from headrace.testing import BrokerThread
 from headrace.wire.amqp.model_methods import QueueDeclare, QueueDeclareOk
-from tests.support.amqp_restarts import SETTINGS, Started
-from tests.support.amqp_wire import AmqpWire
+from tests.support.amqp.wire import AmqpWire
+from tests.support.queues.restarts import SETTINGS, Started
 
 QUEUES = 60
 OPEN_MAX = 16

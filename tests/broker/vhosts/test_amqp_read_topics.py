@@ -14,17 +14,7 @@ from pika.exceptions import AMQPError
 
 from headrace.queues.stores.log.record_messages import HEADERS_BYTES_MAX
 from headrace.testing import BrokerThread
-from tests.support.amqp_read_topics import (
-    TOPIC,
-    Reading,
-    declare,
-    produce,
-    publish,
-    read,
-    reading,
-)
-from tests.support.amqp_restarts import SETTINGS, eventually
-from tests.support.amqp_topics import (
+from tests.support.amqp.topics import (
     CONFIG,
     SECONDS,
     confirming,
@@ -33,7 +23,17 @@ from tests.support.amqp_topics import (
     records,
     stored,
 )
-from tests.support.process import BrokerProcess, free_port
+from tests.support.processes.process import BrokerProcess, free_port
+from tests.support.queues.read_topics import (
+    TOPIC,
+    Reading,
+    declare,
+    produce,
+    publish,
+    read,
+    reading,
+)
+from tests.support.queues.restarts import SETTINGS, eventually
 
 
 def numbered(*numbers: int) -> list[tuple[int, bytes]]:

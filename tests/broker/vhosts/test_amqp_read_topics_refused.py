@@ -21,7 +21,8 @@ from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
 from headrace.model.nouns import TopicPartition
 from headrace.testing import BrokerThread
-from tests.support.amqp_read_topics import (
+from tests.support.amqp.topics import CONFIG, SECONDS, closed, confirming, connected, create
+from tests.support.queues.read_topics import (
     ARGUMENTS,
     TOPIC,
     Reading,
@@ -31,8 +32,7 @@ from tests.support.amqp_read_topics import (
     read,
     reading,
 )
-from tests.support.amqp_restarts import eventually
-from tests.support.amqp_topics import CONFIG, SECONDS, closed, confirming, connected, create
+from tests.support.queues.restarts import eventually
 
 ACLS = CONFIG | {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

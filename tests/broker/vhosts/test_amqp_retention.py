@@ -17,8 +17,8 @@ from headrace.queues.queue_settings import QueueSettings, QueueType
 from headrace.testing import BrokerThread
 from headrace.vhosts import queue_topics
 from headrace.vhosts.queue_topics import topic_config
-from tests.support.amqp_restarts import SETTINGS, eventually
-from tests.support.process import BrokerProcess, free_port
+from tests.support.processes.process import BrokerProcess, free_port
+from tests.support.queues.restarts import SETTINGS, eventually
 
 TOPIC = "__amqp.queue.q"
 SECONDS = 20

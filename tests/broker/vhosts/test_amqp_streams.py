@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient
 from headrace.queues.queue_settings import QueueSettings, QueueType
 from headrace.testing import BrokerThread
 from headrace.vhosts.queue_topics import RECORD_BYTES_MAX, topic_config
-from tests.support.amqp_restarts import SETTINGS
-from tests.support.process import BrokerProcess, free_port
+from tests.support.processes.process import BrokerProcess, free_port
+from tests.support.queues.restarts import SETTINGS
 
 ARGUMENTS = {"x-queue-type": "stream"}
 TOPIC = "__amqp.queue.s"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.outside.amqp.address import Address, answers
 from tests.outside.amqp.peer import DEFINITIONS
-from tests.support.process import StartsAndStops, free_port, wait_or_kill
+from tests.support.processes.process import StartsAndStops, free_port, wait_or_kill
 
 START_SECONDS_MAX = 30.0
 

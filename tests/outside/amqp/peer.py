@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.outside.amqp.address import Address, answers
-from tests.support.debian_root import SUITE, TESTING, copy_bare, make_bare
-from tests.support.process import StartsAndStops, free_port, wait_or_kill
+from tests.support.processes.debian_root import SUITE, TESTING, copy_bare, make_bare
+from tests.support.processes.process import StartsAndStops, free_port, wait_or_kill
 
 OUT = Path(__file__).parents[3] / "out"
 START_SECONDS_MAX = 300.0

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.outside.clients.clients.base import QUICK
-from tests.support.process import BrokerProcess
+from tests.support.processes.process import BrokerProcess
 
 PROPERTY = "client x scenario"
 """Marks the cells of the matrix among the tests' reports, which may come from other processes."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from headrace.config.authentication.jaas import PLAIN_MODULE, SCRAM_MODULE
-from tests.support.certificates import Certificate
-from tests.support.sasl_kit import PASSWORD, USER
+from tests.support.security.certificates import Certificate
+from tests.support.security.sasl_kit import PASSWORD, USER
 
 VALUES = [b"1", b"2", b"3"]
 SECONDS_MAX = 30.0

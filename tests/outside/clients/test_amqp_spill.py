@@ -11,7 +11,7 @@ import pika
 import pytest
 from pika.exceptions import AMQPError
 
-from tests.support.process import BrokerProcess, free_port, headrace
+from tests.support.processes.process import BrokerProcess, free_port, headrace
 
 MEGABYTE = 1 << 20
 MARK = 4 * MEGABYTE

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pika.exceptions import AMQPError
 
-from tests.support.process import BrokerProcess, free_port
+from tests.support.processes.process import BrokerProcess, free_port
 
 SECONDS = 60
 COUNT = 2000

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, Ne
 from headrace.frontends.kafka.fetch.fetch_in_hand import FetchInHand
 from headrace.net.pending import Pending
 from headrace.testing import BrokerThread
-from tests.support.share import ACCEPT, SharePlace
+from tests.support.coordination.share import ACCEPT, SharePlace
 
 REQUESTS = (
     "headrace.broker.",

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import headrace.arrow
-from tests.support.process import BrokerProcess
+from tests.support.processes.process import BrokerProcess
 
 TOPIC = "beside"
 SEGMENT_BYTES = 200_000

@@ -24,7 +24,7 @@ from headrace.client.transport.port import Address, parse_bootstrap
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record.batch import iterate, records
-from tests.support.process import BrokerProcess
+from tests.support.processes.process import BrokerProcess
 
 _NAMES = count()
 NOW = time.time_ns() // 1_000_000 - 10_000

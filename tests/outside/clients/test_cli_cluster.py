@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from headrace.cli.main import run
-from tests.support.process import HEADRACE, BrokerProcess
+from tests.support.processes.process import HEADRACE, BrokerProcess
 
 
 class Said(NamedTuple):

@@ -13,7 +13,7 @@ import confluent_kafka
 import pytest
 
 from headrace.cli.main import run
-from tests.support.process import HEADRACE, BrokerProcess
+from tests.support.processes.process import HEADRACE, BrokerProcess
 
 _NAMES = count()
 

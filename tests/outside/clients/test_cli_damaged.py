@@ -8,7 +8,7 @@ import pytest
 from headrace.cli.main import run
 from headrace.client.consumer.consumer import Consumer
 from tests.crash.test_damaged_files import fill, value_at
-from tests.support.process import BrokerProcess
+from tests.support.processes.process import BrokerProcess
 
 DAMAGED_AT = 40
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.process import HEADRACE, BrokerProcess
+from tests.support.processes.process import HEADRACE, BrokerProcess
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 WAIT_SECONDS_MAX = 60.0

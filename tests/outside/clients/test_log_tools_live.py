@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from tests.support.process import BrokerProcess
+from tests.support.processes.process import BrokerProcess
 
 SETTINGS: dict[str, Any] = {
     "log_segment_bytes": 30_000,

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupState, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.process import BrokerProcess
+from tests.support.processes.process import BrokerProcess
 
 SECONDS_MAX = 40.0
 QUICK: dict[str, Any] = {

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from headrace.testing.broker import BrokerThread
-from tests.support.cli_kit import sayer
-from tests.support.sasl_kit import guarded
-from tests.support.token_kit import claims, jwks, listener_settings, signer
+from tests.support.processes.cli_kit import sayer
+from tests.support.security.sasl_kit import guarded
+from tests.support.security.token_kit import claims, jwks, listener_settings, signer
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"  # sockets that clients leave open that fail

@@ -17,7 +17,7 @@ from headrace.model.errors import ErrorCode
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import parse_request, response_head
 from headrace.wire.kafka.hot import produce
-from tests.support.process import BrokerProcess, free_port
+from tests.support.processes.process import BrokerProcess, free_port
 
 SECONDS_MAX = 20.0
 

@@ -14,7 +14,7 @@ import pytest
 
 from headrace.testing.broker import BrokerThread
 from tests.outside.clients.secured import STORIES, VALUES, Security
-from tests.support.sasl_kit import PASSWORD, USER, add_scram_users, guarded
+from tests.support.security.sasl_kit import PASSWORD, USER, add_scram_users, guarded
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"  # sockets that clients leave open that fail

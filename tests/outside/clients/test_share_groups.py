@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from confluent_kafka import AcknowledgeType, ShareConsumer
 
-from tests.support.process import BrokerProcess
-from tests.support.share import SharePlace
+from tests.support.coordination.share import SharePlace
+from tests.support.processes.process import BrokerProcess
 
 SECONDS_MAX = 40.0
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.outside.clients.clients.base import Rec
 from tests.outside.clients.clients.confluent import Confluent
-from tests.support.process import BrokerProcess
+from tests.support.processes.process import BrokerProcess
 
 ROOT = Path(__file__).parents[3]
 UNREACHABLE = "after connection broken by"

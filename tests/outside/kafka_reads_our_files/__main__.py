@@ -216,7 +216,7 @@ class Judge:
 
     def written(self) -> None:
         """A directory written through the log itself: aborted transactions, snapshots, epochs."""
-        from tests.support.log import content
+        from tests.support.log.log import content
         from tests.unit.logtools.test_verify import written
 
         disk = written()

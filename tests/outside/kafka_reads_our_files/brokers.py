@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from tests.outside.kafka_reads_our_files.jvm import KAFKA_3, KAFKA_4, java
-from tests.support.process import StartsAndStops, free_port, wait_or_kill
+from tests.support.processes.process import StartsAndStops, free_port, wait_or_kill
 
 START_SECONDS_MAX = 90
 CLUSTER_ID = "anVkZ2VoZWFkcmFjZTAwMQ"

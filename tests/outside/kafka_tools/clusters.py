@@ -16,8 +16,8 @@ from tests.outside.kafka_reads_our_files.brokers import Broker
 from tests.outside.kafka_reads_our_files.jvm import KAFKA_3, java
 from tests.outside.kafka_tools import masks
 from tests.outside.kafka_tools.step import Side, Step
-from tests.support.broker_cluster import BrokerCluster
-from tests.support.process import StartsAndStops
+from tests.support.cluster.broker_cluster import BrokerCluster
+from tests.support.processes.process import StartsAndStops
 from tests.support.zookeeper import ZooKeeper
 
 WAIT_SECONDS_MAX = 90.0

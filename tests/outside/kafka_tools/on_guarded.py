@@ -20,7 +20,7 @@ from tests.outside.kafka_reads_our_files.jvm import NoJvm
 from tests.outside.kafka_tools.__main__ import SETTINGS, Verdicts, compare, sum_up
 from tests.outside.kafka_tools.step import Side, archive
 from tests.outside.kafka_tools.steps_guarded import SECTIONS, USERS
-from tests.support.process import free_port
+from tests.support.processes.process import free_port
 
 _LISTENER = "listener.name.sasl_plaintext"
 _USERS = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())

@@ -24,8 +24,8 @@ from typing import NamedTuple
 from headrace.testing import BrokerThread
 from tests.outside.clients.secured import STORIES, VALUES, Security, Story
 from tests.outside.kafka_tools import programs
-from tests.support.certificates import OPEN, Authority
-from tests.support.sasl_kit import PLAIN_USERS, add_scram_users
+from tests.support.security.certificates import OPEN, Authority
+from tests.support.security.sasl_kit import PLAIN_USERS, add_scram_users
 
 LISTENERS = {"SSL": "SSL", "MUTUAL": "SSL", "SASL": "SASL_SSL"}
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -16,7 +16,7 @@ from tests.outside.kafka_reads_our_files.jvm import KAFKA_4, java
 from tests.outside.kafka_tools import masks
 from tests.outside.kafka_tools.masks import Mask
 from tests.outside.kafka_tools.tools import Tools
-from tests.support.process import wait_or_kill
+from tests.support.processes.process import wait_or_kill
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,8 +15,8 @@ from pathlib import Path
 from headrace.config.authentication.jaas import OAUTHBEARER_MODULE, SCRAM_MODULE
 from headrace.testing.broker import BrokerThread
 from tests.outside.kafka_tools.tools import Tools
-from tests.support.sasl_kit import PASSWORD, USER, add_scram_users, guarded
-from tests.support.token_kit import claims, jwks, listener_settings, signer
+from tests.support.security.sasl_kit import PASSWORD, USER, add_scram_users, guarded
+from tests.support.security.token_kit import claims, jwks, listener_settings, signer
 
 TOOL = "org.apache.kafka.tools."
 SECONDS_MAX = 120.0

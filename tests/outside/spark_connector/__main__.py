@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from bench.spark_peer import CONNECTOR, ROOT
-from tests.support.process import BrokerProcess
+from tests.support.processes.process import BrokerProcess
 
 SECONDS_MAX = 500
 

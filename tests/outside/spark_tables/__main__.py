@@ -18,7 +18,7 @@ from tests.outside.spark_tables.iceberg_cases import IcebergCases
 from tests.outside.spark_tables.parquet_cases import ParquetCases
 from tests.outside.spark_tables.stream_cases import StreamCases
 from tests.outside.spark_tables.vendors import Vendors
-from tests.support.process import BrokerProcess
+from tests.support.processes.process import BrokerProcess
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ from deltalake import DeltaTable
 
 from tests.outside.spark_tables.shared_cases import Cases, empty_as_null
 from tests.outside.spark_tables.written import Row, listed, moved_by, refused, rows
-from tests.support.tables import Run, offsets, write
+from tests.support.spark.tables import Run, offsets, write
 
 
 class DeltaCases(Cases):

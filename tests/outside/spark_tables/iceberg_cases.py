@@ -11,7 +11,7 @@ import pyarrow as pa
 from headrace.spark.tables.files import WrittenFile
 from tests.outside.spark_tables.shared_cases import Cases
 from tests.outside.spark_tables.written import SCHEMA, Row, listed, moved_by, refused, rows, same
-from tests.support.tables import Run, iceberg_table, read, write
+from tests.support.spark.tables import Run, iceberg_table, read, write
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table as IcebergTable

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.outside.spark_tables.shared_cases import Cases, empty_as_null
 from tests.outside.spark_tables.written import listed, rows
-from tests.support.tables import Run, write
+from tests.support.spark.tables import Run, write
 
 
 class ParquetCases(Cases):

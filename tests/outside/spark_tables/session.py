@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import Row, SparkSession
 
 from tests.outside.spark_tables.values import plain
-from tests.support.line_process import answers_alone, serve
+from tests.support.net.line_process import answers_alone, serve
 
 STREAM_SECONDS_MAX = 120
 _ERROR_CHARACTERS_MAX = 1500

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.outside.spark_tables.vendors import Vendors
 from tests.outside.spark_tables.written import COLUMNS, FILTERS, SCHEMA, Row, listed, rows, same
-from tests.support.tables import Run, write
+from tests.support.spark.tables import Run, write
 
 
 class Cases(ABC):

@@ -6,7 +6,7 @@ from typing import Any
 
 from bench.spark_peer import ROOT, TABLES
 from tests.spark.long import QUICK_JAVA
-from tests.support.line_process import LineProcess
+from tests.support.net.line_process import LineProcess
 
 
 class VendorError(Exception):

@@ -13,7 +13,7 @@ from headrace.spark.source.columns import row_schema
 from headrace.spark.tables.errors import TableError
 from headrace.spark.tables.sink import arrow_schema
 from tests.outside.spark_tables.values import plain
-from tests.support.tables import Run, write
+from tests.support.spark.tables import Run, write
 
 Row = dict[str, Any]
 REGIONS = ("eu", "a/b c%=ü", None, "")

@@ -11,8 +11,8 @@ import pytest
 
 from tests.cluster.conftest import cluster, sockets_that_clients_forget, zookeeper
 from tests.outside.clients.clients.base import QUICK
-from tests.support.broker_cluster import BrokerCluster
-from tests.support.process import HEADRACE
+from tests.support.cluster.broker_cluster import BrokerCluster
+from tests.support.processes.process import HEADRACE
 from tests.support.zookeeper import ZooKeeper
 
 __all__ = ["cluster", "sockets_that_clients_forget", "zookeeper"]

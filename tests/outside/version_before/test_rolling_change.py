@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_cluster import BrokerCluster
-from tests.support.cluster_load import goes_on, judge, writing
-from tests.support.load import Load
-from tests.support.process import HEADRACE
+from tests.support.client.load import Load
+from tests.support.cluster.broker_cluster import BrokerCluster
+from tests.support.cluster.cluster_load import goes_on, judge, writing
+from tests.support.processes.process import HEADRACE
 from tests.support.zookeeper import ZooKeeper
 
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.support.tables import Run, rows
+from tests.support.spark.tables import Run, rows
 
 _STEPS = ("open", "os.rename", "os.remove", "os.mkdir", "sqlite3.connect")
 

@@ -15,7 +15,7 @@ from headrace.spark.tables.files import FileWriter
 from headrace.spark.tables.options import parse_table_options
 from headrace.spark.tables.sink import table_of
 from headrace.spark.tables.table import Table, commit, open_table
-from tests.support.tables import SCHEMA, Run, offsets, parquet_files, read, rows
+from tests.support.spark.tables import SCHEMA, Run, offsets, parquet_files, read, rows
 
 KIND = "parquet"
 

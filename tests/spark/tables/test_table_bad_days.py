@@ -13,7 +13,7 @@ from headrace.spark.tables.attempts import Attempt
 from headrace.spark.tables.errors import TableError
 from headrace.spark.tables.files import FileWriter
 from headrace.spark.tables.table import open_table
-from tests.support.tables import FORMATS, SCHEMA, Run, fill, offsets, rows
+from tests.support.spark.tables import FORMATS, SCHEMA, Run, fill, offsets, rows
 
 every_format = pytest.mark.parametrize("kind", FORMATS)
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.spark.kit import Topics
 from tests.spark.long import QUICK_JAVA, long_only
-from tests.support.tables import FORMATS, read
+from tests.support.spark.tables import FORMATS, read
 
 DRIVER = Path(__file__).with_name("table_driver.py")
 RECORDS = 6_000

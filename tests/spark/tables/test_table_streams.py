@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.kit import Topics
 from tests.spark.long import long_only
-from tests.support.tables import FORMATS, fill, offsets, parquet_files, read
+from tests.support.spark.tables import FORMATS, fill, offsets, parquet_files, read
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

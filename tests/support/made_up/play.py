@@ -26,8 +26,8 @@ from headrace.config.broker import load
 from headrace.model.errors import ApiError, ConfigError
 from headrace.security.audit import _logger as audit_log
 from headrace.testing import BrokerThread
-from tests.support.certificates import Authority
 from tests.support.made_up.frontend import TOPIC
+from tests.support.security.certificates import Authority
 
 Facts = dict[str, Any]
 

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.support.process import HEADRACE, BrokerProcess, free_port
+from tests.support.processes.process import HEADRACE, BrokerProcess, free_port
 
 PASSWORDS = {"alice": "alice-secret", "bob": "bob-secret"}
 """Passwords of the users that the directory holds."""

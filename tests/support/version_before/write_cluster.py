@@ -16,8 +16,8 @@ from typing import Any
 from confluent_kafka import Producer
 from kazoo.client import KazooClient
 
-from tests.support.broker_cluster import BrokerCluster
-from tests.support.process import HEADRACE
+from tests.support.cluster.broker_cluster import BrokerCluster
+from tests.support.processes.process import HEADRACE
 from tests.support.version_before.fill_kafka import until
 from tests.support.version_before.write_broker import GOLDEN, pack, write_json
 from tests.support.zookeeper import ZooKeeper

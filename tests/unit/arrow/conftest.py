@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.support.log import World
-from tests.support.open_topic import SMALL
+from tests.support.client.open_topic import SMALL
+from tests.support.log.log import World
 
 
 @pytest.fixture

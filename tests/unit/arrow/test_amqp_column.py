@@ -25,9 +25,9 @@ from headrace.record.batch import Codec, Record, build
 from headrace.wire.amqp.field_table import FieldTable, UInt8, decode_value, encode_table
 from headrace.wire.amqp.properties import BASIC_CLASS, PROPERTIES_AT, WALK, Properties, make_header
 from headrace.wire.amqp.record_headers import HEADER
-from tests.support.amqp_records import NOTHING, amqp_of, content_header, message
-from tests.support.log import NOW_MS, World
-from tests.support.open_topic import flush, poured
+from tests.support.client.open_topic import flush, poured
+from tests.support.log.log import NOW_MS, World
+from tests.support.queues.records import NOTHING, amqp_of, content_header, message
 
 STRANGER = Record(0, 0, b"\xff\x00", b"of Kafka", (("trace", b"\x01"),))
 AT = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)

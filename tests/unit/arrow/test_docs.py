@@ -10,8 +10,8 @@ import pytest
 from headrace.config.log_config import LogConfig
 from headrace.model.nouns import LeaderEpoch, TopicPartition
 from headrace.record import batch as wire
-from tests.support.log import NOW_MS, World
-from tests.support.open_topic import flush, pour
+from tests.support.client.open_topic import flush, pour
+from tests.support.log.log import NOW_MS, World
 
 PAGE = (Path(__file__).parents[3] / "docs/arrow.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

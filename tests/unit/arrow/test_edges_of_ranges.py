@@ -16,9 +16,9 @@ from headrace.model.nouns import TopicPartition
 from headrace.record import batch as wire
 from headrace.record.batch import ControlType, parse_header
 from headrace.record.compression import Codec, CorruptBatch, compress
-from tests.support.compaction import job_of
-from tests.support.log import NOW_MS, PLACE, World, append, append_marker
-from tests.support.open_topic import SMALL, flush, pour
+from tests.support.client.open_topic import SMALL, flush, pour
+from tests.support.log.compaction import job_of
+from tests.support.log.log import NOW_MS, PLACE, World, append, append_marker
 
 SECOND = 1000
 

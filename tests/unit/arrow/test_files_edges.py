@@ -19,8 +19,8 @@ from headrace.config.log_config import LogConfig
 from headrace.log import file_names
 from headrace.log.directory.state_files.durable_read_bounds import clean_still
 from headrace.model.nouns import Offset, TopicPartition
-from tests.support.log import PLACE, World, append
-from tests.support.open_topic import fill, flush, lead, pour, poured, values
+from tests.support.client.open_topic import fill, flush, lead, pour, poured, values
+from tests.support.log.log import PLACE, World, append
 
 
 def descriptors() -> int:

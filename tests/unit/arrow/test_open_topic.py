@@ -15,8 +15,8 @@ from headrace.log.directory.state_files import durable_read_bounds
 from headrace.model.errors import ApiError
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.record import batch as wire
-from tests.support.log import NOW_MS, TOPIC_ID, World, append, append_marker
-from tests.support.open_topic import fill, flush, logs_of, pour, poured, rows, values
+from tests.support.client.open_topic import fill, flush, logs_of, pour, poured, rows, values
+from tests.support.log.log import NOW_MS, TOPIC_ID, World, append, append_marker
 
 
 def test_rows_have_the_sparks_columns_and_the_topic_once(world: World, tmp_path: Path) -> None:

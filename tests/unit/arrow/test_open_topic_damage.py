@@ -9,8 +9,8 @@ from headrace.log.segment.scan import BadBatch
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import TopicPartition
 from headrace.record import batch as wire
-from tests.support.log import World, append
-from tests.support.open_topic import fill, logs_of, poured, values
+from tests.support.client.open_topic import fill, logs_of, poured, values
+from tests.support.log.log import World, append
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 200, b"\xff" * 200, b"half", None])

@@ -8,8 +8,8 @@ import pytest
 import headrace.arrow
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode
 from headrace.model.nouns import TopicPartition
-from tests.support.log import World
-from tests.support.open_topic import FIRST, fill, logs_of, poured, values
+from tests.support.client.open_topic import FIRST, fill, logs_of, poured, values
+from tests.support.log.log import World
 
 
 def test_a_reader_given_up_halfway_leaves_no_thread(world: World, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from headrace.log.directory.new_log import NewLog
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import LeaderEpoch, TopicPartition
 from headrace.testing.disk import SimDisk
-from tests.support.broker import Room, created, play, room, until
+from tests.support.processes.broker import Room, created, play, room, until
 
 TWO = ("/a", "/b")
 

@@ -12,7 +12,7 @@ from headrace.log.directory.new_log import NewLog
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.testing.clock import SimClock
-from tests.support.broker import Room, created, until
+from tests.support.processes.broker import Room, created, until
 from tests.unit.broker.test_broker import TWO, fail, tell
 
 if TYPE_CHECKING:

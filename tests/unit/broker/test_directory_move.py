@@ -11,8 +11,8 @@ from headrace.log.directory.new_log import NewLog
 from headrace.log.log import Log
 from headrace.model.errors import ApiError
 from headrace.model.nouns import LeaderEpoch, Offset
-from tests.support.log import CONFIG, PLACE, truncate_to
-from tests.support.moves import MovingBroker, SteppedDisk
+from tests.support.cluster.moves import MovingBroker, SteppedDisk
+from tests.support.log.log import CONFIG, PLACE, truncate_to
 
 OTHER_TOPIC = bytes(range(16, 32))
 

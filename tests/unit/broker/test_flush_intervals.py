@@ -10,7 +10,7 @@ from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.nouns import LeaderEpoch, TopicPartition
 from headrace.testing.clock import SimClock, SimRandom
 from headrace.testing.disk import SimDisk
-from tests.support.broker import append
+from tests.support.processes.broker import append
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """What the high watermark waits for may be changed while a partition is led."""
 
-from tests.support.broker import append
+from tests.support.processes.broker import append
 from tests.unit.broker.test_flush_intervals import Place
 
 

@@ -5,8 +5,8 @@ import pytest
 from headrace.broker.partition import Partition
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset
-from tests.support.log import NOW_MS, World, batch_of, values
-from tests.support.log import append as append_to_log
+from tests.support.log.log import NOW_MS, World, batch_of, values
+from tests.support.log.log import append as append_to_log
 
 B = BrokerId(1)
 

@@ -15,8 +15,8 @@ from headrace.log.directory.reserve import RESERVE_BYTES
 from headrace.log.text_files import read_file
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.record.batch import check_produced
-from tests.support.broker import append
-from tests.support.log import NOW_MS, batch_of
+from tests.support.log.log import NOW_MS, batch_of
+from tests.support.processes.broker import append
 from tests.unit.broker.test_partition import Place
 
 LEAST = 1000

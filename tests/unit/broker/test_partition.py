@@ -15,7 +15,7 @@ from headrace.model.nouns import OFFSETS_TOPIC, LeaderEpoch, Offset, TopicPartit
 from headrace.record.batch import ControlType, Record, build, build_marker, parse_header
 from headrace.testing.clock import SimClock, SimRandom
 from headrace.testing.disk import SimDisk
-from tests.support.broker import append
+from tests.support.processes.broker import append
 
 NOW = 1_780_000_000_000
 TOPIC_ID = bytes(range(16))

@@ -9,8 +9,8 @@ from headrace.model.errors import ApiError
 from headrace.model.nouns import LeaderEpoch
 from headrace.observe.metrics import Metrics
 from headrace.record.batch import Record, build, parse_header
-from tests.support.broker import append
-from tests.support.log import World
+from tests.support.log.log import World
+from tests.support.processes.broker import append
 
 NOW_MS = 1_780_000_000_000
 

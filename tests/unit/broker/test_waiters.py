@@ -2,7 +2,7 @@
 
 from headrace.model.errors import ApiError
 from headrace.model.nouns import Offset
-from tests.support.broker import append
+from tests.support.processes.broker import append
 from tests.unit.broker.test_partition import Place
 
 

@@ -15,7 +15,7 @@ from headrace.client.transport.blocking import BlockingLink, BlockingTransport
 from headrace.client.transport.events import EventLink, EventTransport
 from headrace.client.transport.port import Address, CannotConnect, ConnectionLost, TimedOut
 from headrace.model.invariant import InvariantError
-from tests.support.net import framed
+from tests.support.net.net import framed
 
 ADDRESS = Address("127.0.0.1", 9)
 

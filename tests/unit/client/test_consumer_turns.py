@@ -17,7 +17,7 @@ from headrace.record import batch as batches
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import list_offsets
 from headrace.wire.kafka.hot.fetch_response import FetchedPartition, FetchedTopic, FetchResponse
-from tests.support.hand_transport import HandTransport
+from tests.support.client.hand_transport import HandTransport
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 LEADERLESS = ErrorCode.LEADER_NOT_AVAILABLE

@@ -15,7 +15,7 @@ from headrace.client.transport.events import (
     EventTransport,
 )
 from headrace.client.transport.port import Address, ConnectionLost, TimedOut
-from tests.support.net import framed, until
+from tests.support.net.net import framed, until
 
 
 def told(

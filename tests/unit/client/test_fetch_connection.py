@@ -13,7 +13,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.wire.kafka.frame import parse_request
 from headrace.wire.kafka.hot import fetch as codec
 from headrace.wire.kafka.hot.fetch_response import AbortedTransaction
-from tests.support.net import framed
+from tests.support.net.net import framed
 
 ADDRESS = Address("127.0.0.1", 9)
 ID = bytes(range(16))

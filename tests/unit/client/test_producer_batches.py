@@ -16,7 +16,7 @@ from headrace.client.sync import run
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record import batch as wire
-from tests.support.hand_cluster import PRODUCER_EPOCH, PRODUCER_ID, Asked, HandCluster
+from tests.support.cluster.hand_cluster import PRODUCER_EPOCH, PRODUCER_ID, Asked, HandCluster
 
 WHERE = TopicPartition("t", 0)
 BARE = 12

@@ -10,7 +10,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record import batch as wire
 from headrace.wire.kafka.hot.produce import PartitionResponse
-from tests.support.hand_cluster import HandCluster
+from tests.support.cluster.hand_cluster import HandCluster
 
 WHERE = TopicPartition("t", 0)
 LATER = ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -13,7 +13,7 @@ from headrace.record import batch as wire
 from headrace.record.compression import Codec
 from headrace.record.record import Record
 from headrace.wire.kafka.hot import produce
-from tests.support.hand_cluster import Asked, HandCluster
+from tests.support.cluster.hand_cluster import Asked, HandCluster
 
 WHERE = TopicPartition("t", 0)
 NONE = ErrorCode.NONE

@@ -27,8 +27,8 @@ from headrace.config.value_types import LONG_MAX
 from headrace.model.errors import ApiError
 from headrace.model.nouns import TopicPartition
 from headrace.testing.sim.cluster import SimCluster
-from tests.support import sim_cluster
-from tests.support.sim_cluster import until
+from tests.support.sim import cluster as sim_cluster
+from tests.support.sim.cluster import until
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -29,8 +29,8 @@ from headrace.client.transport.port import (
 )
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.wire.kafka.api import ApiKey
-from tests.support.hand_cluster import HandCluster
-from tests.support.hand_transport import HandTransport
+from tests.support.client.hand_transport import HandTransport
+from tests.support.cluster.hand_cluster import HandCluster
 
 LEADERLESS = ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
 

@@ -18,9 +18,9 @@ from headrace.model.errors import ApiError
 from headrace.model.nouns import TopicPartition
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.ensemble import SESSION_SECONDS
-from tests.support import sim_cluster
-from tests.support.peer_kit import cut_off, mend
-from tests.support.sim_cluster import until
+from tests.support.cluster.peer_kit import cut_off, mend
+from tests.support.sim import cluster as sim_cluster
+from tests.support.sim.cluster import until
 
 T0 = TopicPartition("t", 0)
 

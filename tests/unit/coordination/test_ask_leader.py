@@ -5,7 +5,7 @@ from headrace.coordination.runtime.ask_leader import LEADER_CHANGES, AskLeader, 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId
 from headrace.ports.callbacks import Done
-from tests.support.groups_kit import HandClock
+from tests.support.coordination.groups_kit import HandClock
 
 HERE, THERE, ELSEWHERE = (BrokerId(number) for number in (1, 2, 3))
 LATER = Retry(LEADER_CHANGES, seconds=1.0, backoff_min=0.1, backoff_max=0.3)

@@ -6,8 +6,8 @@ from typing import Any
 from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.messages import Leaver
 from headrace.model.errors import ErrorCode
-from tests.support.consumer_kit import Consumer, group_of
-from tests.support.groups_kit import Settings
+from tests.support.client.consumer_kit import Consumer, group_of
+from tests.support.coordination.groups_kit import Settings
 from tests.unit.coordination.test_migration_timers import ASKED, TO_T, classic_group
 
 E = ErrorCode

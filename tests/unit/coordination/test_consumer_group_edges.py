@@ -7,8 +7,8 @@ import pytest
 from headrace.coordination.groups.consumer.messages import HeartbeatRequest
 from headrace.coordination.groups.messages import CommitRequest, OffsetToCommit
 from headrace.model.errors import ApiError, ErrorCode
-from tests.support.consumer_kit import Consumer, ask, cluster, group_of, settle
-from tests.support.groups_kit import Room, Settings
+from tests.support.client.consumer_kit import Consumer, ask, cluster, group_of, settle
+from tests.support.coordination.groups_kit import Room, Settings
 
 E = ErrorCode
 

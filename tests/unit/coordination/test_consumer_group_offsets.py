@@ -4,12 +4,7 @@ import pytest
 
 from headrace.coordination.groups.messages import OffsetToCommit
 from headrace.model.errors import ApiError, ErrorCode
-from tests.support.consumer_kit import (
-    Consumer,
-    numbers,
-    room,
-    settle,
-)
+from tests.support.client.consumer_kit import Consumer, numbers, room, settle
 
 E = ErrorCode
 

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.model.errors import ErrorCode
-from tests.support.consumer_kit import (
+from tests.support.client.consumer_kit import (
     Consumer,
     cluster,
     group_of,
@@ -13,7 +13,7 @@ from tests.support.consumer_kit import (
     settle,
     topic_id,
 )
-from tests.support.groups_kit import Room
+from tests.support.coordination.groups_kit import Room
 
 E = ErrorCode
 

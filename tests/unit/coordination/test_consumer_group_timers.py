@@ -5,8 +5,8 @@ import pytest
 from headrace.coordination.groups.consumer.model import MemberState
 from headrace.coordination.groups.messages import CommitRequest, OffsetToCommit
 from headrace.model.errors import ErrorCode
-from tests.support.consumer_kit import Consumer, cluster, group_of, numbers, settle
-from tests.support.groups_kit import Room, Settings
+from tests.support.client.consumer_kit import Consumer, cluster, group_of, numbers, settle
+from tests.support.coordination.groups_kit import Room, Settings
 
 E = ErrorCode
 

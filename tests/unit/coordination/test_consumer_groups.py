@@ -3,7 +3,7 @@
 from headrace.coordination.groups.consumer.messages import HeartbeatRequest
 from headrace.coordination.groups.consumer.model import ConsumerGroupState, MemberState
 from headrace.model.errors import ErrorCode
-from tests.support.consumer_kit import (
+from tests.support.client.consumer_kit import (
     Consumer,
     all_owned,
     ask,

@@ -1,13 +1,7 @@
 """Groups of the newer protocol in the log: answers wait for it, a kill loses nothing it has."""
 
 from headrace.model.errors import ErrorCode
-from tests.support.consumer_kit import (
-    Consumer,
-    group_of,
-    numbers,
-    room,
-    settle,
-)
+from tests.support.client.consumer_kit import Consumer, group_of, numbers, room, settle
 
 E = ErrorCode
 

@@ -9,7 +9,7 @@ from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.messages import Leaver
 from headrace.model.errors import ErrorCode
 from headrace.wire.kafka import consumer_protocol
-from tests.support.consumer_kit import (
+from tests.support.client.consumer_kit import (
     Consumer,
     all_owned,
     cluster,
@@ -19,7 +19,7 @@ from tests.support.consumer_kit import (
     settle,
     topic_id,
 )
-from tests.support.groups_kit import Room, Settings
+from tests.support.coordination.groups_kit import Room, Settings
 
 E = ErrorCode
 Protocols = tuple[tuple[str, bytes], ...]

@@ -6,7 +6,7 @@ from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.messages import CommitRequest, Leaver, OffsetToCommit
 from headrace.coordination.groups.repeated_commits import RepeatedCommit
 from headrace.model.errors import ApiError, ErrorCode
-from tests.support.groups_kit import Room, Settings
+from tests.support.coordination.groups_kit import Room, Settings
 
 S = GroupState
 NONE = ErrorCode.NONE

@@ -5,7 +5,7 @@ from typing import Any
 from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.messages import Leaver
 from headrace.model.errors import ErrorCode
-from tests.support.groups_kit import Room, Settings
+from tests.support.coordination.groups_kit import Room, Settings
 
 S = GroupState
 OTHER = (("range", b"other"),)

@@ -4,7 +4,7 @@ import pytest
 
 from headrace.coordination.groups.classic.states import GroupState
 from headrace.model.errors import ErrorCode
-from tests.support.groups_kit import RANGE, Room, Settings
+from tests.support.coordination.groups_kit import RANGE, Room, Settings
 
 S = GroupState
 

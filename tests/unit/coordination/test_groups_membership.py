@@ -4,7 +4,7 @@ from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.messages import Leaver
 from headrace.model.errors import ErrorCode
 from headrace.record.batch import iterate
-from tests.support.groups_kit import Room
+from tests.support.coordination.groups_kit import Room
 
 S = GroupState
 

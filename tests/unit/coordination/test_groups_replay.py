@@ -13,7 +13,13 @@ from headrace.coordination.groups.committed_offsets import Committed
 from headrace.coordination.groups.messages import CommitRequest, OffsetToCommit
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.record.batch import ControlType, build, build_marker, new_record
-from tests.support.groups_kit import HandClock, MemoryLog, MemoryPartition, Room, Settings
+from tests.support.coordination.groups_kit import (
+    HandClock,
+    MemoryLog,
+    MemoryPartition,
+    Room,
+    Settings,
+)
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 S = GroupState

@@ -6,7 +6,7 @@ from headrace.coordination.runtime.journal import Journal, answer_for
 from headrace.model.errors import ErrorCode
 from headrace.record.batch import TRANSACTIONAL, BatchHeader, codec_of, iterate, records
 from headrace.record.compression import Codec
-from tests.support.groups_kit import HandClock, MemoryPartition
+from tests.support.coordination.groups_kit import HandClock, MemoryPartition
 
 _E = ErrorCode
 PAIR = (b"key", b"value")

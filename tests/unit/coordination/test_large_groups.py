@@ -5,8 +5,8 @@ import pytest
 from headrace.coordination.groups.assignors import ASSIGNORS
 from headrace.coordination.groups.modern import target_assignment
 from headrace.model.errors import ErrorCode
-from tests.support.consumer_kit import Consumer, all_owned, cluster, group_of, settle
-from tests.support.groups_kit import Room
+from tests.support.client.consumer_kit import Consumer, all_owned, cluster, group_of, settle
+from tests.support.coordination.groups_kit import Room
 
 E = ErrorCode
 

@@ -14,9 +14,9 @@ from headrace.coordination.share.share_partitions import SharePartitions
 from headrace.coordination.share.state_port import StateRead, StateSummary
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
-from tests.support.broker import play, until
-from tests.support.late_states import LateStates
-from tests.support.share_room import GROUP, TOPIC, ShareRoom, share_room
+from tests.support.cluster.late_states import LateStates
+from tests.support.coordination.share_room import GROUP, TOPIC, ShareRoom, share_room
+from tests.support.processes.broker import play, until
 
 E = ErrorCode
 

@@ -20,10 +20,10 @@ from headrace.model.nouns import (
 )
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
-from tests.support import broker as real
-from tests.support import groups_kit, txn_kit
-from tests.support.groups_kit import MemoryPartition
-from tests.support.txn_kit import P0, begun
+from tests.support.coordination import groups_kit, txn_kit
+from tests.support.coordination.groups_kit import MemoryPartition
+from tests.support.coordination.txn_kit import P0, begun
+from tests.support.processes import broker as real
 
 _E = ErrorCode
 

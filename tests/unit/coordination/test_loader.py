@@ -11,7 +11,7 @@ from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.model.errors import CorruptLogError, StorageError
 from headrace.model.nouns import Offset
 from headrace.record.batch import build, new_record
-from tests.support.groups_kit import HandClock, HandTimer, InlineDisk, MemoryLog
+from tests.support.coordination.groups_kit import HandClock, HandTimer, InlineDisk, MemoryLog
 
 KEYS = 2 * SLICE_RECORDS + 1
 

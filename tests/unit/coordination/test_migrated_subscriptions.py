@@ -3,7 +3,7 @@
 import struct
 
 from headrace.coordination.groups.messages import JoinRequest
-from tests.support.consumer_kit import Consumer, group_of, room
+from tests.support.client.consumer_kit import Consumer, group_of, room
 
 SUBSCRIPTION_TO_T = struct.pack(">hih1si", 0, 1, 1, b"t", -1)
 """Version 0: topics and no user data."""

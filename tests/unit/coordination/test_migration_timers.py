@@ -5,8 +5,8 @@ from typing import Any
 
 from headrace.model.errors import ErrorCode
 from headrace.wire.kafka import consumer_protocol
-from tests.support.consumer_kit import Consumer, cluster, group_of
-from tests.support.groups_kit import Room, Settings
+from tests.support.client.consumer_kit import Consumer, cluster, group_of
+from tests.support.coordination.groups_kit import Room, Settings
 
 E = ErrorCode
 TO_T = struct.pack(">hih", 1, 1, 1) + b"t" + struct.pack(">ii", -1, 0)

@@ -19,10 +19,10 @@ from headrace.coordination.groups.modern.timers import (
 from headrace.coordination.groups.share.group import ShareGroup
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.deadlines import Deadlines
-from tests.support.broker import play, until
-from tests.support.consumer_kit import Consumer, cluster, group_of, grown, settle
-from tests.support.groups_kit import HandClock, Room
-from tests.support.share_room import GROUP, ShareRoom, share_room
+from tests.support.client.consumer_kit import Consumer, cluster, group_of, grown, settle
+from tests.support.coordination.groups_kit import HandClock, Room
+from tests.support.coordination.share_room import GROUP, ShareRoom, share_room
+from tests.support.processes.broker import play, until
 
 SESSION_SECONDS = 45.0
 

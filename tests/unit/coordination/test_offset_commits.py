@@ -3,7 +3,7 @@
 from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.messages import CommitRequest, Leaver, OffsetToCommit
 from headrace.model.errors import ErrorCode
-from tests.support.groups_kit import Room
+from tests.support.coordination.groups_kit import Room
 
 E = ErrorCode
 AT_9 = [OffsetToCommit("t", 0, 9)]

@@ -6,8 +6,8 @@ import pytest
 
 from headrace.coordination.groups.messages import CommitRequest, Leaver, OffsetToCommit
 from headrace.model.errors import ErrorCode
-from tests.support.consumer_kit import Consumer, cluster, group_of
-from tests.support.groups_kit import RANGE, Room, Settings
+from tests.support.client.consumer_kit import Consumer, cluster, group_of
+from tests.support.coordination.groups_kit import RANGE, Room, Settings
 
 TOPICS = b"\x00\x00" + b"\x00\x00\x00\x01" + b"\x00\x01t" + b"\xff\xff\xff\xff"
 """A consumer's subscription to topic t."""

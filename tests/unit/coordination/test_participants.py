@@ -8,7 +8,7 @@ from headrace.coordination.transactions.markers import Marker
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.testing.disk import SimDisk
-from tests.support.broker import created, play, room, until
+from tests.support.processes.broker import created, play, room, until
 
 HERE, ABSENT = TopicPartition("t", 0), TopicPartition("absent", 0)
 

@@ -14,9 +14,9 @@ from headrace.coordination.runtime.replay_turns import ReplayTurns
 from headrace.coordination.runtime.shard import ShardState
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.record.batch import build, new_record
-from tests.support import txn_kit
-from tests.support.consumer_kit import Consumer, cluster, group_of, room
-from tests.support.groups_kit import (
+from tests.support.client.consumer_kit import Consumer, cluster, group_of, room
+from tests.support.coordination import txn_kit
+from tests.support.coordination.groups_kit import (
     HandClock,
     HandTimer,
     InlineDisk,

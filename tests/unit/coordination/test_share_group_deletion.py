@@ -11,9 +11,9 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.api import ApiKey
-from tests.support.broker import Room, play, room, until
-from tests.support.client import FrameClient
-from tests.support.share_room import kept
+from tests.support.client.client import FrameClient
+from tests.support.coordination.share_room import kept
+from tests.support.processes.broker import Room, play, room, until
 
 GROUP, TOPIC = "g", "t"
 

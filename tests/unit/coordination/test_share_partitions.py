@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from headrace.model.errors import ApiError, ErrorCode
-from tests.support.broker import play
-from tests.support.share_room import TOPIC, share_room
+from tests.support.coordination.share_room import TOPIC, share_room
+from tests.support.processes.broker import play
 
 
 def test_a_partition_that_closes_ends_its_share_partitions_and_no_others(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from headrace.coordination.share.state_port import StateSummary
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId
 from headrace.ports.callbacks import Done
-from tests.support.groups_kit import HandClock
+from tests.support.coordination.groups_kit import HandClock
 
 E = ErrorCode
 KEY = ShareKey("g", b"i" * 16, 0)

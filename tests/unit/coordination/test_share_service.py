@@ -13,8 +13,8 @@ from headrace.coordination.share.acknowledgements import AckKind
 from headrace.coordination.share.sessions import SessionKey
 from headrace.coordination.share.share_service import DescribedShareGroup
 from headrace.model.errors import ApiError, ErrorCode
-from tests.support.broker import play, until
-from tests.support.share_room import GROUP, TOPIC, ShareRoom, kept, share_room
+from tests.support.coordination.share_room import GROUP, TOPIC, ShareRoom, kept, share_room
+from tests.support.processes.broker import play, until
 
 if TYPE_CHECKING:
     from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer

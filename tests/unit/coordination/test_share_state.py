@@ -18,7 +18,7 @@ from headrace.model.nouns import SHARE_STATE_TOPIC
 from headrace.record.batch import ControlType, Record, build, build_marker, stamp
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.coordinator_records import share_state as wire
-from tests.support.broker import Room, created, play, room, until
+from tests.support.processes.broker import Room, created, play, room, until
 
 KEY = ShareKey("g", bytes(range(16)), 3)
 SETTINGS: dict[str, Any] = {

@@ -16,7 +16,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import SHARE_STATE_TOPIC
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.coordinator_records import share_state as wire
-from tests.support.broker import Room, play, room, until
+from tests.support.processes.broker import Room, play, room, until
 
 KEY, OTHER = ShareKey("g", bytes(range(16)), 3), ShareKey("g", bytes(16), 0)
 DONE = StateBatch(5, 6, RecordState.ACKNOWLEDGED, 1)

@@ -10,8 +10,8 @@ from headrace.coordination.share.acknowledgements import AckKind
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import Offset
 from headrace.testing.disk import SimDisk
-from tests.support.broker import play, until
-from tests.support.share_room import GROUP, TOPIC, ShareRoom, share_room
+from tests.support.coordination.share_room import GROUP, TOPIC, ShareRoom, share_room
+from tests.support.processes.broker import play, until
 
 ACCEPT, RELEASE, REJECT, RENEW = AckKind.ACCEPT, AckKind.RELEASE, AckKind.REJECT, AckKind.RENEW
 LOCK_SECONDS, SESSION_SECONDS = 30.0, 45.0

@@ -8,7 +8,7 @@ from headrace.coordination.transactions.limits import TransactionLimits
 from headrace.coordination.transactions.producers import ProducerEpoch
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
-from tests.support.txn_kit import ID, P0, P1, P2, TV1, TV2, Config, Room, begun
+from tests.support.coordination.txn_kit import ID, P0, P1, P2, TV1, TV2, Config, Room, begun
 
 _E = ErrorCode
 _S = TransactionStatus

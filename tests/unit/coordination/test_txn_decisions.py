@@ -15,7 +15,7 @@ from headrace.coordination.transactions.transaction_state import (
 )
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
-from tests.support.txn_kit import P0, P1, P2, TV1, TV2
+from tests.support.coordination.txn_kit import P0, P1, P2, TV1, TV2
 
 _E = ErrorCode
 _S = TransactionStatus

@@ -7,7 +7,7 @@ from headrace.coordination.transactions.producers import ProducerEpoch
 from headrace.coordination.transactions.transaction_state import EPOCH_LAST, TransactionState
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
-from tests.support.txn_kit import ID, P0, P1, TV2, Config, Room, begun
+from tests.support.coordination.txn_kit import ID, P0, P1, TV2, Config, Room, begun
 
 _E = ErrorCode
 _S = TransactionStatus

@@ -7,7 +7,7 @@ from headrace.coordination.transactions.transaction_state import TransactionStat
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
-from tests.support.txn_kit import P0, P1, P2, TV1, TV2, Room, begun
+from tests.support.coordination.txn_kit import P0, P1, P2, TV1, TV2, Room, begun
 
 _E = ErrorCode
 _S = TransactionStatus

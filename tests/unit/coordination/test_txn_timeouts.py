@@ -6,7 +6,7 @@ from headrace.coordination.transactions.timers import _time_out
 from headrace.coordination.transactions.transaction_state import TransactionState
 from headrace.model.errors import ErrorCode
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
-from tests.support.txn_kit import ID, P0, P1, Config, Room, begun
+from tests.support.coordination.txn_kit import ID, P0, P1, Config, Room, begun
 
 S = TransactionStatus
 OPEN = TransactionState(5, 3, 60_000, S.ONGOING, frozenset({P0}), 1_000, 31_000)

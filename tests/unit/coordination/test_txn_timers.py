@@ -8,7 +8,7 @@ from headrace.coordination.transactions.producers import ProducerEpoch
 from headrace.coordination.transactions.transaction_state import TransactionState
 from headrace.model.errors import ErrorCode
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
-from tests.support.txn_kit import ID, P0, P1, P2, TV1, Config, Room
+from tests.support.coordination.txn_kit import ID, P0, P1, P2, TV1, Config, Room
 
 _E = ErrorCode
 _S = TransactionStatus

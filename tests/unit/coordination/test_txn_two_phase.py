@@ -14,7 +14,7 @@ from headrace.coordination.transactions.transaction_state import (
 )
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
-from tests.support.txn_kit import ID, P0, P1, TV1, TV2, Asked, Config, Room
+from tests.support.coordination.txn_kit import ID, P0, P1, TV1, TV2, Asked, Config, Room
 
 S = TransactionStatus
 OPEN = TransactionState(

@@ -7,7 +7,7 @@ from headrace.coordination.transactions.producers import TV2, ProducerEpoch
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
-from tests.support.txn_kit import ID, P0, P1, P2, Asked, Config, Room
+from tests.support.coordination.txn_kit import ID, P0, P1, P2, Asked, Config, Room
 
 _E = ErrorCode
 _S = TransactionStatus

@@ -11,8 +11,8 @@ from headrace.frontends.http.router import HttpReply, HttpRequest, HttpRoute, te
 from headrace.frontends.http.session import HEAD_BYTES_MAX, REQUESTS_MAX
 from headrace.model.invariant import InvariantError
 from headrace.net.limits import HTTP_CONNECTIONS_MAX
-from tests.support.http_endpoint import Served, asked, exchange, serving
-from tests.support.net import limits_with, until
+from tests.support.net.http_endpoint import Served, asked, exchange, serving
+from tests.support.net.net import limits_with, until
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 LAST = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"

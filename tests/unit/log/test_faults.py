@@ -11,7 +11,7 @@ from headrace.model.errors import ApiError, CorruptLogError, ErrorCode, StorageE
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.ports.callbacks import Done
 from headrace.testing.disk_crash import crash_states
-from tests.support.log import CONFIG, NOW_MS, PLACE, World, append, values
+from tests.support.log.log import CONFIG, NOW_MS, PLACE, World, append, values
 
 LOG_FILE = "/data/t-0/00000000000000000000.log"
 

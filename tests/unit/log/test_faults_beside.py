@@ -8,7 +8,7 @@ from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import Offset
 from headrace.testing.disk_crash import crash_states
-from tests.support.log import TOPIC_ID, World, append, append_marker
+from tests.support.log.log import TOPIC_ID, World, append, append_marker
 
 
 def transaction_aborted(log: Log) -> None:

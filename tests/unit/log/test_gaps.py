@@ -9,7 +9,7 @@ from headrace.log.retention import apply_retention
 from headrace.logtools.repair import Mending, repair_directory
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import Offset, TopicPartition
-from tests.support.log import (
+from tests.support.log.log import (
     CONFIG,
     PLACE,
     TOPIC_ID,
@@ -21,7 +21,7 @@ from tests.support.log import (
     truncate_to,
     values,
 )
-from tests.support.lost_segments import HERE, STOPS, filled, lose, stop
+from tests.support.log.lost_segments import HERE, STOPS, filled, lose, stop
 
 
 @pytest.mark.parametrize("all_of_it", [True, False], ids=["all files", "its .log"])

@@ -7,8 +7,8 @@ from headrace.log.log import Log
 from headrace.log.retention import apply_retention
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import Offset
-from tests.support.compaction import COMPACTED, cleaner_of, compact_now, put, rows
-from tests.support.log import PLACE, FlushListener, World, append, held_from, truncate_to
+from tests.support.log.compaction import COMPACTED, cleaner_of, compact_now, put, rows
+from tests.support.log.log import PLACE, FlushListener, World, append, held_from, truncate_to
 
 
 def test_deleted_records_stop_at_what_anybody_holds_until_it_is_let_go() -> None:

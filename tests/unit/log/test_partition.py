@@ -7,7 +7,7 @@ from headrace.log.log import NeedsDisk, ReadResult
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.record import batch as wire
-from tests.support.log import (
+from tests.support.log.log import (
     NOW_MS,
     FlushListener,
     World,

@@ -8,7 +8,7 @@ import pytest
 from headrace.log import file_names, text_files
 from headrace.model.nouns import Offset
 from headrace.testing.disk import SimDisk
-from tests.support.log import (
+from tests.support.log.log import (
     NOW_MS,
     PLACE,
     World,
@@ -18,7 +18,7 @@ from tests.support.log import (
     overwrite,
     values,
 )
-from tests.support.recovery import CONFIG, FIRST, written
+from tests.support.log.recovery import CONFIG, FIRST, written
 
 RUIN: dict[str, Callable[[bytes], bytes | None]] = {
     "missing": lambda _: None,

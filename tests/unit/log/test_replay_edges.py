@@ -6,7 +6,7 @@ from headrace.log import file_names
 from headrace.log.recovery import replay
 from headrace.log.segment.indexes import OFFSET_ENTRY, TIME_ENTRY
 from headrace.model.nouns import Offset
-from tests.support.log import NOW_MS, World, append, content, truncate_to
+from tests.support.log.log import NOW_MS, World, append, content, truncate_to
 
 
 def three_segments(world: World) -> None:

@@ -8,7 +8,7 @@ import pytest
 from headrace.log import file_names
 from headrace.model.protocols import AMQP
 from headrace.testing.disk import SimDisk
-from tests.support.log import PLACE, World, append
+from tests.support.log.log import PLACE, World, append
 
 PATH = "/data"
 OURS = [file_names.process_file(AMQP.process_files, number) for number in (0, 7, 123_456_789)]

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from tests.support.log import NOW_MS, PLACE, Held, World, append, bases
-from tests.support.thinning import CONFIG, hold
+from tests.support.log.log import NOW_MS, PLACE, Held, World, append, bases
+from tests.support.log.thinning import CONFIG, hold
 
 
 def aged(*ages_ms: int, retention_ms: int = -1, retention_bytes: int = -1) -> World:

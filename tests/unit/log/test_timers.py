@@ -8,7 +8,7 @@ from headrace.log.flusher import GATHER_SECONDS
 from headrace.log.log import Log
 from headrace.log.retention import apply_retention
 from headrace.model.nouns import TopicPartition
-from tests.support.log import NOW_MS, PLACE, World, append, append_marker, held_from
+from tests.support.log.log import NOW_MS, PLACE, World, append, append_marker, held_from
 
 PERIODS = Periods(
     checkpoint_ms=5_000,

@@ -6,8 +6,8 @@ import pytest
 
 from headrace.model.nouns import Offset
 from headrace.testing.disk_crash import crash_states
-from tests.support.compaction import COMPACTED, batches_of, put, rows, with_gaps
-from tests.support.log import World, append, truncate_to, values
+from tests.support.log.compaction import COMPACTED, batches_of, put, rows, with_gaps
+from tests.support.log.log import World, append, truncate_to, values
 
 
 def begins_at(world: World, target: int) -> int:

@@ -11,7 +11,7 @@ from headrace.log.text_files import read_file
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.record import batch as wire
-from tests.support.log import NOW_MS, PLACE, World, append, reset_to, truncate_to, values
+from tests.support.log.log import NOW_MS, PLACE, World, append, reset_to, truncate_to, values
 
 MANY = 45
 

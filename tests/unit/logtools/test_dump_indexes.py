@@ -10,7 +10,7 @@ from headrace.logtools.dump import KafkaDump, KafkaOptions, segment_files
 from headrace.logtools.dump.row import ReadAt, Row
 from headrace.model.errors import CorruptLogError
 from headrace.testing.disk import SimDisk
-from tests.support.log import batch_of
+from tests.support.log.log import batch_of
 
 PATH = "/d/00000000000000000100"
 Dump = Callable[[str, int, ReadAt], Iterator[Row]]

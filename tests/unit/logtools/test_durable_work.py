@@ -14,7 +14,7 @@ from headrace.testing.clock import SimRandom
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
 from headrace.wire.kafka.coordinator_records import consumer_offsets
-from tests.support.log import NOW_MS, PLACE, TOPIC_ID, content, overwrite
+from tests.support.log.log import NOW_MS, PLACE, TOPIC_ID, content, overwrite
 from tests.unit.logtools import test_findings as beside
 from tests.unit.logtools import test_verify as faults
 from tests.unit.logtools.test_repair import repaired

@@ -13,7 +13,7 @@ from headrace.log.segment.transaction_index import ENTRY
 from headrace.logtools.verify import Report
 from headrace.model.nouns import TopicPartition
 from headrace.testing.disk import SimDisk
-from tests.support.log import PLACE, content, overwrite
+from tests.support.log.log import PLACE, content, overwrite
 from tests.unit.logtools.test_verify import (
     FAULTS,
     PATH,

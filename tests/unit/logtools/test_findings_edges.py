@@ -7,7 +7,7 @@ from headrace.log import file_names, text_files
 from headrace.logtools.verify import Report, verify_directory
 from headrace.logtools.verify.directory import verify_path
 from headrace.testing.disk import SimDisk
-from tests.support.log import PLACE, World, append, content, overwrite
+from tests.support.log.log import PLACE, World, append, content, overwrite
 from tests.unit.logtools.test_findings import (
     FOUND,
     Plant,

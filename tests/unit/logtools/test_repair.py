@@ -8,7 +8,7 @@ from headrace.log import file_names
 from headrace.logtools.repair import Mending, repair_directory
 from headrace.logtools.verify import Kind
 from headrace.testing.disk import SimDisk
-from tests.support.log import CONFIG, World, content, values
+from tests.support.log.log import CONFIG, World, content, values
 from tests.unit.logtools.test_verify import (
     FAULTS,
     PATH,

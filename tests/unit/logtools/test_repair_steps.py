@@ -8,7 +8,7 @@ from headrace.log import file_names, text_files
 from headrace.logtools.repair.salvage import _holes, sound_stretches
 from headrace.model.nouns import TopicPartition
 from headrace.testing.disk import SimDisk
-from tests.support.log import PLACE, TOPIC_ID, content, overwrite
+from tests.support.log.log import PLACE, TOPIC_ID, content, overwrite
 from tests.unit.logtools import test_findings as beside
 from tests.unit.logtools import test_verify as faults
 from tests.unit.logtools.test_repair import repaired, snapshot_of

@@ -9,7 +9,7 @@ from headrace.logtools.repair.plan import Mending
 from headrace.logtools.repair.salvage import sound_stretches
 from headrace.record import batch as wire
 from headrace.testing.disk import SimDisk
-from tests.support.log import overwrite
+from tests.support.log.log import overwrite
 
 PATH = "/f.log"
 

@@ -12,7 +12,7 @@ from headrace.logtools.verify import Report
 from headrace.model.nouns import TopicPartition
 from headrace.testing.clock import SimRandom
 from headrace.testing.disk import SimDisk
-from tests.support.log import PLACE, TOPIC_ID, content, overwrite
+from tests.support.log.log import PLACE, TOPIC_ID, content, overwrite
 from tests.unit.logtools import test_findings as beside
 from tests.unit.logtools.test_verify import PATH, segments, written
 

@@ -15,7 +15,7 @@ from headrace.logtools.verify import Kind, Report, verify_directory, verify_file
 from headrace.model.nouns import TopicPartition
 from headrace.record.batch import Codec
 from headrace.testing.disk import SimDisk
-from tests.support.log import (
+from tests.support.log.log import (
     CONFIG,
     PLACE,
     TOPIC_ID,

@@ -9,7 +9,7 @@ from headrace.log.directory.state_files import durable_read_bounds
 from headrace.log.producers.producer_snapshot import read_snapshot, write_snapshot
 from headrace.log.recovery.gaps import FILE_NAME as GAPS
 from headrace.logtools.verify import Kind, Report, verify_file, verify_path
-from tests.support.log import PLACE, World, append, content, overwrite
+from tests.support.log.log import PLACE, World, append, content, overwrite
 from tests.unit.logtools.test_verify import damaged, flip, segments, verified, written
 
 

@@ -5,8 +5,8 @@ from contextlib import suppress
 import pytest
 
 from headrace.net import connection as connection_module
-from tests.support.echo import World, on_loop, read_frame
-from tests.support.net import framed, limits_with, until
+from tests.support.net.echo import World, on_loop, read_frame
+from tests.support.net.net import framed, limits_with, until
 
 
 @pytest.mark.parametrize("known", [True, False])

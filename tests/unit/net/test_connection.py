@@ -10,8 +10,8 @@ import pytest
 from headrace.net.limits import SCRATCH_BYTES
 from headrace.net.pending import Body, Pending
 from headrace.net.session import CloseConnection
-from tests.support.echo import World, on_loop, read_frame
-from tests.support.net import framed, limits_with, until
+from tests.support.net.echo import World, on_loop, read_frame
+from tests.support.net.net import framed, limits_with, until
 
 
 def test_a_client_that_comes_before_the_broker_is_ready_waits_for_it() -> None:

@@ -5,8 +5,8 @@ import pytest
 from headrace.net.buffers import BufferPool
 from headrace.net.limits import SCRATCH_BYTES, SWEEP_SECONDS
 from headrace.net.pending import Pending
-from tests.support.connections import Room
-from tests.support.net import framed
+from tests.support.net.connections import Room
+from tests.support.net.net import framed
 
 
 def test_a_request_that_comes_drop_by_drop_is_given_up_at_its_deadline() -> None:

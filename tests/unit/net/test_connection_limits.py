@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack, suppress
 import pytest
 
 from headrace.net.limits import SCRATCH_BYTES, Limits
-from tests.support.echo import World, on_loop, read_frame
-from tests.support.net import framed, limits_with, until
+from tests.support.net.echo import World, on_loop, read_frame
+from tests.support.net.net import framed, limits_with, until
 
 
 @pytest.mark.parametrize(

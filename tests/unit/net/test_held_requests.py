@@ -8,8 +8,8 @@ from headrace.model.errors import Malformed
 from headrace.model.invariant import InvariantError
 from headrace.net.limits import SWEEP_SECONDS
 from headrace.net.pending import Pending
-from tests.support.connections import Client, Room
-from tests.support.net import framed
+from tests.support.net.connections import Client, Room
+from tests.support.net.net import framed
 
 KILOBYTES_400 = framed(bytes(400_000))
 

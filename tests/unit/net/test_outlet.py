@@ -12,8 +12,8 @@ import uvloop
 from headrace.net.connection import Connection
 from headrace.net.limits import PIECE_BYTES, TURN_BYTES_MAX, Limits
 from headrace.net.outlet import Outlet
-from tests.support.net import limits_with, until
-from tests.support.range_server import MEGABYTE, Made, World, content
+from tests.support.log.range_server import MEGABYTE, Made, World, content
+from tests.support.net.net import limits_with, until
 
 
 @pytest.fixture(params=["uvloop", "asyncio", "transport only"])

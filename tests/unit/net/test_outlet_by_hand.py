@@ -11,8 +11,8 @@ from headrace.net.limits import PIECE_BYTES, TURN_BYTES_MAX
 from headrace.net.outlet import Outlet
 from headrace.net.pending import Pending
 from headrace.ports.file_ranges import FileRange
-from tests.support.connections import Client, HandTransport, Room
-from tests.support.net import framed
+from tests.support.net.connections import Client, HandTransport, Room
+from tests.support.net.net import framed
 
 
 class HandRange(FileRange):

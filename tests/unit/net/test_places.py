@@ -6,9 +6,9 @@ from headrace.config.connection_limits import ConnectionLimits
 from headrace.config.value_types import INT_MAX
 from headrace.net.connection_places import Place, Places
 from headrace.security.identity import LOCAL_LISTENER
-from tests.support.connections import Client, Room
-from tests.support.groups_kit import HandClock
-from tests.support.net import framed, limits_with
+from tests.support.coordination.groups_kit import HandClock
+from tests.support.net.connections import Client, Room
+from tests.support.net.net import framed, limits_with
 
 SASL = frozenset({"SASL"})
 

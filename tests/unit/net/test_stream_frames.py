@@ -6,8 +6,8 @@ import pytest
 
 from headrace.config.connection_limits import ConnectionLimits
 from headrace.net.limits import AUTHENTICATION_FRAME_BYTES_MAX, SCRATCH_BYTES
-from tests.support.amqp_echo import HEADER, AmqpRoom, amqp_frame
-from tests.support.connections import Client
+from tests.support.amqp.echo import HEADER, AmqpRoom, amqp_frame
+from tests.support.net.connections import Client
 
 PAYLOADS = [b"", b"a", b"method", bytes(range(256)) * 3, b"\xce" * 40, b"last"]
 SENT = HEADER + b"".join(map(amqp_frame, PAYLOADS))

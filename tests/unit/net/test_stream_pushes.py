@@ -9,8 +9,8 @@ import pytest
 from headrace.net.limits import UNREAD_FACTOR_MAX
 from headrace.net.pending import Pending
 from headrace.net.write_pass import WritePass
-from tests.support.amqp_echo import HEADER, AmqpEcho, AmqpRoom, amqp_frame
-from tests.support.connections import Client
+from tests.support.amqp.echo import HEADER, AmqpEcho, AmqpRoom, amqp_frame
+from tests.support.net.connections import Client
 
 HIGH = 65_536
 

@@ -7,8 +7,8 @@ import pytest
 from headrace.model.errors import Malformed
 from headrace.net.buffers import BufferPool
 from headrace.net.inbox import FIRST_ROOM_BYTES, Inbox
-from tests.support.connections import Client, Room
-from tests.support.net import framed, limits_with
+from tests.support.net.connections import Client, Room
+from tests.support.net.net import framed, limits_with
 
 
 def asks_nothing(_: Client) -> None:

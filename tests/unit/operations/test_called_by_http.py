@@ -30,8 +30,8 @@ from headrace.operations.topics import (
 )
 from headrace.security.identity import USER, Identity, Principal
 from headrace.testing.disk import SimDisk
-from tests.support.authorisation_values import FEW
-from tests.support.broker import play, room
+from tests.support.processes.broker import play, room
+from tests.support.security.authorisation_values import FEW
 
 OURS: dict[str, Any] = {
     **FEW,

@@ -17,7 +17,7 @@ from headrace.operations.registry import Operations
 from headrace.security.audit import Audit
 from headrace.security.authorizer import AllowsAll
 from headrace.security.identity import Identity
-from tests.support.groups_kit import HandClock
+from tests.support.coordination.groups_kit import HandClock
 
 CALLER = Caller(Identity("10.0.0.1", "metrics.listener"), Surface.HTTP)
 

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.net.pending import Pending
 from headrace.ports.deadlines import TICK_SECONDS, Deadlines
-from tests.support.groups_kit import HandClock, HandTimer
+from tests.support.coordination.groups_kit import HandClock, HandTimer
 
 
 class CountingClock(HandClock):

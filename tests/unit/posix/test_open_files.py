@@ -8,7 +8,7 @@ import pytest
 
 from headrace.posix import open_files
 from headrace.posix.files import RealFile
-from tests.support.stepped_disk import SteppedDisk
+from tests.support.log.stepped_disk import SteppedDisk
 
 
 @pytest.fixture

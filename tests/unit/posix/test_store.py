@@ -13,7 +13,7 @@ from headrace.model.errors import ConfigError
 from headrace.ports.store import Create, Delete, NodeExists, NoNode, Set, Store
 from headrace.posix.store.embedded_store import EmbeddedStore, StoreFile
 from headrace.posix.store.sqlite_tree import Tree
-from tests.support.store_contract import StoreContract
+from tests.support.queues.store_contract import StoreContract
 
 
 class TestEmbeddedStore(StoreContract):

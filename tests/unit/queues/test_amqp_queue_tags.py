@@ -4,8 +4,8 @@ import pytest
 
 from headrace.queues.port import Disposition
 from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
-from tests.support.amqp_deliveries import ChannelKit, delivered, got
-from tests.support.amqp_queues import QueueKit, settings
+from tests.support.amqp.deliveries import ChannelKit, delivered, got
+from tests.support.queues.queues import QueueKit, settings
 
 
 def held(kit: QueueKit) -> list[int]:

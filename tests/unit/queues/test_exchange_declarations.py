@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from headrace.queues.refusals import Refused
-from tests.support.virtual_hosts import (
+from tests.support.queues.virtual_hosts import (
     ME,
     bind,
     exchange,

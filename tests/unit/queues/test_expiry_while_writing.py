@@ -3,10 +3,10 @@
 import pytest
 
 from headrace.queues.queue_settings import Published
-from tests.support.amqp_deliveries import ChannelKit
-from tests.support.amqp_durable import DurableQueue
-from tests.support.amqp_log import LogQueue, message
-from tests.support.amqp_queues import QueueKit, settings
+from tests.support.amqp.deliveries import ChannelKit
+from tests.support.queues.durable import DurableQueue
+from tests.support.queues.log import LogQueue, message
+from tests.support.queues.queues import QueueKit, settings
 
 TTL_MS = [0, 1, 30]
 SLOW_FLUSH_SECONDS = 0.2

@@ -3,8 +3,8 @@
 import pytest
 
 from headrace.queues.queue_settings import QueueType
-from tests.support.amqp_deliveries import ChannelKit
-from tests.support.amqp_queues import QueueKit, settings
+from tests.support.amqp.deliveries import ChannelKit
+from tests.support.queues.queues import QueueKit, settings
 
 
 def kit_of(queue_type: QueueType = QueueType.QUORUM) -> QueueKit:

@@ -6,9 +6,9 @@ import pytest
 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.queues.queue_settings import Published, StreamOffset, StreamStart
-from tests.support.amqp_log import PLACE, message
-from tests.support.amqp_streams import FIRST, LAST, Stream, cold, filled, offset
-from tests.support.log import NOW_MS, batch_of
+from tests.support.log.log import NOW_MS, batch_of
+from tests.support.queues.log import PLACE, message
+from tests.support.queues.streams import FIRST, LAST, Stream, cold, filled, offset
 
 
 def broken(here: Stream) -> list[bool]:

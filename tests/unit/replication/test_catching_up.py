@@ -9,7 +9,7 @@ import pytest
 from headrace.replication.fetch_responses import Arrived, FetchResponses
 from headrace.replication.fetch_session import Key
 from headrace.replication.source import Source
-from tests.support.sim_cluster import until
+from tests.support.sim.cluster import until
 from tests.unit.replication.test_followers import FOLLOWER, Pair, play
 from tests.unit.replication.test_throttled import SMALL, back, behind
 

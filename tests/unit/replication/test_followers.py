@@ -19,7 +19,7 @@ from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.loop import SimLoop
 from headrace.testing.sim.replica_watch import bytes_of
 from headrace.testing.sim.world import WALL_MS
-from tests.support.sim_cluster import until
+from tests.support.sim.cluster import until
 
 LEADER, FOLLOWER = BrokerId(1), BrokerId(2)
 

@@ -7,9 +7,9 @@ from headrace.cluster.topics.creation import NewTopic
 from headrace.model.nouns import BrokerId
 from headrace.record.batch import check_produced
 from headrace.testing.sim.cluster import LAG_SECONDS, SimCluster
-from tests.support.log import NOW_MS, batch_of
-from tests.support.peer_kit import play, started
-from tests.support.sim_cluster import until
+from tests.support.cluster.peer_kit import play, started
+from tests.support.log.log import NOW_MS, batch_of
+from tests.support.sim.cluster import until
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 LEAST = 1000

@@ -18,7 +18,7 @@ from headrace.replication.isr_keeper import (
     RETRY_SECONDS,
     IsrKeeper,
 )
-from tests.support.log import CONFIG, NOW_MS, World
+from tests.support.log.log import CONFIG, NOW_MS, World
 
 L, A, B = (BrokerId(number) for number in (0, 21, 22))
 EPOCH = LeaderEpoch(5)

@@ -7,7 +7,7 @@ from typing import Any
 from headrace.model.nouns import TopicPartition
 from headrace.replication.followed_partition import FollowedPartition, rest_seconds
 from headrace.replication.source import Source
-from tests.support.groups_kit import HandClock
+from tests.support.coordination.groups_kit import HandClock
 
 
 def test_each_of_several_rests_ends_in_its_time() -> None:

@@ -10,7 +10,7 @@ from headrace.broker.broker import Broker
 from headrace.config.descriptions import Alteration, AlterOperation
 from headrace.config.keys.topic import FOLLOWERS_THROTTLED, LEADERS_THROTTLED
 from headrace.replication.source import Source
-from tests.support.sim_cluster import until
+from tests.support.sim.cluster import until
 from tests.unit.replication.test_followers import FOLLOWER, LEADER, Pair, play
 
 RATE = 200_000

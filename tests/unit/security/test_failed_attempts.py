@@ -5,7 +5,7 @@ from headrace.security.sasl.failed_attempts import (
     FORGOTTEN_SECONDS,
     FailedAttempts,
 )
-from tests.support.groups_kit import HandClock
+from tests.support.coordination.groups_kit import HandClock
 
 
 class Chance:

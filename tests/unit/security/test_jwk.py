@@ -14,7 +14,7 @@ from headrace.security.sasl.jwk import (
     parse_jwks,
     verifies,
 )
-from tests.support.token_kit import Signer, encode, jwks, signer
+from tests.support.security.token_kit import Signer, encode, jwks, signer
 
 RSA = "RS256"
 

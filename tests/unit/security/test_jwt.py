@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headrace.security.sasl.jwk import ALGORITHMS, parse_jwks
 from headrace.security.sasl.jwt import TIME_SECONDS_MAX, Bearer, UnknownKey, verify
 from headrace.security.sasl.sasl import SaslRefused
-from tests.support.token_kit import NOW, SETTINGS, claims, encode, jwks, signer
+from tests.support.security.token_kit import NOW, SETTINGS, claims, encode, jwks, signer
 
 KEYS = parse_jwks(jwks(*(signer(name) for name in ("RS256", "ES256", "ES384", "ES512", "EdDSA"))))
 ONE = signer("ES256")

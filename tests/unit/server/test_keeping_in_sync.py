@@ -9,8 +9,8 @@ from headrace.model.nouns import LeaderEpoch, TopicPartition
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 from headrace.server.cluster.replicating import Replicating
 from headrace.server.ways_to_listeners import WaysToListeners
-from tests.support.broker import Room, append, until
-from tests.support.followed import EPOCH, REGISTERED, A, Asking, is_flushed, led, tell
+from tests.support.cluster.followed import EPOCH, REGISTERED, A, Asking, is_flushed, led, tell
+from tests.support.processes.broker import Room, append, until
 
 
 class Granting:

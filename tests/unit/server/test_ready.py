@@ -11,8 +11,8 @@ from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.server.ready import awaited
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.ensemble import SESSION_SECONDS
-from tests.support.peer_kit import cut_off, mend, play, started
-from tests.support.sim_cluster import until
+from tests.support.cluster.peer_kit import cut_off, mend, play, started
+from tests.support.sim.cluster import until
 
 ZERO, ONE, TWO = (BrokerId(number) for number in range(3))
 

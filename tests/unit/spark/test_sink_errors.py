@@ -12,7 +12,7 @@ from headrace.spark.sink import sink_driver
 from headrace.spark.sink.decisions import Decision, LastDecision
 from headrace.spark.sink.sink_task import SinkMessage
 from headrace.spark.source.checkpoint import PlannedBatch
-from tests.support.sink_parts import NOW_MS, ONE, TOKEN, Cluster, decided
+from tests.support.spark.sink_parts import NOW_MS, ONE, TOKEN, Cluster, decided
 
 TWO = Writer("p.sink.task-a-2", 3, 0)
 

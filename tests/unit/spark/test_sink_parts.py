@@ -17,7 +17,7 @@ from headrace.spark.sink.sink_driver import LEFT_MS_MIN
 from headrace.spark.sink.sink_task import SinkMessage
 from headrace.spark.source import checkpoint
 from headrace.spark.source.checkpoint import POSITIONS_CHARACTERS_MAX, PlannedBatch, planned
-from tests.support.sink_parts import DRIVER, NOW_MS, ONE, TOKEN, Cluster, decided, run
+from tests.support.spark.sink_parts import DRIVER, NOW_MS, ONE, TOKEN, Cluster, decided, run
 
 # --- the log of decisions -------------------------------------------------------------------------
 

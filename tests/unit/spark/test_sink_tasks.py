@@ -16,7 +16,7 @@ from headrace.spark.errors import SinkError
 from headrace.spark.sink import sink_task
 from headrace.spark.sink.sink_options import SinkOptions
 from headrace.spark.sink.sink_task import SinkMessage, client_of, write_rows
-from tests.support.sink_parts import DRIVER, ONE, TOKEN, run, sink
+from tests.support.spark.sink_parts import DRIVER, ONE, TOKEN, run, sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable

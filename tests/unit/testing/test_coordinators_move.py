@@ -14,7 +14,7 @@ from headrace.model.nouns import TopicPartition
 from headrace.testing.sim.history import Broken
 from headrace.testing.sim.loop import Standstill
 from headrace.testing.sim.stories import play
-from tests.support.sim_coordinated import SETTINGS, Told, coordinated_work
+from tests.support.sim.coordinated import SETTINGS, Told, coordinated_work
 
 SEEDS = range(20) if os.environ.get("HEADRACE_LONG") else (0, 5)
 """Many of them: `make sim-moves`. Of seed 1 little comes but pauses."""

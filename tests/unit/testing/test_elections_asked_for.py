@@ -6,7 +6,7 @@ import pytest
 
 from headrace.cluster.topics.creation import NewTopic
 from headrace.testing.sim.cluster import ELECTION_SECONDS_MAX, SimCluster
-from tests.support.sim_cluster import play, until
+from tests.support.sim.cluster import play, until
 
 
 @pytest.mark.parametrize("turns", range(1, 12))

@@ -10,7 +10,7 @@ import pytest
 from headrace.ports.store import BadVersion, NoNode, SessionEvents, SessionLost, Store
 from headrace.testing.sim.ensemble import SESSION_SECONDS, Ensemble
 from headrace.testing.sim.loop import SimLoop
-from tests.support.store_contract import StoreContract
+from tests.support.queues.store_contract import StoreContract
 
 
 class TestEnsemble(StoreContract):

@@ -26,7 +26,7 @@ from headrace.testing.sim.history import Broken
 from headrace.testing.sim.loop import Standstill
 from headrace.testing.sim.replicated import ACKNOWLEDGED_MIN, Told, replicated_work
 from headrace.testing.sim.stories import play
-from tests.support.planted_isr import ask_for_without_union, join_below_the_start
+from tests.support.cluster.planted_isr import ask_for_without_union, join_below_the_start
 
 SEEDS = 3
 SEEDS_MAX = 200

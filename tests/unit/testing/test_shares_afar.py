@@ -16,8 +16,8 @@ from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC, BrokerId, Top
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.loop import SimLoop
 from headrace.testing.sim.world import WALL_MS
-from tests.support.sim_cluster import until
-from tests.support.sim_share import ACCEPT, GROUP_RESOURCE, RELEASE, Held, SimShareMember
+from tests.support.sim.cluster import until
+from tests.support.sim.share import ACCEPT, GROUP_RESOURCE, RELEASE, Held, SimShareMember
 
 BROKERS = (1, 2, 3)
 TOPIC = "work"

@@ -5,7 +5,7 @@ from collections import Counter
 
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from headrace.testing.sim.stories import play
-from tests.support.sim_shared import SETTINGS, TOPIC, Told, shared_records
+from tests.support.sim.shared import SETTINGS, TOPIC, Told, shared_records
 
 SEEDS = 20 if os.environ.get("HEADRACE_LONG") else 2
 """Many of them: `make sim-moves`."""

@@ -9,7 +9,7 @@ import pytest
 from headrace.testing.sim.before_epochs import cut_to_high_watermark
 from headrace.testing.sim.textbook_cases import CASES, play_case
 from headrace.testing.sim.textbook_cluster import A, B, TextbookCluster
-from tests.support.planted_isr import ask_for_without_union, join_below_the_start
+from tests.support.cluster.planted_isr import ask_for_without_union, join_below_the_start
 
 Marks = tuple[tuple[int, int] | None, ...]
 """(HW, LEO) of each replica; None: down."""

@@ -27,8 +27,8 @@ from headrace.record.batch import CONTROL, iterate, parse_control, records
 from headrace.server.assembly import Server
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.loop import SimLoop
-from tests.support.sim_cluster import until
-from tests.support.sim_transactions import (
+from tests.support.sim.cluster import until
+from tests.support.sim.transactions import (
     GROUP,
     SHARE,
     TRANSACTION,

@@ -12,7 +12,7 @@ from headrace.model.secret import Secret
 from headrace.queues.permissions.definitions import UserDefinition
 from headrace.security.sasl.scram import NUMBERS
 from headrace.vhosts.imported_passwords import Adoption
-from tests.support.groups_kit import CountingRandom
+from tests.support.coordination.groups_kit import CountingRandom
 
 
 class Settings:

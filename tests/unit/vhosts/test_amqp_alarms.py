@@ -33,10 +33,10 @@ from headrace.wire.amqp.model_methods import (
     QueuePurge,
 )
 from headrace.wire.amqp.properties import Properties, make_header
-from tests.support.amqp_channels import QueueClient, QueueRoom, bodies, names
-from tests.support.amqp_kit import opened
-from tests.support.amqp_messages import message, publish_frames
-from tests.support.groups_kit import HandClock
+from tests.support.amqp.channels import QueueClient, QueueRoom, bodies, names
+from tests.support.amqp.kit import opened
+from tests.support.amqp.messages import message, publish_frames
+from tests.support.coordination.groups_kit import HandClock
 
 LEAST = 1_000_000_000
 KNOWS: FieldTable = {"capabilities": {"connection.blocked": True}}

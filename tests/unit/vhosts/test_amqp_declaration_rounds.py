@@ -12,7 +12,7 @@ from headrace.posix.clock import RealClock
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.vhosts import durable_queues
 from headrace.vhosts.durable_queues import DurableQueues
-from tests.support.amqp_queues import settings
+from tests.support.queues.queues import settings
 
 if TYPE_CHECKING:
     from headrace.model.errors import HeadraceError

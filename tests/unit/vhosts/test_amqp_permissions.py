@@ -22,8 +22,8 @@ from headrace.wire.amqp.model_methods import (
     QueuePurge,
     QueueUnbind,
 )
-from tests.support.amqp_access import admission_of
-from tests.support.amqp_channels import QueueClient, QueueRoom, names
+from tests.support.amqp.access import admission_of
+from tests.support.amqp.channels import QueueClient, QueueRoom, names
 
 C, W, R = Permission.CONFIGURE, Permission.WRITE, Permission.READ
 NEEDS: list[tuple[Method, set[tuple[Permission, str, str]]]] = [

@@ -15,7 +15,7 @@ from headrace.wire.amqp.model_methods import (
     QueueBind,
     QueueDelete,
 )
-from tests.support.amqp_channels import QueueClient, QueueRoom, bodies
+from tests.support.amqp.channels import QueueClient, QueueRoom, bodies
 
 SIX = [b"%d" % number for number in range(6)]
 FULL: dict[str, Any] = {"x-max-length": 2, "x-overflow": "reject-publish"}

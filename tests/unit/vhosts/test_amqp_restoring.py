@@ -16,8 +16,8 @@ from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles, settled_path
 from headrace.vhosts import restore
 from headrace.vhosts.restore import Restoring, read_declarations
-from tests.support.amqp_channels import QueueRoom
-from tests.support.log import World
+from tests.support.amqp.channels import QueueRoom
+from tests.support.log.log import World
 
 if TYPE_CHECKING:
     from headrace.queues.engine.virtual_hosts import VirtualHosts

@@ -5,7 +5,7 @@ import pytest
 from headrace.model.errors import HeadraceError
 from headrace.queues.model.durability import KeptDone, NothingKept
 from headrace.wire.amqp.model_methods import BasicGet, BasicGetEmpty, QueueDeclare
-from tests.support.amqp_channels import QueueRoom, names
+from tests.support.amqp.channels import QueueRoom, names
 
 DECLARE = QueueDeclare(queue="q", durable=True, arguments={"x-expires": 100})
 

@@ -21,8 +21,8 @@ from headrace.vhosts import exchange_topics
 from headrace.vhosts.exchange_topics import ExchangeTopics, check_stored
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header
-from tests.support.amqp_log import CONFIG
-from tests.support.log import World
+from tests.support.log.log import World
+from tests.support.queues.log import CONFIG
 
 NAMES = ("a", "b", "c")
 

@@ -18,9 +18,9 @@ from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.vhosts import kafka_admin_of_queue_topics
 from headrace.vhosts.kafka_admin_of_queue_topics import TO_END, TopicsOfQueues
-from tests.support.amqp_access import admission_of, identity_of
-from tests.support.amqp_queues import settings
-from tests.support.log import World
+from tests.support.amqp.access import admission_of, identity_of
+from tests.support.log.log import World
+from tests.support.queues.queues import settings
 
 T = TypeVar("T")
 TOPIC = "__amqp.queue.q"

@@ -16,8 +16,8 @@ from headrace.security.authorizer import Operation, PatternType, Resource, Resou
 from headrace.security.identity import USER, Principal
 from headrace.security.rules import RuleAuthorizer
 from headrace.vhosts.access import Admission
-from tests.support.amqp_access import identity_of
-from tests.support.groups_kit import HandClock
+from tests.support.amqp.access import identity_of
+from tests.support.coordination.groups_kit import HandClock
 
 GRANTS = {
     ("alice", "/"): Grant("^own$", "^(own|out)$", "^(own|in)$"),

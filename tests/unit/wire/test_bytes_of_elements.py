@@ -17,8 +17,8 @@ from kio.schema.errors import ErrorCode
 from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import VERSIONS
 from headrace.wire.kafka.reader import CompactReader, Reader
-from tests.property.test_wire_hot import CODECS
-from tests.support.wire_messages import EPOCH
+from tests.property.wire.test_wire_hot import CODECS
+from tests.support.wire.messages import EPOCH
 
 LEAST: dict[str, object] = {
     "string": "", "bytes": b"", "records": b"", "bool": False, "uuid": uuid.UUID(int=0),

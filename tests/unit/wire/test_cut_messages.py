@@ -5,7 +5,7 @@ import pytest
 from headrace.model.errors import Malformed
 from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey
-from tests.property.test_wire_hot import CASES, CODECS
+from tests.property.wire.test_wire_hot import CASES, CODECS
 from tests.unit.wire.test_bytes_of_elements import arrays, least
 
 

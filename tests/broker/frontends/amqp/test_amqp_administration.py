@@ -22,7 +22,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.secret import Secret
 from headrace.security.sasl.sasl import Mechanism
 from headrace.testing import BrokerThread
-from tests.support.amqp_restarts import eventually
+from tests.support.queues.restarts import eventually
 
 SECONDS = 20
 CONFIG = {

@@ -13,9 +13,9 @@ from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import ConfirmSelect
 from headrace.wire.amqp.model_methods import BasicAck, QueueDeclare
 from headrace.wire.amqp.properties import Properties, make_header
-from tests.support.amqp_messages import publish_frames
-from tests.support.amqp_topics import CONFIG
-from tests.support.amqp_wire import AmqpWire
+from tests.support.amqp.messages import publish_frames
+from tests.support.amqp.topics import CONFIG
+from tests.support.amqp.wire import AmqpWire
 
 ROOT = str(Path(headrace.__file__).parent) + "/"
 PUBLISHES = 8

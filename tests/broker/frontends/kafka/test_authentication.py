@@ -16,7 +16,7 @@ from headrace.security.sasl.scram import encode64
 from headrace.testing.broker import BrokerThread
 from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey
-from tests.support.sasl_kit import (
+from tests.support.security.sasl_kit import (
     PASSWORD,
     USER,
     Knocking,

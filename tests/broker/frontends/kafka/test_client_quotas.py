@@ -19,9 +19,9 @@ from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import fetch, heartbeat, metadata, produce
 from tests.support.admin import ask, codes, nested, tell, versions
-from tests.support.broker import Room, play, room
-from tests.support.links import Link
-from tests.support.served import served
+from tests.support.net.links import Link
+from tests.support.net.served import served
+from tests.support.processes.broker import Room, play, room
 
 PRODUCE, FETCH, REQUEST = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
 

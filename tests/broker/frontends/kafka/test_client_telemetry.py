@@ -23,9 +23,9 @@ from headrace.testing.clock import SimClock
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.otlp import Point, points
 from tests.support.admin import ask, codes, tell
-from tests.support.broker import Room
-from tests.support.client import FrameClient
-from tests.support.served import served
+from tests.support.client.client import FrameClient
+from tests.support.net.served import served
+from tests.support.processes.broker import Room
 
 GET, PUSH = served(get_telemetry_subscriptions), served(push_telemetry)
 CLIENT = Client("c-1", "librdkafka", "2.16.1", "10.1.2.3", 4711)

@@ -18,8 +18,8 @@ from headrace.testing import BrokerThread
 from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import parse_response
-from tests.support.client import FrameClient
-from tests.support.links import connect, receive
+from tests.support.client.client import FrameClient
+from tests.support.net.links import connect, receive
 
 K = ApiKey
 NOW = 1_780_000_000_000

@@ -26,10 +26,10 @@ from headrace.testing.broker import BrokerThread
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.api import VERSIONS, ApiKey
 from tests.support.admin import versions
-from tests.support.authorisation import Rules, call, open_session
-from tests.support.broker import Room, play, room
-from tests.support.sasl_kit import USER, Knocking, add_scram_users, guarded
-from tests.support.served import served
+from tests.support.net.served import served
+from tests.support.processes.broker import Room, play, room
+from tests.support.security.authorisation import Rules, call, open_session
+from tests.support.security.sasl_kit import USER, Knocking, add_scram_users, guarded
 
 CREATE, RENEW = served(create_delegation_token), served(renew_delegation_token)
 EXPIRE, DESCRIBE = served(expire_delegation_token), served(describe_delegation_token)

@@ -15,8 +15,8 @@ from headrace.security.sasl.oauthbearer import OAuthBearerClient
 from headrace.server import token_keys
 from headrace.testing.broker import BrokerThread
 from headrace.wire.kafka.api import ApiKey
-from tests.support.sasl_kit import WAIT_SECONDS, Knocking, guarded
-from tests.support.token_kit import claims, jwks, listener_settings, signer
+from tests.support.security.sasl_kit import WAIT_SECONDS, Knocking, guarded
+from tests.support.security.token_kit import claims, jwks, listener_settings, signer
 
 ONE = signer("ES256")
 

@@ -22,10 +22,10 @@ from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import request_head
 from tests.support import admin
 from tests.support.admin import MINUTE, codes, nested, tell, versions
-from tests.support.broker import Room
-from tests.support.client import FrameClient
-from tests.support.links import Link, ask, connect
-from tests.support.served import served
+from tests.support.client.client import FrameClient
+from tests.support.net.links import Link, ask, connect
+from tests.support.net.served import served
+from tests.support.processes.broker import Room
 
 MUTATIONS, CONNECTIONS = "controller_mutation_rate", "connection_creation_rate"
 HERE = "127.0.0.1"

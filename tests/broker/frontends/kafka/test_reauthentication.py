@@ -7,7 +7,7 @@ import pytest
 
 from headrace.model.errors import ErrorCode
 from headrace.testing.broker import BrokerThread
-from tests.support.sasl_kit import Knocking, add_scram_users, guarded
+from tests.support.security.sasl_kit import Knocking, add_scram_users, guarded
 
 LIFE_SECONDS = 1.5
 

@@ -15,7 +15,7 @@ from headrace.coordination.groups.share.group import ShareGroup
 from headrace.model.errors import ErrorCode
 from headrace.testing import BrokerThread
 from headrace.wire.kafka.api import ApiKey
-from tests.support.share import ACCEPT, ShareMember, SharePlace, ack_error
+from tests.support.coordination.share import ACCEPT, ShareMember, SharePlace, ack_error
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,14 @@ from headrace.model.errors import ErrorCode
 from headrace.observe.metrics import Metrics
 from headrace.server.assembly import Server
 from headrace.testing import BrokerThread
-from tests.support.share import ACCEPT, REJECT, RELEASE, RENEW, SharePlace, ack_error
+from tests.support.coordination.share import (
+    ACCEPT,
+    REJECT,
+    RELEASE,
+    RENEW,
+    SharePlace,
+    ack_error,
+)
 
 SETTINGS = {
     "group.share.min.record.lock.duration.ms": "1000",

@@ -14,7 +14,7 @@ from typing import Any
 from tests.outside.amqp.address import Address
 from tests.outside.amqp.scenarios.pika_sync.kit import unused
 from tests.outside.amqp.scenarios.scenario import Scenarios, eventually, raises
-from tests.support.process import wait_or_kill
+from tests.support.processes.process import wait_or_kill
 
 scenario = Scenarios("celery", "as used")
 ROOT = Path(__file__).parents[4]

@@ -16,7 +16,7 @@ from tests.outside.amqp.scenarios.other_languages import installed
 from tests.outside.amqp.scenarios.pika_sync.kit import channel
 from tests.outside.amqp.scenarios.scenario import Scenarios, eventually
 from tests.outside.kafka_tools import programs
-from tests.support.process import wait_or_kill
+from tests.support.processes.process import wait_or_kill
 
 ROOT = Path(__file__).parents[4]
 GO = ROOT / "examples" / "rabbitmq" / "go"

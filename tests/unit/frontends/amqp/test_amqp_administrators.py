@@ -29,8 +29,8 @@ from headrace.wire.kafka.hot.administration import (
     encode_request,
 )
 from headrace.wire.kafka.writer import Writer
-from tests.support.amqp_channels import QueueRoom
-from tests.support.groups_kit import HandClock
+from tests.support.amqp.channels import QueueRoom
+from tests.support.coordination.groups_kit import HandClock
 
 WORD = "w"
 RIGHTS = {"reader": Operation.DESCRIBE, "changer": Operation.ALTER}

@@ -28,8 +28,8 @@ from headrace.wire.amqp.model_methods import (
     QueueDelete,
 )
 from headrace.wire.amqp.properties import Properties, make_header
-from tests.support.amqp_channels import QueueClient, QueueRoom, bodies, names
-from tests.support.amqp_messages import publish_frames
+from tests.support.amqp.channels import QueueClient, QueueRoom, bodies, names
+from tests.support.amqp.messages import publish_frames
 
 ENDS = ["closed by its client", "closed for an error", "connection closed", "connection lost"]
 

@@ -17,7 +17,7 @@ from headrace.wire.amqp.model_methods import (
     QueuePurge,
 )
 from headrace.wire.amqp.reply_codes import ReplyCode
-from tests.support.amqp_channels import QueueClient, QueueRoom, bodies, names
+from tests.support.amqp.channels import QueueClient, QueueRoom, bodies, names
 
 
 def room_of_two() -> tuple[QueueRoom, QueueClient, QueueClient, QueueClient]:

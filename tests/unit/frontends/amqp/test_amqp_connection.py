@@ -38,8 +38,8 @@ from headrace.wire.amqp.model_methods import (
 )
 from headrace.wire.amqp.properties import make_header
 from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing, ReplyCode
-from tests.support.amqp_kit import opened
-from tests.support.amqp_messages import message, publish_frames
+from tests.support.amqp.kit import opened
+from tests.support.amqp.messages import message, publish_frames
 
 NO_QUEUE = ChannelClosing(ReplyCode.NOT_FOUND, "no queue 'q' in vhost '/'")
 TOLD_NO_QUEUE = ChannelClose(404, "NOT_FOUND - no queue 'q' in vhost '/'", 50, 10)

@@ -9,7 +9,7 @@ import pytest
 from headrace.frontends.amqp.channel.consumer_timeouts import LOOK_SECONDS
 from headrace.wire.amqp.control_methods import ChannelClose, ChannelOpen, TxSelect
 from headrace.wire.amqp.model_methods import BasicAck, BasicGet, BasicQos, QueueDelete
-from tests.support.amqp_channels import QueueClient, QueueRoom, bodies, names
+from tests.support.amqp.channels import QueueClient, QueueRoom, bodies, names
 
 TIMED_OUT = ChannelClose(
     406,

@@ -27,8 +27,8 @@ from headrace.wire.amqp.model_methods import (
     QueuePurgeOk,
 )
 from headrace.wire.amqp.properties import Properties, make_header
-from tests.support.amqp_channels import QueueClient, QueueRoom, bodies, names
-from tests.support.amqp_messages import publish_frames
+from tests.support.amqp.channels import QueueClient, QueueRoom, bodies, names
+from tests.support.amqp.messages import publish_frames
 
 
 def queue_client(room: QueueRoom, **queue: Any) -> QueueClient:

@@ -34,9 +34,9 @@ from headrace.wire.amqp.model_methods import (
 )
 from headrace.wire.amqp.properties import make_header
 from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing, ReplyCode
-from tests.support.amqp_channels import LateMessages, QueueRoom, bodies, names
-from tests.support.amqp_kit import opened
-from tests.support.groups_kit import HandClock
+from tests.support.amqp.channels import LateMessages, QueueRoom, bodies, names
+from tests.support.amqp.kit import opened
+from tests.support.coordination.groups_kit import HandClock
 
 if TYPE_CHECKING:
     from headrace.frontends.amqp.connection.ports import Outlet

@@ -22,7 +22,7 @@ from headrace.wire.amqp.field_table import encode_table
 from headrace.wire.amqp.frames import PROTOCOL_HEADER
 from headrace.wire.amqp.methods import encode_method
 from headrace.wire.amqp.settings import AmqpKeys
-from tests.support.amqp_kit import Client
+from tests.support.amqp.kit import Client
 
 
 def test_a_connection_opens_by_plain() -> None:

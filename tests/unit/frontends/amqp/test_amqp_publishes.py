@@ -23,9 +23,9 @@ from headrace.wire.amqp.model_methods import (
     BasicNack,
     QueueBind,
 )
-from tests.support.amqp_channels import QueueClient, QueueRoom, bodies, names
-from tests.support.amqp_messages import message, publish_frames
-from tests.support.amqp_queues import memory_of
+from tests.support.amqp.channels import QueueClient, QueueRoom, bodies, names
+from tests.support.amqp.messages import message, publish_frames
+from tests.support.queues.queues import memory_of
 
 if TYPE_CHECKING:
     from headrace.queues.engine.hosted_queue import MakeStore

@@ -9,9 +9,9 @@ import pytest
 from headrace.wire.amqp.control_methods import ChannelClose, ConnectionClose
 from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.methods import name_of
-from tests.support.amqp_access import reader_and_guest
-from tests.support.amqp_channels import Heard, QueueClient, QueueRoom
-from tests.support.amqp_streams import stores_for_streams
+from tests.support.amqp.access import reader_and_guest
+from tests.support.amqp.channels import Heard, QueueClient, QueueRoom
+from tests.support.queues.streams import stores_for_streams
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "rabbitmq-4.0.5-replies.json"
 CASES = [case for case in json.loads(GOLDEN.read_text())["cases"] if case["opened"]]

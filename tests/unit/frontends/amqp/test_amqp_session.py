@@ -23,9 +23,9 @@ from headrace.wire.amqp.control_methods import (
 )
 from headrace.wire.amqp.frames import FRAME_METHOD, HEARTBEAT, PROTOCOL_HEADER
 from headrace.wire.amqp.methods import Method, decode_method, encode_method
-from tests.support.amqp_kit import ALL_CAPABILITIES, NotedBroker
-from tests.support.amqp_messages import message, publish_frames
-from tests.support.net import limits_with
+from tests.support.amqp.kit import ALL_CAPABILITIES, NotedBroker
+from tests.support.amqp.messages import message, publish_frames
+from tests.support.net.net import limits_with
 
 
 class Socket:

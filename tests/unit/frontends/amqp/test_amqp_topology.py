@@ -18,8 +18,8 @@ from headrace.wire.amqp.model_methods import (
     QueueDeclareOk,
     QueueUnbind,
 )
-from tests.support.amqp_administration import Vhost
-from tests.support.amqp_channels import bodies
+from tests.support.amqp.administration import Vhost
+from tests.support.amqp.channels import bodies
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from headrace.ports.store import SessionLost
 from headrace.queues.model.durability import KeptDone, NothingKept
 from headrace.wire.amqp.methods import encode_method
 from headrace.wire.amqp.model_methods import QueueBind, QueueDeclare
-from tests.support.amqp_administration import Vhost
+from tests.support.amqp.administration import Vhost
 
 
 @pytest.fixture

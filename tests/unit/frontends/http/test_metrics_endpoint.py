@@ -10,8 +10,8 @@ from headrace.model.errors import ConfigError
 from headrace.net.limits import HTTP_CONNECTIONS_MAX
 from headrace.observe.metrics import Metrics
 from headrace.posix.network import RealNetwork
-from tests.support.http_endpoint import Served, asked, exchange, serving
-from tests.support.net import limits_with, until
+from tests.support.net.http_endpoint import Served, asked, exchange, serving
+from tests.support.net.net import limits_with, until
 
 FIELDS = b"Host: x\r\nConnection: close\r\n\r\n"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from headrace.broker.metadata_image import NO_LEADER, ImageDelta
 from headrace.frontends.http.readiness import NAMED_MAX, awaited
 from headrace.model.errors import StorageError
-from tests.support.broker import Room
-from tests.support.followed import TOPIC, A, B, led, tell
-from tests.support.http_endpoint import exchange
+from tests.support.cluster.followed import TOPIC, A, B, led, tell
+from tests.support.net.http_endpoint import exchange
+from tests.support.processes.broker import Room
 
 
 def test_a_broker_waits_for_all_replicas_of_what_it_holds(tmp_path: Path) -> None:

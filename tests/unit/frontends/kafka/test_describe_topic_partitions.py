@@ -7,8 +7,8 @@ import pytest
 from headrace.cluster.topics.creation import NewTopic
 from headrace.frontends.kafka.metadata import describe_topic_partitions
 from tests.support.admin import ask, codes, nested, tell
-from tests.support.broker import Room
-from tests.support.served import served
+from tests.support.net.served import served
+from tests.support.processes.broker import Room
 
 API = served(describe_topic_partitions)
 

@@ -9,8 +9,7 @@ from headrace.broker.metadata_image import BrokerInfo, Endpoint, ImageDelta
 from headrace.broker.partition import Partition
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import LeaderEpoch, Offset
-from tests.support.broker import Room, append, until
-from tests.support.followed import (
+from tests.support.cluster.followed import (
     EPOCH,
     REGISTERED,
     TOPIC,
@@ -25,6 +24,7 @@ from tests.support.followed import (
     tell,
     turns,
 )
+from tests.support.processes.broker import Room, append, until
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 WEST: dict[str, Any] = {"broker_rack": "west", "replica_selector_class": RACK_AWARE}

@@ -9,10 +9,10 @@ import pytest
 from headrace.record.batch import Record, build
 from headrace.security.identity import Identity
 from headrace.wire.kafka.api import ApiKey
-from tests.support.authorisation import call, errors, open_session
-from tests.support.authorisation_values import SECOND
-from tests.support.broker import Room, until
-from tests.support.followed import EPOCH, TOPIC, A, Asking, is_flushed, lead, led, tell
+from tests.support.cluster.followed import EPOCH, TOPIC, A, Asking, is_flushed, lead, led, tell
+from tests.support.processes.broker import Room, until
+from tests.support.security.authorisation import call, errors, open_session
+from tests.support.security.authorisation_values import SECOND
 
 TOO_FEW_BEFORE, TOO_FEW_AFTER = 19, 20
 CODE = "responses.partition_responses.error_code"

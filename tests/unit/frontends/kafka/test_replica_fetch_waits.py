@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.model.errors import ErrorCode
-from tests.support.broker import Room, append, until
-from tests.support.followed import (
+from tests.support.cluster.followed import (
     EPOCH,
     REGISTERED,
     A,
@@ -21,6 +20,7 @@ from tests.support.followed import (
     tell,
     turns,
 )
+from tests.support.processes.broker import Room, append, until
 
 # --- waiting ------------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ from headrace.broker.metadata_image import NO_LEADER, ImageDelta
 from headrace.cluster.topics.creation import NewTopic
 from headrace.frontends.http import replication_gauges
 from headrace.model.nouns import LeaderEpoch, Offset
-from tests.support.broker import Room, append
-from tests.support.followed import TOPIC, A, Asking, B, lead, led, tell
+from tests.support.cluster.followed import TOPIC, A, Asking, B, lead, led, tell
+from tests.support.processes.broker import Room, append
 
 
 def shown(here: Room) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from headrace.config.value_types import LONG_MAX
-from tests.support.broker import Room, append
-from tests.support.followed import TOPIC, A, Asking, B, led, records_in, tell, turns
+from tests.support.cluster.followed import TOPIC, A, Asking, B, led, records_in, tell, turns
+from tests.support.processes.broker import Room, append
 
 
 async def throttled(here: Room, *partitions: int) -> None:

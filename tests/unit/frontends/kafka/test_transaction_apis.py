@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.transactional_producer import GROUP, ID, TOPIC, Producer, tell
+from tests.support.coordination.transactional_producer import GROUP, ID, TOPIC, Producer, tell
 
 
 @pytest.mark.parametrize("version", range(6))

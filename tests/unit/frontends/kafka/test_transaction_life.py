@@ -9,8 +9,7 @@ from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from headrace.testing.disk import SimDisk
-from tests.support.broker import play, room
-from tests.support.transactional_producer import (
+from tests.support.coordination.transactional_producer import (
     GROUP,
     ID,
     MINUTE,
@@ -20,6 +19,7 @@ from tests.support.transactional_producer import (
     name_of,
     tell,
 )
+from tests.support.processes.broker import play, room
 
 
 def test_transactions_are_described_and_listed(tmp_path: Path) -> None:

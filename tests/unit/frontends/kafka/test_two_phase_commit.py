@@ -10,8 +10,8 @@ from headrace.cluster.topics.creation import NewTopic
 from headrace.model.nouns import TRANSACTIONS_TOPIC
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.api import ApiKey
-from tests.support.broker import play, room
-from tests.support.transactional_producer import ID, MINUTE, TOPIC, Producer
+from tests.support.coordination.transactional_producer import ID, MINUTE, TOPIC, Producer
+from tests.support.processes.broker import play, room
 
 K = ApiKey
 

@@ -13,7 +13,7 @@ from pyiceberg.types import StringType
 
 from headrace.spark.errors import OptionError
 from headrace.spark.tables.partition import PartitionField, directory_of
-from tests.support.tables import (
+from tests.support.spark.tables import (
     FORMATS,
     Run,
     held,

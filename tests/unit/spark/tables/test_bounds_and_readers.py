@@ -19,7 +19,7 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 from headrace.spark.tables import files
-from tests.support.tables import Run, iceberg_table, read, write
+from tests.support.spark.tables import Run, iceberg_table, read, write
 
 NAN, INFINITE = float("nan"), float("inf")
 NAME = "\U00020bb7\u91ce"

@@ -11,7 +11,7 @@ from deltalake import DeltaTable, Schema
 
 from headrace.spark.tables.columns import fits, null_refused, nullable, nullable_inside
 from headrace.spark.tables.errors import TableError
-from tests.support.tables import FORMATS, Run, iceberg_table, read, write
+from tests.support.spark.tables import FORMATS, Run, iceberg_table, read, write
 
 POINT = pa.struct([pa.field("p", pa.int32(), False), pa.field("q", pa.string(), False)])
 ITEMS = pa.list_(pa.field("element", pa.int32(), False))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.spark.tables.errors import TableError
-from tests.support.tables import FORMATS, Run, iceberg_table, read
+from tests.support.spark.tables import FORMATS, Run, iceberg_table, read
 
 YEAR_55840_US = 1_700_000_000_000_000_000
 """Microseconds that a producer gave for milliseconds."""

@@ -11,7 +11,15 @@ from headrace.spark.tables.errors import Conflict, TableError
 from headrace.spark.tables.files import FileWriter
 from headrace.spark.tables.marker import Marker, is_written
 from headrace.spark.tables.table import Table, commit, open_table
-from tests.support.tables import FORMATS, Prepared, Run, offsets, parquet_files, read, rows
+from tests.support.spark.tables import (
+    FORMATS,
+    Prepared,
+    Run,
+    offsets,
+    parquet_files,
+    read,
+    rows,
+)
 
 every_format = pytest.mark.parametrize("kind", FORMATS)
 

@@ -18,7 +18,7 @@ from headrace.spark.tables.errors import Conflict, TableError
 from headrace.spark.tables.iceberg import Iceberg
 from headrace.spark.tables.parquet import ENTRIES_KEPT, ParquetDirectory
 from headrace.spark.tables.table import COMMIT_TRIES, Table, _has_committed, commit
-from tests.support.tables import FORMATS, SCHEMA, Run, offsets, read, rows
+from tests.support.spark.tables import FORMATS, SCHEMA, Run, offsets, read, rows
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.spark.tables import attempts
 from headrace.spark.tables.errors import TableError
-from tests.support.tables import Run, offsets, parquet_files, read, rows
+from tests.support.spark.tables import Run, offsets, parquet_files, read, rows
 
 merging = pytest.mark.parametrize("kind", ["delta", "iceberg"])
 

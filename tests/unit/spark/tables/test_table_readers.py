@@ -8,7 +8,7 @@ import polars
 import pyarrow.dataset as ds
 import pytest
 
-from tests.support.tables import Run, read, rows
+from tests.support.spark.tables import Run, read, rows
 
 
 def by_pyarrow(path: Path, kind: str) -> list[int]:

@@ -16,7 +16,7 @@ from pyiceberg.exceptions import CommitFailedException
 
 from headrace.spark.tables.errors import TableError
 from headrace.spark.tables.table import Table
-from tests.support.tables import (
+from tests.support.spark.tables import (
     FORMATS,
     Run,
     held,

@@ -9,7 +9,7 @@ from headrace.spark.errors import OptionError
 from headrace.spark.tables.errors import TableError
 from headrace.spark.tables.options import Upsert
 from headrace.spark.tables.upsert import last_of_each_key
-from tests.support.tables import SCHEMA, Run, parquet_files, read
+from tests.support.spark.tables import SCHEMA, Run, parquet_files, read
 
 UPSERT = Upsert(("key",), "offset", "value")
 

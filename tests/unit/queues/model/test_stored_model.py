@@ -1,0 +1,136 @@
+"""What of a vhost is stored, and what comes back from it."""
+
+from typing import Any
+
+import pytest
+
+from headrace.model.errors import Malformed
+from headrace.queues.model.stored_model import (
+    BindingRecord,
+    ExchangeRecord,
+    QueueRecord,
+    Record,
+    durable_records,
+    from_store,
+    restore,
+    to_store,
+)
+from headrace.queues.model.virtual_host import VirtualHost
+from tests.support.queues.virtual_hosts import (
+    bind,
+    exchange,
+    queue,
+    to_exchange,
+    to_queue,
+    virtual_host,
+)
+
+
+def furnished() -> VirtualHost:
+    host = virtual_host()
+    queue(host, "kept", {"x-max-length": 5}, durable=True)
+    queue(host, "gone")
+    queue(host, "mine", durable=True, exclusive=True)
+    queue(host, "", durable=True)
+    exchange(host, "e", "topic", {"alternate-exchange": "amq.fanout"}, durable=True)
+    exchange(host, "in", "headers", durable=True, internal=True, auto_delete=True)
+    exchange(host, "passing", "fanout")
+    bind(
+        host,
+        to_queue("e", "kept", "a.*", {"x": 1}),
+        to_queue("amq.fanout", "kept"),
+        to_queue("passing", "kept"),
+        to_queue("e", "gone", "#"),
+        to_queue("e", "mine", "#"),
+        to_exchange("e", "in", "#"),
+        to_exchange("e", "passing", "#"),
+    )
+    return host
+
+
+def test_what_is_durable_survives_with_the_bindings_between() -> None:
+    records = list(durable_records(furnished()))
+    host = virtual_host()
+    assert restore(host, records) == []
+    assert set(host.queues) == {"kept", "amq.gen-AAAAAAAAAAAAAAAAAAAAAA"}
+    assert host.queues["kept"].settings.length_max == 5
+    assert host.queues["kept"].durable
+    assert set(host.exchanges) == {*virtual_host().exchanges, "e", "in"}
+    inner = host.exchanges["in"]
+    assert (inner.internal, inner.auto_delete, inner.durable) == (True, True, True)
+    assert host.exchanges["e"].alternate == "amq.fanout"
+    assert host.router.route("e", "a.b") == ("kept",)
+    assert host.router.route("e", "other") == ()
+    assert list(durable_records(host)) == records
+
+
+def test_a_declaration_repeated_after_a_restart_is_the_same() -> None:
+    host = virtual_host()
+    restore(host, durable_records(furnished()))
+    assert not queue(host, "kept", {"x-max-length": 5}, durable=True).created
+    assert not exchange(host, "e", "topic", {"alternate-exchange": "amq.fanout"}, durable=True)
+
+
+def test_a_binding_without_an_end_is_told() -> None:
+    host = virtual_host()
+    lost: list[Record] = [
+        BindingRecord("amq.direct", "queue", "none", "k", {}),
+        BindingRecord("none", "exchange", "amq.direct", "k", {}),
+    ]
+    assert restore(host, lost) == lost
+
+
+def test_a_record_is_a_plain_dictionary_and_back() -> None:
+    for record in durable_records(furnished()):
+        stored = to_store(record)
+        assert type(stored["arguments"]) is dict
+        kind: Any = type(record)
+        assert from_store(kind, stored) == record
+    stored = to_store(QueueRecord("q", auto_delete=False, arguments={}))
+    with pytest.raises(Malformed, match="a stored ExchangeRecord has the fields arguments, auto_"):
+        from_store(ExchangeRecord, stored)
+    more = to_store(QueueRecord("q", auto_delete=False, arguments={})) | {"more": 1}
+    with pytest.raises(Malformed):
+        from_store(QueueRecord, more)
+
+
+def test_what_each_vhost_has_is_not_stored() -> None:
+    assert list(durable_records(virtual_host())) == []
+
+
+def test_an_exchange_and_a_queue_come_back_as_they_were_declared() -> None:
+    before, host = virtual_host(), virtual_host()
+    queue(before, "q", durable=True, auto_delete=True)
+    exchange(before, "in", durable=True, internal=True)
+    restore(host, durable_records(before))
+    inner = host.exchanges["in"]
+    assert (inner.internal, inner.auto_delete) == (True, False)
+    assert host.queues["q"].auto_delete
+
+
+def test_a_route_that_was_looked_up_before_a_binding_came_back_is_looked_up_again() -> None:
+    host = virtual_host()
+    queue(host, "q", durable=True)
+    assert host.router.route("amq.direct", "k") == ()
+    restore(host, [BindingRecord("amq.direct", "queue", "q", "k", {})])
+    assert host.router.route("amq.direct", "k") == ("q",)
+
+
+def test_an_end_of_the_other_kind_with_the_same_name_is_not_the_end() -> None:
+    host = virtual_host()
+    queue(host, "q", durable=True)
+    lost: list[Record] = [
+        BindingRecord("amq.direct", "queue", "amq.fanout", "k", {}),
+        BindingRecord("amq.direct", "exchange", "q", "k", {}),
+    ]
+    assert restore(host, lost) == lost
+
+
+def test_a_binding_is_as_durable_as_its_end_and_not_as_what_else_has_that_name() -> None:
+    host = virtual_host()
+    for name, durable in (("a", True), ("b", False)):
+        queue(host, name, durable=durable)
+        exchange(host, name, durable=not durable)
+        bind(host, to_queue("amq.direct", name), to_exchange("amq.direct", name))
+    ends = [record[1:3] for record in durable_records(host) if isinstance(record, BindingRecord)]
+    assert ends == [("queue", "a"), ("exchange", "b")]
