@@ -1,6 +1,6 @@
-"""Members of groups speak for themselves: another principal that names a member's id is refused.
+"""Ownership of group member ids: a principal that names another's member is refused.
 
-He is told that there is no such member. Without an authorizer nobody is told from others.
+The error is UNKNOWN_MEMBER_ID. With an authorizer that allows everything there is no check.
 """
 
 from typing import TYPE_CHECKING
