@@ -45,7 +45,8 @@ def kind_of(value: object) -> str:
 def comparable(value: object) -> Hashable:
     """Return a hashable that is equal for two values exactly if RabbitMQ treats them as equal.
 
-    True, 1 and 1.0 are three values. Integers are equal whatever their width, and so are strings.
+    True, 1 and 1.0 are three values. Integers of all widths are equal, and so are all types of
+    strings.
     """
     match value:
         case str():

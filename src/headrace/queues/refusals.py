@@ -26,7 +26,7 @@ class RefusalKind(Enum):
     LOCKED = "locked"
     """The queue is exclusive to another connection."""
     IN_EXCLUSIVE_USE = "in exclusive use"
-    """Another consumer has exclusive use of the queue, or this one wants it beside others."""
+    """Another consumer has exclusive use of the queue, or this one wants it with others present."""
     PRECONDITION_FAILED = "precondition failed"
     INEQUIVALENT = "inequivalent"
     """A queue or an exchange is declared with other properties than it has."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headrace.wire.amqp.content import Message
 
 WRITERS_KEPT_MAX = 1024
-"""Topic writers that are kept at most; above, those without pending writes are dropped."""
+"""Topic writers in memory at most; above, those without pending writes are dropped."""
 
 
 class ExchangeTopics:

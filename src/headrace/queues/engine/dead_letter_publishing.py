@@ -153,7 +153,7 @@ class DeadLetterPublishing:
 
         when_all(targets, stored)
 
-    # What was refused
+    # Refused letters
 
     def _wait(self, queue: "AnyQueue", refused: _Refused) -> None:
         """Queue a refused letter to be published again after `RETRY_SECONDS`."""

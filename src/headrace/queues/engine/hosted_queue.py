@@ -111,7 +111,7 @@ class HostedQueue(MessageQueue):
             self._timer.set(max(0.0, due_at - self._clock.monotonic()))
 
     def disarm(self) -> None:
-        """End the timer for good."""
+        """Stop the timer; it cannot be set again."""
         self._timer.end()
 
     def _new_store(self, priority: int) -> MessageStore:
@@ -203,7 +203,7 @@ class HostedQueue(MessageQueue):
         for store in self.late_stores:
             store.abandon()
 
-    # Messages that are not at hand at once
+    # Messages that are not loaded yet
 
     def get(self, getter: Getter, now: float) -> None:
         """Give the next message to a basic.get once it is loaded. `port.Queue`."""
@@ -255,7 +255,7 @@ class HostedQueue(MessageQueue):
         level.settle(taken.positions)
         return Purged.SOME
 
-    # What stores say
+    # Events from stores: `StoreOwner`
 
     def readable(self) -> None:
         """Deliver soon: messages have become readable in a store. `StoreOwner`."""

@@ -212,7 +212,7 @@ class MessageQueue(ReadyMessages):
         enough = not self._expiring or self._expire_head(now, just_before=True)
         return enough and self.ready > 0
 
-    # What channels say
+    # Calls from channels
 
     def settle(
         self, disposition: Disposition, positions: Sequence[int], sizes: Sequence[int] = ()

@@ -238,7 +238,7 @@ class StreamQueue:
         self._stream.drop()
         return 0
 
-    # What the store says
+    # Events from the store: `StoreOwner`
 
     def readable(self) -> None:
         """Let readers continue: messages have become readable. `StoreOwner`."""

@@ -1,4 +1,4 @@
-"""The channels of a connection: each frame is handed to its channel's state.
+"""The channels of a connection: each frame goes to its channel's state.
 
     (none) --channel.open--> open --channel.close, answered--> (none)
                               |

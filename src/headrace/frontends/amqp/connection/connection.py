@@ -145,7 +145,7 @@ class AmqpConnection:
         return frame_bytes(data, at, len(data), self.frame_bytes_max) or FRAME_OVERHEAD_BYTES
 
     def _next(self, data: bytes, at: int, end: int) -> int:
-        """Handle a run or a frame; return its bytes, or 0 if no whole frame is there."""
+        """Handle a run or a frame; return its bytes, or 0 if no whole frame has arrived."""
         if self._channels is not None and self.state is State.RUNNING:
             if self._hold.reason is not None and self._hold.begins_at(data, at):
                 self._tell_of_hold()
@@ -279,11 +279,11 @@ class AmqpConnection:
     # Resource alarms
 
     def block(self, reason: str) -> None:
-        """Block publishes because of a resource alarm; the client is told at its next publish."""
+        """Block publishes because of an alarm; connection.blocked follows the next publish."""
         self._hold.reason = reason
 
     def unblock(self, now: float) -> None:
-        """Accept publishes again, and send connection.unblocked if the client was told."""
+        """Accept publishes again; send connection.unblocked if connection.blocked was sent."""
         hold, self._hold = self._hold, PublishHold()
         if hold.on:
             # Nothing was read while blocked: the heartbeat timeout begins now.

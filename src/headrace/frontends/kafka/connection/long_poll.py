@@ -1,6 +1,6 @@
 """Waiting of Fetch and ShareFetch requests: until enough records exist, or a timeout.
 
-The request itself checks what is there; this wait tells it when to check again.
+The request itself looks for records; this wait tells it when to look again.
 """
 
 from collections.abc import Callable, Iterable
@@ -36,7 +36,7 @@ class LongPoll:
         expire: Callable[[], None],
         on_end: Callable[[], None] | None = None,
     ) -> None:
-        """Wait up to `seconds`, then call `expire`; call `look` when more may be there.
+        """Wait up to `seconds`, then call `expire`; call `look` when there may be more records.
 
         With `bytes_min` above 1, `look` is called after records had time to gather. `on_end` is
         called when the wait is answered, expired or abandoned.

@@ -1,8 +1,8 @@
 """Incremental fetch sessions (KIP-227): a client names its partitions once, then only changes.
 
-A session stores what each partition's last request asked and its last answer told. An incremental
-answer leaves out partitions without news. A session belongs to the principal that opened it, not to
-a connection: for others it does not exist. Their number is limited
+A session stores the last request and the last answer for each partition. An incremental answer
+leaves out partitions without news. A session belongs to the principal that opened it, not to a
+connection: for others it does not exist. Their number is limited
 (max.incremental.fetch.session.cache.slots). Followers' sessions are separate, so that clients can
 neither evict nor use them.
 """

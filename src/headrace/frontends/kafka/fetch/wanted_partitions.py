@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 Key = tuple[str | bytes, int]
 """Topic name, or topic id in versions with ids, and partition index."""
 Reader = tuple[bool, bool, "tuple[Identity, int] | None"]
-"""Whether it is a follower, whether it reads committed data only, and who it is.
+"""Whether the client is a follower, whether it reads committed data only, and its identity.
 
-The last is the identity with the version of the authorizer's rules, None if everybody may read. The
-readable records depend on all three.
+The identity comes with the version of the authorizer's rules; None if every client may read all
+topics. The readable records depend on all three.
 """
 _turn_of = attrgetter("turn")
 
@@ -60,7 +60,7 @@ class WantedPartition:
         self.log_start_offset = -1
 
     def has_news(self, answer: "FetchedPartition") -> bool:
-        """Tell whether `answer` has anything that the client was not told before."""
+        """Tell whether `answer` has anything that no answer before had."""
         return (
             answer.high_watermark != self.high_watermark
             or answer.log_start_offset != self.log_start_offset

@@ -73,7 +73,7 @@ class ProducePattern:
         name, topic_id, partitions = request.topics[0]
         if len(partitions) != 1:
             raise Malformed("not the usual request")
-        # The bytes are assumed to lie there; `find` compares them.
+        # The bytes are assumed to be at these positions; `find` compares them.
         records = partitions[0].records
         self.named = name, topic_id
         self.transactional_id = request.transactional_id

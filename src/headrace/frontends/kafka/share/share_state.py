@@ -29,7 +29,7 @@ from headrace.wire.kafka import kio_codec
 QuestionOf = Callable[[ShareKey, Entity], Question]
 """Makes the coordinator's question for one partition of a request; raises ApiError."""
 FieldsOf = Callable[[Make, StateAnswer], dict[str, Any]]
-"""Makes the fields of a partition's answer beside its index and error."""
+"""Makes the fields of a partition's answer other than its index and error."""
 
 
 def answered(

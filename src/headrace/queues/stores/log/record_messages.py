@@ -40,11 +40,11 @@ HEADERS_BYTES_MAX = 3584
 They must fit into one frame, which is of 4096 bytes for some clients.
 """
 RECORD_BYTES = 64
-"""Bytes of a record beside key, value and the two headers' values, at most."""
+"""Bytes of a record without key, value and the two headers' values, at most."""
 
 _OURS = frozenset((HEADER, EXCHANGE, ROUTING_KEY))
 _ENTRY_BYTES = 6
-"""Bytes of a header in a table beside its name and value."""
+"""Bytes of a header in a table without its name and value."""
 _logger = logging.getLogger(__name__)
 
 

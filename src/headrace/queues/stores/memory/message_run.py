@@ -6,7 +6,7 @@ from typing import cast
 from headrace.wire.amqp.content import Message
 
 MESSAGE_BYTES = 200
-"""Bytes of a message beside its body and header: objects, and its slot in a store."""
+"""Bytes of a message without its body and header: objects, and its slot in a store."""
 _TRIM_AT = 1024
 _PASS_MAX = 100_000
 """Empty slots that one call skips at most."""

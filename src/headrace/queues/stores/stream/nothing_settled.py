@@ -6,7 +6,7 @@ from headrace.wire.amqp.content import Message
 
 
 class NothingSettled:
-    """The methods of `MessageStore` beside storing and reading, without effect."""
+    """The methods of `MessageStore` other than storing and reading, without effect."""
 
     def read(self, position: int, count: int) -> tuple[Sequence[int], Sequence[Message]]:
         """Return no messages: only readers of a stream are delivered any."""

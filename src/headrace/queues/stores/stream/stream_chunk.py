@@ -21,7 +21,7 @@ FILTER_HEADER = "x-stream-filter-value"
 CACHE_BYTES_MAX = 32 * 1024 * 1024
 """Bytes of one stream's cached chunks."""
 CHUNK_BYTES = 1000
-"""Bytes of memory of a chunk beside its messages."""
+"""Bytes of memory of a chunk without its messages."""
 _pack_offset = Struct(">q").pack
 _OFFSET_BYTES = 8
 
