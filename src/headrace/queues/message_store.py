@@ -18,7 +18,7 @@ StoredDone = Callable[[bool], None]
 
 
 class Kept(NamedTuple):
-    """The contents of a store when a queue begins with it."""
+    """The contents of a message store when a queue begins with it."""
 
     start: int = 0
     """The lowest position that is not settled."""
@@ -35,14 +35,14 @@ class Kept(NamedTuple):
 
 
 class MessageStore(Protocol):
-    """The store of the messages of one priority of a queue."""
+    """The store of the messages of one priority of a queue, at ascending positions."""
 
     @property
     def end(self) -> int:
-        """The position after the last message."""
+        """The position after the store's last message."""
 
     def kept(self) -> Kept:
-        """Return the contents before the queue has changed anything."""
+        """Return the store's contents as they were before the queue changed anything."""
 
     def append(self, published: Published, expires_at: float | None) -> int:
         """Store a message until `settle`; return its position. `expires_at`: monotonic seconds.
@@ -72,14 +72,14 @@ class MessageStore(Protocol):
 
 @runtime_checkable
 class GoesWithQueue(Protocol):
-    """A store that can be deleted with its queue."""
+    """A message store that can be deleted with its queue."""
 
     def drop(self) -> None:
         """Delete all messages, delivered ones too; waiting `when_stored` callbacks get True."""
 
 
 class StoreOwner(Protocol):
-    """The queue whose messages a store has."""
+    """The queue of a message store, which the store notifies of events."""
 
     def readable(self) -> None:
         """Note that more messages can be read: a delivery may succeed."""

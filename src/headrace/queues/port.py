@@ -47,7 +47,7 @@ _NO_WISHES = ConsumerSettings()
 
 
 class Disposition(Enum):
-    """The ways in which a client settles a delivery."""
+    """The ways in which a client settles a delivery: ack, requeue, reject."""
 
     ACKNOWLEDGED = "acknowledged"
     REQUEUED = "requeued"
@@ -70,7 +70,7 @@ class Deliveries(NamedTuple):
 
 
 class Got(NamedTuple):
-    """A message for a basic.get."""
+    """A message for a basic.get, with the count of ready messages left."""
 
     deliveries: Deliveries
     """The message, as the only delivery."""
@@ -79,7 +79,7 @@ class Got(NamedTuple):
 
 
 class QueueInfo(NamedTuple):
-    """The counts of a queue."""
+    """A queue's counts of ready and unacknowledged messages and of consumers."""
 
     ready: int
     ready_bytes: int
@@ -206,7 +206,7 @@ class Target(Protocol):
 
     @property
     def confirms_late(self) -> bool:
-        """Whether `when_stored` may call back later."""
+        """Whether the target reports messages as stored some time after `publish`."""
 
     @property
     def confirms_transient(self) -> bool:
@@ -228,10 +228,10 @@ class Queue(Target, Protocol):
 
     @property
     def settings(self) -> QueueSettings:
-        """The settings that it was declared with."""
+        """The settings from the arguments that the queue was declared with."""
 
     def consume(self, consumer: Consumer, now: float) -> None:
-        """Add a consumer; raise Refused if the queue is in exclusive use or cannot be."""
+        """Add a consumer; raise Refused if another one is exclusive, or this one and not alone."""
 
     def cancel(self, consumer: Consumer, now: float) -> None:
         """Remove a consumer, if registered; its deliveries stay with its channel."""

@@ -28,7 +28,7 @@ _ESCAPED = re.compile("__|_[0-9a-f]{2}")
 
 
 class QueueName(NamedTuple):
-    """A queue by its vhost and its name."""
+    """A queue by its vhost's name and its own."""
 
     vhost: str
     queue: str
@@ -40,7 +40,7 @@ def is_queue_topic(topic: str) -> bool:
 
 
 def queue_topic(vhost: str, queue: str) -> str:
-    """Return the name of a queue's topic."""
+    """Return the name of the Kafka topic that stores a queue."""
     if vhost == DEFAULT_VHOST:
         topic = f"{_OF_DEFAULT_VHOST}{_encoded(queue)}"
     else:

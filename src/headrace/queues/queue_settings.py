@@ -20,12 +20,12 @@ class QueueType(Enum):
 
     @property
     def title(self) -> str:
-        """The name of the type in RabbitMQ's texts."""
+        """RabbitMQ's name of the queue type in its texts: `rabbit_quorum_queue`."""
         return f"rabbit_{self.value}_queue"
 
 
 class Overflow(Enum):
-    """The ways in which a full queue handles a message."""
+    """The ways in which a full queue handles a message (`x-overflow`)."""
 
     DROP_HEAD = "drop-head"
     REJECT_PUBLISH = "reject-publish"
@@ -82,7 +82,7 @@ class QueueSettings(NamedTuple):
 
     @property
     def is_limited(self) -> bool:
-        """Whether the queue's length is bounded."""
+        """Whether the queue has a limit of messages or bytes."""
         return self.length_max is not None or self.length_bytes_max is not None
 
     def exceeds(self, count: int, size: int) -> bool:
@@ -120,7 +120,7 @@ class Published(NamedTuple):
 
 
 class StreamStart(Enum):
-    """The forms of `x-stream-offset`."""
+    """The forms of a stream consumer's start offset (`x-stream-offset`)."""
 
     FIRST = "first"
     LAST = "last"
@@ -131,7 +131,7 @@ class StreamStart(Enum):
 
 
 class StreamOffset(NamedTuple):
-    """The start of a stream's consumer."""
+    """The offset, time or age at which a stream's consumer starts."""
 
     start: StreamStart
     value: int = 0
@@ -139,7 +139,7 @@ class StreamOffset(NamedTuple):
 
 
 class ConsumerSettings(NamedTuple):
-    """The settings from a consumer's arguments."""
+    """The settings from a consumer's arguments: priority, stream offset, filter."""
 
     priority: int = 0
     stream_offset: StreamOffset = StreamOffset(StreamStart.NEXT)

@@ -19,7 +19,7 @@ KAFKA_TOPIC = "Kafka topic"
 
 
 class RefusalKind(Enum):
-    """The rules by which an operation is refused."""
+    """The reasons for which the queue model refuses an operation."""
 
     ACCESS_REFUSED = "access refused"
     NOT_FOUND = "not found"

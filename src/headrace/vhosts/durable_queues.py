@@ -75,7 +75,7 @@ declarations of all such clients are written with one flush.
 
 
 class _Round(NamedTuple):
-    """Changes that are written together."""
+    """Changes of AMQP declarations and queues' topics that are written together."""
 
     removed: dict[str, None]
     """Nodes to delete."""

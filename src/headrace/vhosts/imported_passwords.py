@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Adoption:
-    """The migrations under way. Used on the deciding thread."""
+    """The migrations from password hashes to SCRAM under way. On the deciding thread."""
 
     def __init__(
         self, users: "UserSettingsPort", amqp: "VhostSettingsPort", random: "Random"

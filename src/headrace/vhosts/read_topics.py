@@ -19,7 +19,7 @@ class ReadTopics:
     """
 
     def __init__(self, image: MetadataImage, virtual_hosts: "VirtualHosts") -> None:
-        """Observe the metadata image from now on."""
+        """Begin to observe the metadata image for changes of streams' topics."""
         self._virtual_hosts = virtual_hosts
         image.observers.append(self._picture_changed)
 

@@ -30,7 +30,7 @@ _NOWHERE = Peer("", "")
 
 
 class _Answer:
-    """The pending answer of one method. `ports.Outlet`."""
+    """The pending answer of a method done for an administrator. `ports.Outlet`."""
 
     number = _NUMBER
     frame_bytes_max = METHOD_BYTES_MAX
@@ -65,7 +65,7 @@ class _Answer:
         return True
 
     def fail(self, error: "AmqpError", ids: MethodId) -> None:
-        """Fail `done`: the method's changes could not be stored."""
+        """Fail the pending answer: the method's changes could not be stored."""
         if not self.done.done():
             self.done.set_exception(error)
 

@@ -27,7 +27,7 @@ class Bounds(NamedTuple):
 
 
 def bounds_of(config: AmqpKeys) -> Bounds:
-    """Return the limits that a broker's configuration sets."""
+    """Return the limits of AMQP clients that a broker's configuration sets."""
     return Bounds(
         consumer_timeout_ms=config.amqp_consumer_timeout_ms,
         channel_consumers_max=config.amqp_channel_consumers_max,

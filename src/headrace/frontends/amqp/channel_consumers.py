@@ -54,11 +54,11 @@ class ChannelConsumers(Generic[T]):
         return tag in self._by_tag
 
     def values(self) -> "Iterable[T]":
-        """Return all consumers, the oldest first."""
+        """Return all consumers of the channel, the oldest first."""
         return self._by_tag.values()
 
     def add(self, consumer: T) -> None:
-        """Add a consumer with a new tag."""
+        """Add a consumer with a new tag to the channel."""
         self._by_tag[consumer.tag] = consumer
         self._held.count += 1
 
@@ -69,7 +69,7 @@ class ChannelConsumers(Generic[T]):
         return consumer
 
     def take_all(self) -> list[T]:
-        """Remove all consumers and return them, the oldest first."""
+        """Remove all consumers of the channel and return them, the oldest first."""
         consumers, self._by_tag = list(self._by_tag.values()), {}
         self._held.count -= len(consumers)
         return consumers

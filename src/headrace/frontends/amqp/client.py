@@ -44,7 +44,7 @@ class Behind(Protocol):
         """Have a channel's confirms sent when the pass ends."""
 
     def forget(self, channel: QueueChannel) -> None:
-        """Forget a closed channel."""
+        """Forget a closed AMQP channel."""
 
     def soon(self) -> None:
         """Have due deliveries made soon, outside of a pass."""
@@ -104,7 +104,7 @@ class Client:
 
     @property
     def methods(self) -> Collection[type[Method]]:
-        """The methods that its channels handle."""
+        """The AMQP methods that the client's channels handle."""
         return METHODS
 
     def open_channel(self, outlet: Outlet) -> QueueChannel:
@@ -123,7 +123,7 @@ class Client:
                 channel.unacked.pause()
 
     def room(self) -> None:
-        """Deliver to all channels again."""
+        """Deliver to all channels again: the client has read enough."""
         if self._paused:
             self._paused = False
             woken: dict[Queue, None] = {}
@@ -146,7 +146,7 @@ class Client:
             channel.outlet.fail(error, _NO_METHOD)
 
     def forget(self, channel: QueueChannel) -> None:
-        """Forget a closed channel."""
+        """Forget a closed AMQP channel."""
         self._channels.pop(channel, None)
         self._broker.forget(channel)
 
@@ -157,12 +157,12 @@ class Client:
 
     @property
     def channels(self) -> list[QueueChannel]:
-        """The open channels."""
+        """The client's open AMQP channels."""
         return list(self._channels)
 
     @property
     def channel_count(self) -> int:
-        """The number of open channels."""
+        """The number of the client's open AMQP channels."""
         return len(self._channels)
 
     def check_consumers(self) -> None:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class ConnectedClients:
-    """All clients of a broker that have opened a vhost."""
+    """All AMQP clients of a broker that have opened a vhost."""
 
     def __init__(self) -> None:
         self._of_vhost: dict[str, dict[Client, None]] = {}
@@ -32,11 +32,11 @@ class ConnectedClients:
                 of.pop(name, None)
 
     def of_vhost(self, vhost: str) -> "list[Client]":
-        """Return the clients of a vhost."""
+        """Return the AMQP clients of a vhost."""
         return list(self._of_vhost.get(vhost, ()))
 
     def of_user(self, user: str) -> "list[Client]":
-        """Return the clients of a user."""
+        """Return the AMQP clients of a user."""
         return list(self._of_user.get(user, ()))
 
     def count_in(self, vhost: str) -> int:

@@ -29,7 +29,7 @@ _IMPERSONATOR = "impersonator"
 
 
 class Logins(Protocol):
-    """Authentication of clients."""
+    """Authentication of AMQP clients."""
 
     def authenticate(self, credentials: Credentials, peer: Peer, done: LoginDone) -> None:
         """Call `done` with the principal or the refusal, now or later."""
@@ -43,7 +43,7 @@ class AdmissionPort(Protocol):
 
     @property
     def definitions(self) -> Definitions:
-        """Vhosts and users, with their limits."""
+        """All AMQP vhosts and users, with their limits."""
 
     def may_open(self, identity: Identity, vhost: str) -> bool:
         """Tell whether a user may open a vhost."""
@@ -148,7 +148,7 @@ class QueueBroker:
             )
 
     def gone(self, client: Client) -> None:
-        """Remove a closed client from the counts."""
+        """Remove a closed AMQP client from the counts of limits."""
         self.clients.remove(client)
 
     def _definition_of(self, user: str) -> UserDefinition:
@@ -213,7 +213,7 @@ class QueueBroker:
             self._publishing[channel] = None
 
     def forget(self, channel: QueueChannel) -> None:
-        """Forget a closed channel."""
+        """Forget a closed AMQP channel."""
         self._publishing.pop(channel, None)
 
     def soon(self) -> None:

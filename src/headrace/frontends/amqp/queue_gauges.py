@@ -19,7 +19,7 @@ _LABELS = ("vhost", "queue")
 
 
 class _Number(NamedTuple):
-    """A metric of each queue."""
+    """A metric of each AMQP queue: its name, help text and source."""
 
     name: str
     doc: str

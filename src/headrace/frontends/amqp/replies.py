@@ -19,6 +19,6 @@ _REPLIES: dict[RefusalKind, tuple[type[AmqpError], ReplyCode]] = {
 
 
 def reply_to(refused: Refused) -> AmqpError:
-    """Return the AMQP error for a refusal."""
+    """Return the AMQP error, with its reply code, for a refusal of the queue model."""
     closing, code = _REPLIES[refused.kind]
     return closing(code, str(refused))

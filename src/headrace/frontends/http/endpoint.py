@@ -47,12 +47,12 @@ class Endpoint:
 
     @property
     def connections(self) -> int:
-        """Number of open connections."""
+        """Number of open HTTP connections."""
         return len(self._sessions)
 
     @property
     def url(self) -> str:
-        """The URL of the listener."""
+        """The URL of the HTTP listener."""
         host, port = self.address
         return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
@@ -85,7 +85,7 @@ class Endpoint:
         return self.address
 
     def open(self, connection: Connection) -> "HttpSession":
-        """Return a session for a new connection."""
+        """Return a session for a new HTTP connection."""
         from headrace.frontends.http.session import HttpSession
 
         session = HttpSession(self, connection)
@@ -93,7 +93,7 @@ class Endpoint:
         return session
 
     def forget(self, session: "HttpSession") -> None:
-        """Forget a session whose connection is closed."""
+        """Forget the session of an HTTP connection that is closed."""
         self._sessions.pop(session, None)
 
     async def answered(self, handler: Handler, request: HttpRequest) -> HttpReply:

@@ -32,12 +32,12 @@ def rendered(metrics: Metrics) -> Iterator[bytes]:
 
 
 def render(metrics: Metrics) -> bytes:
-    """Return the text of all metrics at once."""
+    """Return a broker's metrics as Prometheus text, all at once."""
     return b"".join(rendered(metrics))
 
 
 def text_of(*families: Metric) -> bytes:
-    """Return the text of the given families."""
+    """Return the Prometheus text of the given metric families."""
     registry = CollectorRegistry()
     registry.register(_Given(families))
     text: bytes = generate_latest(registry)

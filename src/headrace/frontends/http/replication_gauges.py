@@ -26,7 +26,7 @@ class Replicates(Protocol):
 
 
 class Session(Protocol):
-    """The session with the metadata store."""
+    """The broker's session with the metadata store."""
 
     @property
     def connected(self) -> bool: ...
@@ -86,7 +86,7 @@ def register(broker: "Broker") -> None:
 
 
 def register_session(metrics: "Metrics", session: "Session") -> None:
-    """Register the state of the session with the metadata store."""
+    """Register metrics of the broker's session with the metadata store."""
     metrics.gauge(
         "headrace_store_connected",
         "1 while the store of the cluster is heard of, 0 while the session is in doubt",
@@ -131,7 +131,7 @@ def register_cluster(broker: "Broker", port: "ControllerPort", replicating: "Rep
 
 
 def register_keeper(broker: "Broker", keeper: "IsrKeeper") -> None:
-    """Register the counts of ISR changes."""
+    """Register the counts of ISR shrinks and expansions."""
     metrics = broker.metrics
     metrics.gauge(
         "headrace_isr_shrinks_total",

@@ -25,7 +25,7 @@ REASONS = {
 
 
 class HttpRequest(NamedTuple):
-    """A request without a body."""
+    """An HTTP request without a body."""
 
     method: str
     path: str
@@ -55,7 +55,7 @@ class HttpRoute(NamedTuple):
 
 
 class HttpRouter:
-    """The handlers by path and method."""
+    """The handlers of HTTP requests, by path and method."""
 
     def __init__(self, routes: Iterable[HttpRoute]) -> None:
         self._paths: dict[str, dict[str, Handler]] = {}
@@ -78,10 +78,10 @@ class HttpRouter:
 
 
 def text(status: int, line: str, *headers: tuple[str, str]) -> HttpReply:
-    """Return a reply with text of one or more lines."""
+    """Return an HTTP reply with text of one or more lines."""
     return HttpReply(status, f"{line}\n".encode(), TEXT, headers)
 
 
 def json_of(status: int, value: object) -> HttpReply:
-    """Return a reply with a JSON document."""
+    """Return an HTTP reply with a JSON document."""
     return HttpReply(status, json.dumps(value, ensure_ascii=False).encode() + b"\n", JSON)

@@ -54,7 +54,7 @@ _AUTHORITY = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
 
 
 class Serving(Protocol):
-    """The endpoint of a connection. `endpoint.Endpoint`."""
+    """The HTTP endpoint that a connection belongs to. `endpoint.Endpoint`."""
 
     router: "HttpRouter"
     call_later: "Callable[[float, Callable[[], None]], Timer]"

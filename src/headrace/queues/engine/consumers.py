@@ -53,7 +53,7 @@ class Consumers:
         return consumer in self._all
 
     def add(self, consumer: Consumer, title: str) -> None:
-        """Add a consumer; raise Refused if the queue is in exclusive use or cannot be."""
+        """Add a consumer; raise Refused if another one is exclusive, or this one and not alone."""
         in_use = self._exclusive or (consumer.exclusive and (self._single or self._all))
         if in_use:
             raise Refused(RefusalKind.IN_EXCLUSIVE_USE, QUEUE, f"{title} in exclusive use")

@@ -36,7 +36,7 @@ LETTERS_REFUSED_MAX = 32
 
 
 class _Refused(NamedTuple):
-    """A dead letter that is to be published again."""
+    """A dead letter that some targets refused, to be published again."""
 
     letter: DeadLetter
     takers: tuple[str, ...] = ()

@@ -34,7 +34,7 @@ def stores_in_memory(use: MemoryUse) -> MakeStore:
 
 
 class Purged(Enum):
-    """How far a call has purged a queue."""
+    """How much of a queue one call of `HostedQueue.purge_below` has purged."""
 
     ALL = "all"
     SOME = "some"
@@ -43,7 +43,7 @@ class Purged(Enum):
 
 
 class Hooks(NamedTuple):
-    """Callbacks from a queue to its host."""
+    """Callbacks from a queue to its vhost's host: timer, readable messages, broken state."""
 
     time_up: Callable[["AnyQueue"], None]
     """The timer has expired: messages, or the queue itself, may have expired."""
@@ -126,7 +126,7 @@ class HostedQueue(MessageQueue):
         return store.attach(self) if isinstance(store, MemoryMessages) else store
 
     def drop_stores(self) -> None:
-        """Delete the stored messages, ready or unacknowledged."""
+        """Delete the messages in the queue's stores, ready or unacknowledged."""
         if not self.late_stores:
             super().drop_stores()
         for store in self.late_stores:

@@ -31,7 +31,7 @@ BATCH_BYTES_MAX = 4 * 1024 * 1024
 
 
 class MessageQueue(ReadyMessages):
-    """The messages and consumers of a queue."""
+    """A queue's messages and consumers: publishes, deliveries, settlements, limits, expiry."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class MessageQueue(ReadyMessages):
     # Consumers
 
     def consume(self, consumer: Consumer, now: float) -> None:
-        """Add a consumer; raise Refused if the queue is in exclusive use or cannot be."""
+        """Add a consumer; raise Refused if another one is exclusive, or this one and not alone."""
         self.consumers.add(consumer, self.title)
         self._had_consumers = self.takes_turns = True
         self._used_at = now
@@ -217,7 +217,7 @@ class MessageQueue(ReadyMessages):
     def settle(
         self, disposition: Disposition, positions: Sequence[int], sizes: Sequence[int] = ()
     ) -> None:
-        """Settle deliveries. `port.Queue`."""
+        """Acknowledge, requeue or dead-letter deliveries by their positions. `port.Queue`."""
         if self.deleted:
             return
         self.unacked -= len(positions)
@@ -313,7 +313,7 @@ class MessageQueue(ReadyMessages):
         return count
 
     def drop_stores(self) -> None:
-        """Delete the stored messages, ready or unacknowledged."""
+        """Delete the messages in the queue's stores, ready or unacknowledged."""
         for level in self._levels.values():
             if isinstance(level.store, GoesWithQueue):
                 level.store.drop()

@@ -21,7 +21,7 @@ from headrace.wire.amqp.content import Message
 
 
 class Taken(NamedTuple):
-    """Messages taken out of the ready ones, in their order."""
+    """Ready messages taken from a priority level for delivery, in their order."""
 
     level: "MessageLevel"
     positions: Sequence[int]
@@ -62,7 +62,7 @@ class MessageLevel:
 
     @property
     def ready(self) -> int:
-        """Number of ready messages."""
+        """Number of ready messages of this priority, requeued ones included."""
         return self.fresh + len(self.returned)
 
     def head(self) -> int | None:
@@ -108,14 +108,14 @@ class MessageLevel:
         self.returned.add(positions)
 
     def clear(self) -> None:
-        """Settle all ready messages."""
+        """Settle all ready messages of this priority (a purge)."""
         self.store.settle(self.returned.take_all())
         self.store.settle(range(self.next, self.store.end))
         self.next = self.store.end
         self.fresh = self.claimed = 0
 
     def settle(self, positions: Sequence[int]) -> None:
-        """Settle positions that were taken."""
+        """Settle delivered positions in the store, and drop their counts of requeues."""
         self.store.settle(positions)
         if self.returns:
             for position in positions:
@@ -158,7 +158,7 @@ class MessageLevel:
     def _take_returned(
         self, count: int, bytes_max: int, now: float, below: int = sys.maxsize
     ) -> Taken | None:
-        """Take requeued messages, as far as they are loaded."""
+        """Take requeued messages, lowest position first, as far as they are loaded."""
         positions: list[int] = []
         messages: list[Message] = []
         sizes: list[int] = []

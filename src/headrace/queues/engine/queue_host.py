@@ -54,7 +54,7 @@ class QueueHost:
 
     @property
     def name(self) -> str:
-        """The name of the vhost."""
+        """The name of the vhost whose queues these are."""
         return self.model.name
 
     # Queues

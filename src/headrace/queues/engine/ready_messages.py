@@ -31,7 +31,7 @@ class QueueTraffic:
         """Messages expired, rejected, over a length or delivery limit; also dead-lettered ones."""
 
     def delivered_of(self, taken: Taken) -> None:
-        """Count the delivery of messages taken from a level."""
+        """Count the delivery of messages taken from a priority level."""
         count = len(taken.positions)
         self.delivered += count
         if taken.redelivered:
@@ -136,7 +136,7 @@ class ReadyMessages:
             level.claimed = 0
 
     def purge(self) -> int:
-        """Purge the ready messages; return their number."""
+        """Settle all ready messages of the queue; return their number."""
         count = self.ready
         for level in self._levels.values():
             level.clear()

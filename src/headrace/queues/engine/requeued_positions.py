@@ -23,11 +23,11 @@ class ReturnedPositions:
         self._count = 0
 
     def __len__(self) -> int:
-        """Return the number of positions."""
+        """Return the number of requeued positions."""
         return self._count
 
     def add(self, positions: Sequence[int]) -> None:
-        """Add positions, none of which is present."""
+        """Add requeued positions, none of which is present."""
         self._count += len(positions)
         heap = self._heap
         if len(positions) > FEW:
@@ -42,7 +42,7 @@ class ReturnedPositions:
 
     @property
     def lowest(self) -> int:
-        """The lowest position; raises IndexError if empty."""
+        """The lowest requeued position, delivered next; raises IndexError if empty."""
         heap, arrays = self._heap, self._arrays
         if arrays and (not heap or arrays[0][0] < heap[0]):
             return arrays[0][0]
@@ -62,7 +62,7 @@ class ReturnedPositions:
         return position
 
     def take_all(self) -> Sequence[int]:
-        """Remove and return all positions, ascending."""
+        """Remove and return all requeued positions, ascending."""
         found = array("q", sorted([*self._heap, *(p for _, at, a in self._arrays for p in a[at:])]))
         self._heap, self._arrays, self._count = [], [], 0
         return found

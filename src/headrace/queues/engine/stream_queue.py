@@ -37,7 +37,7 @@ SHARE_MESSAGES_MAX = 100
 
 
 class StreamQueue:
-    """A stream with its readers. `port.Queue`."""
+    """A stream queue: its log, its readers and their deliveries. `port.Queue`."""
 
     is_stream: Literal[True] = True
     refused: Refused | None = None
@@ -140,7 +140,7 @@ class StreamQueue:
         self._places[consumer] = MessageLevel(0, reader), reader
 
     def cancel(self, consumer: "Consumer", now: float) -> None:
-        """Remove a reader, if registered."""
+        """Remove a stream's reader, if registered."""
         place = self._places.pop(consumer, None)
         if place is not None:
             self.consumers.remove(consumer)
@@ -223,7 +223,7 @@ class StreamQueue:
         self._stream.abandon()
 
     def drop_stores(self) -> None:
-        """Delete the stream's messages."""
+        """Delete the stream's messages with its log."""
         self._stream.drop()
 
     def expire(self, now: float) -> bool:

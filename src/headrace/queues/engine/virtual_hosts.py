@@ -15,7 +15,7 @@ from headrace.queues.queue_names import DEFAULT_VHOST
 
 
 class VirtualHosts:
-    """The vhosts of a broker by name; `/` always exists."""
+    """The vhosts of a broker by name, with their queues; `/` always exists."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class VirtualHosts:
         self.add(DEFAULT_VHOST)
 
     def add(self, name: str) -> QueueHost:
-        """Add a vhost that does not exist."""
+        """Add a vhost with its model and its queues' host; the name must be new."""
         model = VirtualHost(name, self._random_bytes, kept=self._durability)
 
         def make_store(queue: DeclaredQueue, priority: int) -> MessageStore:
@@ -56,5 +56,5 @@ class VirtualHosts:
         return [queue for host in self.hosts.values() for queue in host.queues.values()]
 
     def close(self) -> None:
-        """End all timers: the broker stops."""
+        """End all timers of queues: the broker stops."""
         self.deadlines.close()

@@ -41,7 +41,7 @@ class Bindings:
         return True
 
     def has(self, binding: Binding) -> bool:
-        """Tell whether the binding exists."""
+        """Tell whether the vhost has an equal binding."""
         source = self._exchanges.get(binding.source)
         return source is not None and binding.identity in source.bindings
 
@@ -59,7 +59,7 @@ class Bindings:
         return self._remove(list(self._to.get(destination, {}).values()), [])
 
     def to(self, destination: Destination) -> list[Binding]:
-        """Return the bindings to a destination."""
+        """Return the vhost's bindings to a queue or an exchange."""
         return list(self._to.get(destination, {}).values())
 
     def _remove(self, bindings: list[Binding], gone: list[Exchange]) -> Removed:

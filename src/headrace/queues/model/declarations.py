@@ -22,7 +22,7 @@ Owner = Hashable
 
 
 class DeclaredQueue(NamedTuple):
-    """A queue as it was declared."""
+    """A queue as it was declared: name, flags, owner, arguments and settings."""
 
     name: str
     durable: bool
@@ -36,7 +36,7 @@ class DeclaredQueue(NamedTuple):
 
 
 class QueueFlags(NamedTuple):
-    """The flags of a queue's declaration."""
+    """The flags of queue.declare: durable, exclusive, auto-delete."""
 
     durable: bool = False
     exclusive: bool = False
@@ -44,7 +44,7 @@ class QueueFlags(NamedTuple):
 
 
 class ExchangeFlags(NamedTuple):
-    """The flags of an exchange's declaration."""
+    """The flags of exchange.declare: durable, auto-delete, internal."""
 
     durable: bool = False
     auto_delete: bool = False
@@ -59,7 +59,7 @@ class Declared(NamedTuple):
 
 
 class QueueCounts(NamedTuple):
-    """Counts of a running queue, for conditions of its deletion."""
+    """Counts of ready messages and consumers, for if-empty and if-unused of queue.delete."""
 
     ready: int = 0
     consumers: int = 0

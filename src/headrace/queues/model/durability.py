@@ -33,14 +33,14 @@ class Model(Protocol):
 
 
 class Declarations(Protocol):
-    """Storage of durable declarations of virtual hosts."""
+    """Storage of durable declarations: exchanges, queues and bindings of all vhosts."""
 
     @property
     def topics(self) -> KafkaTopics:
         """The Kafka topics in which exchanges may store messages."""
 
     def added(self, host: Model, declared: Declared) -> None:
-        """Store a declaration or binding, if durable."""
+        """Store a new exchange, queue or binding, if durable."""
 
     def removed(self, host: Model, removed: Removed) -> None:
         """Delete removed declarations, and the logs of deleted queues."""
@@ -65,10 +65,10 @@ class NothingKept:
     topics: KafkaTopics = NoTopics()
 
     def added(self, host: Model, declared: Declared) -> None:
-        """Store nothing."""
+        """Ignore a new declaration: nothing is durable."""
 
     def removed(self, host: Model, removed: Removed) -> None:
-        """Delete nothing."""
+        """Ignore a removed declaration: nothing is durable."""
 
     def when_kept(self, done: KeptDone) -> None:
         """Call `done(None)` at once: there is nothing to store."""

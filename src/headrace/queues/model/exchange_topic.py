@@ -77,7 +77,7 @@ def exchange_topic(arguments: Mapping[str, object], resource: str) -> ExchangeTo
 
 
 def stored_in(arguments: Mapping[str, object]) -> ExchangeTopic | None:
-    """Return the topic that checked arguments name, or None."""
+    """Return the Kafka topic in an exchange's or a stream's checked arguments, or None."""
     topic, key_header = arguments.get(TOPIC), arguments.get(KEY_HEADER)
     if not isinstance(topic, str):
         return None
@@ -117,11 +117,11 @@ def target_name(stored: ExchangeTopic) -> str:
 
 
 def is_target(name: str) -> bool:
-    """Tell whether a name in a route is a topic's."""
+    """Tell whether a name in a route stands for a Kafka topic."""
     return name.startswith(_MARK)
 
 
 def topic_of_target(name: str) -> ExchangeTopic:
-    """Return the topic of a name made by `target_name`."""
+    """Return the Kafka topic and key header of a name made by `target_name`."""
     topic, _, key_header = name.removeprefix(_MARK).partition(_MARK)
     return ExchangeTopic(topic, key_header or None)

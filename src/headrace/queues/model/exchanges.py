@@ -24,7 +24,7 @@ HeadersOf = Callable[[], Headers]
 
 
 class ExchangeType(Enum):
-    """The type of an exchange, by its name in a declaration."""
+    """The type of an exchange: direct, fanout, topic or headers."""
 
     DIRECT = "direct"
     FANOUT = "fanout"
@@ -33,7 +33,7 @@ class ExchangeType(Enum):
 
 
 class Destination(NamedTuple):
-    """The destination of a binding."""
+    """The destination of a binding: a queue or an exchange, by name."""
 
     kind: str
     """`queue` or `exchange`."""
@@ -55,7 +55,7 @@ class Binding(NamedTuple):
 
 
 class BindingTable(Protocol):
-    """The bindings of one exchange, indexed for its type."""
+    """The bindings of one exchange, indexed for its exchange type."""
 
     by_key: bool
     """Whether routes depend on the routing key."""
@@ -63,10 +63,10 @@ class BindingTable(Protocol):
     """Whether routes depend on headers."""
 
     def add(self, binding: Binding) -> None:
-        """Add a new binding."""
+        """Add a new binding to the index."""
 
     def remove(self, binding: Binding) -> None:
-        """Remove an existing binding."""
+        """Remove an existing binding from the index."""
 
     def match(self, routing_keys: Sequence[str], headers: HeadersOf) -> Collection[Destination]:
         """Return the destinations of a message with these routing keys and headers."""
@@ -82,7 +82,7 @@ class DirectTable:
         self._bound: dict[str, dict[Destination, int]] = {}
 
     def add(self, binding: Binding) -> None:
-        """Count one more binding of the destination by the key."""
+        """Count one more binding of the destination by the binding's routing key."""
         bound = self._bound.setdefault(binding.routing_key, {})
         bound[binding.destination] = bound.get(binding.destination, 0) + 1
 
@@ -94,7 +94,7 @@ class DirectTable:
             del self._bound[binding.routing_key]
 
     def match(self, routing_keys: Sequence[str], headers: HeadersOf) -> Collection[Destination]:
-        """Return the destinations bound by one of the keys."""
+        """Return the destinations bound by one of the routing keys."""
         if len(routing_keys) == 1:
             return self._bound.get(routing_keys[0], {})
         return {bound for key in routing_keys for bound in self._bound.get(key, ())}
@@ -118,7 +118,7 @@ class FanoutTable:
         _count_less(self._bound, binding.destination)
 
     def match(self, routing_keys: Sequence[str], headers: HeadersOf) -> Collection[Destination]:
-        """Return all bound destinations."""
+        """Return all bound destinations, whatever the routing keys and headers."""
         return self._bound
 
 
@@ -132,11 +132,11 @@ class TopicTable:
         self._trie: TopicTrie[Destination] = TopicTrie()
 
     def add(self, binding: Binding) -> None:
-        """Add the binding's pattern."""
+        """Add a topic binding's pattern to the trie."""
         self._trie.add(binding.routing_key, binding.destination)
 
     def remove(self, binding: Binding) -> None:
-        """Remove the binding's pattern."""
+        """Remove a topic binding's pattern from the trie."""
         self._trie.remove(binding.routing_key, binding.destination)
 
     def match(self, routing_keys: Sequence[str], headers: HeadersOf) -> Collection[Destination]:
@@ -157,12 +157,12 @@ class HeadersTable:
         self._patterns: dict[Hashable, tuple[HeadersPattern, Destination]] = {}
 
     def add(self, binding: Binding) -> None:
-        """Add the binding's header pattern."""
+        """Add the header pattern of a binding's arguments."""
         pattern = headers_pattern(binding.arguments)
         self._patterns[binding.identity] = pattern, binding.destination
 
     def remove(self, binding: Binding) -> None:
-        """Remove the binding's header pattern."""
+        """Remove the header pattern of a binding."""
         del self._patterns[binding.identity]
 
     def match(self, routing_keys: Sequence[str], headers: HeadersOf) -> Collection[Destination]:
@@ -193,7 +193,7 @@ _TABLES: dict[ExchangeType, Callable[[], BindingTable]] = {
 
 
 class Exchange:
-    """An exchange and the bindings from it."""
+    """An exchange with its flags, its arguments and the bindings from it."""
 
     __slots__ = (
         "alternate", "arguments", "auto_delete", "bindings", "durable", "exchange_type",

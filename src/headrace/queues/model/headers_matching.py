@@ -22,7 +22,7 @@ _VOID = comparable(None)
 
 
 class HeadersPattern(NamedTuple):
-    """The headers that one binding asks for."""
+    """The header values that one binding to a headers exchange asks for."""
 
     any_of: bool
     """Whether one fitting header is enough; else all must fit."""
@@ -41,7 +41,7 @@ class HeadersPattern(NamedTuple):
 
 
 def headers_pattern(arguments: Mapping[str, object]) -> HeadersPattern:
-    """Return the pattern of a binding's arguments."""
+    """Return the header pattern of a binding's arguments."""
     mode = arguments.get(MATCH_ARGUMENT, "all")
     with_x = mode in {"all-with-x", "any-with-x"}
     asked = [

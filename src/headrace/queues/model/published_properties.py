@@ -27,7 +27,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 class Traits(NamedTuple):
-    """The properties of a message that the broker uses."""
+    """The properties of a published message that the broker uses."""
 
     priority: int
     expiration_ms: int | None
@@ -49,7 +49,7 @@ def traits_of(header: bytes) -> Traits:
 
 
 def published(message: Message, traits: Traits) -> Published:
-    """Return a message with the properties that queues need."""
+    """Return a message with the properties that queues need: priority, expiration, persistence."""
     return Published(message, traits.priority, traits.expiration_ms, traits.persistent)
 
 

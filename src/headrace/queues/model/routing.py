@@ -37,12 +37,12 @@ class StoredRoute(tuple[str, ...]):
 
 
 def no_headers() -> Headers:
-    """Return an empty table of headers."""
+    """Return an empty headers table, for a message without headers."""
     return {}
 
 
 class Router:
-    """The routes of one vhost, cached until bindings change."""
+    """The router of one vhost: routes from exchange and key to queues, cached."""
 
     def __init__(
         self, vhost: str, exchanges: Mapping[str, Exchange], queues: Container[str]

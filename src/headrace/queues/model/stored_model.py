@@ -58,7 +58,7 @@ _Record = TypeVar("_Record", ExchangeRecord, QueueRecord, BindingRecord)
 
 
 def to_store(record: Record) -> dict[str, object]:
-    """Return a record as a plain dictionary."""
+    """Return a stored declaration as a plain dictionary."""
     return {**record._asdict(), "arguments": dict(record.arguments)}
 
 

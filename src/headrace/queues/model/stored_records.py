@@ -52,7 +52,7 @@ def record_name(vhost: str, record: Record) -> str:
 
 
 def encode_record(vhost: str, record: Record) -> bytes:
-    """Encode a record of a vhost."""
+    """Encode a durable declaration with its vhost, for the metadata store."""
     fields: dict[str, FieldValue] = {_VHOST: vhost, _KIND: _NAMES[type(record)]}
     fields |= {name: value for name, value in record._asdict().items() if name != "arguments"}
     table = encode_table(fields)
@@ -61,7 +61,7 @@ def encode_record(vhost: str, record: Record) -> bytes:
 
 
 def decode_record(content: bytes) -> tuple[str, Record]:
-    """Decode a vhost and its record; raise Malformed."""
+    """Decode a stored declaration and its vhost; raise Malformed."""
     if len(content) < _LENGTH.size:
         raise Malformed("a stored declaration ends in its length")
     (length,) = _LENGTH.unpack_from(content)

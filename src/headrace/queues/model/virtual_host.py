@@ -121,7 +121,7 @@ class VirtualHost:
         return True
 
     def add_exchange(self, exchange: Exchange) -> None:
-        """Add a new exchange without checks."""
+        """Add a new exchange to the vhost without checks."""
         self.exchanges[exchange.name] = exchange
         self.router.forget()
         self.router.has_topics |= exchange.stored is not None
@@ -197,7 +197,7 @@ class VirtualHost:
         return Declared(queue, created=True)
 
     def add_queue(self, queue: DeclaredQueue) -> None:
-        """Add a new queue without checks."""
+        """Add a new queue to the vhost without checks."""
         self.queues[queue.name] = queue
         if queue.settings.topic is not None:
             self.router.read_topics[queue.name] = queue.settings.topic

@@ -75,7 +75,7 @@ class TopicGrant(NamedTuple):
 
 
 class Access(Protocol):
-    """The permissions of one user in one vhost."""
+    """The permissions of one user in one vhost, checked for each AMQP operation."""
 
     def check(self, permission: Permission, kind: str, name: str) -> None:
         """Raise Refused ACCESS_REFUSED unless the user has the permission."""
@@ -88,10 +88,10 @@ class FullAccess:
     """All permissions, for administrators and tests. `Access`."""
 
     def check(self, permission: Permission, kind: str, name: str) -> None:
-        """Permit every operation."""
+        """Permit every operation on every queue and exchange."""
 
     def check_topic(self, permission: Permission, exchange: str, routing_key: str) -> None:
-        """Permit every routing key."""
+        """Permit every routing key at every topic exchange."""
 
 
 FULL_ACCESS = FullAccess()

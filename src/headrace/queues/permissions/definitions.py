@@ -155,7 +155,7 @@ class Definitions:
             told(name)
 
     def put_user(self, name: str, user: UserDefinition | None) -> None:
-        """Set or delete (None) a user and notify observers."""
+        """Set or delete (None) a user's definition, and notify observers."""
         if user is None:
             user = self.default_of(name)
         if self.users.get(name) == user:

@@ -36,7 +36,7 @@ _SEPARATOR = "\n"
 
 
 def vhost_resource(vhost: str) -> Resource:
-    """Return a vhost as a resource of the authorizer."""
+    """Return a vhost as a resource of the broker's authorizer."""
     return Resource(ResourceType.VIRTUAL_HOST, vhost)
 
 
@@ -61,7 +61,7 @@ class _Named(NamedTuple):
 
 
 class PermissionRules:
-    """The permissions of all users, as rules. `RuleSource`."""
+    """The AMQP permissions of all users, as rules of the authorizer. `RuleSource`."""
 
     def __init__(
         self, permissions: Permissions, has_vhost: Callable[[str], bool], others: RuleSource | None
@@ -73,7 +73,7 @@ class PermissionRules:
 
     @property
     def version(self) -> int:
-        """Number of changes of permissions so far."""
+        """Number of changes of AMQP permissions so far."""
         return self._permissions.version
 
     def ruling(self, identity: Identity, operation: Operation, resource: Resource) -> Ruling:

@@ -35,7 +35,7 @@ class HandedOut:
         self.bytes = 0
 
     def copy(self) -> "HandedOut":
-        """Return a copy, for another thread to read."""
+        """Return a copy of the unsettled deliveries, for another thread to read."""
         found = HandedOut()
         found.count, found.bytes = self.count, self.bytes
         for number, block in self._blocks.items():
@@ -57,7 +57,7 @@ class HandedOut:
         self.bytes += sum(sizes)
 
     def settle(self, position: int) -> bool:
-        """Remove a position; return False if it is not present."""
+        """Remove a settled position; return False if it is not an unsettled delivery."""
         number, at = divmod(position, BLOCK_POSITIONS)
         block = self._blocks.get(number)
         if block is None:
@@ -75,11 +75,11 @@ class HandedOut:
         return True
 
     def lowest(self) -> int | None:
-        """Return the lowest position, or None."""
+        """Return the lowest position of an unsettled delivery, or None."""
         return next(self.positions(), None)
 
     def positions(self) -> Iterator[int]:
-        """Yield the positions in ascending order."""
+        """Yield the positions of unsettled deliveries in ascending order."""
         for number, block in self._blocks.items():
             first = number * BLOCK_POSITIONS
             for at, size in enumerate(block.sizes):

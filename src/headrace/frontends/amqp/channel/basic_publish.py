@@ -173,7 +173,7 @@ class _Batch:
 
 
 class Confirms:
-    """The publisher confirms of one channel."""
+    """The publisher confirms of one channel: numbered publishes, confirmed in order."""
 
     def __init__(self, outlet: "Outlet", when_stored: "WhenStored") -> None:
         self._outlet = outlet

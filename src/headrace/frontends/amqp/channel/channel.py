@@ -102,7 +102,7 @@ class Connected(Protocol):
         """
 
     def forget(self, channel: "QueueChannel") -> None:
-        """Forget a closed channel."""
+        """Forget a closed AMQP channel."""
 
 
 class QueueChannel:

@@ -31,17 +31,17 @@ class DirectReplies:
         self._channels: dict[str, QueueChannel] = {}
 
     def begin(self, channel: "QueueChannel") -> None:
-        """Give a channel a reply name of its own."""
+        """Give a channel a reply name of its own, for direct replies."""
         random = urlsafe_b64encode(self._random_bytes()).decode("ascii").rstrip("=")
         channel.reply_token = f"{_PREFIX}{random}"
         self._channels[channel.reply_token] = channel
 
     def end(self, channel: "QueueChannel") -> None:
-        """Invalidate a channel's reply name."""
+        """Invalidate a channel's reply name: direct replies to it are dropped."""
         self._channels.pop(channel.reply_token, None)
 
     def channel_of(self, name: str) -> "QueueChannel | None":
-        """Return the channel of a reply name, or None."""
+        """Return the channel that a direct reply name belongs to, or None."""
         return self._channels.get(name)
 
     def deliver(self, message: Message) -> bool:

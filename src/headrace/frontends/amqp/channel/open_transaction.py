@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Routed(NamedTuple):
-    """A publish that was checked and routed."""
+    """A publish that was checked and routed, with the targets of its route."""
 
     message: Message
     """The message as published, which basic.return sends back."""
@@ -46,7 +46,7 @@ class Transaction:
         self._note(size)
 
     def take_publishes(self) -> list[Routed]:
-        """Remove and return all publishes."""
+        """Remove and return all publishes of the transaction."""
         publishes, self._publishes = self._publishes, []
         size, self._bytes = self._bytes, 0
         self._note(-size)

@@ -62,7 +62,7 @@ def bind(channel: "QueueChannel", method: QueueBind) -> None:
 
 
 def unbind(channel: "QueueChannel", method: QueueUnbind) -> None:
-    """Remove a binding of a queue."""
+    """Remove a binding of a queue to an exchange."""
     channel.host.model.unbind(_binding(channel, method), channel.client, channel.client.access)
     channel.answer(QueueUnbindOk())
 

@@ -173,7 +173,7 @@ class ChannelUnacked:
         self._lowest = min(held, default=self.next_tag)
 
     def acknowledge(self, taken: Iterable[Held]) -> None:
-        """Acknowledge deliveries that `take` removed."""
+        """Acknowledge deliveries that `take` removed, one call for each run of a consumer."""
         for consumer, held in _runs(taken):
             positions = list(map(itemgetter(1), held))
             consumer.queue.settle(Disposition.ACKNOWLEDGED, positions)
@@ -208,7 +208,7 @@ class ChannelUnacked:
         self.paused = True
 
     def resume(self) -> None:
-        """Deliver to this channel again."""
+        """Deliver to this channel again, after `pause`."""
         self.paused = False
         self._unpark_all()
 
@@ -281,7 +281,7 @@ class ChannelUnacked:
 
 
 def _runs(taken: Iterable[Held]) -> Iterator[tuple[Consumer, list[Held]]]:
-    """Yield neighbours of the same consumer as a run."""
+    """Yield neighbouring deliveries of the same consumer as a run."""
     for consumer, held in groupby(taken, itemgetter(0)):
         yield consumer, list(held)
 

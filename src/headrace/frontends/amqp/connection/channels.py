@@ -133,7 +133,7 @@ class OpenChannel:
 
 
 class Channels:
-    """All channels of an open connection."""
+    """All channels of an open AMQP connection."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class Channels:
         self._virtual_host.closed()
 
     def room(self) -> None:
-        """Have the vhost deliver again."""
+        """Have the vhost deliver to the connection's channels again."""
         self._virtual_host.room()
 
     def failed(self, channel: OpenChannel, error: AmqpError, ids: MethodId) -> None:

@@ -225,7 +225,7 @@ class AmqpConnection:
                 self.lost()
 
     def room(self) -> None:
-        """Deliver again, after `takes_more` returned False."""
+        """Have queues deliver to the client again, after `takes_more` returned False."""
         if self._channels is not None:
             self._channels.room()
 
@@ -343,7 +343,7 @@ class AmqpConnection:
             self.lost()
 
     def lost(self) -> None:
-        """Close all channels: the socket is closed."""
+        """Close all channels of the connection: its socket is closed."""
         self._close_channels()
         self.ended = True
 
@@ -376,7 +376,7 @@ class AmqpConnection:
         self._end_later(min(self._tuned.heartbeat_s or CLOSE_S_MAX, CLOSE_S_MAX))
 
     def _discard(self) -> None:
-        """Read nothing more, and end after `SILENT_CLOSE_S`."""
+        """Read nothing more from the client, and end after `SILENT_CLOSE_S`."""
         self.state = State.REFUSED
         self._end_later(SILENT_CLOSE_S)
 

@@ -8,7 +8,7 @@ Release = Callable[[bytes], None]
 
 
 class _Part:
-    """Frames from one hold on, up to the next."""
+    """Held frames of a channel, from one hold on, up to the next."""
 
     __slots__ = ("frames", "held")
 

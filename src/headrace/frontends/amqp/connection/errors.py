@@ -53,7 +53,7 @@ def unreadable_frame(error: FrameTooLarge | WrongFrameEnd) -> ConnectionClosing:
 
 
 def unknown_frame(frame: Frame) -> ConnectionClosing:
-    """Return the error for a frame of an unknown kind."""
+    """Return RabbitMQ's error for a frame of an unknown kind."""
     return ConnectionClosing(ReplyCode.FRAME_ERROR, f"{_snippet(frame)}: unknown_frame")
 
 

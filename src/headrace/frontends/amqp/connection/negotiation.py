@@ -61,7 +61,7 @@ class Settings(NamedTuple):
 
 
 def settings_of(config: AmqpKeys, cluster_name: str) -> Settings:
-    """Return the offers that a broker's configuration sets."""
+    """Return the broker's offers to AMQP clients that its configuration sets."""
     return Settings(
         version=config.amqp_advertised_version,
         cluster_name=cluster_name,
@@ -74,7 +74,7 @@ def settings_of(config: AmqpKeys, cluster_name: str) -> Settings:
 
 
 class Tuned(NamedTuple):
-    """The negotiated limits; `heartbeat_s` 0: no heartbeats."""
+    """The limits of a connection that broker and client negotiated; `heartbeat_s` 0: none."""
 
     channel_max: int
     frame_bytes_max: int
@@ -142,7 +142,7 @@ def _amqplain(response: bytes) -> Credentials:
 
 
 def tune(settings: Settings) -> ConnectionTune:
-    """Return connection.tune with the broker's proposals."""
+    """Return connection.tune with the broker's proposed limits."""
     return ConnectionTune(settings.channel_max, settings.frame_bytes_max, settings.heartbeat_s)
 
 

@@ -13,7 +13,7 @@ class Beginner(Protocol):
     """A connection that publishes. `client.Client`."""
 
     def __hash__(self) -> int:
-        """Hash by identity."""
+        """Hash by identity: connections are counted one by one."""
 
     def fail(self, error: ConnectionClosing) -> None:
         """Close the connection; its incomplete messages are dropped."""

@@ -54,7 +54,7 @@ class Outlet(Protocol):
     frame_bytes_max: int
 
     def answer(self, method: Method) -> None:
-        """Send a method."""
+        """Send a method to the client on this channel."""
 
     def write(self, frames: bytes) -> None:
         """Send whole frames of this channel, made by `wire.amqp.hot`."""
@@ -113,7 +113,7 @@ class VhostPort(Protocol):
 
 
 class Broker(Protocol):
-    """The broker behind all connections."""
+    """The broker behind all AMQP connections."""
 
     def authenticate(self, credentials: Credentials, peer: Peer, done: LoginDone) -> None:
         """Call `done` with the principal or the refusal, now or later."""
@@ -135,7 +135,7 @@ class Broker(Protocol):
         """Send confirms and deliveries of a connection's pass: all its frames are handled."""
 
     def close(self) -> None:
-        """End all timers: the broker stops."""
+        """End all timers of AMQP queues: the broker stops."""
 
     def update_secret(self, principal: Principal, secret: Secret) -> None:
         """Accept a connected user's new secret; raise ConnectionClosing if it is refused."""

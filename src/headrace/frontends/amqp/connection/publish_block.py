@@ -13,7 +13,7 @@ _PUBLISH = encode_method(0, BasicPublish())[_IDS]
 
 
 class PublishHold:
-    """Whether one connection is blocked by a resource alarm."""
+    """The state of one connection's block by a resource alarm."""
 
     def __init__(self) -> None:
         self.on = False

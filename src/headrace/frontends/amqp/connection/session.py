@@ -61,11 +61,11 @@ class AmqpSession:
         return at + taken
 
     def need(self, view: memoryview, at: int, filled: int) -> int:
-        """Return the size in bytes of the frame at `at`."""
+        """Return the size in bytes of the AMQP frame at `at`."""
         return self.amqp.need(bytes(view[at : min(filled, at + FRAME_HEADER_BYTES)]), 0)
 
     def room(self) -> None:
-        """Deliver again: the client has read enough."""
+        """Deliver to the client again: it has read enough."""
         self.amqp.room()
 
     def pass_done(self) -> "Pending | None":
@@ -97,18 +97,18 @@ class AmqpSession:
             self._look()
 
     def closed(self) -> None:
-        """End the session of a closed socket."""
+        """End the session of an AMQP connection whose socket is closed."""
         self.amqp.lost()
         self._look()
         self._frontend.forget(self)
 
     def shut_down(self) -> None:
-        """Close the connection because the broker stops."""
+        """Close the AMQP connection because the broker stops."""
         self.amqp.close(_SHUTDOWN)
         self._look()
 
     def block(self, reason: str | None) -> None:
-        """Block publishes for a reason; None: accept them again."""
+        """Block the client's publishes for a reason; None: accept them again."""
         if reason is None:
             self.amqp.unblock(self._clock.monotonic())
             self._look()
@@ -162,7 +162,7 @@ class AmqpSession:
 
 
 class DurableState(Protocol):
-    """The durable state of one broker. `frontend.Durable`."""
+    """The durable AMQP state of one broker: declarations and queues. `frontend.Durable`."""
 
     @property
     def logs(self) -> "QueueLogs":
@@ -203,7 +203,7 @@ class AmqpFrontend:
         self._blocked: str | None = None
 
     def open(self, connection: Connection) -> AmqpSession:
-        """Return a session for a new connection."""
+        """Return a session for a new AMQP connection."""
         session = AmqpSession(self, connection)
         self._sessions[session] = None
         if self._blocked is not None:
@@ -211,7 +211,7 @@ class AmqpFrontend:
         return session
 
     def forget(self, session: AmqpSession) -> None:
-        """Forget a session whose socket is closed."""
+        """Forget the session of an AMQP connection whose socket is closed."""
         self._sessions.pop(session, None)
 
     @property

@@ -40,7 +40,7 @@ disconnect.
 
 
 class Outcome(NamedTuple):
-    """The result of a client's token."""
+    """The result of a client's SASL token: error, message, answer and lifetime."""
 
     error: ErrorCode
     told: str | None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Ask(NamedTuple):
-    """A permission: an operation on a type of resource."""
+    """A permission that an API needs: an operation on a type of resource."""
 
     operation: Operation
     kind: ResourceType

@@ -140,7 +140,7 @@ class _Behind:
             self._pending.resolve(body)
 
     def failed(self, problem: Exception) -> None:
-        """Fail the pending answer: there will be no other."""
+        """Fail the pending answer, as the answer that it stands for has failed."""
         self._pending.fail(problem)
 
 

@@ -107,7 +107,7 @@ class Dispatcher:
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     def open(self, connection: "Connection") -> "KafkaSession":
-        """Return a session for a new connection."""
+        """Return a session for a new Kafka connection."""
         return KafkaSession(self, connection)
 
     def authentication(self, session: "KafkaSession", who: Identity) -> "Authentication":

@@ -52,5 +52,5 @@ class Shared:
         self.metadata_answers = KeptAnswers()
 
     def close(self) -> None:
-        """End all deadlines: the broker stops."""
+        """End the deadlines of all waiting requests: the broker stops."""
         self.deadlines.close()

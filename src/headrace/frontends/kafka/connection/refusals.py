@@ -39,7 +39,7 @@ def _empty(response_type: type[Any], code: ErrorCode) -> Any:  # noqa: ANN401 - 
 
 
 def _nothing(hint: Any) -> Any:  # noqa: ANN401 - any type of kio's
-    """Return the empty value of a field's type."""
+    """Return the empty value of a response field's type."""
     text = str(hint)
     if "None" in text:
         return None

@@ -59,7 +59,7 @@ class RequestPass:
         return group
 
     def end_group(self) -> None:
-        """End the present group: another answer follows it."""
+        """End the present commit group: another answer follows it."""
         self.group = None
 
     def end(self) -> "Pending | None":

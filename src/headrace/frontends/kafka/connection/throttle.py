@@ -17,7 +17,7 @@ _WAIT_MS_MAX = (1 << 31) - 1
 
 
 class Throttle:
-    """The quotas of one connection's client."""
+    """The quotas that apply to one connection's client, and its throttle time."""
 
     def __init__(self, quotas: "Quotas", connection: "Connection", user: str) -> None:
         self._quotas = quotas

@@ -63,7 +63,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """The fetch sessions of one broker."""
+    """The incremental fetch sessions of one broker, those of clients and of followers."""
 
     def __init__(self, clock: Clock, random: Random, sessions_max: int) -> None:
         self._now = clock.monotonic
@@ -185,7 +185,7 @@ def _nothing_wanted(request: FetchRequest, *, kept: bool) -> WantedPartitions:
 
 
 def wanted_of(version: int, request: FetchRequest) -> WantedPartitions:
-    """Return the partitions of a request without a session."""
+    """Return the partitions that a Fetch request without a session asks for."""
     by_id = version >= TOPIC_IDS_FROM
     wanted = _nothing_wanted(request, kept=False)
     for topic in request.topics:

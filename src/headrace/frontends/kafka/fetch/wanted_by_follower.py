@@ -34,7 +34,7 @@ class FollowedPartition(WantedPartition):
                 term.watch(self._grew)
 
     def unwatch(self) -> None:
-        """Stop watching the partition."""
+        """Stop watching the partition's log and its leader's term."""
         super().unwatch()
         self._unwatch_term()
 

@@ -84,7 +84,7 @@ class WantedPartition:
             partition.watch(self.mark)
 
     def unwatch(self) -> None:
-        """Stop watching the partition."""
+        """Stop watching the partition for new records."""
         watched, self.partition, self._marked_in = self.partition, None, None
         if watched is not None:
             watched.unwatch(self.mark)
@@ -129,7 +129,7 @@ class WantedPartitions:
         self.ready[known] = None
 
     def remove(self, key: Key) -> None:
-        """Remove a partition."""
+        """Remove a partition from the fetched ones."""
         known = self.by_key.pop(key, None)
         if known is not None:
             known.unwatch()
@@ -169,7 +169,7 @@ class WantedPartitions:
         self.poll = poll
 
     def end_wait(self) -> None:
-        """End the wait of the present request."""
+        """End the present Fetch request's wait."""
         self.poll = None
         if not self.kept:
             unwatch(self.by_key.values())
@@ -182,7 +182,7 @@ class WantedPartitions:
 
 
 def unwatch(partitions: "Iterable[WantedPartition]") -> None:
-    """Stop watching partitions."""
+    """Stop watching the partitions for new records."""
     for partition in partitions:
         partition.unwatch()
 

@@ -36,7 +36,7 @@ _KEPT_BY = {
 
 
 class _Found(NamedTuple):
-    """The coordinator of a key, or the error."""
+    """The coordinator of a key: its broker's address, or the error."""
 
     error: ErrorCode
     message: str | None = None

@@ -28,6 +28,6 @@ def learn(context: "RequestContext", group_id: str, member_id: str) -> None:
 
 
 def forget(context: "RequestContext", group_id: str, member_id: str) -> None:
-    """Remove the recorded owner of a group member id."""
+    """Remove the recorded owner of a group member id, as the member has left."""
     if not context.broker.authorizer.allows_all:
         context.coordinators.member_owners.forget((group_id, member_id))

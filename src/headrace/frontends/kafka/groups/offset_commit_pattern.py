@@ -33,7 +33,7 @@ _OFFSET_BYTES, _EPOCH_BYTES = 8, 4
 
 
 class CommitMatch(NamedTuple):
-    """Consecutive requests that match a pattern."""
+    """Consecutive OffsetCommit requests that match a pattern."""
 
     correlation_ids: list[int]
     offsets: list[int]

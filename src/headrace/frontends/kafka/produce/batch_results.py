@@ -33,7 +33,7 @@ class BatchResults:
             self.pending.resolve(self.encoded())
 
     def encoded(self) -> bytes:
-        """Return the response's body with the present results."""
+        """Return the body of a Produce response with the present results."""
         topics = [
             TopicResponse(topic.name, topic.topic_id, results)
             for topic, results in zip(self.request.topics, self.results, strict=True)

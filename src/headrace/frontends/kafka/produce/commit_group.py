@@ -39,7 +39,7 @@ class Framer(Protocol):
     stats: ApiStats
 
     def framed(self, correlation_id: int, body: Body) -> Body:
-        """Return the whole answer with its header."""
+        """Return the whole Produce answer with its response header."""
 
 
 class CommitGroup(Pending):
@@ -109,7 +109,7 @@ class CommitGroup(Pending):
 
     @property
     def room(self) -> int:
-        """Number of requests that the group may still take."""
+        """Number of Produce requests that the group may still take."""
         return REQUESTS_MAX - len(self.answers)
 
     def fits(self, route: Framer) -> bool:

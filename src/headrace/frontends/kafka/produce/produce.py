@@ -151,7 +151,7 @@ def _seconds(timeout_ms: int) -> float:
 
 
 def _refused(context: RequestContext, request: ProduceRequest, error: ApiError) -> Answer:
-    """Return the answer to a single batch that was refused."""
+    """Return the answer to a Produce request whose single batch was refused."""
     name, topic_id, (data,) = request.topics[0]
     if write_permissions.is_unnamed(request):  # precedes all other errors
         error = authorization_failed(ResourceType.TRANSACTIONAL_ID)
@@ -247,7 +247,7 @@ class _Postponed:
         self.problem: CloseConnection | None = None
 
     def append(self, checked: "Checked", begun: Begun) -> None:
-        """Append the batches, unless the client has disconnected."""
+        """Append the postponed request's batches, unless the client has disconnected."""
         if self.pending.done:
             return
         try:

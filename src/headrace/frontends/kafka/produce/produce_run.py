@@ -49,7 +49,7 @@ _unpack_code = struct.Struct(">4xi").unpack_from
 
 
 class _Done(NamedTuple):
-    """The results of a run so far."""
+    """The answers of a run of Produce requests so far, and the commits they wait for."""
 
     answers: "list[bytes]"
     owners: "list[Partition]"

@@ -50,7 +50,7 @@ class RecordsRefused(ApiError):
 
 
 class Task(NamedTuple):
-    """The checks and the conversion that a batch needs."""
+    """The checks and the conversion that a produced batch needs."""
 
     partition: "TopicPartition"
     keys: bool

@@ -61,6 +61,6 @@ def partition_of(context: RequestContext, topic: TopicData, index: int) -> "Part
 
 
 def view_of(data: PartitionData) -> memoryview:
-    """Return a partition's batch; empty if the request has none."""
+    """Return a partition's batch in a Produce request; empty if it has none."""
     records = data.records
     return records if isinstance(records, memoryview) else memoryview(records or b"")

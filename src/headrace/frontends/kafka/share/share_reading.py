@@ -45,7 +45,7 @@ _TOLD = frozenset({
 
 
 class Fetched(NamedTuple):
-    """The result of one partition."""
+    """A share partition's result in a ShareFetch: acquired records, or an error."""
 
     taken: Taken | None = None
     error: ApiError | None = None

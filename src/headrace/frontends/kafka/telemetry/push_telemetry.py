@@ -17,7 +17,7 @@ from headrace.wire.otlp import Point, points
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Accept a push of metrics, or raise ApiError."""
+    """Accept a client's push of metrics (PushTelemetry), or raise ApiError."""
     telemetry, client = context.broker.telemetry, client_of(context)
     asked = request.client_instance_id
     payload = bytes(request.metrics)

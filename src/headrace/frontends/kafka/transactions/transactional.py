@@ -12,7 +12,7 @@ NOBODY = ProducerEpoch(NO_PRODUCER_ID, NO_EPOCH)
 
 
 def producer_of(request: Entity) -> ProducerEpoch:
-    """Return the producer id and epoch of a request."""
+    """Return the producer id and epoch that a request names."""
     return ProducerEpoch(request.producer_id, request.producer_epoch)
 
 
@@ -31,7 +31,7 @@ def code_for(context: RequestContext, error: ApiError | None, fenced_since: int)
 
 
 def resolve(context: RequestContext, pending: Pending, **fields: object) -> None:
-    """Send the answer, unless the client has disconnected."""
+    """Send the answer of a transactional API, unless the client has disconnected."""
     if not pending.done:
         pending.resolve(kio_codec.encode_body(maker(context)(None, **fields)))
 

@@ -53,11 +53,11 @@ class OpenLog(MessageStore, GoesWithQueue, Appended, Protocol):
 
     @property
     def counted_to(self) -> int:
-        """Position below which all committed messages are counted."""
+        """Position of the log below which all committed messages are counted."""
 
     @property
     def appended_to(self) -> int:
-        """Position after the last appended message."""
+        """Position after the log's last appended message."""
 
     def load(self, done: Done[HeadraceError | None], settled: bytes | None = None) -> None:
         """Load the state of the log, then call `done` with None or the error.
@@ -66,10 +66,10 @@ class OpenLog(MessageStore, GoesWithQueue, Appended, Protocol):
         """
 
     def close(self, done: Callable[[], None]) -> None:
-        """Write the settled positions, then call `done`."""
+        """Write the log's settled positions, then call `done`."""
 
     def abandon(self) -> None:
-        """Stop writing and reading."""
+        """Stop writing to the log and reading from it."""
 
 
 class DurableMessages:
@@ -111,7 +111,7 @@ class DurableMessages:
     # The log
 
     def want_log(self) -> None:
-        """Request the creation of the log, once."""
+        """Request the creation of the queue's log, once."""
         if not self._asked:
             self._asked = True
             self._logs.ask_for_log(self)
@@ -252,7 +252,7 @@ class DurableMessages:
 
     @property
     def _appended_to(self) -> int:
-        """Position after the last appended message."""
+        """Position after the last message appended to the log; 0 without a log."""
         return 0 if self._messages is None else self._messages.appended_to
 
     def read(self, position: int, count: int) -> tuple[Sequence[int], Sequence[Message]]:
@@ -321,7 +321,7 @@ class DurableMessages:
     # Events from the log
 
     def appended(self) -> None:
-        """Have the log written when the pass ends. `StoreListener`."""
+        """Have the log written when the pass ends: messages were appended. `StoreListener`."""
         if self._messages is not None:
             self._logs.appended.append(self._messages)
 
@@ -333,7 +333,7 @@ class DurableMessages:
             awaited.popleft()[1](True)
 
     def readable(self) -> None:
-        """Have the queue deliver. `StoreListener`."""
+        """Have the queue deliver: more messages can be read. `StoreListener`."""
         if self._owner is not None:
             self._owner.readable()
 

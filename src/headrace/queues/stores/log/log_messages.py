@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class _Batch(NamedTuple):
-    """Own messages that are not committed yet."""
+    """A written batch of the queue's own messages that is not committed yet."""
 
     base: int
     end: int
@@ -66,7 +66,7 @@ class Settled(NamedTuple):
 
 
 class LogMessages(LogWriting):
-    """A message store in a partition that this broker leads."""
+    """The message store of a durable queue: records of a partition that this broker leads."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class LogMessages(LogWriting):
         self._loading.load(loaded, settled)
 
     def kept(self) -> Kept:
-        """Return the contents as they were when loaded."""
+        """Return the store's contents as they were when the log was loaded."""
         return self._kept
 
     def close(self, done: Callable[[], None]) -> None:
@@ -230,7 +230,7 @@ class LogMessages(LogWriting):
             self._listener.readable()
 
     def _have_arrived(self, read: Read | HeadraceError, later: bool) -> None:
-        """Count messages that Kafka producers wrote."""
+        """Count messages of the log that Kafka producers wrote."""
         self._reading = False
         if isinstance(read, HeadraceError):
             self._fail(read)

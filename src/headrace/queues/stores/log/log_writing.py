@@ -35,7 +35,7 @@ class Appended(Protocol):
     """A store with appended messages that are not written yet."""
 
     def write(self) -> None:
-        """Write the appended messages."""
+        """Write the appended messages to the log as a batch."""
 
 
 class QueueLogs:
@@ -68,7 +68,7 @@ class QueueLogs:
         return len(waiting)
 
     def write(self) -> None:
-        """Write the messages that a pass has appended."""
+        """Write the messages that a pass has appended, in the logs of all queues."""
         appended, self.appended = self.appended, []
         for messages in appended:
             messages.write()
@@ -215,4 +215,4 @@ class LogWriting(ABC):
 
     @abstractmethod
     def _advance(self) -> None:
-        """Regard newly committed records, if any."""
+        """Regard newly committed records of the log, if any."""

@@ -18,7 +18,7 @@ READ_BYTES = 256 * 1024
 
 
 class Read(NamedTuple):
-    """The unsettled messages of a part of a log."""
+    """The unsettled messages that one read of a queue's log returned."""
 
     found: Found
     following: int
@@ -29,7 +29,7 @@ class LeftOut(Protocol):
     """The settled positions of a log, which reads skip. On any thread. `settlement.Settlement`."""
 
     def was_settled(self, position: int) -> bool:
-        """Tell whether a position was settled."""
+        """Tell whether a position of the log was settled."""
 
     def unsettled_from(self, position: int) -> int:
         """Return the first position from `position` on that was not settled."""

@@ -51,16 +51,16 @@ class MessageWindow:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the window has no message."""
+        """Whether the window has no message in memory."""
         return self._head == len(self._positions)
 
     @property
     def has_room(self) -> bool:
-        """Whether there is memory for more messages."""
+        """Whether there is memory for more messages in the window."""
         return self._bytes < self._bytes_max and self._all.bytes < self._all.bytes_max
 
     def release(self) -> None:
-        """Free the memory: the queue is deleted or closed."""
+        """Free the window's memory: the queue is deleted or closed."""
         self._all.bytes -= self._bytes
         self._positions, self._messages, self._expiries = [], [], []
         self._bytes = self._head = 0

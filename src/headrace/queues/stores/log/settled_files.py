@@ -25,12 +25,12 @@ FILE_NAME = "headrace-settled"
 
 
 def settled_path(directory: str) -> str:
-    """Return the path of the file in a partition's directory."""
+    """Return the path of the file of settled positions in a partition's directory."""
     return f"{directory}/{FILE_NAME}"
 
 
 class SettledFrame(Protocol):
-    """A frame that a queue wants written."""
+    """A frame of settled positions that a queue wants written to its file."""
 
     @property
     def path(self) -> str: ...

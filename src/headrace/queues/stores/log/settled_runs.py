@@ -93,7 +93,7 @@ def _union(pairs: Iterable[tuple[int, int]]) -> Runs:
 
 
 def pack_runs(runs: Runs) -> bytes:
-    """Encode runs as pairs of i64, first and last, big-endian."""
+    """Encode runs of positions as pairs of i64, first and last, big-endian."""
     both = array("q", bytes(16 * len(runs.firsts)))
     both[0::2] = runs.firsts
     both[1::2] = runs.lasts
@@ -103,7 +103,7 @@ def pack_runs(runs: Runs) -> bytes:
 
 
 def unpack_runs(data: bytes) -> Runs:
-    """Decode runs from `pack_runs`."""
+    """Decode runs of positions from the bytes of `pack_runs`."""
     both = array("q")
     both.frombytes(data)
     if sys.byteorder == "little":

@@ -56,7 +56,7 @@ NOTHING_SETTLED = SettledState(-1, 0, 0, NO_RUNS, (), 0, 0, 0, False)
 
 
 def encode_frame(state: SettledState) -> bytes:
-    """Encode a frame with its length and CRC."""
+    """Encode a frame of settled positions with its length and CRC32C."""
     flags = (_WHOLE if state.whole else 0) | (_EXPIRING if state.expiring else 0)
     flags |= _TRANSIENT if state.transient else 0
     payload = b"".join(
@@ -105,7 +105,7 @@ def _decode(payload: bytes) -> SettledState | None:
 
 
 class Folded(NamedTuple):
-    """The combined state of a file."""
+    """The state that all frames of a file of settled positions give together."""
 
     state: SettledState
     end: int

@@ -68,12 +68,12 @@ class _Frame:
         return encode_frame(state)
 
     def written(self, error: OSError | None) -> None:
-        """Report the result to the settlement."""
+        """Report a frame's write, or its error, to the settlement."""
         self._settlement.frame_written(self, error)
 
 
 class Settlement:
-    """The settled positions of one queue's partition."""
+    """The settled positions of one queue's partition, in memory and in its file."""
 
     def __init__(
         self,
@@ -124,12 +124,12 @@ class Settlement:
 
     @property
     def path(self) -> str:
-        """The path of the file."""
+        """The path of the file of settled positions."""
         return settled_path(self._log.directory)
 
     @property
     def is_written(self) -> bool:
-        """Whether all changes are durable."""
+        """Whether all changes of settled positions are durable."""
         return not self._writing and not self._changed
 
     @property
@@ -251,7 +251,7 @@ class Settlement:
             first = position + 1
 
     def settle(self, positions: Sequence[int]) -> None:
-        """Settle delivered positions."""
+        """Settle delivered positions of the queue's log."""
         settle = self.out.settle
         self._settled += [position for position in positions if settle(position)]
         if self.returns:
@@ -260,7 +260,7 @@ class Settlement:
         self.change()
 
     def settle_waiting(self, below: int) -> None:
-        """Settle all positions from the mark to `below`."""
+        """Settle all ready positions, from the mark to `below` (a purge)."""
         self._purged.append((self.mark, below - 1))
         self.mark = below
         self.waiting = Counts(below)
@@ -268,7 +268,7 @@ class Settlement:
         self.change()
 
     def note_returned(self, position: int, count: int) -> None:
-        """Note how often a position was requeued."""
+        """Note how often a position of the queue was requeued."""
         self.returns[position] = count
         self._returned.add(position)
         self.change()
@@ -279,7 +279,7 @@ class Settlement:
             self.change(soon=True)
 
     def change(self, *, soon: bool = False) -> None:
-        """Have a frame written after the delay, or `soon`."""
+        """Have changed settled positions written after the delay, or `soon`."""
         self._changed = True
         self._files.note_changed(self, soon=soon)
 

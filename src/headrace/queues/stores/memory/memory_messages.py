@@ -24,7 +24,7 @@ _logger = logging.getLogger(__name__)
 
 
 class MemoryFull(HeadraceError):
-    """The queues in memory are at their hard limit."""
+    """The queues in memory are at their hard limit: a message is refused."""
 
 
 class Owner(Protocol):
@@ -45,7 +45,7 @@ class MemoryMessages(MessageRun):
     __slots__ = ("_error", "_expiries", "_older", "_owner", "_unswept", "_use", "bytes")
 
     def __init__(self, use: MemoryUse) -> None:
-        """`use` counts the memory of all queues."""
+        """`use` counts the memory of the messages of all queues."""
         super().__init__()
         self.bytes = 0
         """Bytes of its messages in memory."""
@@ -61,7 +61,7 @@ class MemoryMessages(MessageRun):
         """Expiries in monotonic seconds of messages that are in no extent, by position."""
 
     def attach(self, owner: Owner) -> "MemoryMessages":
-        """Set the queue of the store; return the store."""
+        """Set the queue of this message store; return the store."""
         self._owner = owner
         return self
 
@@ -202,7 +202,7 @@ class MemoryMessages(MessageRun):
     # `spilled_messages.Store`
 
     def note_bytes(self, size: int) -> None:
-        """Count `size` more bytes of memory (negative: fewer)."""
+        """Count `size` more bytes of memory of the queue's messages (negative: fewer)."""
         self.bytes += size
         self._use.bytes += size
 

@@ -29,7 +29,7 @@ class Sweepable(Protocol):
     """A store with settled messages that are still in memory."""
 
     def sweep(self, count: int) -> int:
-        """Free up to `count` of them; return how many are left."""
+        """Free up to `count` settled messages; return how many are left."""
 
 
 class Spillable(Protocol):
@@ -99,7 +99,7 @@ class MemoryUse:
         self._sweepable: dict[Sweepable, None] = {}
 
     def look(self) -> None:
-        """Update `is_short` and report a change."""
+        """Compare the memory of messages with the limit; report a change of `is_short`."""
         mark = self.bytes_max * CLEAR_SHARE if self.is_short else self.bytes_max
         if (self.bytes >= mark) is not self.is_short:
             self.is_short = not self.is_short

@@ -37,7 +37,7 @@ class MessageRun:
 
     @property
     def end(self) -> int:
-        """Position after the last slot."""
+        """Position after the last slot of the run."""
         return self._first + len(self._slots)
 
     @property

@@ -37,7 +37,7 @@ middle of a purge.
 
 
 class Spill:
-    """The spilling of one broker. `memory_use.SpillPort`."""
+    """The spiller of one broker: writes queues' messages to disk while memory is short."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Spill:
                 self._files.move(self._moved)
 
     def _cut(self) -> list[Extent]:
-        """Take the extents that are written next."""
+        """Take messages from the largest stores, as extents to be written next."""
         extents: list[Extent] = []
         size = min(self._use.bytes - self._low, WRITE_BYTES)
         while size > 0 and (store := self._order.take()) is not None:
@@ -184,7 +184,7 @@ class Spill:
     # Reading
 
     def load(self, extent: Extent) -> None:
-        """Read an extent back. `memory_use.SpillPort`."""
+        """Read an extent of messages back from disk. `memory_use.SpillPort`."""
         if extent not in self._loading and not self._closed:
             self._waiting[extent] = None
             self._load()

@@ -29,11 +29,11 @@ _NO_MESSAGE = Message("", "", make_header(0), b"")
 
 
 class DamagedExtent(HeadraceError):
-    """The data read back differs from the data written."""
+    """The data read back from a spill file differs from the data written."""
 
 
 class Content(NamedTuple):
-    """The content of an extent on disk."""
+    """The content of an extent on disk: messages and their expiries."""
 
     messages: Sequence[Message]
     expiries: "array[float] | None"
@@ -41,7 +41,7 @@ class Content(NamedTuple):
 
 
 class ExtentOwner(Protocol):
-    """The store of extents. `spilled_messages.SpilledMessages`."""
+    """The store whose spilled messages are in extents. `spilled_messages.SpilledMessages`."""
 
     def loaded(self, extent: "Extent") -> None:
         """Note that the messages of an extent were read back."""
@@ -103,12 +103,12 @@ class Extent:
 
     @property
     def end(self) -> int:
-        """Position after the extent."""
+        """Position after the extent's last message."""
         return self.base + self.count
 
     @property
     def is_at_hand(self) -> bool:
-        """Whether the messages are in memory."""
+        """Whether the extent's messages are in memory."""
         return self.messages is not None
 
     def lowest(self, position: int) -> int | None:
@@ -171,19 +171,19 @@ class Extent:
         return self.held
 
     def release(self) -> int:
-        """Free the messages in memory; return their bytes."""
+        """Free the extent's messages in memory; return their bytes."""
         freed, self.held = self.held, 0
         self.messages = self.expiries = None
         return freed
 
     def content(self) -> Content:
-        """Return the content to write."""
+        """Return the extent's messages and expiries, to be written to disk."""
         slots = cast(Slots, self.messages)
         return Content([each or _NO_MESSAGE for each in slots], self.expiries)
 
 
 def encode(content: Content) -> bytes:
-    """Encode the content of an extent."""
+    """Encode the content of an extent as a record batch and expiries."""
     batch = batch_of_messages(content.messages, 0)
     return batch if content.expiries is None else batch + content.expiries.tobytes()
 

@@ -54,7 +54,7 @@ class SpillFiles:
         """Bytes of all files on the disk."""
 
     def __len__(self) -> int:
-        """Return the number of files."""
+        """Return the number of spill files."""
         return len(self._files)
 
     # Writing
@@ -69,7 +69,7 @@ class SpillFiles:
 
     @property
     def is_wasteful(self) -> bool:
-        """Whether most bytes of the files are not needed."""
+        """Whether most bytes of the spill files are not needed."""
         return self.bytes > 2 * self._live + SLACK_FILES * self._file_bytes
 
     def move(self, done: Written) -> None:

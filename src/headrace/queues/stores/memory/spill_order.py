@@ -21,7 +21,7 @@ class HasStores(Protocol):
 
     @property
     def stores(self) -> Iterable[object]:
-        """The stores of its messages."""
+        """The message stores of the queue."""
 
 
 AllQueues = Callable[[], Sequence[HasStores]]
@@ -45,7 +45,7 @@ class SpillOrder:
         self._unseen = list(self._queues())
 
     def look(self) -> bool:
-        """Check some more stores; return whether others are left."""
+        """Check the stores of some more queues; return whether others are left."""
         for queue in self._unseen[-LOOK_QUEUES:]:
             for store in queue.stores:
                 if isinstance(store, MemoryMessages):
@@ -54,12 +54,12 @@ class SpillOrder:
         return bool(self._unseen)
 
     def end(self) -> None:
-        """Drop all entries: memory is not short any more."""
+        """Drop the order: memory is not short any more."""
         self._unseen, self._heap = [], []
         self._bytes.clear()
 
     def put(self, store: Spillable) -> None:
-        """Add a store that has grown, if it has enough bytes."""
+        """Add a store whose memory has grown, if it has enough bytes to be written."""
         size = store.bytes
         if size >= self._bytes_min and size >= 2 * self._bytes.get(store, 0):
             self._bytes[store] = size

@@ -22,7 +22,7 @@ class Store(Protocol):
     """The store of the messages. `memory_messages.MemoryMessages`."""
 
     def note_bytes(self, size: int) -> None:
-        """Count `size` more bytes of memory (negative: fewer)."""
+        """Count `size` more bytes of memory of the store's messages (negative: fewer)."""
 
     def readable(self) -> None:
         """Note that more messages can be read."""
@@ -52,12 +52,12 @@ class SpilledMessages:
 
     @property
     def start(self) -> int:
-        """A position below which there are no messages."""
+        """A position below which there are no spilled or older messages."""
         return self.front.start
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no messages."""
+        """Whether there are no spilled or older messages."""
         return not self._extents and self.front.is_empty
 
     def add(self, extent: Extent) -> None:

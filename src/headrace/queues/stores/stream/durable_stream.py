@@ -86,7 +86,7 @@ class DurableStream(DurableMessages):
         return reader
 
     def leave(self, reader: StreamReader) -> None:
-        """Remove a reader."""
+        """Remove a reader of the stream."""
         self._readers.pop(reader, None)
         if self.log is not None:
             self.log.forget(reader)

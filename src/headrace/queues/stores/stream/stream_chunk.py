@@ -129,7 +129,7 @@ class ChunkCache:
         self.bytes = 0
 
     def find(self, offset: int) -> Chunk | None:
-        """Return a chunk that includes `offset`, or None."""
+        """Return a cached chunk that includes `offset`, or None."""
         place = bisect_right(self._begins, offset) - 1
         if place < 0:
             return None
@@ -141,7 +141,7 @@ class ChunkCache:
         return chunk
 
     def add(self, chunk: Chunk) -> None:
-        """Add a chunk, and drop others beyond the bound."""
+        """Add a chunk to the cache, and drop others beyond the bound."""
         if chunk.begin in self._chunks:
             self._remove(chunk.begin)
         size = chunk.bytes
@@ -155,7 +155,7 @@ class ChunkCache:
             self._remove(next(iter(self._chunks)))
 
     def pass_to(self, below: int) -> None:
-        """Drop the chunks below `below`, where no reader is."""
+        """Drop cached chunks below `below`, where no reader is."""
         passed = 0
         for begin in self._begins:
             if self._chunks[begin][0].following > below:
@@ -166,7 +166,7 @@ class ChunkCache:
         del self._begins[:passed]
 
     def clear(self) -> None:
-        """Drop all chunks."""
+        """Drop all cached chunks."""
         self._chunks.clear()
         self._begins.clear()
         self._count(-self.bytes)

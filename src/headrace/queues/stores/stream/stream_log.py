@@ -102,7 +102,7 @@ class StreamLog(NothingSettled, LogWriting):
         return Kept()
 
     def close(self, done: Callable[[], None]) -> None:
-        """Write the appended messages, then call `done`."""
+        """Write the stream's appended messages, then call `done`."""
         self.write()
         self._appends_refused = "the broker stops"
         self._partition.unwatch(self._advance)
@@ -118,12 +118,12 @@ class StreamLog(NothingSettled, LogWriting):
 
     @property
     def count(self) -> int:
-        """Number of readable offsets, transaction markers included."""
+        """Number of readable offsets of the stream, transaction markers included."""
         return max(0, self.readable_end - self.start)
 
     @property
     def start(self) -> int:
-        """The log start offset."""
+        """The log start offset of the stream's partition."""
         return self._partition.log.start_offset
 
     # Written and committed messages

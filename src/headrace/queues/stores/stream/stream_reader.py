@@ -54,7 +54,7 @@ class StreamReader(NothingSettled):
         self._begun = False
 
     def begin(self, at: int) -> None:
-        """Begin to read at an offset."""
+        """Begin to read the stream at an offset."""
         self.at = at
         self._begun = True
 
@@ -93,5 +93,5 @@ class StreamReader(NothingSettled):
         return positions, messages
 
     def note_handed_out(self, below: int) -> None:
-        """Continue after the delivered messages."""
+        """Continue reading the stream after the delivered messages."""
         self.at = below

@@ -182,7 +182,7 @@ class TopicWriter:
     # Writing
 
     def write(self) -> None:
-        """Write the appended batches."""
+        """Write the appended batches to the topic's partitions."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
