@@ -111,7 +111,7 @@ class HostedQueue(MessageQueue):
             self._timer.set(max(0.0, due_at - self._clock.monotonic()))
 
     def disarm(self) -> None:
-        """Stop the timer; it cannot be set again."""
+        """Stop the queue's timer and release its callback."""
         self._timer.end()
 
     def _new_store(self, priority: int) -> MessageStore:
