@@ -1,7 +1,7 @@
-"""Values of field tables: their kinds by RabbitMQ's names, when two are equal, how texts show them.
+"""Values of field tables: their types' names in RabbitMQ, equality, and their texts.
 
-Whoever decodes tables hands them over; its small types (`Long`, `Timestamp`, ...) are known here by
-their names alone. RabbitMQ compares values and not kinds: an integer of 8 bits equals one of 64.
+The small types of the decoder (`Long`, `Timestamp`, ...) are known here only by their names. As in
+RabbitMQ, equality is about values and not types: an integer of 8 bits equals one of 64.
 """
 
 from collections.abc import Hashable, Mapping
@@ -27,7 +27,7 @@ _KINDS = {
     "ByteArray": "binary",
     "Decimal": "decimal",
 }
-"""RabbitMQ's names of kinds, by the names of Python's types and of the wire's."""
+"""RabbitMQ's names of types, by the names of Python's types and of the decoder's."""
 INTEGER_KINDS = frozenset(
     {"byte", "short", "signedint", "long", "unsignedbyte", "unsignedshort", "unsignedint"}
 )
@@ -35,7 +35,7 @@ _INT32 = range(-(1 << 31), 1 << 31)
 
 
 def kind_of(value: object) -> str:
-    """Return the name RabbitMQ gives the kind of a decoded value: `longstr`, `signedint`, ..."""
+    """Return RabbitMQ's name of a decoded value's type: `longstr`, `signedint`, ..."""
     name = type(value).__name__
     if name == "int":
         return "signedint" if value in _INT32 else "long"
@@ -43,9 +43,10 @@ def kind_of(value: object) -> str:
 
 
 def comparable(value: object) -> Hashable:
-    """Return what is equal for two values exactly where RabbitMQ takes them for equal.
+    """Return a hashable that is equal for two values exactly if RabbitMQ treats them as equal.
 
-    True, 1 and 1.0 are three values; the integer 1 is one, whatever its kind, and so is a string.
+    True, 1 and 1.0 are three values. Integers of all widths are equal, and so are all types of
+    strings.
     """
     match value:
         case str():
@@ -72,12 +73,12 @@ def _typed(value: object) -> tuple[str, Hashable]:
 
 
 def table_identity(table: Mapping[str, object]) -> Hashable:
-    """Return what tells a table from others, in whatever order its fields came: kinds count."""
+    """Return a hashable that identifies a table by fields, types and values, in any order."""
     return tuple(sorted((name, *_typed(value)) for name, value in table.items())) if table else ()
 
 
 def term(value: object) -> str:
-    """Return a value as RabbitMQ's texts show one (an Erlang term): `<<"text">>`, `true`, `10`."""
+    """Return a value as an Erlang term, as in RabbitMQ's texts: `<<"text">>`, `true`, `10`."""
     match value:
         case str() | bytes():
             return f'<<"{text(value)}">>'
@@ -99,7 +100,7 @@ def term(value: object) -> str:
 
 
 def text(value: object) -> str:
-    """Return a value as it stands between quotes in a text: strings as they are."""
+    """Return a value as RabbitMQ's texts show it between quotes; strings unchanged."""
     match value:
         case str():
             return value

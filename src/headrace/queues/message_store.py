@@ -1,7 +1,7 @@
-"""The port behind which a queue's messages are kept: in memory, or as records of a log.
+"""The port between a queue and the store of its messages: memory, a log, a stream, a topic.
 
-A store keeps messages at positions: integers that rise, not always by one. It knows which of them
-are settled. The queue knows in which order those that are not go out, and who holds them.
+A store has messages at positions, integers that increase, not always by one, and knows which of
+them are settled. The queue knows the order of delivery and which consumer holds which message.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,101 +14,101 @@ from headrace.queues.queue_settings import Published
 from headrace.wire.amqp.content import Message
 
 StoredDone = Callable[[bool], None]
-"""Told whether all that was asked about is kept for good."""
+"""Callback that takes whether all awaited messages are stored; False: some never will be."""
 
 
 class Kept(NamedTuple):
-    """What a store holds when a queue begins with it."""
+    """The contents of a message store when a queue begins with it."""
 
     start: int = 0
     """The lowest position that is not settled."""
     ready: int = 0
-    """Messages that are not settled, from `start` on."""
+    """Number of unsettled messages from `start` on."""
     ready_bytes: int = 0
-    """The bytes of their bodies."""
+    """Bytes of their bodies."""
     handed_out: int = 0
-    """What lies below was perhaps handed out before: `redelivered` is true for it."""
+    """Position below which messages may have been delivered before: they are redelivered."""
     returns: Mapping[int, int] = {}
-    """How often a position was given back, where that is kept."""
+    """Number of requeues by position, if the store keeps it."""
     expiring: bool = False
-    """One of the messages has an expiry."""
+    """Whether one of the messages has an expiry."""
 
 
 class MessageStore(Protocol):
-    """Keeps the messages of one level of one queue."""
+    """The store of the messages of one priority of a queue, at ascending positions."""
 
     @property
     def end(self) -> int:
-        """The position above all that are kept."""
+        """The position after the store's last message."""
 
     def kept(self) -> Kept:
-        """Return what there is before the queue does anything."""
+        """Return the store's contents as they were before the queue changed anything."""
 
     def append(self, published: Published, expires_at: float | None) -> int:
-        """Keep a message until `settle`; returns its position. `expires_at`: monotonic seconds.
+        """Store a message until `settle`; return its position. `expires_at`: monotonic seconds.
 
-        Raises what keeps it from being kept: then nobody has it.
+        Raises HeadraceError if the message cannot be stored; it is then stored nowhere.
         """
 
     def read(self, position: int, count: int) -> tuple[Sequence[int], Sequence[Message]]:
-        """Return positions and messages, the lowest unsettled from `position` on, at most `count`.
+        """Return up to `count` unsettled positions and their messages, from `position` on.
 
-        Only what may be delivered (what is committed) and is at hand. Fewer, or none: whoever
-        drives the queue is told by the store when `deliver` is worth another call.
+        Only committed and loaded messages. May return fewer, or none; `StoreOwner.readable` is
+        called when more can be read.
         """
 
     def settle(self, positions: Sequence[int]) -> None:
-        """Forget messages, the lowest first; a `range` may name positions that have none."""
+        """Settle messages, in ascending order; a `range` may include unused positions."""
 
     def expires_at(self, position: int) -> float | None:
-        """Return when a message expires, monotonic seconds; None: never."""
+        """Return the expiry of a message in monotonic seconds; None: it does not expire."""
 
     def note_handed_out(self, below: int) -> None:
-        """Note that what lies below `below` may have been handed out."""
+        """Note that messages below a position may have been delivered."""
 
     def note_returned(self, position: int, count: int) -> None:
-        """Note that a message has been given back `count` times by now."""
+        """Note that a message has been requeued `count` times so far."""
 
 
 @runtime_checkable
 class GoesWithQueue(Protocol):
-    """A store that can be deleted with its queue."""
+    """A message store that can be deleted with its queue."""
 
     def drop(self) -> None:
-        """Forget all, also what is out: the queue is deleted. Who waits is told: all is well."""
+        """Delete all messages, delivered ones too; waiting `when_stored` callbacks get True."""
 
 
 class StoreOwner(Protocol):
-    """Whose messages a store keeps."""
+    """The queue of a message store, which the store notifies of events."""
 
     def readable(self) -> None:
-        """Note that the store can be read further: handing out is worth a try."""
+        """Note that more messages can be read: a delivery may succeed."""
 
     def opened(self, priority: int, store: MessageStore) -> None:
-        """Ask another store for the messages of a priority from now on: their log is there."""
+        """Use another store for a priority from now on: its log is open."""
 
     def log_made(self) -> None:
-        """Note that there is a log now, which others may write to."""
+        """Note that the queue's log exists, which Kafka producers may write to."""
 
     def arrived(self, priority: int, count: int, size: int) -> None:
-        """Note that others wrote `count` messages of `size` bytes to the store."""
+        """Count `count` messages of `size` bytes that Kafka producers wrote to the store."""
 
     def failed(self, error: HeadraceError) -> None:
-        """Note that the store takes and gives nothing any more."""
+        """Note that the store has failed: it accepts and returns no messages any more."""
 
     def broke(self, error: InvariantError) -> None:
-        """Note that the store's state contradicts itself."""
+        """Note that the store's state contradicts itself, so that the queue must be closed."""
 
 
 class Waited(Protocol):
-    """What keeps messages for good some time after it has taken them."""
+    """A store that has messages on disk some time after it has accepted them."""
 
     def when_stored(self, done: StoredDone) -> None:
-        """Tell `done` once all that was appended so far is kept for good; False: it never will."""
+        """Call `done` with True once all messages appended so far are stored, False if never."""
 
 
 def when_all(waited: Collection[Waited], done: StoredDone) -> None:
-    """Call `done` once all of `waited` have told; False: one of them has not stored all."""
+    """Call `done` once all of `waited` have reported; False if any has not stored all."""
     left, all_stored = len(waited), True
     if not left:
         done(True)
@@ -125,55 +125,58 @@ def when_all(waited: Collection[Waited], done: StoredDone) -> None:
 
 
 class TopicStore(Waited, Protocol):
-    """Stores messages that exchanges hand to a Kafka topic. `messages.topic_writer.TopicWriter`."""
+    """The store of messages that exchanges store in a Kafka topic. `topic_writer.TopicWriter`."""
 
     def check(self, message: Message, key_header: str | None) -> None:
-        """Raise what `append` would, HeadraceError, as far as that is known."""
+        """Raise the HeadraceError that `append` would raise, as far as it is known."""
 
     def append(self, message: Message, key_header: str | None) -> None:
-        """Keep a message; `key_header`: as in `ExchangeTopic`. HeadraceError: it is not kept."""
+        """Append a message; raise HeadraceError if it is not accepted.
+
+        `key_header`: as in `ExchangeTopic`.
+        """
 
 
 @runtime_checkable
 class LateStore(GoesWithQueue, Waited, Protocol):
-    """A store that keeps a message for good some time after it has taken it: a log."""
+    """A store that has a message on disk some time after it has accepted it: a log."""
 
     def attach(self, owner: StoreOwner) -> MessageStore:
-        """Say whose messages they are; returns the store to be asked for them by now."""
+        """Set the queue of the store; return the store to use at present."""
 
     def want_log(self) -> None:
-        """Have the log made, though there is nothing to be kept yet."""
+        """Have the log created, though there is no message to store yet."""
 
     def close(self, done: Callable[[], None]) -> None:
-        """Write down all there is to know, then `done`: the broker stops."""
+        """Write the settled positions and close the store, then call `done`: the broker stops."""
 
     def abandon(self) -> None:
-        """Write and read nothing any more, and keep what is on disk: its queue is closed."""
+        """Stop writing and reading, and leave the files on disk: the queue is closed."""
 
 
 @cache
 def keeps_late(kind: type) -> bool:
-    """Tell whether stores of a type are `LateStore`: what a look at each of thousands costs."""
+    """Tell whether stores of a type are `LateStore`; cached, as the check is slow."""
     return issubclass(kind, LateStore)
 
 
 class StoreListener(Protocol):
-    """Who drives the queue. Told while something else is done: none of these may append."""
+    """Callbacks from a log to a queue's store; none of them may append."""
 
     def appended(self) -> None:
-        """Note that something was appended: `write` is to be called when the pass ends."""
+        """Note an append: `write` must be called when the pass ends."""
 
     def confirmed(self, upto: int) -> None:
-        """Note that what was appended at positions below `upto` holds for good."""
+        """Note that messages appended below a position are stored."""
 
     def readable(self) -> None:
-        """Note that `read` has more, or what it had not at hand: `deliver` is worth a call."""
+        """Note that `read` returns more than before: a delivery may succeed."""
 
     def arrived(self, count: int, size: int) -> None:
-        """Note that others wrote `count` messages of `size` bytes (`MessageQueue.note_arrived`)."""
+        """Count `count` messages of `size` bytes that Kafka producers wrote."""
 
     def failed(self, error: HeadraceError) -> None:
-        """Note that nothing is taken or given any more: what was not confirmed may be lost."""
+        """Note that the log failed: unconfirmed messages may be lost."""
 
     def broke(self, error: InvariantError) -> None:
         """Note that the log's settled state contradicts itself."""

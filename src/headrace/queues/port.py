@@ -1,35 +1,35 @@
 """The port between a protocol's channel and a queue.
 
 Calls go from the channel to the queue, events from the queue to the channel. All of them happen on
-the deciding thread; none of them waits. What takes time is told by a callback, perhaps at once.
+the deciding thread, and none of them waits: results that take time come by a callback, which may be
+called at once.
 
     channel -> queue                                  queue -> channel (`Subscriber`)
-    publish(message, now)    take a message           deliver     messages for one consumer
+    publish(message, now)    accept a message         deliver     messages for one consumer
     when_stored(done)        all published so far     send        the messages since: end of a batch
     consume, cancel          a consumer               park        a consumer's credit is used up
-    credit(consumer)         it may take again        cancelled   the queue does without it
+    credit(consumer)         it has credit again      cancelled   the queue is deleted or closed
     settle(...)              deliveries, many at once
     get(getter, now)         one message, or none
-    purge(done)              what is ready
-    info()                   numbers for answers and lists
+    info()                   counts for answers and lists
 
-A delivery is named by its queue and a position, an integer that the queue chose; the channel keeps
-`tag -> (consumer, position, size, time)` and gives positions back in `settle`. The queue keeps no
-tags, and a channel does not look into a queue.
+A delivery is named by its queue and a position, an integer that the queue chose. The channel stores
+`tag -> (consumer, position, size, time)` and passes positions to `settle`. The queue has no tags,
+and a channel does not access a queue's state.
 
 Order: messages of one channel come in the order of its publishes, settlements and credit in the
 order of the calls, deliveries of one queue to one channel in the order of `deliver`. `when_stored`
-is about all that was published before it, whatever comes later.
+is about all messages published before it.
 
-Bounds: a consumer is delivered no more than `Consumer.credit` says, numbers that the channel sets
-and the queue only reads and counts up (`Subscriber.limit`, `unacked`); a queue on another broker
-is sent that number with `credit`. What a channel holds is bounded by its `limit`.
+Bounds: a consumer is delivered no more than `Consumer.credit` returns, from numbers that the
+channel sets and the queue only reads and increments (`Subscriber.limit`, `unacked`); a queue on
+another broker is sent that number with `credit`. A channel's deliveries are bounded by its `limit`.
 
 Errors: `Refused` before anything has changed; `HeadraceError` from `publish`: the message is stored
 nowhere. A queue whose state contradicts itself is closed, alone (`engine/closed_queue.py`).
 
-Implementers: `engine/hosted_queue.py` (messages in memory or on a log), `engine/stream_queue.py`,
-and for publishes alone `engine/targets.py` (a Kafka topic).
+Implementations: `engine/hosted_queue.py` (messages in memory or on a log),
+`engine/stream_queue.py`, and for publishes alone `engine/targets.py` (a Kafka topic).
 """
 
 from collections.abc import Callable, Sequence
@@ -47,13 +47,13 @@ _NO_WISHES = ConsumerSettings()
 
 
 class Disposition(Enum):
-    """How a client settles a delivery."""
+    """The ways in which a client settles a delivery: ack, requeue, reject."""
 
     ACKNOWLEDGED = "acknowledged"
     REQUEUED = "requeued"
-    """The message goes back to its place, unless it came back too often."""
+    """The message is ready again at its position, unless it reached the delivery limit."""
     REJECTED = "rejected"
-    """The message is dead-lettered, or dropped."""
+    """The message is dead-lettered, or dropped without a dead letter exchange."""
 
 
 class Deliveries(NamedTuple):
@@ -62,24 +62,24 @@ class Deliveries(NamedTuple):
     positions: Sequence[int]
     messages: Sequence[Message]
     sizes: Sequence[int]
-    """Bytes of their bodies."""
+    """Bytes of the messages' bodies."""
     redelivered: bool
-    """They may have been delivered before."""
+    """Whether the messages may have been delivered before."""
     returns: Sequence[int] | None = None
-    """How often each was requeued, where a delivery limit counts that; None: never."""
+    """Number of requeues of each message, if a delivery limit counts them; None: all 0."""
 
 
 class Got(NamedTuple):
-    """The answer to basic.get."""
+    """A message for a basic.get, with the count of ready messages left."""
 
     deliveries: Deliveries
-    """The message."""
+    """The message, as the only delivery."""
     ready: int
-    """Messages that are left."""
+    """Number of ready messages that are left."""
 
 
 class QueueInfo(NamedTuple):
-    """A queue's numbers."""
+    """A queue's counts of ready and unacknowledged messages and of consumers."""
 
     ready: int
     ready_bytes: int
@@ -89,26 +89,26 @@ class QueueInfo(NamedTuple):
 
 
 class Subscriber(Protocol):
-    """A channel, as the queues of its consumers know it: its credit, and the events."""
+    """A channel, as the queues of its consumers see it: its credit, and the events."""
 
     limit: int
-    """The deliveries that its consumers may hold together."""
+    """Unacknowledged deliveries that its consumers together may have."""
     unacked: int
-    """The deliveries that they hold."""
+    """Unacknowledged deliveries that count against `limit`."""
     prefetch: int
-    """The limit that the client asked for; 0: it asked for none."""
+    """The limit that the client set for the channel; 0: none set."""
     paused: bool
-    """Its client takes nothing at present."""
+    """Whether the client reads nothing at present, so that nothing is delivered."""
     closed: bool
 
     def deliver(self, consumer: "Consumer", deliveries: Deliveries, now: float) -> None:
-        """Take messages for a consumer, and hold them unless it acknowledges nothing."""
+        """Accept messages for a consumer, and hold them unless the consumer has no-ack."""
 
     def send(self) -> None:
-        """Send what `deliver` brought since the last call: the queue's batch is complete."""
+        """Send the messages of `deliver` since the last call: the queue's batch is complete."""
 
     def park(self, consumer: "Consumer") -> None:
-        """Note that a consumer's credit is used up: call `Queue.credit` when it has some again."""
+        """Note that a consumer has no credit: `Queue.credit` is called when it has some again."""
 
     def forget(self, consumer: "Consumer") -> None:
         """Note that a consumer waits for no credit any more."""
@@ -116,7 +116,7 @@ class Subscriber(Protocol):
     def cancelled(self, consumer: "Consumer", refused: Refused | None = None) -> None:
         """Note that a consumer was cancelled by its queue, which is deleted.
 
-        `refused`: the queue was closed, and this is what its clients are told.
+        With `refused` the queue was closed by an error, which its clients are sent.
         """
 
 
@@ -141,9 +141,9 @@ class Consumer:
         counted: bool = True,
         wishes: ConsumerSettings = _NO_WISHES,
     ) -> None:
-        """`prefetch`: of this consumer alone, 0: any number. `counted`: no basic.get.
+        """`prefetch`: limit of this consumer, 0: none. `counted`: False for a basic.get.
 
-        `wishes`: what a stream's consumer wants of it.
+        `wishes` are settings of a stream's consumer.
         """
         self.queue = queue
         self.channel = channel
@@ -157,21 +157,21 @@ class Consumer:
         self.wishes = wishes
         self.unacked = 0
         self.parked = False
-        """The queue leaves it out because it has no credit."""
+        """Whether the queue left the consumer out of its ring because it has no credit."""
         self.hands_over = False
-        """It was the active one of its queue: another is, once what it holds is settled."""
+        """Whether another single active consumer follows once its deliveries are settled."""
         self.gone = False
-        """It is cancelled, and may still be in its ring."""
+        """Whether the consumer is cancelled; it may still be in its ring."""
 
     def credit(self) -> int:
-        """Return how many messages may be delivered to it.
+        """Return how many messages may be delivered to the consumer.
 
-        A channel's limit also stops a consumer that does not acknowledge, though it does not count,
-        as in RabbitMQ; its own prefetch does not.
+        As in RabbitMQ, a channel's limit also stops a consumer with no-ack, whose deliveries do not
+        count against it; the consumer's own prefetch does not.
         """
         if self.gone:
             return 0
-        if self.hands_over:  # it is given nothing, and has credit again when it holds nothing
+        if self.hands_over:  # gets nothing, and has credit again once nothing is unacknowledged
             return 0 if self.unacked else 1
         channel = self.channel
         if channel.paused:
@@ -183,66 +183,69 @@ class Consumer:
 
 
 GotDone = Callable[[Got | HeadraceError | None], None]
-"""Takes the message of a basic.get, or why it cannot be read; None: no message is ready."""
+"""Takes the message of a basic.get, or the error; None: no message is ready."""
 
 
 class Getter(NamedTuple):
-    """A basic.get."""
+    """A basic.get that waits for its message."""
 
     consumer: Consumer
     done: GotDone
 
 
 class Target(Protocol):
-    """Takes published messages: a queue, or a Kafka topic."""
+    """A destination of published messages: a queue or a Kafka topic."""
 
     title: str
-    """How texts name it: `queue 'q' in vhost '/'`."""
+    """Its name in texts: `queue 'q' in vhost '/'`."""
     failure: str | None
-    """Why it could not store a message; None: publishers that ask for no confirms know all."""
+    """Why it could not store a message; None: no failure to report.
+
+    Reported to publishers without confirms, whose connection is closed.
+    """
 
     @property
     def confirms_late(self) -> bool:
-        """Whether `when_stored` may call back later."""
+        """Whether the target reports messages as stored some time after `publish`."""
 
     @property
     def confirms_transient(self) -> bool:
-        """Whether it does so for messages that are not persistent, too."""
+        """Whether confirms wait also for messages that are not persistent."""
 
     def publish(self, published: Published, now: float) -> bool:
-        """Take a message; False: there is no room for it. HeadraceError: it could not be stored."""
+        """Accept a message; return False if the queue is full. HeadraceError: not stored."""
 
     def when_stored(self, done: StoredDone) -> None:
-        """Call `done` once all published so far is stored; False: it never will be."""
+        """Call `done` once all messages published so far are stored, with False if never."""
 
 
 class Queue(Target, Protocol):
-    """A queue, as a channel knows it. A vhost's host (`engine/queue_host.py`) finds it by name."""
+    """A queue, as a channel sees it; a vhost's host (`engine/queue_host.py`) finds it by name."""
 
     name: str
     consumer_timeout_ms: int | None
-    """How long a delivery may stay unacknowledged; 0: any time, None: the broker's setting."""
+    """Milliseconds a delivery may be unacknowledged; 0: unlimited, None: broker's setting."""
 
     @property
     def settings(self) -> QueueSettings:
-        """What it was declared with."""
+        """The settings from the arguments that the queue was declared with."""
 
     def consume(self, consumer: Consumer, now: float) -> None:
-        """Add a consumer. Refused: another has the queue for itself, or this one would."""
+        """Add a consumer; raise Refused if another one is exclusive, or this one and not alone."""
 
     def cancel(self, consumer: Consumer, now: float) -> None:
-        """Remove a consumer, if it is there. What it holds stays with its channel."""
+        """Remove a consumer, if registered; its deliveries stay with its channel."""
 
     def credit(self, consumer: Consumer) -> None:
-        """Let a consumer take part again that had used up its credit."""
+        """Let a parked consumer that has credit again take turns."""
 
     def settle(
         self, disposition: Disposition, positions: Sequence[int], sizes: Sequence[int] = ()
     ) -> None:
-        """Settle deliveries of one consumer; `sizes` of their bodies are told of requeued ones."""
+        """Settle deliveries of one consumer; `sizes` of bodies are given with requeued ones."""
 
     def get(self, getter: Getter, now: float) -> None:
-        """Give the next message to a basic.get, now or when it has been read. Refused."""
+        """Give the next message to a basic.get, now or once it is loaded; raise Refused."""
 
     def info(self) -> QueueInfo:
-        """Return the queue's numbers as they are known here."""
+        """Return the queue's counts, as far as this broker knows them."""

@@ -1,15 +1,15 @@
-"""Queues' topics: each queue is a topic, named by its vhost and its name, and no two by the same.
+"""The names of queues' topics: each queue is a topic, named by its vhost and its name.
 
-A topic's name takes letters, digits, `.`, `_` and `-`, and 249 characters at most; a queue's takes
-any 255 bytes. So `_` is doubled, other bytes are `_` and two digits of base sixteen, and a name
-that becomes too long is a hash: then only what is stored of the queue tells its name.
+A topic's name has letters, digits, `.`, `_` and `-`, at most 249 characters; a queue's name has any
+255 bytes. So `_` is doubled, and other bytes become `_` and two hexadecimal digits. A name that
+becomes too long is a hash, from which the queue cannot be derived.
 
     __amqp.queue.orders             the queue `orders` of the vhost `/`
     __amqp.vhost.shop.my__orders    the queue `my_orders` of the vhost `shop`
     __amqp.hash.9f86d081...         a longer one
 
-Names by this prefix are closed to Kafka's CreateTopics. They need not heed its rule that `a.b` and
-`a_b` exclude each other. Exchanges hold no messages and have no topics.
+Kafka's CreateTopics refuses names with this prefix. Kafka's rule that `a.b` and `a_b` exclude each
+other does not apply to them. Exchanges hold no messages and have no topics.
 """
 
 import re
@@ -28,36 +28,36 @@ _ESCAPED = re.compile("__|_[0-9a-f]{2}")
 
 
 class QueueName(NamedTuple):
-    """A queue by its vhost and its name."""
+    """A queue by its vhost's name and its own."""
 
     vhost: str
     queue: str
 
 
 def is_queue_topic(topic: str) -> bool:
-    """Return whether a topic's name is kept for queues."""
+    """Return whether a topic's name is reserved for queues."""
     return topic.startswith(AMQP_TOPICS.prefix)
 
 
 def queue_topic(vhost: str, queue: str) -> str:
-    """Return the name of a queue's topic."""
+    """Return the name of the Kafka topic that stores a queue."""
     if vhost == DEFAULT_VHOST:
         topic = f"{_OF_DEFAULT_VHOST}{_encoded(queue)}"
     else:
-        # The first dot ends the vhost, so one of its own must not be a dot.
+        # The first dot ends the vhost, so a dot in the vhost's name is escaped.
         topic = f"{_OF_VHOST}{_encoded(vhost).replace('.', '_2e')}.{_encoded(queue)}"
     return topic if len(topic) <= TOPIC_NAME_CHARS_MAX else f"{_HASHED}{_digest(vhost, queue)}"
 
 
 def queue_of_topic(topic: str) -> QueueName | None:
-    """Return the queue a topic's name tells; None: it is no queue's, or a hash."""
+    """Return the queue of a topic's name; None: no queue's topic, or a hash."""
     name = None
     if topic.startswith(_OF_DEFAULT_VHOST):
         name = QueueName(DEFAULT_VHOST, _decoded(topic.removeprefix(_OF_DEFAULT_VHOST)))
     elif topic.startswith(_OF_VHOST):
         vhost, _, queue = topic.removeprefix(_OF_VHOST).partition(".")
         name = QueueName(_decoded(vhost), _decoded(queue))
-    # What nobody would have encoded so names nothing: there is one name for each queue.
+    # A name that `queue_topic` would not return names no queue: names are unique.
     return name if name is not None and queue_topic(*name) == topic else None
 
 

@@ -1,4 +1,4 @@
-"""What a queue's and a consumer's arguments come to once checked, and a message as published."""
+"""Settings of queues and consumers from checked arguments, and messages as published."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -6,13 +6,13 @@ from typing import NamedTuple
 from headrace.wire.amqp.content import Message
 
 DELIVERY_LIMIT_DEFAULT = 20
-"""Of a quorum queue that names none, as in RabbitMQ 4.0."""
+"""Delivery limit of a quorum queue without `x-delivery-limit`, as in RabbitMQ 4.0."""
 DELIVERIES_COUNTED_MAX = 0xFFFF_FFFF
-"""Of a quorum queue without a bound: it counts on, as far as its kept counts of four bytes go."""
+"""Delivery limit of a quorum queue declared unlimited: the largest count of four bytes."""
 
 
 class QueueType(Enum):
-    """The kinds of queues by the names `x-queue-type` takes."""
+    """The types of queues, by their names in `x-queue-type`."""
 
     CLASSIC = "classic"
     QUORUM = "quorum"
@@ -20,12 +20,12 @@ class QueueType(Enum):
 
     @property
     def title(self) -> str:
-        """The name that RabbitMQ's texts give it."""
+        """RabbitMQ's name of the queue type in its texts: `rabbit_quorum_queue`."""
         return f"rabbit_{self.value}_queue"
 
 
 class Overflow(Enum):
-    """What happens to a message that a full queue has no room for."""
+    """The ways in which a full queue handles a message (`x-overflow`)."""
 
     DROP_HEAD = "drop-head"
     REJECT_PUBLISH = "reject-publish"
@@ -33,47 +33,46 @@ class Overflow(Enum):
 
 
 class ExchangeTopic(NamedTuple):
-    """Where an exchange stores its messages, or what a stream reads."""
+    """The Kafka topic that an exchange stores in, or that a stream reads."""
 
     topic: str
     key_header: str | None = None
-    """The header whose value is a record's key; None: the routing key is."""
+    """The header whose value is a record's key; None: the routing key."""
 
 
 class QueueSettings(NamedTuple):
-    """What a queue is asked to do. None: no bound, or the broker's own."""
+    """The settings of a queue; None: no bound, or the broker's setting."""
 
     queue_type: QueueType = QueueType.CLASSIC
     ttl_ms: int | None = None
-    """Of every message; its own expiration counts where it is less."""
+    """Message TTL in milliseconds; a message's own expiration counts if it is less."""
     expires_ms: int | None = None
-    """Deleted after so long without consumers, gets and declarations."""
+    """Milliseconds without consumers, gets and declarations until the queue is deleted."""
     length_max: int | None = None
     length_bytes_max: int | None = None
     overflow: Overflow = Overflow.DROP_HEAD
     dead_letter_exchange: str | None = None
-    """The default exchange is the empty name; None: what is dead is dropped."""
+    """Name of the dead letter exchange, empty: the default exchange; None: messages are dropped."""
     dead_letter_routing_key: str | None = None
-    """None: a message keeps its own."""
+    """Routing key of dead letters; None: a message's own."""
     dead_letter_at_least_once: bool = False
     priority_max: int | None = None
     single_active_consumer: bool = False
     delivery_limit: int | None = None
     consumer_timeout_ms: int | None = None
-    """How long a delivery may wait for its acknowledgement; 0: for ever."""
+    """Milliseconds that a delivery may be unacknowledged; 0: unlimited."""
     retention_ms: int | None = None
-    """How long a stream keeps its messages, and a queue what is settled."""
+    """Milliseconds for which a stream retains messages, or a queue settled ones."""
     retention_bytes: int | None = None
-    """Of its segments together: the oldest goes, of a queue only what is settled."""
+    """Bytes of segments; above, the oldest is deleted (of a queue only settled messages)."""
     segment_bytes_max: int | None = None
-    """Of a stream's segments."""
+    """Size of a stream's segments in bytes."""
     topic: ExchangeTopic | None = None
-    """The Kafka topic that a stream reads, which has its own settings; None: it has one for itself,
-    as all queues."""
+    """The Kafka topic that a stream reads; None: a topic of its own, as all queues have."""
 
     @property
     def dead_letters(self) -> bool:
-        """Whether what dies is given out, not dropped."""
+        """Whether expired, rejected and dropped messages are dead-lettered."""
         return self.dead_letter_exchange is not None
 
     @property
@@ -83,11 +82,11 @@ class QueueSettings(NamedTuple):
 
     @property
     def is_limited(self) -> bool:
-        """Whether the queue's length is bounded."""
+        """Whether the queue has a limit of messages or bytes."""
         return self.length_max is not None or self.length_bytes_max is not None
 
     def exceeds(self, count: int, size: int) -> bool:
-        """Tell whether `count` messages, of bodies of `size` bytes, are more than allowed."""
+        """Tell whether `count` messages with `size` bytes of bodies exceed the queue's limits."""
         count_max, size_max = self.length_max, self.length_bytes_max
         return (count_max is not None and count > count_max) or (
             size_max is not None and size > size_max
@@ -101,25 +100,27 @@ class QueueSettings(NamedTuple):
 
     @property
     def keeps_settled(self) -> bool:
-        """Whether a queue keeps what is settled, for who reads its topic."""
+        """Whether a queue retains settled messages, for readers of its topic."""
         retained = self.retention_ms is not None or self.retention_bytes is not None
         return retained and self.queue_type is not QueueType.STREAM
 
 
 class Published(NamedTuple):
-    """A message with what queues need of its properties: read once, however many queues."""
+    """A message with the properties that queues need, decoded once for all queues."""
 
     message: Message
     priority: int = 0
     expiration_ms: int | None = None
     persistent: bool = False
     over_length: bool = False
-    """A dead letter that is published once: quorum queues take it beyond their length, as
-    RabbitMQ's do."""
+    """Whether a quorum queue accepts it beyond its length, as RabbitMQ's do.
+
+    Set for dead letters of the strategy at-most-once.
+    """
 
 
 class StreamStart(Enum):
-    """How `x-stream-offset` says where to begin."""
+    """The forms of a stream consumer's start offset (`x-stream-offset`)."""
 
     FIRST = "first"
     LAST = "last"
@@ -130,18 +131,20 @@ class StreamStart(Enum):
 
 
 class StreamOffset(NamedTuple):
-    """Where a stream's consumer begins."""
+    """The offset, time or age at which a stream's consumer starts."""
 
     start: StreamStart
     value: int = 0
-    """The offset, milliseconds since 1970, or an age in milliseconds."""
+    """The offset, milliseconds since 1970, or an age in milliseconds, by `start`."""
 
 
 class ConsumerSettings(NamedTuple):
-    """What a consumer asked for by arguments."""
+    """The settings from a consumer's arguments: priority, stream offset, filter."""
 
     priority: int = 0
     stream_offset: StreamOffset = StreamOffset(StreamStart.NEXT)
     stream_filter: frozenset[str] | None = None
-    """Values of `x-stream-filter-value` that are wanted, the empty one: messages without; None: all
-    messages are."""
+    """Wanted values of `x-stream-filter-value`; None: all messages.
+
+    The empty value stands for messages without the property.
+    """

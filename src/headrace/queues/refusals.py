@@ -1,7 +1,7 @@
-"""Errors of the queue model: which rule an operation broke, on which kind of resource.
+"""Errors of the queue model: the rule that an operation broke, and the kind of resource.
 
-No protocol's codes stand here: each frontend maps a `RefusalKind` to its own
-(`frontends/amqp/replies.py`). The texts are RabbitMQ 4.0's, because people search for them.
+Each frontend maps a `RefusalKind` to its protocol's codes (`frontends/amqp/replies.py`). The texts
+are RabbitMQ 4.0's, because users search for them.
 """
 
 from collections.abc import Mapping
@@ -15,28 +15,28 @@ EXCHANGE = "exchange"
 BINDING = "binding"
 MESSAGE = "message"
 KAFKA_TOPIC = "Kafka topic"
-"""A topic that is no queue's; it is of no vhost."""
+"""Kind of a Kafka topic that is no queue's; it belongs to no vhost."""
 
 
 class RefusalKind(Enum):
-    """The rules by which an operation is refused."""
+    """The reasons for which the queue model refuses an operation."""
 
     ACCESS_REFUSED = "access refused"
     NOT_FOUND = "not found"
     LOCKED = "locked"
     """The queue is exclusive to another connection."""
     IN_EXCLUSIVE_USE = "in exclusive use"
-    """Another consumer has the queue for itself, or this one would with others there."""
+    """Another consumer has exclusive use of the queue, or this one wants it with others present."""
     PRECONDITION_FAILED = "precondition failed"
     INEQUIVALENT = "inequivalent"
-    """A queue or an exchange is declared unlike it is."""
+    """A queue or an exchange is declared with other properties than it has."""
     LIMIT_REACHED = "limit reached"
     CONDITION_UNSUPPORTED = "condition unsupported"
-    """The type of the queue does not look at a condition of deletion."""
+    """The type of the queue does not support a condition of deletion."""
     UNSUPPORTED = "unsupported"
-    """The type of the queue does not have the operation."""
+    """The type of the queue does not support the operation."""
     MALFORMED = "malformed"
-    """A message's properties cannot be read."""
+    """A message's properties cannot be decoded."""
     BROKEN = "broken"
     """The queue was closed because its state contradicts itself."""
 
@@ -45,41 +45,41 @@ class Refused(HeadraceError):
     """An operation on a queue, an exchange, a binding or a message is refused."""
 
     def __init__(self, kind: RefusalKind, resource: str, explanation: str) -> None:
-        """`resource`: its kind, `queue` and so on; empty where the explanation alone tells."""
+        """`resource` is its kind, as `queue`; empty if the explanation names it."""
         super().__init__(explanation)
         self.kind = kind
         self.resource = resource
 
 
 def resource_text(kind: str, name: str, vhost: str) -> str:
-    """Return how texts name a queue or an exchange: `queue 'q' in vhost '/'`."""
+    """Return the name of a queue or an exchange in texts: `queue 'q' in vhost '/'`."""
     if kind == KAFKA_TOPIC:
         return f"{kind} '{name}'"
     return f"{kind} '{name}' in vhost '{vhost}'"
 
 
 def not_found(resource: str, named: str) -> Refused:
-    """Return the error for a resource that does not exist; `named`: as `resource_text` names it."""
+    """Return the error for a missing resource, named as `resource_text` does."""
     return Refused(RefusalKind.NOT_FOUND, resource, f"no {named}")
 
 
 def refused(explanation: str, resource: str = "") -> Refused:
-    """Return the error for what the user may not do, or no user may."""
+    """Return the error for an operation that the user, or any user, is not permitted."""
     return Refused(RefusalKind.ACCESS_REFUSED, resource, explanation)
 
 
 def precondition_failed(explanation: str, resource: str = "") -> Refused:
-    """Return the error for arguments that are invalid, or a state that forbids the operation."""
+    """Return the error for invalid arguments, or a state that forbids the operation."""
     return Refused(RefusalKind.PRECONDITION_FAILED, resource, explanation)
 
 
 def unsupported(explanation: str) -> Refused:
-    """Return the error for an operation that the type of the queue does not have."""
+    """Return the error for an operation that the type of the queue does not support."""
     return Refused(RefusalKind.UNSUPPORTED, QUEUE, explanation)
 
 
 def malformed_message(problem: Exception) -> Refused:
-    """Return the error for a message whose properties cannot be read."""
+    """Return the error for a message whose properties cannot be decoded."""
     text = f"the properties of a message cannot be read: {problem}"
     return Refused(RefusalKind.MALFORMED, MESSAGE, text)
 
@@ -96,7 +96,7 @@ def locked(named: str) -> Refused:
 
 
 def check_same(what: str, named: str, received: object, current: object) -> None:
-    """Raise INEQUIVALENT where a property is declared unlike it is."""
+    """Raise Refused INEQUIVALENT if a property differs from the existing one."""
     if comparable(received) != comparable(current):
         raise _inequivalent(what, named, f"'{text(received)}'", f"'{text(current)}'")
 
@@ -104,9 +104,9 @@ def check_same(what: str, named: str, received: object, current: object) -> None
 def check_same_argument(
     name: str, named: str, received: Mapping[str, object], current: Mapping[str, object]
 ) -> None:
-    """Raise INEQUIVALENT where an argument is declared unlike it is.
+    """Raise Refused INEQUIVALENT if an argument differs from the existing one.
 
-    Kinds do not count, numbers and strings do (`comparable`).
+    Compared by `comparable`: types have no influence, numbers and strings do.
     """
     if name in received and name in current:
         check_same(name, named, received[name], current[name])

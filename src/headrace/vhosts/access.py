@@ -1,4 +1,4 @@
-"""Who may open which vhost and do what there: the broker's authorizer says, in RabbitMQ's words."""
+"""Permissions of AMQP connections in vhosts, decided by the broker's authorizer."""
 
 from typing import TYPE_CHECKING
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from headrace.security.audit import Audit
 
 ANSWERS_KEPT_MAX = 4096
-"""Of one connection; one more, and all are asked again."""
+"""Allowed permissions that one connection caches at most; above, the cache is cleared."""
 
 
 class Admission:
-    """Says who may open a vhost, and what he may do there. `queue_broker.AdmissionPort`."""
+    """Users' access to vhosts, and permissions in them. `queue_broker.AdmissionPort`."""
 
     def __init__(
         self,
@@ -40,9 +40,9 @@ class Admission:
         *,
         topics_open: bool = False,
     ) -> None:
-        """Have `authorizer` decide by the permissions of users, too.
+        """Add RabbitMQ-style permissions of users to the rules of `authorizer`.
 
-        `topics_open`: no rule is of Kafka's topics; then a topic is asked about as a queue is, by
+        `topics_open`: no rule is about Kafka topics; a topic is then authorized like a queue, by
         its name in the vhost.
         """
         self.definitions = definitions
@@ -58,7 +58,7 @@ class Admission:
             authorizer.add(rules)
 
     def may_open(self, identity: Identity, vhost: str) -> bool:
-        """Tell whether a user has permissions in a vhost, or may do everything anywhere."""
+        """Tell whether a user has permissions in a vhost, or all permissions; audit a refusal."""
         resource = vhost_resource(vhost)
         if self._authorizer.allows(identity, Operation.DESCRIBE, resource):
             return True
@@ -66,12 +66,12 @@ class Admission:
         return False
 
     def access(self, identity: Identity, vhost: str) -> Access:
-        """Return what somebody may do in a vhost, now and after changes."""
+        """Return a user's permissions in a vhost, which follow later changes of the rules."""
         return GuardedAccess(self, self._authorizer, self._audit, identity, vhost)
 
 
 class GuardedAccess:
-    """What one connection may do in its vhost. `permissions.Access`."""
+    """The permissions of one connection in its vhost, with a cache. `permissions.Access`."""
 
     __slots__ = ("_allowed", "_asked_at", "_audit", "_authorizer", "_identity", "_permissions",
                  "_topics_open", "_vhost")  # fmt: skip
@@ -91,11 +91,11 @@ class GuardedAccess:
         self._identity = identity
         self._vhost = vhost
         self._allowed: set[tuple[Permission, str, str]] = set()
-        """What was asked and allowed, until any rule changes."""
+        """Permissions that were asked for and allowed; cleared when any rule changes."""
         self._asked_at = -1
 
     def check(self, permission: Permission, kind: str, name: str) -> None:
-        """Raise Refused ACCESS_REFUSED where he may not."""
+        """Raise Refused ACCESS_REFUSED if the user lacks a permission on the named resource."""
         version, allowed = self._authorizer.version, self._allowed
         if version != self._asked_at or len(allowed) >= ANSWERS_KEPT_MAX:
             allowed.clear()
@@ -116,11 +116,11 @@ class GuardedAccess:
         allowed.add(question)
 
     def _may_create_all(self) -> bool:
-        """Tell whether he may create any topic: a right of the cluster, in Kafka."""
+        """Tell whether the user may create any topic: in Kafka, an operation on the cluster."""
         cluster = Resource(ResourceType.CLUSTER, CLUSTER_NAME)
         return self._authorizer.allows(self._identity, Operation.CREATE, cluster)
 
     def check_topic(self, permission: Permission, exchange: str, routing_key: str) -> None:
-        """Raise Refused ACCESS_REFUSED where he may not use the key."""
+        """Raise Refused ACCESS_REFUSED if the user may not use a key on a topic exchange."""
         user = self._identity.principal.name
         self._permissions.check_topic(user, self._vhost, exchange, routing_key, permission)

@@ -1,6 +1,6 @@
-"""Stops those who publish while the broker is low on memory or on disk.
+"""Alarms that block publishers while the broker is low on memory or on disk.
 
-The words and the moment are RabbitMQ's: `low on memory`, `low on disk & memory`.
+Reasons and timing are RabbitMQ's: `low on memory`, `low on disk & memory`.
 """
 
 import logging
@@ -16,12 +16,15 @@ log = logging.getLogger(__name__)
 __all__ = ["LOOK_SECONDS_MAX", "LOOK_SECONDS_MIN", "TELL_SECONDS", "ResourceAlarms"]
 
 TELL_SECONDS = 60.0
-"""After the log was told that memory is short: where a disk does not keep up with who publishes,
-it is so again and again, for a fraction of a second each."""
+"""Seconds between two log lines about memory.
+
+Where the disk is slower than publishers, memory is short again and again, each time for a fraction
+of a second.
+"""
 
 
 class ResourceAlarms:
-    """The memory of all queues and the free space of the log directories of one broker."""
+    """The alarms of one broker: memory of all queues, free space of the log directories."""
 
     def __init__(
         self,
@@ -31,10 +34,10 @@ class ResourceAlarms:
         disk_free_bytes_min: int,
         block: Callable[[str | None], None],
     ) -> None:
-        """`free_bytes`: tells what the fullest directory has free. OSError.
+        """Begin to watch memory and, unless `disk_free_bytes_min` is 0, free disk space.
 
-        `disk_free_bytes_min`: 0 asks for no bound. `block` is told what publishers are told, None
-        when they may go on.
+        `free_bytes` returns the free bytes of the fullest log directory, or raises OSError. `block`
+        is called with the reason that publishers are sent, or with None when they may go on.
         """
         self._memory = memory
         self._disk = FreeSpaceMark(free_bytes)
@@ -43,7 +46,7 @@ class ResourceAlarms:
         self._now = deadlines.clock.monotonic
         self._tell_from = -math.inf
         self._told = False
-        """The log was told that memory is short."""
+        """Whether the log has a line that memory is short, and none yet that it is not."""
         self._next_look = deadlines.deadline(self._look)
         memory.on_short = self._memory_changed
         if disk_free_bytes_min:
@@ -51,7 +54,7 @@ class ResourceAlarms:
 
     @property
     def reason(self) -> str | None:
-        """What publishers are told; None: they may go on."""
+        """The reason that publishers are sent (connection.blocked); None: no alarm."""
         found = ("disk" if self._disk.is_low else "", "memory" if self._memory.is_short else "")
         short = " & ".join(filter(None, found))
         return f"low on {short}" if short else None
@@ -86,7 +89,7 @@ class ResourceAlarms:
             self._next_look.set(wait)
 
     def _look_at_disk(self) -> float:
-        """Compare with the bound; returns the seconds after which to look again."""
+        """Compare the free space with the bound; return the seconds until the next check."""
         least, was_low = self._disk_free_bytes_min, self._disk.is_low
         try:
             wait = self._disk.look(least)

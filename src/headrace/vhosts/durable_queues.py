@@ -1,8 +1,14 @@
-"""Durable declarations in the metadata store, and the topics of durable queues.
+"""Durable declarations in the metadata store, and the Kafka topics of durable queues.
 
-What changes is gathered and written in rounds: removals first, with the topics of deleted queues,
-then what is declared, then topics that messages wait for. So a queue that is declared again begins
-empty, and no topic is there without its queue but after a kill: those go at the next start.
+Changes are gathered and written in rounds:
+
+    1  delete the nodes of removed declarations
+    2  delete the topics of deleted queues
+    3  create the nodes of new declarations; their clients are answered
+    4  create the topics that messages wait for
+
+So a queue that is declared again begins empty. A topic without its queue is left only by a crash,
+and deleted at the next start.
 """
 
 import asyncio
@@ -50,33 +56,38 @@ _logger = logging.getLogger(__name__)
 
 ROOT = "/headrace-amqp"
 DECLARATIONS = f"{ROOT}/declarations"
-"""A node for each durable exchange, queue and binding of all vhosts."""
+"""The parent node of a node for each durable exchange, queue and binding of all vhosts."""
 OPERATIONS_MAX = 500
-"""So many nodes are written together at most."""
+"""Nodes that are written together at most."""
 TOPICS_AT_ONCE = 500
-"""So many topics are made together at most, and written to before the next are made: each has files
-open until that is on disk."""
+"""Topics that are created together at most.
+
+Each has open files until its first messages are on disk; the next topics are created then.
+"""
 RETRY_SECONDS = 1.0
-"""After which what could not be written is tried again, if nothing else is declared before."""
+"""Seconds after which a failed round is repeated, if no other change begins one before."""
 GATHER_SECONDS = 0.001
-"""How long a round waits for those whom the one before has answered, where they were several: who
-declares one queue after the other is back at once, and all are written with one flush."""
+"""Seconds for which a round waits for the clients that the last round answered, if several.
+
+A client that declares queues one after the other sends its next declaration at once; so the
+declarations of all such clients are written with one flush.
+"""
 
 
 class _Round(NamedTuple):
-    """What is to be done together."""
+    """Changes of AMQP declarations and queues' topics that are written together."""
 
     removed: dict[str, None]
-    """Nodes."""
+    """Nodes to delete."""
     doomed: dict[str, None]
-    """Topics of queues that are deleted."""
+    """Topics of deleted queues, to be deleted."""
     added: dict[str, bytes]
     wanted: dict[str, list[DurableMessages]]
-    """Stores that wait for their topic."""
+    """Message stores that wait for their topic, by topic."""
     awaited: list[KeptDone]
-    """Who waits for what is declared."""
+    """Callbacks of clients that wait until declarations are stored."""
     ended: list[Callable[[], None]]
-    """Who waits for all of it."""
+    """Callbacks that wait for the end of the whole round."""
 
     @property
     def is_empty(self) -> bool:
@@ -88,7 +99,7 @@ def _new_round() -> _Round:
 
 
 class DurableQueues:
-    """`queues.model.durability.Durability` of one broker."""
+    """The durable declarations of one broker. `queues.model.durability.Durability`."""
 
     def __init__(
         self,
@@ -105,28 +116,28 @@ class DurableQueues:
         self._controller = controller
         self._store = store
         self._stored: set[str] = set()
-        """Nodes that are there, or will be once the present round is over."""
+        """Nodes that exist, or will exist after the present round."""
         self._next = _new_round()
         self._running: asyncio.Task[None] | None = None
         self._expected = 0
-        """Who may wait for the next round: was answered by the last, or came meanwhile."""
+        """Clients that may wait for the next round: answered by the last one, or waiting."""
         self._gathered: asyncio.Future[None] | None = None
-        """Done once so many wait; None: no round waits for them."""
+        """Set once `_expected` clients wait; None: no round is waiting for them."""
 
     def know(self, nodes: Iterable[str]) -> None:
-        """Take note of the nodes that are there before anything is declared."""
+        """Note the nodes that exist at the start, before anything is declared."""
         self._stored.update(nodes)
 
     def doom(self, topics: Iterable[str]) -> None:
-        """Have topics deleted whose queues are not there any more."""
+        """Schedule the deletion of topics whose queues do not exist."""
         self._next.doomed.update(dict.fromkeys(topics))
         if self._next.doomed:
             self._run_soon()
 
-    # What is declared
+    # Declarations
 
     def added(self, host: Model, declared: Declared) -> None:
-        """Keep what was declared, if it is durable. `Declarations`."""
+        """Schedule a declaration to be stored, if it is durable. `Declarations`."""
         record = _record(host, declared)
         if record is None:
             return
@@ -136,7 +147,7 @@ class DurableQueues:
             self._run_soon()
 
     def removed(self, host: Model, removed: Removed) -> None:
-        """Keep it no longer. `Declarations`."""
+        """Schedule the deletion of declarations and of their queues' topics. `Declarations`."""
         upcoming = self._next
         for record in _records_of(removed):
             node = record_name(host.name, record)
@@ -152,7 +163,7 @@ class DurableQueues:
             self._run_soon()
 
     def when_kept(self, done: KeptDone) -> None:
-        """Tell `done` once all changes so far are kept for good. `Declarations`."""
+        """Call `done` once all changes so far are stored, or with the error. `Declarations`."""
         upcoming = self._next
         if self._running is None and not (upcoming.removed or upcoming.added):
             done(None)
@@ -165,7 +176,7 @@ class DurableQueues:
     # Queues' topics
 
     def make_store(self, vhost: str, queue: DeclaredQueue, priority: int) -> DurableMessages:
-        """Make the store of one priority of a durable queue. `Durability`."""
+        """Make the message store of one priority of a durable queue. `Durability`."""
         read = queue.settings.topic
         if read is not None:
             partition = self.partition(read.topic, priority)
@@ -175,7 +186,7 @@ class DurableQueues:
         return kind(self.logs, vhost, queue, priority)
 
     def topic_store(self, topic: str) -> TopicStore:
-        """Return what stores messages in a topic for exchanges. `Durability`."""
+        """Return the store of messages that exchanges store in a topic. `Durability`."""
         return self.topics.writer(topic)
 
     def _want(self, messages: DurableMessages) -> None:
@@ -184,7 +195,7 @@ class DurableQueues:
         self._run_soon()
 
     async def topic_made(self) -> None:
-        """Wait until the topics are there that have been wanted so far, if they can be."""
+        """Wait until the topics wanted so far were created, or their creation failed."""
 
         def ask(done: Done[None]) -> None:
             self._next.ended.append(lambda: done(None))
@@ -193,7 +204,7 @@ class DurableQueues:
         await called_back(ask)
 
     def partition(self, topic: str, priority: int) -> "Partition | HeadraceError":
-        """Return the partition of a queue's priority, or why it is not to be had."""
+        """Return the partition of a queue's priority, or the error of a missing one."""
         try:
             return self._broker.partition(topic, priority)
         except ApiError as error:
@@ -220,7 +231,7 @@ class DurableQueues:
             self._running = None
 
     def _put_off(self, present: _Round) -> None:
-        """Leave topics to the next round that are too many for one, and who waits for them all."""
+        """Move topics beyond `TOPICS_AT_ONCE` to the next round, with the callbacks for its end."""
         if len(present.wanted) > TOPICS_AT_ONCE:
             for topic in list(present.wanted)[TOPICS_AT_ONCE:]:
                 self._next.wanted[topic] = present.wanted.pop(topic)
@@ -228,7 +239,7 @@ class DurableQueues:
             present.ended.clear()
 
     async def _gather(self) -> None:
-        """Wait until all are back who may wait for the next round, but not for long."""
+        """Wait for the clients that may wait for the next round, at most `GATHER_SECONDS`."""
         self._gathered = asyncio.get_running_loop().create_future()
         timer = self._broker.clock.call_later(GATHER_SECONDS, self._have_gathered)
         try:
@@ -242,7 +253,7 @@ class DurableQueues:
             gathered.set_result(None)
 
     async def _play(self, present: _Round) -> bool:
-        """Do what there is; False: the store cannot be written, and it is to be done again."""
+        """Write one round; return False if the metadata store failed, so that it is repeated."""
         self._stored.difference_update(present.removed)
         self._stored.update(present.added)
         problem: HeadraceError | None = None
@@ -266,7 +277,7 @@ class DurableQueues:
         return problem is None
 
     def _put_back(self, failed: _Round) -> None:
-        """Have done with the next round what is left of a failed one."""
+        """Merge the unwritten rest of a failed round into the next one."""
         upcoming = self._next
         self._stored.update(failed.removed)
         self._stored.difference_update(failed.added)
@@ -281,13 +292,13 @@ class DurableQueues:
     async def _write(
         self, nodes: dict[str, None] | dict[str, bytes], operation: Callable[[str], Operation]
     ) -> None:
-        """Write nodes; those that are done are taken out."""
+        """Write nodes, `OPERATIONS_MAX` in a transaction; written ones leave `nodes`."""
         while nodes:
             some = list(nodes)[:OPERATIONS_MAX]
             try:
                 await self._store.multi([operation(node) for node in some])
             except (NoNode, NodeExists):
-                # Done by a round that failed behind it.
+                # Written by a round that failed after this step.
                 for node in some:
                     with suppress(NoNode, NodeExists):
                         await self._store.multi([operation(node)])
@@ -315,7 +326,7 @@ class DurableQueues:
         )
 
     async def _create_topics(self, wanted: dict[str, list[DurableMessages]]) -> dict[str, ApiError]:
-        """Create the topics that are missing; returns why some cannot be."""
+        """Create the missing topics; return the errors of those that could not be created."""
         missing = [topic for topic in wanted if topic not in self._broker.image.topics]
         if not missing:
             return {}
@@ -335,10 +346,10 @@ class DurableQueues:
         here = dict.fromkeys(range(count), (self._broker.broker_id,))
         return NewTopic(topic, assignment=here, config=topic_config(queue.settings))
 
-    # The end
+    # Close
 
     async def close(self, stores: Sequence[LateStore]) -> None:
-        """Write down what is known of queues; `stores` are all there are."""
+        """Wait for the running round, then close `stores`, the message stores of all queues."""
         if self._running is not None:
             await asyncio.shield(self._running)
         await asyncio.gather(*(_closed(messages) for messages in stores))
@@ -366,7 +377,7 @@ def _record(host: Model, declared: Declared) -> Record | None:
 
 
 def _records_of(removed: Removed) -> Iterable[Record]:
-    """Yield what may have been stored of what is gone; only what tells it from others counts."""
+    """Yield records that name the nodes of removed declarations, with identifying fields only."""
     for name in removed.queues:
         yield QueueRecord(name, False, {})
     for exchange in removed.exchanges:

@@ -1,7 +1,4 @@
-"""The broker's topics as exchanges store messages in them, and streams read them.
-
-Found, made, written to, refused.
-"""
+"""The Kafka topics that exchanges store messages in and streams read: found, created, refused."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -28,11 +25,11 @@ if TYPE_CHECKING:
     from headrace.wire.amqp.content import Message
 
 WRITERS_KEPT_MAX = 1024
-"""Of topics; one more, and those with nothing on its way are forgotten."""
+"""Topic writers in memory at most; above, those without pending writes are dropped."""
 
 
 class ExchangeTopics:
-    """`model.exchange_topic.KafkaTopics`, and `messages.topic_writer.Topics`."""
+    """The broker's topics. `model.exchange_topic.KafkaTopics`, `messages.topic_writer.Topics`."""
 
     def __init__(self, broker: "Broker", controller: "ControllerPort", logs: "QueueLogs") -> None:
         self._broker = broker
@@ -43,12 +40,12 @@ class ExchangeTopics:
         self.partition = broker.partition
 
     def partition_count(self, topic: str) -> int:
-        """Return how many partitions a topic has; 0: there is no such topic."""
+        """Return the number of a topic's partitions; 0: no such topic exists."""
         info = self._broker.image.topics.get(topic)
         return 0 if info is None else len(info.partitions)
 
     def writer(self, topic: str) -> TopicWriter:
-        """Return what stores messages in a topic."""
+        """Return the writer that stores messages in a topic."""
         writer = self._writers.get(topic)
         if writer is None:
             if len(self._writers) >= WRITERS_KEPT_MAX:
@@ -58,10 +55,10 @@ class ExchangeTopics:
             self._writers[topic] = writer
         return writer
 
-    # What is declared
+    # Declarations
 
     def check(self, topic: str, resource: str, access: Access) -> None:
-        """Raise Refused where a topic does not exist and is not created automatically."""
+        """Raise Refused if a topic does not exist and cannot be created automatically."""
         if topic in self._broker.image.topics:
             return
         if not self._broker.config.auto_create_topics_enable:
@@ -74,7 +71,7 @@ class ExchangeTopics:
         access.check(Permission.CONFIGURE, KAFKA_TOPIC, topic)
 
     def check_read(self, topic: str, resource: str) -> None:
-        """Raise Refused where a topic does not exist, or has several partitions."""
+        """Raise Refused if a topic does not exist or has several partitions."""
         count = self.partition_count(topic)
         if not count:
             raise not_found(KAFKA_TOPIC, f"{KAFKA_TOPIC} '{topic}' for {resource}: create it first")
@@ -85,7 +82,7 @@ class ExchangeTopics:
             )
 
     def make(self, topic: str, done: TopicReady) -> None:
-        """Have a topic made that is not there; `done` once it is, now or later, or with why not."""
+        """Create a topic if missing; `done` takes None or the error, now or later."""
         if topic in self._broker.image.topics:
             done(None)
             return
@@ -102,15 +99,15 @@ class ExchangeTopics:
             done(outcome[topic])
 
 
-# What is published
+# Publishes
 
 
 def check_stored(
     targets: "Targets", access: Access, route: StoredRoute, message: "Message"
 ) -> None:
-    """Raise Refused where a message may not, or cannot, be stored in a topic of its route.
+    """Raise Refused if a message may not, or cannot, be stored in a topic of its route.
 
-    Asked before anything takes the message; what happens later is told by a nack.
+    Called before any target accepts the message; later failures become a nack.
     """
     for name in route.topics:
         target = targets.topic(name)
@@ -127,7 +124,7 @@ def check_stored(
 
 
 def _refused(topic: str, error: ApiError) -> Refused | None:
-    """Return what a publisher is told; None: it may be otherwise soon, and is nacked."""
+    """Return the publisher's error for a permanent refusal; None: it may pass, so a nack."""
     if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return not_found(
             KAFKA_TOPIC,

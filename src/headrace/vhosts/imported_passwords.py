@@ -1,4 +1,4 @@
-"""Users who came with RabbitMQ's hash of their password, given SCRAM's credentials in its place."""
+"""Migration of users from RabbitMQ's password hash to SCRAM credentials, at their login."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Adoption:
-    """Those under way. On the deciding thread."""
+    """The migrations from password hashes to SCRAM under way. On the deciding thread."""
 
     def __init__(
         self, users: "UserSettingsPort", amqp: "VhostSettingsPort", random: "Random"
@@ -29,7 +29,7 @@ class Adoption:
         self._under_way: dict[str, asyncio.Task[None]] = {}
 
     def begin(self, user: str, password: "Secret") -> None:
-        """Write a user's credentials, then forget the hash; once at a time."""
+        """Begin to replace a user's hash by SCRAM credentials, unless under way already."""
         if user not in self._under_way:
             task = asyncio.get_running_loop().create_task(self._adopt(user, password))
             self._under_way[user] = task
@@ -38,7 +38,7 @@ class Adoption:
         try:
             for number, mechanism in NUMBERS.items():
                 salt = self._random.uuid() + self._random.uuid()
-                # 1 to 2 ms each, once in the life of a user: not worth a thread.
+                # 1 to 2 ms for each mechanism, once for each user: not worth a thread.
                 made = salted(mechanism, password, salt, ITERATIONS_MIN)
                 wanted = Upsertion(user, number, ITERATIONS_MIN, salt, made)
                 outcome = await self._users.alter([], [wanted])
@@ -58,12 +58,12 @@ class Adoption:
             del self._under_way[user]
 
     async def _give_up(self, user: str) -> None:
-        """Take the credentials of a user who was deleted meanwhile."""
+        """Delete the credentials of a user who was deleted during the migration."""
         for number in NUMBERS:
             await self._users.alter([Deletion(user, number)], [])
 
     def stop(self) -> None:
-        """End those under way: the hash is good for another login."""
+        """Cancel the migrations under way; the hash stays valid for the next login."""
         for task in self._under_way.values():
             task.cancel()
 

@@ -1,4 +1,4 @@
-"""What Kafka's clients do to the topics of queues: made, deleted and purged as AMQP would do it."""
+"""Kafka clients' operations on topics of queues: create, delete and purge as AMQP does."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.security.identity import Identity
 
 LOOK_SECONDS = 0.005
-"""Messages that are being read from the disk are looked for again after so long."""
+"""Seconds between two checks for messages that are being read from the disk."""
 TO_END = -1
 
 
@@ -43,7 +43,7 @@ class TopicsOfQueues:
         self._admission = admission
 
     async def make(self, topic: str) -> ApiError | None:
-        """Make the topic of a queue that is declared; why not, else None."""
+        """Create the topic of a declared queue; return the error, None: the topic exists."""
         found = self._queue_of(topic)
         if found is not None:
             for store in _stores_of(found[1]):
@@ -52,7 +52,7 @@ class TopicsOfQueues:
         return None if topic in self._broker.image.topics else _no_queue(topic)
 
     async def delete(self, topic: str) -> ApiError | None:
-        """Delete a queue: its consumers are cancelled, its topic is gone when this returns."""
+        """Delete a topic with its queue, whose consumers are cancelled; return the error."""
         found = self._queue_of(topic)
         if found is None:
             return _no_queue(topic)
@@ -66,7 +66,7 @@ class TopicsOfQueues:
         return None
 
     def may_purge(self, identity: "Identity", topic: str) -> bool:
-        """Tell whether somebody may do queue.purge."""
+        """Tell whether a user has the permission for queue.purge on the queue of a topic."""
         found = self._queue_of(topic)
         if found is None:
             return False
@@ -78,10 +78,10 @@ class TopicsOfQueues:
         return True
 
     async def purge(self, topic: str, partition: int, before: int) -> int:
-        """Settle what is ready below an offset, -1: all; returns where the log starts. ApiError.
+        """Settle ready messages below an offset (-1: all); return the log start offset.
 
-        A queue that keeps what is settled keeps none of that: who deletes records wants them read
-        by nobody.
+        Raises ApiError. In a queue that retains settled messages these are deleted from the log,
+        too, as the client of DeleteRecords expects.
         """
         found = self._queue_of(topic)
         if found is None:
@@ -111,7 +111,10 @@ class TopicsOfQueues:
         return log.log.start_offset
 
     async def _delete_settled(self, queue: AnyQueue, log: "Partition", below: int) -> None:
-        """Let the log begin at an offset, or where something is out below it. ApiError."""
+        """Advance the log start offset to `below`, or to the first unsettled message below it.
+
+        Raises ApiError if the queue or its log is gone.
+        """
         (store,) = _stores_of(queue, log.topic_partition.partition)
         start = min(below, store.settled().below)
         store.write_settled()
@@ -136,18 +139,18 @@ class TopicsOfQueues:
 
 
 async def _counted(queue: AnyQueue, priority: int, below: int) -> None:
-    """Wait until the queue knows of all that Kafka's producers wrote below an offset."""
+    """Wait until the queue has counted all messages of Kafka producers below an offset."""
     stores = _stores_of(queue, priority)
     while True:
         known = queue.deleted or all(store.counted_to >= below for store in stores)
         await asyncio.sleep(0 if known else LOOK_SECONDS)
         if known:
-            await asyncio.sleep(0)  # the queue is told when a turn is over
+            await asyncio.sleep(0)  # the queue is notified at the end of the event loop's turn
             return
 
 
 def _stores_of(queue: AnyQueue, priority: int | None = None) -> Sequence[DurableMessages]:
-    """Return the stores of a queue; that of a priority alone."""
+    """Return the stores of a queue, or only the store of one priority."""
     stores = [store for store in queue.late_stores if isinstance(store, DurableMessages)]
     return [store for store in stores if priority is None or store.priority == priority]
 

@@ -1,4 +1,4 @@
-"""What becomes of streams whose Kafka topics Kafka's clients delete, or let grow."""
+"""Streams that read Kafka topics: follow the deletion and the growth of their topics."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -13,10 +13,13 @@ _logger = logging.getLogger(__name__)
 
 
 class ReadTopics:
-    """The topics that streams of all vhosts read."""
+    """The topics that streams of all vhosts read. Deletes streams with their topics.
+
+    Consumers of a stream are cancelled if its topic gets a second partition.
+    """
 
     def __init__(self, image: MetadataImage, virtual_hosts: "VirtualHosts") -> None:
-        """Follow them from now on."""
+        """Begin to observe the metadata image for changes of streams' topics."""
         self._virtual_hosts = virtual_hosts
         image.observers.append(self._picture_changed)
 

@@ -1,4 +1,4 @@
-"""What was declared before the broker started, put back before anybody may connect."""
+"""Restore of durable declarations and queues when the broker starts, before clients connect."""
 
 import asyncio
 import logging
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 QUEUES_AT_ONCE = 100
-"""Of so many queues one thread reads what is settled."""
+"""Queues whose settled positions one thread reads."""
 GROUPS_AT_ONCE = 4
-"""So many threads read."""
+"""Threads that read settled positions at the same time."""
 
 T = TypeVar("T")
 
 
 class Stored(NamedTuple):
-    """What the metadata store holds of AMQP's declarations."""
+    """The durable declarations in the metadata store."""
 
     nodes: list[str]
     records: dict[str, list[Record]]
-    """By vhost."""
+    """The records of each vhost."""
     all_read: bool
-    """False: of some nodes it is not known what they say."""
+    """False: some nodes could not be read, so their queues are unknown."""
 
 
 async def read_declarations(store: Store) -> Stored:
-    """Return all there is; a node that cannot be read is logged and left alone."""
+    """Return all stored declarations; an unreadable node is logged and left unchanged."""
     for path in (ROOT, DECLARATIONS):
         with suppress(NodeExists):
             await store.create(path, b"")
@@ -72,7 +72,7 @@ async def read_declarations(store: Store) -> Stored:
 
 
 class Restoring:
-    """Puts what is stored into the vhosts of a broker that starts."""
+    """Restores stored declarations and messages into the vhosts of a starting broker."""
 
     def __init__(
         self, broker: "Broker", durable: DurableQueues, virtual_hosts: "VirtualHosts", store: Store
@@ -83,7 +83,11 @@ class Restoring:
         self._store = store
 
     async def restore(self) -> None:
-        """Put back exchanges, queues and bindings, with the messages of queues."""
+        """Restore exchanges, queues and bindings, with the messages of queues.
+
+        Topics of queues that are not declared are deleted, but only if all declarations could be
+        read.
+        """
         stored = await read_declarations(self._store)
         self._durable.know(stored.nodes)
         hosts = self._virtual_hosts.hosts
@@ -102,7 +106,7 @@ class Restoring:
             )
 
     def _declare(self, host: QueueHost, records: Sequence[Record]) -> None:
-        """Put records into a vhost's model, each for itself: bindings behind their ends."""
+        """Declare records in a vhost's model, each on its own; bindings come last."""
         bindings = [record for record in records if isinstance(record, BindingRecord)]
         for record in records:
             if isinstance(record, BindingRecord):
@@ -117,7 +121,7 @@ class Restoring:
         restore(host.model, bindings)
 
     def _forget_readers(self, host: QueueHost) -> None:
-        """Delete the streams whose topics were deleted while nobody served AMQP."""
+        """Delete streams whose topics were deleted while AMQP was not served."""
         for name, read in list(host.model.router.read_topics.items()):
             if read.topic not in self._broker.image.topics:
                 _logger.warning(
@@ -127,7 +131,7 @@ class Restoring:
                 host.model.remove_queue(name)
 
     async def _load(self, host: QueueHost, queues: Sequence[DeclaredQueue]) -> None:
-        """Let queues work, with the messages that their topics hold."""
+        """Open queues with the messages that their topics hold."""
         by_queue = [(queue, self._stores(host, queue)) for queue in queues]
         stores = [store for _, found in by_queue for store in found.values()]
         partitions = [self._partition(messages) for messages in stores]
@@ -137,7 +141,7 @@ class Restoring:
             host.host(queue, found)
 
     def _stores(self, host: QueueHost, queue: DeclaredQueue) -> dict[int, DurableMessages]:
-        """Return what keeps the messages of a queue that has a topic, by priority."""
+        """Return a queue's message stores by priority, one for each partition of its topic."""
         info = self._broker.image.topics.get(queue_topic(host.name, queue.name))
         count = 0 if info is None else len(info.partitions)
         make = self._durable.make_store
@@ -150,7 +154,7 @@ class Restoring:
     async def _read_settled(
         self, partitions: Sequence["Partition | HeadraceError"]
     ) -> Sequence[bytes | None]:
-        """Return what is settled of each, None where that cannot be read; some at a time."""
+        """Read the settled positions of partitions on a thread; None for an unreadable file."""
         disk = self._broker.disk
 
         def read() -> list[bytes | None]:
@@ -176,7 +180,7 @@ class Restoring:
 async def _opened(
     messages: DurableMessages, partition: "Partition", settled: bytes | None
 ) -> HeadraceError | None:
-    """Return why a queue's log cannot be opened, or None when it is open."""
+    """Open a queue's log; return the error, or None once it is open."""
     try:
         return await called_back(lambda done: messages.open(partition, done, settled))
     except HeadraceError as error:
@@ -184,7 +188,7 @@ async def _opened(
 
 
 def _settled_of(disk: "Disk", partition: "Partition | HeadraceError") -> bytes | None:
-    """Return what the file of a queue's partition holds; None: whoever loads it will see why."""
+    """Return a partition's file of settled positions; None: unreadable, the loader reports it."""
     if isinstance(partition, HeadraceError):
         return None
     try:
@@ -196,7 +200,7 @@ def _settled_of(disk: "Disk", partition: "Partition | HeadraceError") -> bytes |
 async def _in_groups(
     items: Sequence[T], size: int, work: Callable[[Sequence[T]], Awaitable[None]]
 ) -> None:
-    """Do `work` with `size` items at a time, `GROUPS_AT_ONCE` of these together."""
+    """Call `work` with `size` items each, for `GROUPS_AT_ONCE` groups at the same time."""
     groups = [items[at : at + size] for at in range(0, len(items), size)]
     for at in range(0, len(groups), GROUPS_AT_ONCE):
         await asyncio.gather(*map(work, groups[at : at + GROUPS_AT_ONCE]))

@@ -1,7 +1,8 @@
-"""Methods that an administrator has done, as a client's are: he has no connection and no channel.
+"""Methods done for an administrator, who has no connection and no channel.
 
-Each is read as from a frame, so that nothing comes to be that no client could name, and done by the
-handlers of channels, with all rights in its vhost. His are no exclusive queues.
+Each method is encoded and decoded as if a client had sent it, so it can name only objects that a
+client can name. Channel handlers execute it with all permissions in its vhost. Exclusive queues of
+clients are not accessible to it.
 """
 
 import asyncio
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
     from headrace.wire.amqp.reply_codes import AmqpError
 
 METHOD_BYTES_MAX = 131_072
-"""Of a method's frame: what a client's has room for where nothing is set."""
+"""Largest frame of a method in bytes: the default frame size of clients."""
 _NUMBER = 1
 _ADMINISTRATOR = Principal(USER, "an administrator")
 _NOWHERE = Peer("", "")
 
 
 class _Answer:
-    """The answer of one method, once it may be told. `ports.Outlet`."""
+    """The pending answer of a method done for an administrator. `ports.Outlet`."""
 
     number = _NUMBER
     frame_bytes_max = METHOD_BYTES_MAX
@@ -40,15 +41,15 @@ class _Answer:
         self._holds = 0
 
     def answer(self, method: Method) -> None:
-        """Take the answer."""
+        """Store the answer; it completes `done` once nothing holds it back."""
         self._method = method
         self._look()
 
     def write(self, frames: bytes) -> None:
-        """Drop it: who consumes nothing is delivered nothing."""
+        """Drop frames: deliveries are for consumers, and an administrator has none."""
 
     def hold(self) -> "Release":
-        """Tell nothing until it is released."""
+        """Hold the answer back until the returned function is called."""
         self._holds += 1
 
         def release(before: bytes) -> None:
@@ -60,11 +61,11 @@ class _Answer:
         return release
 
     def takes_more(self) -> bool:
-        """Tell that there is room."""
+        """Return True: an answer needs no room."""
         return True
 
     def fail(self, error: "AmqpError", ids: MethodId) -> None:
-        """Tell that it was not done after all."""
+        """Fail the pending answer: the method's changes could not be stored."""
         if not self.done.done():
             self.done.set_exception(error)
 
@@ -74,9 +75,9 @@ class _Answer:
 
 
 def as_client_sends(method: Method) -> Method:
-    """Return a method as it is read from a client's frame; ValueError where no frame holds it.
+    """Return a method as decoded from a client's frame; raise ValueError if no frame can hold it.
 
-    Its tables are nested no deeper than frames' may be.
+    Tables nested deeper than a frame allows are refused.
     """
     try:
         frame = encode_method(_NUMBER, method)
@@ -88,13 +89,13 @@ def as_client_sends(method: Method) -> Method:
 
 
 async def do_method(queues: "QueueBroker", host: "QueueHost", method: Method) -> Any:  # noqa: ANN401 - a method's own answer
-    """Have a method done in a vhost; its answer, once what it declares is kept for good.
+    """Execute a method in a vhost; return its answer once its declarations are stored.
 
-    AmqpError: it is refused, or could not be kept.
+    Raises AmqpError if the method is refused or could not be stored.
     """
     client = Client(queues, host, _ADMINISTRATOR, {}, FULL_ACCESS, _NOWHERE, lambda reason: None)
     answer = _Answer()
     QueueChannel(answer, client).method(method)
-    # Consumers of a deleted queue are told, and queues look at what changed.
+    # Consumers of a deleted queue are notified, and queues deliver.
     queues.soon()
     return await answer.done

@@ -1,7 +1,7 @@
-"""What administrators ask about AMQP: what there is is changed, and listed.
+"""Operations of administrators on AMQP: vhosts, users, permissions, connections.
 
-Called through `operations.registry`, which asks for permission and writes the audit log. A
-password's hash is in no result.
+Called through `operations.registry`, which checks permissions and writes the audit log. No result
+contains a password hash.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ TAGS_MAX = 20
 
 
 class Administration:
-    """All that administrators ask. On the deciding thread."""
+    """The AMQP operations of one broker. Used on the deciding thread."""
 
     def __init__(
         self, queues: "QueueBroker", users: "UserSettingsPort", amqp: "VhostSettingsPort"
@@ -61,7 +61,7 @@ class Administration:
             **Topology(queues).operations,
             **Listing(queues, amqp.definitions).operations,
         }
-        """By the arguments that `operations.registry` calls them with."""
+        """The operations by the type of their arguments, as `operations.registry` calls them."""
 
     # vhosts
 
@@ -94,7 +94,7 @@ class Administration:
         def without(user: UserDefinition | None) -> UserDefinition | None:
             return None if user is None else _without_vhost(user, name)
 
-        # First what may be done there: a vhost of that name that comes later begins with nothing.
+        # Permissions first: a later vhost of that name must begin without any.
         definitions = self._amqp.definitions
         for user, kept in list(definitions.users.items()):
             if _without_vhost(kept, name) != kept:
@@ -113,7 +113,7 @@ class Administration:
     # users
 
     async def _put_user(self, asked: PutUser) -> None:
-        """Keep tags, limits and RabbitMQ's hash of a user; what is not said stays."""
+        """Store tags, limits and RabbitMQ's hash of a user; fields that are None stay unchanged."""
 
         def put(user: UserDefinition | None) -> UserDefinition:
             wanted = user or UserDefinition()
@@ -133,7 +133,7 @@ class Administration:
         await self._amqp.change_user(asked.name, put)
 
     async def _delete_user(self, asked: DeleteUser) -> None:
-        """Delete a user whole: credentials, permissions, connections."""
+        """Delete a user with credentials and permissions, and close the user's connections."""
         name = asked.name
         definitions = self._amqp.definitions
         if definitions.default_of(name) is not None:
@@ -217,7 +217,7 @@ class Administration:
     # connections
 
     async def _close_connections(self, asked: CloseConnections) -> int:
-        """Close the connection of a name, or all of a user; returns how many."""
+        """Close the connection of a name, or all of a user; return how many were closed."""
         user, name = asked.user, asked.name
         found = [
             client
@@ -230,7 +230,7 @@ class Administration:
 
 
 def _check(setting: Callable[[Permissions], None]) -> None:
-    """Refuse what cannot be set, before it is written. ApiError."""
+    """Raise ApiError for an invalid permission, before it is stored."""
     try:
         setting(Permissions())
     except InvalidPermission as error:
@@ -264,5 +264,5 @@ def _tags(tags: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _limit(value: int) -> int:
-    """Return a limit as it is stored: each below 0 as `UNLIMITED`."""
+    """Return a limit as it is stored: negative numbers become `UNLIMITED`."""
     return value if value >= 0 else UNLIMITED

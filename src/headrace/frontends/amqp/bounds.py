@@ -1,4 +1,4 @@
-"""What clients of AMQP may hold of the broker, by the names of its configuration."""
+"""Limits on what AMQP clients may hold of the broker, from its configuration."""
 
 from typing import NamedTuple
 
@@ -8,23 +8,26 @@ from headrace.wire.amqp.settings import AmqpKeys
 
 
 class Bounds(NamedTuple):
-    """Bounds of all clients and of each; the defaults are those of the configuration."""
+    """Limits of each client and of all together; the defaults are the configuration's."""
 
     consumer_timeout_ms: int = 1_800_000
-    """Of queues that do not say; 0: none."""
+    """Milliseconds until an unacknowledged delivery closes its channel; 0: no timeout.
+
+    Queues may have their own timeout.
+    """
     channel_consumers_max: int = 0
-    """0: any number; `consumers_bytes_max` bounds those of all channels."""
+    """Consumers of a channel; 0: no limit but `consumers_bytes_max` for all channels."""
     channel_unacked_max: int = UNACKED_MAX
     memory_bytes_max: int = MEMORY_BYTES_MAX
-    """The mark of all queues in memory from which publishers are stopped."""
+    """Bytes of messages in memory, of all queues, from which publishers are blocked."""
     unfinished_bytes_max: int = 128 << 20
-    """Of messages that are not whole or not committed."""
+    """Bytes of incomplete and of uncommitted messages of all clients."""
     consumers_bytes_max: int = MEMORY_BYTES_MAX // 2
-    """Bytes of memory of the consumers of all clients."""
+    """Bytes of memory for the consumers of all clients."""
 
 
 def bounds_of(config: AmqpKeys) -> Bounds:
-    """Return what a broker's configuration says."""
+    """Return the limits of AMQP clients that a broker's configuration sets."""
     return Bounds(
         consumer_timeout_ms=config.amqp_consumer_timeout_ms,
         channel_consumers_max=config.amqp_channel_consumers_max,

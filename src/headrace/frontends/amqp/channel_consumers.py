@@ -1,4 +1,4 @@
-"""The consumers of a channel by their tags, and what all clients' consumers take in memory."""
+"""The consumers of a channel by tag, and the memory limit of all clients' consumers."""
 
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 CONSUMER_BYTES = 1024
-"""Memory of a consumer, rounded up; 763 bytes were measured."""
+"""Memory of a consumer in bytes, rounded up from 763 measured ones."""
 
 
 class Tagged(Protocol):
-    """A consumer. `channel.ChannelConsumer`."""
+    """A consumer with its tag. `channel.ChannelConsumer`."""
 
     tag: str
 
@@ -21,14 +21,14 @@ T = TypeVar("T", bound=Tagged)
 
 
 class HeldConsumers:
-    """Counts the consumers of all clients of a broker."""
+    """Counter of the consumers of all clients of a broker."""
 
     def __init__(self, bytes_max: int) -> None:
         self.count = 0
         self._bytes_max = bytes_max
 
     def check(self) -> None:
-        """Raise ConnectionClosing RESOURCE_ERROR where there is no memory for another one."""
+        """Raise ConnectionClosing RESOURCE_ERROR if there is no memory for another consumer."""
         if (self.count + 1) * CONSUMER_BYTES > self._bytes_max:
             raise ConnectionClosing(
                 ReplyCode.RESOURCE_ERROR,
@@ -43,7 +43,7 @@ class ChannelConsumers(Generic[T]):
     __slots__ = ("_by_tag", "_held")
 
     def __init__(self, held: HeldConsumers) -> None:
-        """`held` counts those of all channels."""
+        """`held` counts the consumers of all channels."""
         self._by_tag: dict[str, T] = {}
         self._held = held
 
@@ -54,11 +54,11 @@ class ChannelConsumers(Generic[T]):
         return tag in self._by_tag
 
     def values(self) -> "Iterable[T]":
-        """Return all, the oldest first."""
+        """Return all consumers of the channel, the oldest first."""
         return self._by_tag.values()
 
     def add(self, consumer: T) -> None:
-        """Add a consumer whose tag is new."""
+        """Add a consumer with a new tag to the channel."""
         self._by_tag[consumer.tag] = consumer
         self._held.count += 1
 
@@ -69,7 +69,7 @@ class ChannelConsumers(Generic[T]):
         return consumer
 
     def take_all(self) -> list[T]:
-        """Remove all and return them."""
+        """Remove all consumers of the channel and return them, the oldest first."""
         consumers, self._by_tag = list(self._by_tag.values()), {}
         self._held.count -= len(consumers)
         return consumers

@@ -1,4 +1,4 @@
-"""One client that has opened a virtual host: its channels, and what they share."""
+"""A client that has opened a vhost: its channels and their common state."""
 
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Protocol
@@ -38,32 +38,32 @@ class Behind(Protocol):
 
     @property
     def replies(self) -> DirectReplies:
-        """Who waits for direct replies."""
+        """The channels that consume direct replies."""
 
     def publishing(self, channel: QueueChannel) -> None:
         """Have a channel's confirms sent when the pass ends."""
 
     def forget(self, channel: QueueChannel) -> None:
-        """Forget a channel that is closed."""
+        """Forget a closed AMQP channel."""
 
     def soon(self) -> None:
-        """Have done what is due, though no pass ends."""
+        """Have due deliveries made soon, outside of a pass."""
 
     def impersonates(self, user: str) -> bool:
-        """Tell whether a user may publish in others' names."""
+        """Tell whether a user may publish with another user's name in `user-id`."""
 
     def check_channels(self, user: str) -> None:
-        """Raise ConnectionClosing NOT_ALLOWED where a user may have no more channels."""
+        """Raise ConnectionClosing NOT_ALLOWED if a user has reached the limit of channels."""
 
     def gone(self, client: "Client") -> None:
-        """Count a client no more."""
+        """Remove a closed client from the broker's counts."""
 
 
 _NO_METHOD = MethodId(0, 0)
 
 
 class Client:
-    """One connection's use of a virtual host, and owner of its exclusive queues. `VirtualHost`."""
+    """A connection's use of a vhost; owns its exclusive queues. `ports.VhostPort`."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Client:
         peer: Peer,
         close: Callable[[str], None],
     ) -> None:
-        """`close` ends the connection, CONNECTION_FORCED with a text."""
+        """`close` closes the connection with CONNECTION_FORCED and a text."""
         self.host = host
         self.access = access
         self.peer = peer
@@ -88,27 +88,27 @@ class Client:
         self.publishing: Callable[[QueueChannel], None] = broker.publishing
         """Has a channel's confirms sent when the pass ends."""
         self.holding: Callable[[QueueChannel], None] = broker.timeouts.watch
-        """Has a channel's deliveries looked at when they are too old."""
+        """Has a channel's deliveries checked for consumer timeouts."""
         self.bounds = broker.bounds
         self.held_consumers = broker.held_consumers
         self.wants_cancels = negotiation.capability(properties, "consumer_cancel_notify")
-        """It understands a basic.cancel from us."""
+        """Whether the client supports a basic.cancel from the broker."""
         self._broker = broker
         self._channels: dict[QueueChannel, None] = {}
         self._paused = False
 
     @property
     def impersonates(self) -> bool:
-        """Whether its user may publish in others' names (`user-id`)."""
+        """Whether the user may publish with another user's name in the `user-id` property."""
         return self._broker.impersonates(self.user)
 
     @property
     def methods(self) -> Collection[type[Method]]:
-        """The kinds of methods that its channels do."""
+        """The AMQP methods that the client's channels handle."""
         return METHODS
 
     def open_channel(self, outlet: Outlet) -> QueueChannel:
-        """Return a new channel; ConnectionClosing: the user has as many as he may."""
+        """Return a new channel; raise ConnectionClosing at the user's limit of channels."""
         self._broker.check_channels(self.user)
         channel = QueueChannel(outlet, self)
         channel.unacked.paused = self._paused
@@ -123,7 +123,7 @@ class Client:
                 channel.unacked.pause()
 
     def room(self) -> None:
-        """Deliver again."""
+        """Deliver to all channels again: the client has read enough."""
         if self._paused:
             self._paused = False
             woken: dict[Queue, None] = {}
@@ -134,36 +134,39 @@ class Client:
             self.host.touched(woken)
 
     def note_unfinished(self, size: int) -> None:
-        """Note `size` bytes more, or fewer, of messages that are not whole. ConnectionClosing."""
+        """Count `size` more bytes of incomplete messages (negative: fewer).
+
+        Raises ConnectionClosing over the limit.
+        """
         self._broker.unfinished.note(self, size)
 
     def fail(self, error: ConnectionClosing) -> None:
-        """Close the connection. `unfinished.Beginner`."""
+        """Close the connection with an error. `partial_publishes.Beginner`."""
         for channel in list(self._channels)[:1]:
             channel.outlet.fail(error, _NO_METHOD)
 
     def forget(self, channel: QueueChannel) -> None:
-        """Forget a channel that is closed."""
+        """Forget a closed AMQP channel."""
         self._channels.pop(channel, None)
         self._broker.forget(channel)
 
     @property
     def name(self) -> str:
-        """What administrators call it: by its client's end, `127.0.0.1:40312`."""
+        """The client's address and port, `127.0.0.1:40312`: its name for administrators."""
         return f"{self.peer.host}:{self.peer.port}"
 
     @property
     def channels(self) -> list[QueueChannel]:
-        """The channels that are open."""
+        """The client's open AMQP channels."""
         return list(self._channels)
 
     @property
     def channel_count(self) -> int:
-        """How many those are."""
+        """The number of the client's open AMQP channels."""
         return len(self._channels)
 
     def check_consumers(self) -> None:
-        """Close the channels that consume what the user may not read any more."""
+        """Close channels with consumers on a queue or topic that the user may no longer read."""
         for channel in self.channels:
             try:
                 for consumer in channel.consumers.values():
@@ -173,7 +176,7 @@ class Client:
                 channel.outlet.fail(reply_to(refused), IDS[BasicConsume])
 
     def closed(self) -> None:
-        """Delete the connection's exclusive queues: it is gone, its channels are closed."""
+        """Remove the closed connection, and delete its exclusive queues."""
         self._broker.gone(self)
         self.host.owner_gone(self)
         self._broker.soon()

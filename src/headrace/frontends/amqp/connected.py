@@ -1,4 +1,4 @@
-"""The clients that have opened a vhost, by vhost and by user: what limits count."""
+"""The clients of a broker by vhost and by user, as limits count them."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class ConnectedClients:
-    """All of one broker."""
+    """All AMQP clients of a broker that have opened a vhost."""
 
     def __init__(self) -> None:
         self._of_vhost: dict[str, dict[Client, None]] = {}
@@ -19,12 +19,12 @@ class ConnectedClients:
         return (client for clients in self._of_vhost.values() for client in clients)
 
     def add(self, client: "Client") -> None:
-        """Count a client that has opened its vhost."""
+        """Add a client that has opened its vhost."""
         self._of_vhost.setdefault(client.host.name, {})[client] = None
         self._of_user.setdefault(client.user, {})[client] = None
 
     def remove(self, client: "Client") -> None:
-        """Count it no more."""
+        """Remove a client whose connection is closed."""
         for of, name in ((self._of_vhost, client.host.name), (self._of_user, client.user)):
             clients = of.get(name, {})
             clients.pop(client, None)
@@ -32,19 +32,19 @@ class ConnectedClients:
                 of.pop(name, None)
 
     def of_vhost(self, vhost: str) -> "list[Client]":
-        """Return those of a vhost."""
+        """Return the AMQP clients of a vhost."""
         return list(self._of_vhost.get(vhost, ()))
 
     def of_user(self, user: str) -> "list[Client]":
-        """Return those of a user."""
+        """Return the AMQP clients of a user."""
         return list(self._of_user.get(user, ()))
 
     def count_in(self, vhost: str) -> int:
-        """Return how many a vhost has."""
+        """Return the number of a vhost's clients."""
         return len(self._of_vhost.get(vhost, ()))
 
     def count_of(self, user: str) -> int:
-        """Return how many a user has."""
+        """Return the number of a user's clients."""
         return len(self._of_user.get(user, ()))
 
     def channels_of(self, user: str) -> int:

@@ -1,4 +1,4 @@
-"""What a broker with listeners of AMQP begins with: `server.frontends` imports this by name."""
+"""Assembly of the AMQP frontend of a broker; `server.frontends` imports this file by name."""
 
 import asyncio
 from collections.abc import Callable
@@ -35,7 +35,7 @@ from headrace.wire.amqp.settings import AmqpKeys
 
 
 class Parts(Protocol):
-    """What a frontend is made of. `server.frontends.Parts`."""
+    """The objects that a frontend is made of. `server.frontends.Parts`."""
 
     @property
     def broker(self) -> Broker:
@@ -43,25 +43,25 @@ class Parts(Protocol):
 
     @property
     def writes(self) -> Writes:
-        """Holds the writes of a pass back."""
+        """The writes of a pass, gathered until its end."""
 
     @property
     def controller(self) -> ControllerPort:
-        """Makes and deletes topics, and has vhosts and users written."""
+        """The controller, which creates and deletes topics, and stores vhosts and users."""
 
     @property
     def store(self) -> Store | None:
-        """Where declarations are kept: the metadata store, which is open."""
+        """The open metadata store, which has the declarations; None: not available."""
 
     @property
     def operations(self) -> Operations:
-        """Where operations of administrators are added."""
+        """Registry for the operations of administrators."""
 
 
 class Durable:
-    """What outlives the broker: declarations, and durable queues' messages. `session.DurableState`.
+    """Durable declarations and messages of one broker, and its spill files. `session.DurableState`.
 
-    And the files of what does not, the messages that memory has no room for.
+    Spill files have messages that exceed the memory; they are deleted when the broker stops.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Durable:
         self._spill = _spill(parts.broker, queues)
 
     async def start(self) -> None:
-        """Put back what was declared before."""
+        """Restore declarations and queues, and begin to follow changes of Kafka topics."""
         broker, virtual_hosts = self._broker, self._virtual_hosts
         restoring = Restoring(broker, self.queues, virtual_hosts, self._store)
         await restoring.restore()
@@ -91,7 +91,7 @@ class Durable:
         ReadTopics(broker.image, virtual_hosts)
 
     async def stop(self) -> None:
-        """Write down what is known of queues, and remove what is of this process only."""
+        """Write the state of the queues, close their stores and delete the spill files."""
         removed = asyncio.ensure_future(called_back(self._removed_spill))
         await self.queues.close(
             [store for queue in self._virtual_hosts.queues() for store in queue.late_stores]
@@ -103,7 +103,7 @@ class Durable:
 
 
 def frontend(parts: Parts) -> AmqpFrontend:
-    """Return what clients of AMQP speak with. ConfigError where other brokers share the store."""
+    """Return the AMQP frontend; raise ConfigError if the broker belongs to a cluster."""
     store = parts.store
     if store is None or parts.broker.config.zookeeper_connect:
         raise ConfigError(
@@ -157,7 +157,7 @@ def frontend(parts: Parts) -> AmqpFrontend:
 
 
 def _spill(broker: Broker, queues: QueueBroker) -> Spill:
-    """Have messages written to the first log directory while memory is short."""
+    """Have messages written to files in the first log directory while memory is short."""
     return Spill(
         queues.memory,
         SpillFiles(broker.disk, broker.config.log_dirs[0]),
@@ -169,7 +169,7 @@ def _spill(broker: Broker, queues: QueueBroker) -> Spill:
 def _watch_resources(
     broker: Broker, queues: QueueBroker, block: Callable[[str | None], None]
 ) -> None:
-    """Stop who publishes while memory or disk is low."""
+    """Block publishers while memory or disk space is low."""
     config = broker.config
 
     def free_bytes() -> int:
@@ -186,7 +186,7 @@ def _watch_resources(
 
 
 def _failed(broker: Broker, host: str) -> float:
-    """Count a failed login; returns for how many seconds its client waits."""
+    """Count a failed login; return the seconds by which the answer is delayed."""
     config = broker.config
     return broker.failed_attempts.delay_seconds(
         host,

@@ -1,4 +1,4 @@
-"""The list operations: what there is on this broker for AMQP."""
+"""The list operations of administrators: vhosts, users, permissions, queues, connections."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 Asked = TypeVar("Asked")
 OfOne = ListPermissions | ListTopicPermissions | ListConnections | ListChannels | ListConsumers
-"""Lists that may be of one vhost, or of one user."""
+"""Lists that can be restricted to one vhost or one user."""
 Described = (
     PermissionDescription
     | TopicPermissionDescription
@@ -48,11 +48,11 @@ Described = (
 )
 OfVhost = ListExchanges | ListQueues | ListBindings
 ROWS_MAX = 100_000
-"""Of one answer; beyond, a narrower question is to be asked."""
+"""Rows of one list at most; above, the caller must restrict it."""
 
 
 class Listing:
-    """All lists. `vhost` and `user` leave the others out."""
+    """The list operations, restricted to the `vhost` and `user` asked for."""
 
     def __init__(self, queues: "QueueBroker", definitions: Definitions) -> None:
         self._queues = queues
@@ -143,7 +143,7 @@ class Listing:
 
     def _bindings(self, asked: ListBindings) -> Iterator[BindingDescription]:
         for host in self._hosts(asked):
-            # The default exchange's, which nobody can make or take away.
+            # The default exchange's bindings, which cannot be created or deleted.
             for name in sorted(host.queues):
                 yield _binding(host.name, "", "queue", name, name, {})
             for source, exchange in sorted(host.model.exchanges.items()):
@@ -210,7 +210,7 @@ class Listing:
                         yield row
 
     def _hosts(self, asked: OfVhost) -> "Iterator[QueueHost]":
-        """Yield the vhosts that are asked about. ApiError: there is no such vhost."""
+        """Yield the vhosts asked for; raise ApiError if the named one does not exist."""
         hosts, vhost = self._queues.virtual_hosts.hosts, asked.vhost
         if vhost is not None and vhost not in hosts:
             raise no_vhost(vhost)
@@ -218,7 +218,7 @@ class Listing:
 
 
 def no_vhost(name: str) -> ApiError:
-    """Return the error for a vhost that is not there."""
+    """Return the error for a vhost that does not exist."""
     return ApiError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no vhost '{name}'")
 
 
@@ -248,7 +248,7 @@ def _binding(
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 - a value of JSON
-    """Return a value of a field table as JSON has it; what it has none of as text."""
+    """Return a field table's value as JSON; types that JSON lacks become text."""
     match value:
         case None | bool() | int() | float() | str():
             return value

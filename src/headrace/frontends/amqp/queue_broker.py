@@ -1,4 +1,4 @@
-"""The broker behind all connections of AMQP: logins, virtual hosts, and the end of each pass."""
+"""The broker behind all AMQP connections: logins, virtual hosts, the end of each pass."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -29,31 +29,31 @@ _IMPERSONATOR = "impersonator"
 
 
 class Logins(Protocol):
-    """Tells who a client is."""
+    """Authentication of AMQP clients."""
 
     def authenticate(self, credentials: Credentials, peer: Peer, done: LoginDone) -> None:
-        """Tell `done` once who it is, or why it is refused; now or later."""
+        """Call `done` with the principal or the refusal, now or later."""
 
 
 _DEFAULT_BOUNDS = Bounds()
 
 
 class AdmissionPort(Protocol):
-    """Says which vhosts there are, who may open them, and what he may do there."""
+    """The vhosts, and users' access to them. `vhosts.access.Admission`."""
 
     @property
     def definitions(self) -> Definitions:
-        """Vhosts and users, with their limits."""
+        """All AMQP vhosts and users, with their limits."""
 
     def may_open(self, identity: Identity, vhost: str) -> bool:
-        """Tell whether somebody may open a vhost."""
+        """Tell whether a user may open a vhost."""
 
     def access(self, identity: Identity, vhost: str) -> Access:
-        """Return what he may do there, now and after changes."""
+        """Return a user's permissions in a vhost, which follow later changes."""
 
 
 class QueueBroker:
-    """`ports.Broker`."""
+    """The vhosts, clients and limits of one broker. `ports.Broker`."""
 
     def __init__(
         self,
@@ -66,13 +66,13 @@ class QueueBroker:
         durability: Durability | None = None,
         memory: MemoryUse | None = None,
     ) -> None:
-        """`make_store`: None: queues that are not durable are in memory.
+        """`make_store` None: queues that are not durable store messages in memory.
 
-        `durability` keeps what is durable; None: nothing is.
+        `durability` stores durable declarations and queues; None: nothing is durable.
         """
         self.bounds = bounds
         self.memory = memory or MemoryUse(bounds.memory_bytes_max)
-        """What queues in memory hold; `on_short` of it is free to be set."""
+        """Memory use of all queues; its callback `on_short` is not set yet."""
         self.now: Callable[[], float] = clock.monotonic
         self.random_bytes: Callable[[], bytes] = random.uuid
         self.replies = DirectReplies(random.uuid)
@@ -98,10 +98,10 @@ class QueueBroker:
         definitions.vhost_changed.append(self._vhost_changed)
         definitions.user_changed.append(self._user_changed)
 
-    # what connections ask
+    # Calls from connections
 
     def authenticate(self, credentials: Credentials, peer: Peer, done: LoginDone) -> None:
-        """Tell `done` once who it is, or why it is refused. `ports.Broker`."""
+        """Call `done` with the principal or the refusal. `ports.Broker`."""
         self._logins.authenticate(credentials, peer, done)
 
     def open(
@@ -112,7 +112,7 @@ class QueueBroker:
         client_properties: FieldTable,
         close: Callable[[str], None],
     ) -> Client:
-        """Return a virtual host for a connection; ConnectionClosing. `ports.Broker`."""
+        """Return a vhost for a connection; raise ConnectionClosing if refused. `ports.Broker`."""
         user, admission = principal.name, self._admission
         host = self.virtual_hosts.hosts.get(virtual_host)
         if host is None:
@@ -135,11 +135,11 @@ class QueueBroker:
         return client
 
     def impersonates(self, user: str) -> bool:
-        """Tell whether a user may publish in others' names: he has RabbitMQ's tag for that."""
+        """Tell whether a user may set another user's `user-id`: has RabbitMQ's tag impersonator."""
         return _IMPERSONATOR in self._definition_of(user).tags
 
     def check_channels(self, user: str) -> None:
-        """Raise ConnectionClosing NOT_ALLOWED where a user may have no more channels."""
+        """Raise ConnectionClosing NOT_ALLOWED if a user has reached the limit of channels."""
         most = self._definition_of(user).channels_max
         if 0 <= most <= self.clients.channels_of(user):
             raise _not_allowed(
@@ -148,16 +148,16 @@ class QueueBroker:
             )
 
     def gone(self, client: Client) -> None:
-        """Count a client no more."""
+        """Remove a closed AMQP client from the counts of limits."""
         self.clients.remove(client)
 
     def _definition_of(self, user: str) -> UserDefinition:
         return self._admission.definitions.users.get(user, _NOTHING_KEPT)
 
-    # what administrators change
+    # Changes by administrators
 
     def _vhost_changed(self, name: str) -> None:
-        """Follow a vhost that is new, altered or gone."""
+        """Add, alter or delete a vhost as its definition has changed."""
         vhost = self._admission.definitions.vhosts.get(name)
         hosts = self.virtual_hosts.hosts
         if vhost is not None:
@@ -170,22 +170,22 @@ class QueueBroker:
             self.soon()
 
     def _user_changed(self, name: str) -> None:
-        """Follow a user who is new, altered or gone."""
+        """Close a deleted user's connections, and recheck an altered user's consumers."""
         if name not in self._admission.definitions.users:
             self.close_user(name)
         for client in self.clients.of_user(name):
             client.check_consumers()
 
     def close_user(self, name: str) -> None:
-        """Close all connections of a user who is deleted."""
+        """Close all connections of a deleted user."""
         for client in self.clients.of_user(name):
             client.close(f"user '{name}' is deleted")
 
     def update_secret(self, principal: Principal, secret: Secret) -> None:
-        """Take a new secret: names and passwords do not expire, so there is nothing to renew."""
+        """Accept a new secret without effect: passwords do not expire, as tokens would."""
 
     def pass_done(self) -> None:
-        """Confirm and deliver what a pass of one connection brought. `ports.Broker`."""
+        """Send confirms and deliveries of a connection's pass. `ports.Broker`."""
         publishing = self._publishing
         while publishing:
             channel, _ = publishing.popitem()
@@ -201,11 +201,11 @@ class QueueBroker:
         self._sweep_at.set(0)
 
     def _sweep(self) -> None:
-        """Let go of memory what queues have settled, a little in each turn of the loop."""
+        """Free the memory of settled messages, a part in each turn of the event loop."""
         if self.memory.sweep():
             self._sweep_soon()
 
-    # what clients and channels say
+    # Calls from clients and channels
 
     def publishing(self, channel: QueueChannel) -> None:
         """Have a channel's confirms sent when the pass ends."""
@@ -213,15 +213,15 @@ class QueueBroker:
             self._publishing[channel] = None
 
     def forget(self, channel: QueueChannel) -> None:
-        """Forget a channel that is closed."""
+        """Forget a closed AMQP channel."""
         self._publishing.pop(channel, None)
 
     def soon(self) -> None:
-        """Have done what is due, though no pass ends."""
+        """Have due deliveries made soon, outside of a pass."""
         self.virtual_hosts.turns.soon()
 
     def close(self) -> None:
-        """Let no timer go off any more. `ports.Broker`."""
+        """End all timers: the broker stops. `ports.Broker`."""
         self.virtual_hosts.close()
 
 

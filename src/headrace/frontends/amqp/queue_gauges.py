@@ -1,7 +1,8 @@
-"""Queues of AMQP in the broker's metrics: of each what waits, is out and has passed, and in all.
+"""Metrics of AMQP queues: ready, unacknowledged and passed messages, of each queue and in all.
 
-All queues are gone through in slices between which the loop turns (`Metrics.surveys`). The first
-`metrics.queues.max` have numbers of their own, but for exclusive ones: their names come and go.
+All queues are surveyed in slices, between which the event loop runs (`Metrics.surveys`). The first
+`metrics.queues.max` queues have metrics of their own. Exclusive queues have none: their names come
+and go.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,12 +14,12 @@ if TYPE_CHECKING:
     from headrace.queues.engine.delivery_turns import AnyQueue
 
 SLICE_QUEUES = 1000
-"""Queues gone through between two turns of the loop: a millisecond."""
+"""Queues surveyed between two turns of the event loop, which takes a millisecond."""
 _LABELS = ("vhost", "queue")
 
 
 class _Number(NamedTuple):
-    """A number of each queue."""
+    """A metric of each AMQP queue: its name, help text and source."""
 
     name: str
     doc: str
@@ -71,7 +72,7 @@ _NUMBERS = (
 
 
 class QueueSurvey:
-    """The numbers of all queues, as they were at the last look."""
+    """The metrics of all queues, as of the last survey."""
 
     def __init__(self, queues: "QueueBroker", queues_max: int) -> None:
         self._queues = queues
@@ -82,7 +83,7 @@ class QueueSurvey:
         self.listed = self.count = self.ready = self.unacked = self.consumers = 0
 
     def slices(self) -> Iterator[None]:
-        """Look at all queues, a slice at each step; the numbers change with the last."""
+        """Survey all queues, a slice at each step; the metrics change at the last step."""
         found = QueueSurvey(self._queues, self._queues_max)
         hosts = self._queues.virtual_hosts.hosts
         all_queues = [(vhost, queue) for vhost in hosts for queue in hosts[vhost].queues.values()]
@@ -103,7 +104,7 @@ class QueueSurvey:
 def register(
     metrics: "Metrics", queues: "QueueBroker", queues_max: int, is_blocked: Callable[[], bool]
 ) -> None:
-    """Add the numbers of queues. `is_blocked` tells whether publishers are stopped."""
+    """Register the metrics of queues; `is_blocked` tells whether publishers are blocked."""
     survey = QueueSurvey(queues, queues_max)
     metrics.survey("queues", survey.slices)
 

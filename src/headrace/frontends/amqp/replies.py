@@ -1,4 +1,4 @@
-"""How AMQP tells a client what the queue model refuses: one table of reply codes."""
+"""AMQP reply codes for refusals of the queue model: which error closes channel or connection."""
 
 from headrace.queues.refusals import RefusalKind, Refused
 from headrace.wire.amqp.reply_codes import AmqpError, ChannelClosing, ConnectionClosing, ReplyCode
@@ -19,6 +19,6 @@ _REPLIES: dict[RefusalKind, tuple[type[AmqpError], ReplyCode]] = {
 
 
 def reply_to(refused: Refused) -> AmqpError:
-    """Return the error by which a client is told of a refusal."""
+    """Return the AMQP error, with its reply code, for a refusal of the queue model."""
     closing, code = _REPLIES[refused.kind]
     return closing(code, str(refused))

@@ -1,8 +1,8 @@
-"""What administrators change of a vhost's topology: its exchanges, queues and bindings.
+"""Administrators' changes of a vhost's exchanges, queues and bindings.
 
-Done by the methods of AMQP, so that rules, limits and texts are those that clients know. Beyond
-them: what is to be deleted or purged must be there, and a condition that is not looked at is
-refused. Bindings are deleted as lists show them.
+Executed by the methods of AMQP, with their rules, limits and texts. In addition, an object to be
+deleted or purged must exist, and a condition that AMQP ignores for an object is refused. Bindings
+are deleted as lists show them.
 """
 
 import json
@@ -64,7 +64,7 @@ _CODES = {
     ReplyCode.NOT_FOUND: ErrorCode.RESOURCE_NOT_FOUND,
     ReplyCode.INTERNAL_ERROR: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""Kafka's codes for those of AMQP; INVALID_REQUEST for the others."""
+"""Kafka's error codes for AMQP's reply codes; INVALID_REQUEST for the others."""
 _LISTED = frozenset((QUEUE, EXCHANGE, BINDING))
 _REMEDIES = {
     RefusalKind.LOCKED: "the connection that owns it takes it along when it ends: headrace amqp"
@@ -74,11 +74,11 @@ _REMEDIES = {
     RefusalKind.CONDITION_UNSUPPORTED: "leave the flag out to delete it",
     RefusalKind.UNSUPPORTED: "headrace topic trim shortens a stream, by the name of its topic",
 }
-"""Remedies by the rule that was broken: what a stream does not support here is to be purged."""
+"""Remedies for refusals, by kind, which follow RabbitMQ's text in an error."""
 
 
 class Topology:
-    """The changes of all vhosts' exchanges, queues and bindings. On the deciding thread."""
+    """Changes of exchanges, queues and bindings of all vhosts. On the deciding thread."""
 
     def __init__(self, queues: "QueueBroker") -> None:
         self._queues = queues
@@ -103,7 +103,7 @@ class Topology:
             arguments=_table(asked.arguments),
         )
         if method.queue.startswith(direct_replies.QUEUE_NAME):
-            # Clients are told that it is there; an administrator has no channel to be answered on.
+            # A client's declaration would succeed; an administrator has no channel for replies.
             raise _refusal(refused(f"queue '{method.queue}' is none: it stands for direct replies"))
         created = method.queue not in host.queues
         declared = await self._do(host, method)
@@ -170,7 +170,7 @@ class Topology:
         return BindingCreated(created)
 
     async def _delete_bindings(self, asked: DeleteBinding) -> int:
-        """Delete what a list shows so: kinds of numbers tell bindings apart, and are not shown."""
+        """Delete all bindings that lists show alike: the types of numbers are not shown."""
         host = self._host(asked.vhost)
         source, destination = _ends(asked)
         key, arguments = asked.routing_key, _shown(_table(asked.arguments))
@@ -211,7 +211,7 @@ class Topology:
 
 
 def _refusal(error: AmqpError | Refused) -> ApiError:
-    """Return what an administrator is told: RabbitMQ's text, and what to do about it."""
+    """Return an administrator's error: RabbitMQ's text, and a remedy if known."""
     remedy = None
     if isinstance(error, Refused):
         remedy = _REMEDIES.get(error.kind)
@@ -224,7 +224,7 @@ def _refusal(error: AmqpError | Refused) -> ApiError:
 
 
 def _ends(asked: CreateBinding | DeleteBinding) -> tuple[str, Destination]:
-    """Return the source and the destination of a binding that is asked about."""
+    """Return the source and destination of a binding; raise ValueError for a wrong kind."""
     kind = asked.to
     if kind not in {QUEUE, EXCHANGE}:
         raise ValueError(f"a binding leads to a {QUEUE} or an {EXCHANGE}, not to {kind!r}")
@@ -249,19 +249,19 @@ def _unbind(binding: Binding) -> Method:
 
 
 def _shown(arguments: Mapping[str, object]) -> str:
-    """Return arguments as lists show them, to be compared: true, 1 and 1.0 are three values."""
+    """Return arguments as lists show them, for comparison; true, 1 and 1.0 differ."""
     return json.dumps(plain(arguments), sort_keys=True)
 
 
 def _name(word: str, name: str) -> str:
-    """Return a name; ValueError where it has line ends, which names of AMQP lose."""
+    """Return a name; raise ValueError if it has line ends, which AMQP names lose."""
     if "\r" in name or "\n" in name:
         raise ValueError(f"{word} {name!r} has a line end in it")
     return name
 
 
 def _table(arguments: Mapping[str, object]) -> FieldTable:
-    """Return arguments as RabbitMQ's own tools give them: an integer is a long."""
+    """Return arguments as RabbitMQ's own tools send them: integers as 64-bit longs."""
     return {name: _field(value, TABLE_DEPTH_MAX) for name, value in arguments.items()}
 
 

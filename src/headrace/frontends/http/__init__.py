@@ -1,11 +1,13 @@
-"""The HTTP server of `metrics.listener`: metrics, health, readiness, and operations to read.
+"""The HTTP server of `metrics.listener`: metrics, health, readiness, read-only operations.
 
-* `endpoint`: the listener and its connections, on `net`; what a start needs.
-* `session`: one connection, h11 on `net.stream`; imported with the first connection.
-* `router`: the table of paths; requests, replies and their types.
-* `routes`: the paths that are served, each with its handler.
-* `scrape`: one collection of all metrics, shared by the clients that ask during it.
-* `exposition`: a broker's `Metrics` in Prometheus' text format; the only user of
-  prometheus_client, imported when the endpoint is opened.
-* `surveys`: metrics that need a look at all partitions, a slice of them at a time.
+- `endpoint`: the listener and its connections, on `net`; all that a start needs.
+- `session`: a connection, h11 on `net.stream`; imported with the first connection.
+- `router`: the table of paths; requests, replies and their types.
+- `routes`: the served paths, each with its handler.
+- `scrape`: a collection of all metrics, shared by clients that ask during it.
+- `exposition`: a broker's `Metrics` in Prometheus' text format; the only user of prometheus_client,
+  imported when the endpoint is opened.
+- `gauges`, `coordinator_gauges`, `replication_gauges`: metrics read from the broker's state.
+- `surveys`: metrics that need all partitions or groups, collected a slice at a time.
+- `readiness`: the conditions under which another broker may be restarted.
 """

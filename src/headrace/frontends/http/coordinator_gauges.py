@@ -1,6 +1,6 @@
-"""What transactions and share groups are at, looked up when somebody asks.
+"""Metrics of transactions and share groups, read from the coordinators at each scrape.
 
-A broker that nobody has asked for any has none of their topics, and is not asked for more.
+A broker without their internal topics reports 0, and does not load the coordinators' code.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def register(broker: "Broker", coordinators: "Coordinators") -> None:
-    """Add both to the metrics of `broker`."""
+    """Register the metrics of transactions and share groups with `broker`."""
     _register_transactions(broker, coordinators)
     _register_share_groups(broker, coordinators)
 
@@ -78,7 +78,7 @@ def _register_share_groups(broker: "Broker", coordinators: "Coordinators") -> No
         try:
             return len(share.list_groups())
         except ApiError:
-            # Still being read from __consumer_offsets: not known is not none.
+            # Groups are still being loaded from __consumer_offsets: unknown is not 0.
             return float("nan")
 
     def acknowledged() -> Mapping[str, float]:

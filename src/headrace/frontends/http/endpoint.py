@@ -1,7 +1,7 @@
-"""The listener of HTTP: its address and its connections, which are `net`'s.
+"""The HTTP listener: its address and connections, served by `net`.
 
-h11 and the session are imported with the first connection: a broker that is not scraped yet does
-not hold them.
+h11 and the session are imported with the first connection: a broker that is not scraped does not
+load them.
 """
 
 import asyncio
@@ -26,33 +26,33 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ANSWER_SECONDS_MAX = 10.0
-"""How long a handler may take; 503 after that."""
+"""Seconds that a handler may take; then the client gets 503."""
 
 
 class Endpoint:
-    """The open endpoint, and all of its sessions. Used on the loop."""
+    """The open HTTP listener and its sessions. Used on the event loop."""
 
     def __init__(self, router: HttpRouter, fatal: Callable[[Exception], None]) -> None:
         """`fatal` is called with a broken invariant: the process must stop."""
         self.router = router
         self.address = ("", 0)
-        """Host and port that it listens on."""
+        """Host and port of the listener; ("", 0) before `start`."""
         self.scheme = "http"
-        """`https` where the listener has certificates."""
+        """`https` if the listener has certificates, else `http`."""
         self.call_later: Callable[[float, Callable[[], None]], Timer]
-        """Of the table's clock."""
+        """Timers of the connection table's clock."""
         self._fatal = fatal
         self._listener: Listener | None = None
         self._sessions: dict[HttpSession, None] = {}
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """Number of open HTTP connections."""
         return len(self._sessions)
 
     @property
     def url(self) -> str:
-        """Where it is reached."""
+        """The URL of the HTTP listener."""
         host, port = self.address
         return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
@@ -64,11 +64,11 @@ class Endpoint:
         network: "Network",
         under: Under | None = None,
     ) -> tuple[str, int]:
-        """Listen; returns host and port as they became. ConfigError where that is impossible.
+        """Listen; return the host and the port in use. Raises ConfigError if that fails.
 
-        `under`: puts TLS under the connections.
+        `under` puts TLS under the connections; None: plain HTTP.
         """
-        # Imported now, so that the first scrape is as quick as the others.
+        # Imported now, so that the first scrape is as quick as later ones.
         import headrace.frontends.http.exposition  # noqa: F401
 
         self.call_later = table.call_later
@@ -77,7 +77,7 @@ class Endpoint:
             self._listener = Listener.bind(Address(METRICS_LISTENER, host, port), table, network)
             await self._listener.accept(under)
         except OSError as error:
-            # A name that does not resolve has no positive number.
+            # A name that does not resolve has no positive errno.
             number = error.errno or 0
             reason = os.strerror(number) if number > 0 else str(error.strerror or error)
             raise ConfigError(f"metrics.listener={host}:{port}: {reason.lower()}") from None
@@ -85,7 +85,7 @@ class Endpoint:
         return self.address
 
     def open(self, connection: Connection) -> "HttpSession":
-        """Return a session for a new connection."""
+        """Return a session for a new HTTP connection."""
         from headrace.frontends.http.session import HttpSession
 
         session = HttpSession(self, connection)
@@ -93,11 +93,11 @@ class Endpoint:
         return session
 
     def forget(self, session: "HttpSession") -> None:
-        """Forget a session whose connection is closed."""
+        """Forget the session of an HTTP connection that is closed."""
         self._sessions.pop(session, None)
 
     async def answered(self, handler: Handler, request: HttpRequest) -> HttpReply:
-        """Return the handler's reply; 500 or 503 where it fails or takes too long."""
+        """Return the handler's reply; 500 if it fails, 503 if it takes too long."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
                 return await handler(request)
@@ -113,7 +113,7 @@ class Endpoint:
         return text(500, "internal error")
 
     async def close(self) -> None:
-        """Stop accepting, send the answers under way, and end all connections."""
+        """Stop accepting, send pending answers, and close all connections."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None

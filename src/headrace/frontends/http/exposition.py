@@ -1,4 +1,4 @@
-"""A broker's numbers in Prometheus' text format."""
+"""A broker's metrics in Prometheus' text format."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -20,9 +20,9 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 def rendered(metrics: Metrics) -> Iterator[bytes]:
-    """Yield the text in pieces, each made in a millisecond or two, some empty.
+    """Yield the text in pieces, each made within a millisecond or two; some are empty.
 
-    For who has other things to do in between.
+    The caller lets the event loop run between two pieces. Surveys are collected first.
     """
     for slices in metrics.surveys.values():
         for _ in slices():
@@ -32,12 +32,12 @@ def rendered(metrics: Metrics) -> Iterator[bytes]:
 
 
 def render(metrics: Metrics) -> bytes:
-    """Return the whole text."""
+    """Return a broker's metrics as Prometheus text, all at once."""
     return b"".join(rendered(metrics))
 
 
 def text_of(*families: Metric) -> bytes:
-    """Return the text of these alone."""
+    """Return the Prometheus text of the given metric families."""
     registry = CollectorRegistry()
     registry.register(_Given(families))
     text: bytes = generate_latest(registry)
@@ -45,13 +45,13 @@ def text_of(*families: Metric) -> bytes:
 
 
 class ProcessNumbers:
-    """This process as its kernel sees it, by the names all exporters use."""
+    """The process's own metrics, by the names that all Prometheus exporters use."""
 
     def __init__(self) -> None:
         self._collector = ProcessCollector(registry=None)
 
     def text(self) -> bytes:
-        """Read /proc; blocks."""
+        """Return the text of the process's metrics; reads /proc, which blocks."""
         return text_of(*self._collector.collect())
 
 
@@ -145,7 +145,7 @@ def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
 
 
 def _gauge(gauge: Gauge) -> Metric:
-    """Return a gauge's family; of many labels only the first `labels_max` by name."""
+    """Return a gauge's family, with the first `labels_max` of its labels by name."""
     kind = CounterMetricFamily if gauge.counter else GaugeMetricFamily
     value = gauge.read()
     if not isinstance(value, Mapping):

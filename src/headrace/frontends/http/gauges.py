@@ -1,4 +1,4 @@
-"""What is looked up in a broker only when somebody asks for metrics."""
+"""Metrics that are read from a broker's state at each scrape."""
 
 import sys
 from collections import Counter
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def register(broker: "Broker", coordinators: "Coordinators") -> None:
-    """Add the gauges of `broker` to its metrics."""
+    """Register the gauges of `broker` with its metrics."""
     metrics = broker.metrics
     python = "{}.{}.{}".format(*sys.version_info)
     _info(
@@ -82,7 +82,7 @@ def _info(metrics: "Metrics", name: str, doc: str, **labels: str) -> None:
 def register_connections(
     metrics: "Metrics", table: "ConnectionTable", listeners: Sequence[str]
 ) -> None:
-    """Add the connections of `table`, by the names of the `listeners` that there are."""
+    """Register the counts of connections of `table`, by the names of `listeners`."""
     none = dict.fromkeys(listeners, 0)
     metrics.gauge(
         "headrace_connections",
@@ -100,7 +100,7 @@ def register_connections(
 
 
 def register_clients(broker: "Broker") -> None:
-    """Add what clients push of themselves, and how often quotas have them wait."""
+    """Register the metrics that clients push (KIP-714), and the throttled requests."""
     metrics = broker.metrics
     metrics.gauge(
         "headrace_client_metric",
@@ -125,7 +125,7 @@ def register_clients(broker: "Broker") -> None:
 
 
 def register_cleaner(metrics: "Metrics", cleaner: "LogCleaner") -> None:
-    """Add what the log cleaner counts to `metrics`."""
+    """Register the log cleaner's counters."""
     counts = cleaner.counts
 
     def counter(name: str, doc: str, read: Callable[[], float]) -> None:
@@ -146,17 +146,17 @@ def register_cleaner(metrics: "Metrics", cleaner: "LogCleaner") -> None:
 
 
 def healthy(broker: "Broker") -> bool:
-    """Tell whether at least one log directory takes records."""
+    """Tell whether at least one log directory accepts records."""
     return not all(directory.fenced for directory in broker.directories)
 
 
 def _groups(broker: "Broker", coordinators: "Coordinators") -> float:
     if OFFSETS_TOPIC not in broker.image.topics:
-        return 0  # nobody has asked for a group: nor is their code loaded
+        return 0  # the broker has no group: the coordinator's code is not loaded
     try:
         return len(coordinators.groups.list_groups())
     except ApiError:
-        # Still being read from __consumer_offsets: not known is not none.
+        # Groups are still being loaded from __consumer_offsets: unknown is not 0.
         return float("nan")
 
 
@@ -165,7 +165,7 @@ def _register_topics(broker: "Broker") -> None:
     metrics.survey("log sizes", sizes.slices)
 
     def listed() -> list[str]:
-        """Return the topics that are told of: the first opened, so that none comes and goes."""
+        """Return the topics with metrics of their own: the first opened, which do not change."""
         return list(islice(metrics.topics, broker.config.metrics_topics_max))
 
     def counter(name: str, doc: str, read: Callable[[TopicTraffic], int]) -> None:

@@ -1,4 +1,4 @@
-"""How the replicas of a cluster are, as far as one broker knows."""
+"""Metrics of replication, as far as this broker knows: replicas, controller, store."""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Replicates(Protocol):
-    """What follows here, and how the store hears of this broker."""
+    """Replication on this broker: fetchers, and the metadata store's connection."""
 
     @property
     def fetchers(self) -> "ReplicaFetchers": ...
@@ -26,7 +26,7 @@ class Replicates(Protocol):
 
 
 class Session(Protocol):
-    """The session with the store."""
+    """The broker's session with the metadata store."""
 
     @property
     def connected(self) -> bool: ...
@@ -36,7 +36,7 @@ class Session(Protocol):
 
 
 def register(broker: "Broker") -> None:
-    """Add the gauges of the replicas to the broker's metrics."""
+    """Register the gauges of replicas with the broker's metrics."""
     metrics = broker.metrics
     survey = ReplicaSurvey(broker)
     metrics.survey("replicas", survey.slices)
@@ -86,7 +86,7 @@ def register(broker: "Broker") -> None:
 
 
 def register_session(metrics: "Metrics", session: "Session") -> None:
-    """Add how the session with the cluster's store is."""
+    """Register metrics of the broker's session with the metadata store."""
     metrics.gauge(
         "headrace_store_connected",
         "1 while the store of the cluster is heard of, 0 while the session is in doubt",
@@ -101,7 +101,7 @@ def register_session(metrics: "Metrics", session: "Session") -> None:
 
 
 def register_cluster(broker: "Broker", port: "ControllerPort", replicating: "Replicates") -> None:
-    """Add this broker's part in the cluster: whether it decides, follows, and is heard of."""
+    """Register the broker's part in the cluster: controller, fetchers, store."""
     metrics = broker.metrics
     metrics.gauge(
         "headrace_controller_active",
@@ -131,7 +131,7 @@ def register_cluster(broker: "Broker", port: "ControllerPort", replicating: "Rep
 
 
 def register_keeper(broker: "Broker", keeper: "IsrKeeper") -> None:
-    """Add how often ISRs have changed."""
+    """Register the counts of ISR shrinks and expansions."""
     metrics = broker.metrics
     metrics.gauge(
         "headrace_isr_shrinks_total",

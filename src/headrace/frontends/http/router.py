@@ -1,4 +1,4 @@
-"""The table of paths: which handler answers a request, and the types of both."""
+"""The table of paths: handlers of requests, and the types of requests and replies."""
 
 import json
 from collections.abc import Awaitable, Callable, Iterable
@@ -21,23 +21,23 @@ REASONS = {
     501: "Not Implemented",
     503: "Service Unavailable",
 }
-"""Every status that is answered, with its reason phrase."""
+"""The reason phrase of every status that is sent."""
 
 
 class HttpRequest(NamedTuple):
-    """A request without a body."""
+    """An HTTP request without a body."""
 
     method: str
     path: str
-    """Without the query."""
+    """The path without the query."""
     identity: Identity
 
 
 class HttpReply(NamedTuple):
-    """An answer; `Content-Length` and `Connection` are added by the session."""
+    """A reply; `Content-Length` and `Connection` are added by the session."""
 
     status: int
-    """A key of `REASONS`."""
+    """The HTTP status, a key of `REASONS`."""
     body: bytes
     content_type: str = TEXT
     headers: tuple[tuple[str, str], ...] = ()
@@ -55,7 +55,7 @@ class HttpRoute(NamedTuple):
 
 
 class HttpRouter:
-    """The handlers by path and method."""
+    """The handlers of HTTP requests, by path and method."""
 
     def __init__(self, routes: Iterable[HttpRoute]) -> None:
         self._paths: dict[str, dict[str, Handler]] = {}
@@ -66,7 +66,7 @@ class HttpRouter:
                 methods["HEAD"] = route.handler
 
     def find(self, method: str, path: str) -> Handler | HttpReply:
-        """Return the handler of a request, or the reply that refuses it: 404 or 405."""
+        """Return the handler of a request, or a reply that refuses it: 404 or 405."""
         methods = self._paths.get(path)
         if methods is None:
             return text(404, "not found")
@@ -78,10 +78,10 @@ class HttpRouter:
 
 
 def text(status: int, line: str, *headers: tuple[str, str]) -> HttpReply:
-    """Return a reply of one line of text, or several."""
+    """Return an HTTP reply with text of one or more lines."""
     return HttpReply(status, f"{line}\n".encode(), TEXT, headers)
 
 
 def json_of(status: int, value: object) -> HttpReply:
-    """Return a reply of one JSON document."""
+    """Return an HTTP reply with a JSON document."""
     return HttpReply(status, json.dumps(value, ensure_ascii=False).encode() + b"\n", JSON)

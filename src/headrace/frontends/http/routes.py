@@ -1,4 +1,4 @@
-"""The paths that the HTTP server has, each with its handler."""
+"""The paths of the HTTP server, each with its handler."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 _WATCHING = ("/", "/metrics", "/healthz", "/ready")
 _CLUSTER = "/api/v1/cluster"
 PATHS = (*_WATCHING, _CLUSTER)
-"""All of them."""
+"""All paths that the server has."""
 _STATUS = {ErrorCode.CLUSTER_AUTHORIZATION_FAILED: 403}
-"""The status of an operation's error; 503 of all others."""
+"""HTTP status of an operation's error; others are 503."""
 
 
 def watching(
@@ -24,9 +24,9 @@ def watching(
     healthy: Callable[[], bool],
     awaited: Callable[[], Awaitable[Sequence[str]]] | None = None,
 ) -> list[HttpRoute]:
-    """Return the routes for monitoring: they ask for no permission.
+    """Return the routes for monitoring, which need no permission.
 
-    `awaited`: returns the conditions that readiness waits for, a line each.
+    `awaited` returns the conditions that readiness waits for, a line each; None: always ready.
     """
 
     async def index(_: HttpRequest) -> HttpReply:
@@ -50,10 +50,10 @@ def watching(
 
 
 def operating(broker: "Broker") -> list[HttpRoute]:
-    """Return the routes of operations: each asks for its permission (`operations.permissions`)."""
+    """Return the routes of operations; each checks a permission (`operations.permissions`)."""
 
     async def cluster(request: HttpRequest) -> HttpReply:
-        # Imported with the first request: a broker that is only scraped does not hold them.
+        # Imported with the first request: a broker that is only scraped does not load them.
         from headrace.operations.describe_cluster import describe_cluster
         from headrace.operations.permissions import Caller, Surface
 

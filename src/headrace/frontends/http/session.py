@@ -1,20 +1,20 @@
-"""HTTP/1.1 connections: whole heads in, judged by h11, one answer at a time.
+"""HTTP/1.1 connections: complete heads in, parsed by h11, one answer at a time.
 
     bytes --frames--> a head, cut at its empty line --h11--> Request --router--> Handler | reply
                                                                                     |
     the client <--push-- h11 <--HttpReply-------------------- task, frames are held |
 
-Bounds. A head has `HEAD_BYTES_MAX`; a body is refused, so h11 never holds more than that. A
-request is taken when the answer before it is sent and the client has room for another; those that
-are pipelined behind it stay in the receive buffer, unread ones in the socket. Deadlines of the
-first request, of an unfinished head and of unread answers are `net`'s; an idle connection is closed
-after `KEEP_ALIVE_SECONDS`, or before, when another client needs its place.
+Bounds. A head has `HEAD_BYTES_MAX`; a body is refused, so h11 never buffers more. A request is
+handled when the answer before it is sent and the client has room for another. Pipelined requests
+stay in the receive buffer, unread ones in the socket. `net` has the deadlines of the first request,
+of an unfinished head and of unread answers. An idle connection is closed after
+`KEEP_ALIVE_SECONDS`, or earlier when another client needs its place.
 
-The end of what a client sends is not seen while an answer is under way, as nothing is read then: a
-client that half-closes gets all that it asked for.
+While an answer is pending nothing is read, so the client's end of input is not noticed: a client
+that half-closes gets all answers.
 
-A line that ends without CR is refused, and one that continues the line before it: proxies disagree
-on where such a head or field ends.
+A line that ends without CR is refused, and so is a folded one: proxies disagree on where such a
+head or field ends.
 """
 
 import asyncio
@@ -36,15 +36,17 @@ if TYPE_CHECKING:
     from headrace.ports.disk import Buffer
 
 HEAD_BYTES_MAX = 8192
-"""A request's line and fields, empty line included."""
+"""Longest head of a request in bytes, its empty line included."""
 REQUESTS_MAX = 1000
 """Requests of one connection; the last answer closes it."""
 KEEP_ALIVE_SECONDS = 75.0
-"""More than a minute, the longest usual interval of scrapes."""
+"""Seconds until an idle connection is closed: above the longest usual scrape interval."""
 DISCARD_BYTES_MAX = 1 << 20
 DISCARD_SECONDS = 1.0
-"""Of a refused body so much is read, for so long: a client that still sends would else see its
-connection reset, and never the answer."""
+"""Seconds, and `DISCARD_BYTES_MAX` bytes, for which a refused body is read and dropped.
+
+A client that is still sending would otherwise see a reset instead of the answer.
+"""
 
 _END = b"\r\n\r\n"
 _AMBIGUOUS = re.compile(rb"(?<!\r)\n|\n[ \t]")
@@ -52,20 +54,20 @@ _AUTHORITY = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
 
 
 class Serving(Protocol):
-    """The endpoint whose connection it is. `endpoint.Endpoint`."""
+    """The HTTP endpoint that a connection belongs to. `endpoint.Endpoint`."""
 
     router: "HttpRouter"
     call_later: "Callable[[float, Callable[[], None]], Timer]"
 
     async def answered(self, handler: Handler, request: HttpRequest, /) -> HttpReply:
-        """Return the handler's reply, or one that says that it failed."""
+        """Return the handler's reply, or an error reply if it fails."""
 
     def forget(self, session: "HttpSession", /) -> None:
         """Forget a session whose connection is closed."""
 
 
 class HttpSession:
-    """A connection of HTTP. `net.stream.StreamSession`."""
+    """An HTTP connection. `net.stream.StreamSession`."""
 
     def __init__(self, endpoint: Serving, connection: Connection) -> None:
         self._endpoint = endpoint
@@ -73,20 +75,20 @@ class HttpSession:
         self._stream = connection.stream(self)
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         self._answering: asyncio.Task[None] | None = None
-        """The request that is being answered; frames are held until it is."""
+        """The task of the pending answer, while frames are held; None: no answer is pending."""
         self._requests = 0
         self._last = False
-        """Whether the connection ends with the answer under way: the broker stops."""
+        """Whether the connection ends with the pending answer: the broker stops."""
         self._ended = False
-        """Whether nothing more is answered: all that comes is discarded."""
+        """Whether further requests are unanswered, and received bytes dropped."""
         self._discarded = 0
         self._timer: Timer | None = None
         connection.idle_seconds_max = KEEP_ALIVE_SECONDS
 
-    # net's side
+    # Calls from `net`
 
     def frames(self, view: memoryview, at: int, filled: int) -> int:
-        """Take the whole heads in `view[at:filled]`; return where the first byte left over is."""
+        """Handle the complete heads in `view[at:filled]`; return the index after the last one."""
         while at < filled and not self._ended and not self._stream.held:
             if not self._stream.takes_more():
                 return at
@@ -107,20 +109,20 @@ class HttpSession:
         return at
 
     def need(self, view: memoryview, at: int, filled: int) -> int:
-        """Return how many bytes make the head at `at` whole; at least, while that is unknown."""
+        """Return the bytes of the head at `at`, or a lower bound while it is incomplete."""
         head = bytes(view[at : min(filled, at + HEAD_BYTES_MAX)])
         end = head.find(_END)
         return end + len(_END) if end >= 0 else min(len(head) + 1, HEAD_BYTES_MAX)
 
     def room(self) -> None:
-        """Do nothing: heads that wait for room come again."""
+        """Ignore the call: held frames are passed to `frames` again."""
 
     def pass_done(self) -> "Pending | None":
-        """End the pass: nothing that was sent waits for a write."""
+        """Return None: no answer waits for a write."""
         return None
 
     def closed(self) -> None:
-        """Stop the answer under way."""
+        """Cancel the pending answer: the connection is closed."""
         self._ended = True
         if self._timer is not None:
             self._timer.cancel()
@@ -128,20 +130,20 @@ class HttpSession:
             self._answering.cancel()
         self._endpoint.forget(self)
 
-    # the endpoint's side
+    # Calls from the endpoint
 
     def shut_down(self) -> "list[asyncio.Task[Any]]":
-        """End the connection after the answer under way, which is returned."""
+        """End the connection after the pending answer, whose task is returned."""
         self._last = True
         if self._answering is not None:
             return [self._answering]
         self._end()
         return []
 
-    # one request
+    # Requests
 
     def _take(self, head: bytes) -> None:
-        """Answer the request of a whole head: now, or by a task for which frames are held."""
+        """Handle a request: answer at once, or by a task during which frames are held."""
         http = self._http
         try:
             http.receive_data(head)
@@ -179,7 +181,7 @@ class HttpSession:
     ) -> None:
         """Send the answer to a request of method `to`, then end or await the next request.
 
-        `discards`: the client may still be sending, and is not cut off at once.
+        `discards`: the client may still be sending, so the connection is not cut off at once.
         """
         close = close or self._last or self._requests >= REQUESTS_MAX
         self._send(reply, close=close, head_only=to == "HEAD")
@@ -211,7 +213,7 @@ class HttpSession:
         self._http.send(h11.EndOfMessage())
         self._stream.push(parts)
 
-    # ends
+    # End of the connection
 
     def _rest(self, resting: bool) -> None:
         place = self._connection.place
@@ -230,12 +232,12 @@ class HttpSession:
 
 
 def _path(target: str) -> str:
-    """Return the path of a request target, which may name the server as for a proxy."""
+    """Return the path of a request target, which may include scheme and host."""
     return _AUTHORITY.sub("", target, count=1).partition("?")[0] or "/"
 
 
 def _refusal(head: bytes, *, complete: bool) -> tuple[int, str] | None:
-    """Return status and text for a head that h11 is not asked about; None: there is no fault."""
+    """Return status and text for a head that is refused before h11 parses it, or None."""
     if head[0] <= 0x20 or _AMBIGUOUS.search(head):
         return 400, "bad request"
     if not complete and len(head) >= HEAD_BYTES_MAX:

@@ -1,7 +1,7 @@
-"""Numbers for which all partitions are gone through, or all that groups have committed.
+"""Metrics that need all partitions, or all offsets that groups have committed.
 
-Of a broker with ten thousand partitions a look at all takes tens of milliseconds: it is taken in
-slices, between which the loop does what else there is (`Metrics.surveys`).
+With ten thousand partitions a full pass takes tens of milliseconds: it is made in slices, between
+which the event loop runs (`Metrics.surveys`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SLICE_PARTITIONS = 200
-"""Partitions gone through between two turns of the loop: a third of a millisecond."""
+"""Partitions surveyed between two turns of the loop, a third of a millisecond."""
 
 
 class ReplicaSurvey:
-    """How the replicas are that are led and followed here, and the cluster's partitions."""
+    """State of the replicas led and followed on this broker, and of the cluster's partitions."""
 
     def __init__(self, broker: "Broker") -> None:
-        """Nothing is known before the first look."""
+        """Start with zeros: nothing is known before the first survey."""
         self._broker = broker
         self.under_replicated = 0
         self.under_min_isr = 0
@@ -35,7 +35,7 @@ class ReplicaSurvey:
         self.replica_lag_max = 0
 
     def slices(self) -> Iterator[None]:
-        """Look at all partitions, a slice at each step; the numbers change with the last."""
+        """Survey all partitions, a slice at each step; the metrics change at the last step."""
         found = ReplicaSurvey(self._broker)
         for partition in sliced(self._broker.partitions.values()):
             if partition is None:
@@ -69,10 +69,10 @@ class ReplicaSurvey:
 
 
 class LogSizes:
-    """The bytes of logs by topic: partitions are too many for labels."""
+    """Bytes of logs by topic; partitions would be too many labels."""
 
     def __init__(self, broker: "Broker") -> None:
-        """Nothing is known before the first look."""
+        """Start empty: nothing is known before the first survey."""
         self._broker = broker
         self.by_topic: dict[str, float] = {}
 
@@ -93,24 +93,24 @@ class LogSizes:
 
 
 class GroupLags:
-    """How far groups coordinated here are behind the records that they may read."""
+    """Lag of the groups coordinated here: records behind the high watermark."""
 
     def __init__(
         self, broker: "Broker", coordinators: "Coordinators", series_max: Callable[[], int]
     ) -> None:
-        """`series_max`: pairs of a group and a topic that are told at most."""
+        """`series_max` returns how many pairs of group and topic have metrics at most."""
         self._broker = broker
         self._coordinators = coordinators
         self._series_max = series_max
         self.records: dict[tuple[str, ...], float] = {}
-        """By group and topic: records between what was committed and the high watermark."""
+        """Records between the committed offset and the high watermark, by group and topic."""
         self.unlisted = 0
-        """Pairs of a group and a topic beyond the limit."""
+        """Number of pairs of group and topic beyond the limit."""
         self.partitions_unknown = 0
-        """Partitions with a committed offset of which this broker has no replica."""
+        """Number of partitions with a committed offset and no replica on this broker."""
 
     def slices(self) -> Iterator[None]:
-        """Look at all committed offsets of groups coordinated here, a slice at each step."""
+        """Survey the committed offsets of groups coordinated here, a slice at each step."""
         found = GroupLags(self._broker, self._coordinators, self._series_max)
         looked = 0
         for group, by_topic in self._groups():
@@ -132,7 +132,7 @@ class GroupLags:
 
     def _groups(self) -> "Iterator[tuple[str, ByTopic]]":
         if OFFSETS_TOPIC not in self._broker.image.topics:
-            return  # nobody has asked for a group: nor is their code loaded
+            return  # the broker has no group: the coordinator's code is not loaded
         from headrace.coordination.runtime.shard import ShardState
 
         for shard in self._coordinators.groups.led:
@@ -149,7 +149,7 @@ class GroupLags:
 
 
 def sliced(entries: Iterable[T]) -> Iterator[T | None]:
-    """Yield what is there now, and None after every slice of it."""
+    """Yield a copy of the entries, with None after every slice."""
     for number, entry in enumerate(list(entries), 1):
         yield entry
         if number % SLICE_PARTITIONS == 0:

@@ -1,11 +1,12 @@
-"""A queue that was closed because its state contradicts itself; it stands in the queue's place.
+"""The placeholder of a queue that was closed because its state contradicts itself.
 
     InvariantError in a call of the port, a turn, a timer or its store
-      -> QueueHost.broke: a log line, a count, the consumers' connections are told (541)
-      -> HostedQueue.abandon: nothing more is written of it, its messages on disk stay
+      -> QueueHost.broke: log an error, count it, close the consumers' connections (541)
+      -> HostedQueue.abandon: stop writing to its stores; its messages on disk stay
       -> ClosedQueue under its name: refuses all but deletion
 
-Deleting and declaring it again makes a new queue. A restart restores a durable one from the disk.
+Deleting and declaring the queue again makes a new queue. A restart restores a durable queue from
+the disk.
 """
 
 from typing import TYPE_CHECKING, Literal
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ClosedQueue:
-    """A closed queue. `port.Queue`."""
+    """A queue closed by a broken invariant: refuses all but deletion. `port.Queue`."""
 
     is_stream: Literal[False] = False
     timed = takes_turns = more = deleted = is_left = False
@@ -39,7 +40,7 @@ class ClosedQueue:
     ready = ready_bytes = unacked = last_batch = 0
 
     def __init__(self, queue: "AnyQueue", refused: "Refused") -> None:
-        """`refused`: what its clients are told."""
+        """Take the place of `queue`; `refused` is the error that its clients are sent."""
         self.declared: DeclaredQueue = queue.declared
         self.settings: QueueSettings = queue.settings
         self.name: str = queue.name
@@ -55,82 +56,85 @@ class ClosedQueue:
         self._queue = queue
 
     def info(self) -> QueueInfo:
-        """Return that there is nothing. `port.Queue`."""
+        """Return counts of 0: a closed queue delivers no message. `port.Queue`."""
         return QueueInfo(0, 0, 0, 0)
 
     def publish(self, published: "Published", now: float) -> bool:
-        """Refuse a message: the publisher is sent a nack, or its connection is closed."""
+        """Raise HeadraceError: a closed queue accepts no message.
+
+        The publisher is sent a nack, or its connection is closed.
+        """
         raise HeadraceError(str(self._refused))
 
     def when_stored(self, done: StoredDone) -> None:
-        """Call `done`: nothing was taken."""
+        """Call `done(True)` at once: a closed queue has accepted no message to wait for."""
         done(True)
 
     def consume(self, consumer: "Consumer", now: float) -> None:
-        """Refuse. `port.Queue`."""
+        """Raise Refused: a closed queue accepts no consumer. `port.Queue`."""
         raise self._refused
 
     def get(self, getter: "Getter", now: float) -> None:
-        """Refuse. `port.Queue`."""
+        """Raise Refused: a closed queue answers no basic.get. `port.Queue`."""
         raise self._refused
 
     def purge(self) -> int:
-        """Refuse."""
+        """Raise Refused: the messages of a closed queue cannot be purged."""
         raise self._refused
 
     def purge_below(self, priority: int, below: int) -> "Purged":
-        """Refuse."""
+        """Raise Refused: the messages of a closed queue cannot be purged."""
         raise self._refused
 
     def cancel(self, consumer: "Consumer", now: float) -> None:
-        """Do nothing: it has no consumers. `port.Queue`."""
+        """Ignore the cancellation: a closed queue has no consumers. `port.Queue`."""
 
     def credit(self, consumer: "Consumer") -> None:
-        """Do nothing. `port.Queue`."""
+        """Ignore the credit: a closed queue delivers nothing. `port.Queue`."""
 
     def settle(
         self, disposition: "Disposition", positions: "Sequence[int]", sizes: "Sequence[int]" = ()
     ) -> None:
-        """Do nothing. `port.Queue`."""
+        """Ignore settlements of deliveries made before the queue was closed. `port.Queue`."""
 
     def deliver(self, now: float) -> "Served":
-        """Deliver nothing."""
+        """Return an empty mapping: a closed queue delivers no message."""
         return {}
 
     def take_dead_letters(self) -> "list[DeadLetter]":
-        """Return none."""
+        """Return an empty list: a closed queue dead-letters no message."""
         return []
 
     def dead_letters_stored(self, letters: "Iterable[DeadLetter]") -> None:
-        """Do nothing: they were published, and may be again after a restart."""
+        """Leave published dead letters unsettled: a restart may publish them once more."""
 
     def touch(self, now: float) -> None:
-        """Do nothing."""
+        """Ignore a use of the queue: a closed queue does not expire."""
 
     def begin_answer(self) -> None:
-        """Do nothing."""
+        """Ignore that a declaration is being stored: a closed queue does not expire."""
 
     def end_answer(self) -> None:
-        """Do nothing."""
+        """Ignore that a declaration was answered: a closed queue does not expire."""
 
     def arm(self) -> None:
-        """Do nothing."""
+        """Set no timer: a closed queue does not expire."""
 
     def disarm(self) -> None:
-        """Do nothing."""
+        """Cancel no timer: a closed queue has none."""
 
     def expire(self, now: float) -> bool:
-        """Return False: it does not expire."""
+        """Return False: a closed queue does not expire."""
         return False
 
     def abandon(self, refused: "Refused") -> None:
-        """Do nothing: it is closed."""
+        """Ignore a second failure: the queue is closed already."""
 
     def drop_stores(self) -> None:
-        """Do nothing: `delete` does."""
+        """Leave the stores: `delete` drops those of the queue that was closed."""
 
     def delete(self) -> int:
-        """Delete its messages; returns 0."""
+        """Delete the queue and its stored messages; return 0, the number of ready messages."""
         self.deleted = True
         self._queue.drop_stores()
         return 0

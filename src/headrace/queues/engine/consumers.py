@@ -1,8 +1,8 @@
-"""A queue's consumers: which have credit, and whose turn it is.
+"""A queue's consumers: their credit, the order of their turns, the single active consumer.
 
-Higher priorities go first; among equal ones each that has credit gets one message in turn. A
-consumer without credit is parked, left out until its channel says otherwise: a message costs
-nothing for those that cannot take it.
+Consumers of the highest priority go first; those of equal priority that have credit get a message
+each in turn (round robin). A consumer without credit is parked, that is, removed from its ring
+until its channel grants credit, so a delivery costs nothing for consumers that cannot take it.
 """
 
 from collections import OrderedDict, deque
@@ -12,45 +12,48 @@ from headrace.queues.port import Consumer, Subscriber
 from headrace.queues.refusals import QUEUE, RefusalKind, Refused
 
 _RING_SEARCHED_MAX = 64
-"""A consumer is looked for in rings of so many; in longer ones it is passed over when it is next:
-the end of a channel with a hundred thousand would take minutes."""
+"""Longest ring from which a cancelled consumer is removed by a search.
+
+In longer rings it stays until its turn, and is skipped then: to search a ring for each of a hundred
+thousand consumers of a closing channel would take minutes.
+"""
 
 
 class Consumers:
-    """All consumers of one queue."""
+    """All consumers of one queue, in rings by priority."""
 
     __slots__ = (
         "_all", "_exclusive", "_gone", "_hands_over", "_rings", "_single", "_waiting", "active",
     )  # fmt: skip
 
     def __init__(self, single_active: bool, *, hands_over: bool = False) -> None:
-        """`hands_over`: the active one of several makes way for one of a higher priority."""
+        """`hands_over`: the active consumer makes way for one of a higher priority."""
         self._all: dict[Consumer, None] = {}
         self._rings: dict[int, deque[Consumer]] = {}
         self._single = single_active
         self._hands_over = hands_over
         self._waiting: dict[int, OrderedDict[Consumer, None]] = {}
-        """Of a single active one: all consumers by priority, the highest first, in their order."""
+        """All consumers of a queue with a single active one, by priority, then age."""
         self._gone = 0
-        """So many that are cancelled are perhaps still in rings."""
+        """Upper bound of the cancelled consumers that are still in rings."""
         self._exclusive = False
         self.active: Consumer | None = None
-        """The only one that is given messages, of a queue that has such."""
+        """The single active consumer; None: none is registered, or the queue has no such mode."""
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of consumers."""
         return len(self._all)
 
     def __iter__(self) -> Iterator[Consumer]:
-        """Yield all, the oldest first."""
+        """Yield all consumers, the oldest first."""
         return iter(self._all)
 
     def __contains__(self, consumer: Consumer) -> bool:
-        """Tell whether it is one of them."""
+        """Tell whether a consumer is registered on this queue."""
         return consumer in self._all
 
     def add(self, consumer: Consumer, title: str) -> None:
-        """Add a consumer. Refused: one of them wants the queue for itself."""
+        """Add a consumer; raise Refused if another one is exclusive, or this one and not alone."""
         in_use = self._exclusive or (consumer.exclusive and (self._single or self._all))
         if in_use:
             raise Refused(RefusalKind.IN_EXCLUSIVE_USE, QUEUE, f"{title} in exclusive use")
@@ -65,7 +68,7 @@ class Consumers:
             self._look_for_active()
 
     def remove(self, consumer: Consumer) -> None:
-        """Remove a consumer; of single active ones the next takes over, by priority, then age."""
+        """Remove a consumer; a single active one is replaced by the next by priority, then age."""
         del self._all[consumer]
         consumer.gone = True
         consumer.channel.forget(consumer)
@@ -86,9 +89,10 @@ class Consumers:
             self._look_for_active()
 
     def enter(self, consumer: Consumer) -> None:
-        """Let a consumer take its turn after all others of its priority.
+        """Put a consumer that has credit at the end of its priority's ring.
 
-        One that hands over does so: it holds nothing any more.
+        A consumer that is to hand over holds no delivery any more: the next active one is chosen
+        instead.
         """
         if consumer.hands_over:
             self._look_for_active()
@@ -101,9 +105,9 @@ class Consumers:
             ring.append(consumer)
 
     def next_ring(self) -> deque[Consumer] | None:
-        """Return those of the highest priority that can take, in turn; None: nobody can.
+        """Return the ring of the highest priority with a consumer that has credit, or None.
 
-        Who is found without credit is parked.
+        Consumers at the head of a ring that have no credit are parked.
         """
         rings = self._rings
         while rings:
@@ -118,7 +122,8 @@ class Consumers:
     def can_take(self, count: int) -> bool:
         """Tell whether consumers have credit for `count` messages together.
 
-        Several consumers of a channel may share what it has left: then this is too many.
+        Consumers that share their channel's credit are each counted with all of it, so the answer
+        may be True though the credit is smaller.
         """
         for ring in self._rings.values():
             for consumer in ring:
@@ -128,10 +133,10 @@ class Consumers:
         return False
 
     def take_turns(self, ring: deque[Consumer], count: int) -> tuple[list[Consumer], int]:
-        """Take those out of `next_ring` who are next; returns them and how many turns each has.
+        """Take the next consumers out of a `next_ring`; return them and the turns that each has.
 
-        At most `count`, at least one; each has credit for all its turns, though several may share
-        what their channel has. `end_turns` puts them back.
+        At least one consumer and at most `count`. Each has credit for all its turns, also where
+        several share their channel's credit. `end_turns` puts them back.
         """
         takers: list[Consumer] = []
         sharing: dict[Subscriber, int] = {}
@@ -155,14 +160,17 @@ class Consumers:
         return takers, turns
 
     def end_turns(self, ring: deque[Consumer], takers: list[Consumer], served: int) -> None:
-        """Put `takers` back into their ring after `served` messages: who got one last is last."""
+        """Put `takers` back into their ring after `served` messages; those served go to its end."""
         count = len(takers)
         waiting = takers[served % count :] if served < count or served % count else []
         ring.extendleft(reversed(waiting))
         ring.extend(takers[: count - len(waiting)])
 
     def _look_for_active(self) -> None:
-        """Choose the active one: who is it stays so, but for a higher priority as told to."""
+        """Choose the active consumer: the current one, unless a higher priority takes over.
+
+        An active consumer with unacknowledged deliveries is parked and hands over once it has none.
+        """
         active = self.active
         if not self._all:
             return
@@ -170,7 +178,7 @@ class Consumers:
         if active is None:
             self._activate(best)
         elif not self._hands_over or best.priority <= active.priority:
-            self._activate(active)  # whoever was to follow has left
+            self._activate(active)  # the consumer of a higher priority has left
         elif active.unacked:
             if not active.hands_over:
                 self._leave_ring(active)
@@ -196,12 +204,12 @@ class Consumers:
         waiting[consumer] = None
 
     def _leave_ring(self, consumer: Consumer) -> None:
-        """Take the active one, which is alone, out of its ring."""
+        """Remove the active consumer, the only one of its ring, from the rings."""
         consumer.channel.forget(consumer)
         self._rings.pop(consumer.priority, None)
 
     def _leave(self, ring: deque[Consumer], consumer: Consumer) -> None:
-        """Have a ring without a consumer that is cancelled, at once or soon."""
+        """Remove a cancelled consumer from its ring, or count it where the ring is long."""
         if len(ring) > _RING_SEARCHED_MAX:
             self._gone += 1
             if self._gone > len(self._all):
@@ -212,14 +220,14 @@ class Consumers:
                 del self._rings[consumer.priority]
 
     def _leave_out(self, consumer: Consumer) -> None:
-        """Note that a consumer which was taken out of its ring has no credit."""
+        """Park a consumer without credit that was taken out of its ring, unless it is cancelled."""
         if consumer.gone:
             self._gone -= 1
         else:
             consumer.channel.park(consumer)
 
     def _clear_rings(self) -> None:
-        """Take those that are cancelled out of all rings."""
+        """Remove all cancelled consumers from the rings."""
         self._gone = 0
         rings = {
             priority: deque(consumer for consumer in ring if not consumer.gone)

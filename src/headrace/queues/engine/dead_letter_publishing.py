@@ -1,9 +1,10 @@
-"""Dead letters on their way: published to where a queue's dead letter exchange routes them.
+"""Publish a queue's dead letters by its dead letter exchange, and settle them once stored.
 
-A message is settled where it died once every queue and topic that takes it has stored it. With
-the strategy at-most-once a queue that refuses it goes without. With at-least-once it stays where
-it died until all take it, and is published again to those that refused it: LETTERS_REFUSED_MAX
-letters of a queue at a time, as RabbitMQ's worker holds so many, the others wait behind them.
+A dead letter is settled in its queue once every queue and topic that accepted it has stored it.
+With the strategy at-most-once, a target that refuses the letter does not get it. With at-least-once
+the letter stays in its queue until all targets have accepted it, and is published again to those
+that refused it: LETTERS_REFUSED_MAX letters of a queue at a time, as RabbitMQ's worker holds so
+many. Later letters wait behind them.
 """
 
 import logging
@@ -29,21 +30,21 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
-"""How long a refused letter waits for room, or for a route, before it is published again."""
+"""Seconds before a refused letter, or one without a route, is published again."""
 LETTERS_REFUSED_MAX = 32
-"""Letters of a queue that are published again at a time."""
+"""Dead letters of a queue that are published again at a time, at most."""
 
 
 class _Refused(NamedTuple):
-    """A dead letter to be published again."""
+    """A dead letter that some targets refused, to be published again."""
 
     letter: DeadLetter
     takers: tuple[str, ...] = ()
-    """The queues and topics that took it."""
+    """Names of the queues and topics that have accepted the letter."""
 
 
 class _Waiting:
-    """The refused dead letters of a queue."""
+    """The refused dead letters of a queue, and the timer that publishes them again."""
 
     def __init__(self, retry: "Deadline") -> None:
         self.letters: deque[_Refused] = deque()
@@ -51,7 +52,7 @@ class _Waiting:
 
 
 class DeadLetterPublishing:
-    """The publisher of the dead letters of a vhost's queues."""
+    """Publisher of the dead letters of a vhost's queues."""
 
     def __init__(self, host: "QueueHost", deadlines: "Deadlines") -> None:
         self._host = host
@@ -60,7 +61,7 @@ class DeadLetterPublishing:
         self._waiting: dict[AnyQueue, _Waiting] = {}
 
     def publish(self, queue: "AnyQueue") -> int:
-        """Publish a queue's dead letters; return their number."""
+        """Publish the dead letters that a queue has gathered; return their number."""
         letters = queue.take_dead_letters()
         for letter in letters:
             waiting = self._waiting.get(queue)
@@ -72,7 +73,7 @@ class DeadLetterPublishing:
         return len(letters)
 
     def forget(self, queue: "AnyQueue") -> None:
-        """Forget the dead letters of a deleted queue."""
+        """Stop publishing the dead letters of a deleted queue."""
         waiting = self._waiting.pop(queue, None)
         if waiting is not None:
             waiting.retry.end()
@@ -80,7 +81,7 @@ class DeadLetterPublishing:
     def _publish(
         self, queue: "AnyQueue", letter: DeadLetter, takers: tuple[str, ...] = ()
     ) -> _Refused | None:
-        """Publish a letter to all but its `takers`; returns it where it must wait."""
+        """Publish a letter to all but its `takers`; return the letter if it must be retried."""
         awaited: dict[Target, None] = {}
         taken = self._dead_letter(queue, letter, awaited, takers)
         if taken is not None:
@@ -98,9 +99,10 @@ class DeadLetterPublishing:
         awaited: "dict[Target, None]",
         takers: tuple[str, ...],
     ) -> tuple[str, ...] | None:
-        """Publish a letter to all but its `takers`; None: it may be settled.
+        """Publish a letter to all but its `takers`; return None once it may be settled.
 
-        Else those that have it now: it is to be published again.
+        Otherwise return the queues and topics that have accepted it: it is to be published again.
+        Targets that store it later are added to `awaited`.
         """
         at_least_once = queue.settings.dead_letter_at_least_once
         if letter.message is None:
@@ -120,7 +122,7 @@ class DeadLetterPublishing:
             return takers
         route = [name for name in route if not is_cycle(name, deaths, letter.reason)]
         if exchange == DEFAULT_EXCHANGE:
-            # Nobody is asked then who may write to the topic that a stream reads.
+            # A dead letter has no user whose write permission on a topic could be checked.
             route = [name for name in route if not is_target(name)]
         content = published(message, traits)
         if not at_least_once:
@@ -137,7 +139,7 @@ class DeadLetterPublishing:
         return takers if refused else None
 
     def _await(self, name: str, awaited: "dict[Target, None]") -> None:
-        """Have a queue or topic waited for that took the letter before."""
+        """Wait also for a queue or topic that accepted the letter in an earlier attempt."""
         target = self._host.targets.get(name)
         if target is not None and target.confirms_late:
             awaited[target] = None
@@ -151,10 +153,10 @@ class DeadLetterPublishing:
 
         when_all(targets, stored)
 
-    # What was refused
+    # Refused letters
 
     def _wait(self, queue: "AnyQueue", refused: _Refused) -> None:
-        """Have a letter published again: its message is read again from where it died."""
+        """Queue a refused letter to be published again after `RETRY_SECONDS`."""
         waiting = self._waiting.get(queue)
         if waiting is None:
             retry = self._deadlines.deadline(partial(self._retry, queue))
@@ -170,14 +172,14 @@ class DeadLetterPublishing:
             waiting.retry.set(RETRY_SECONDS)
 
     def _retry(self, queue: "AnyQueue") -> None:
-        """Publish the first letters that wait again; those still refused stay before the others."""
+        """Publish the first waiting letters again; those refused again stay before the others."""
         waiting = self._waiting[queue]
         letters, left = waiting.letters, list[_Refused]()
         for _ in range(min(len(letters), LETTERS_REFUSED_MAX)):
             again = letters.popleft()
             found, unread = with_messages((again.letter,))
             refused: _Refused | None = again
-            if not unread:  # else it is being read from the disk
+            if not unread:  # else its message is being read from the disk
                 refused = self._publish(queue, found[0], again.takers)
             if refused is not None:
                 left.append(_unread(refused))
@@ -189,7 +191,7 @@ class DeadLetterPublishing:
 
 
 def _unread(refused: _Refused) -> _Refused:
-    """Return a letter without its message, which is read again from where it died."""
+    """Return a letter without its message, which is read from the store again when needed."""
     letter = refused.letter
     return (
         refused if letter.level is None else refused._replace(letter=letter._replace(message=None))

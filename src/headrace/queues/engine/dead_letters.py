@@ -1,10 +1,9 @@
-"""Dead letters: why a message died, what its headers say of it, and where it must not go again.
+"""Dead letters: the reason, the `x-death` header, and the detection of cycles.
 
-The rules are those of RabbitMQ 4.0 (its documentation, "Dead Letter Exchanges"). `x-death` counts
-as history only where the broker wrote it: one that a client published is replaced, as there.
-
-A dead letter is given out before it is settled, and settled when its target holds it: a kill in
-between doubles it, and loses nothing.
+The rules are those of RabbitMQ 4.0 (its documentation, "Dead Letter Exchanges"). An `x-death` that
+a client published is no history: it is replaced, as RabbitMQ does. A dead letter is published
+before it is settled, and settled when its targets have stored it: a crash in between duplicates it
+and never loses it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,7 @@ from headrace.wire.amqp.content import Message
 
 
 class DeathReason(Enum):
-    """Why a message died, as `x-death` has it."""
+    """The reason of a dead letter, as `x-death` names it."""
 
     REJECTED = "rejected"
     EXPIRED = "expired"
@@ -25,18 +24,18 @@ class DeathReason(Enum):
 
 
 class DeadLetter(NamedTuple):
-    """A message that died. It is settled where it was once its target holds it."""
+    """A message that is dead-lettered; settled in its queue once its targets have stored it."""
 
     reason: DeathReason
     level: MessageLevel | None
-    """Where it is kept; None: nowhere, its publish was refused."""
+    """The priority level that stores the message; None: its publish was refused."""
     position: int
     message: Message | None
-    """None: not read yet."""
+    """The message; None: not read from the store yet."""
 
 
 def with_messages(letters: Sequence[DeadLetter]) -> tuple[list[DeadLetter], list[DeadLetter]]:
-    """Read the messages of dead letters; returns those that have theirs, and the other letters."""
+    """Read the messages of dead letters; return those read, and those still being read."""
     found: list[DeadLetter] = []
     left: list[DeadLetter] = []
     for letter in letters:
@@ -51,30 +50,30 @@ def with_messages(letters: Sequence[DeadLetter]) -> tuple[list[DeadLetter], list
 
 
 class DyingMessage(NamedTuple):
-    """What is to be known of a message to write its death down."""
+    """The properties of a message that its `x-death` entry is made of."""
 
     exchange: str
-    """The one it was published to, or dead-lettered by, last."""
+    """The exchange it was last published to, by a client or as a dead letter."""
     routing_keys: Sequence[str]
-    """Those it was routed by last: CC's too, BCC's not."""
+    """The keys it was last routed by, with those of CC and without those of BCC."""
     expiration: str | None
-    """The property that is taken off."""
+    """The `expiration` property in ms, which a dead letter loses; None: not set."""
     headers: Mapping[str, object]
     has_died: bool
-    """The broker dead-lettered it before, so `x-death` is the broker's."""
+    """Whether the broker dead-lettered the message before, so that `x-death` is the broker's."""
 
 
 class NumberKinds(NamedTuple):
-    """How numbers are marked that a field table would else write as 32 bits."""
+    """Constructors of numbers that a field table would otherwise encode with 32 bits."""
 
     long: Callable[[int], int]
     timestamp: Callable[[int], int]
 
 
 def routing_keys_after(override: str | None, routing_keys: Sequence[str]) -> list[str]:
-    """Return the keys a dead letter is routed by: the queue's own, else those it came with.
+    """Return a dead letter's routing keys: the queue's dead letter routing key, else its own.
 
-    It is routed by these alone. The CC header stays what it was, also where it has no say any more.
+    The CC header stays unchanged, also where `override` replaces its keys.
     """
     return list(routing_keys) if override is None else [override]
 
@@ -87,7 +86,10 @@ def death_headers(
     wall_seconds: int,
     kinds: NumberKinds,
 ) -> dict[str, object]:
-    """Return the headers to put: `x-death`, the newest first, and first and last deaths."""
+    """Return the headers to set: `x-death`, newest entry first, and first and last deaths.
+
+    `wall_seconds` is the time of the death in seconds since the epoch.
+    """
     deaths = _deaths(dying) if dying.has_died else []
     earlier = next((death for death in deaths if _is_of(death, queue, reason)), None)
     put: dict[str, object] = {}
@@ -103,7 +105,7 @@ def death_headers(
         if dying.expiration is not None:
             death["original-expiration"] = dying.expiration
     else:
-        # Time, exchange and keys stay those of the first death of this kind.
+        # Time, exchange and keys stay those of the first death with this queue and reason.
         count = earlier.get("count")
         death = {**earlier, "count": kinds.long((count if isinstance(count, int) else 0) + 1)}
         deaths = [other for other in deaths if other is not earlier]
@@ -117,10 +119,10 @@ def death_headers(
 
 
 def is_cycle(target_queue: str, deaths: object, reason: DeathReason) -> bool:
-    """Tell whether a dead letter would come back to a queue though no client ever rejected it.
+    """Tell whether a dead letter returns to a queue it died in without any rejection on the way.
 
-    `deaths`: `x-death` with the present death. Such a message is dropped, or it would go round
-    for ever; where a client rejects it on the way, he may end that.
+    `deaths` is `x-death` with the present death. Such a message is dropped, as it would circulate
+    without end. A client's rejection counts as a way out of the cycle.
     """
     if reason is DeathReason.REJECTED or not isinstance(deaths, list):
         return False

@@ -1,8 +1,8 @@
-"""Dead letters as messages: their headers tell of the death, and go out as clients expect them.
+"""Dead letters as messages: set and remove the headers that describe the deaths.
 
-Whether `x-death` is the broker's or a client's own must be known for as long as a message is kept.
-The content header has two bytes that must be zero in what clients send (its weight): of a message
-that the broker dead-lettered the second one is 1, and 0 again in what is delivered.
+The broker must know whether an `x-death` is its own or a client's for as long as the message is
+stored. The content header has a field of two bytes, the weight, which AMQP requires to be 0: in a
+message that the broker dead-lettered, its second byte is 1, and 0 again in what is delivered.
 """
 
 from typing import NamedTuple
@@ -38,13 +38,13 @@ class Dead(NamedTuple):
     message: Message
     further_keys: tuple[str, ...]
     deaths: object
-    """`x-death` with the present one."""
+    """`x-death` with the present death."""
 
 
 def dead_message(
     message: Message, queue: str, settings: QueueSettings, reason: DeathReason, wall_seconds: int
 ) -> Dead:
-    """Return what is published to the queue's dead letter exchange in place of `message`."""
+    """Return the dead letter that is published in place of `message`."""
     header = message.header
     exchange = settings.dead_letter_exchange or ""
     keys = [message.routing_key, *_further_keys(header)]
@@ -68,7 +68,7 @@ def dead_message(
 
 
 def _further_keys(header: bytes) -> list[str]:
-    """Return the keys of CC; none where a Kafka record's header has no list, or is unreadable."""
+    """Return the keys of the CC header; none if it is unreadable or no list."""
     try:
         return routing_keys_of(header, "CC")
     except Refused:
@@ -76,9 +76,9 @@ def _further_keys(header: bytes) -> list[str]:
 
 
 def as_delivered(message: Message, times_returned: int) -> Message:
-    """Return a message as its consumer is to see it: the broker's marks off, `x-delivery-count` on.
+    """Return a message as delivered: the weight reset to 0, `x-delivery-count` set.
 
-    Asked where one of both is there: most messages go out as they are.
+    Needed only for dead-lettered or requeued messages; others are delivered unchanged.
     """
     header = message.header
     if header[WEIGHT_AT]:

@@ -1,4 +1,4 @@
-"""Messages that were taken are delivered to consumers, and named by positions of the queue."""
+"""Deliver messages taken from a level to consumers, by positions unique in the queue."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,13 @@ from headrace.queues.engine.priority_level import Taken
 from headrace.queues.port import Consumer, Deliveries, Subscriber
 
 Served = dict[Subscriber, int]
-"""Channels, and how many messages each was delivered since they were last told to send."""
+"""Channels, and the number of messages delivered to each since its last `send`."""
 
 
 def deal(
     takers: Sequence[Consumer], taken: Taken, served: Served, now: float, width: int = 1
 ) -> int:
-    """Deliver a message to each of `takers` in turn; return how many are unacknowledged now."""
+    """Deliver a message to each of `takers` in turn; return how many are unacknowledged."""
     step = len(takers)
     if step == 1:
         return give(takers[0], taken, served, now, width)
@@ -26,9 +26,10 @@ def deal(
 
 
 def give(consumer: Consumer, taken: Taken, served: Served, now: float, width: int = 1) -> int:
-    """Deliver messages to one consumer; return how many are unacknowledged now: all, or none.
+    """Deliver messages to one consumer; return how many are unacknowledged: all, or 0.
 
-    A consumer that never acknowledges has them settled at once. `width`: see `named`.
+    Messages of a consumer without acknowledgements (`no_ack`) are settled at once. `width`: see
+    `named`.
     """
     channel, level, count = consumer.channel, taken.level, len(taken.positions)
     channel.deliver(consumer, named(taken, width), now)
@@ -40,9 +41,9 @@ def give(consumer: Consumer, taken: Taken, served: Served, now: float, width: in
 
 
 def named(taken: Taken, width: int) -> Deliveries:
-    """Return messages by the positions that channels know them by.
+    """Return messages with the positions that channels know them by.
 
-    Those of a queue with `width` priorities tell the priority as well.
+    In a queue of `width` > 1 priorities the position is `own * width + priority`.
     """
     level, positions, messages, sizes, redelivered = taken
     returns = None

@@ -1,9 +1,8 @@
-"""Whose turn it is to hand out: all queues that may have something for somebody, fairly.
+"""Turns of delivery: each due queue of all vhosts delivers one batch, round robin.
 
-Each queue that is due hands out one batch and goes behind the others if it has more. Queues that
-wait for the same room, that of a channel or of a slow client, go in the order in which they had
-their last batches. A turn is bounded, so that whoever runs it is never held long; what is left goes
-in the next one.
+A queue with more to deliver goes behind the others. Queues that wait for the same room, that of a
+channel or of a slow client, go in the order in which they had their last batches. A turn is
+bounded, so that the event loop is not blocked for long; the rest is delivered in the next turn.
 """
 
 from collections.abc import Iterable
@@ -24,41 +23,41 @@ if TYPE_CHECKING:
 AnyQueue = HostedQueue | StreamQueue | ClosedQueue
 
 TURN_MESSAGES_MAX = 2000
-"""After so many messages a turn begins no other batch."""
+"""Messages delivered in a turn after which it begins no other batch."""
 TURN_QUEUES_MAX = 1000
-"""How many queues one turn looks at."""
+"""Queues that one turn looks at, at most."""
 
 
 class DeliveryTurns:
-    """The queues that are due, in their order."""
+    """The queues that have something to deliver, in their order."""
 
     def __init__(self, clock: Clock) -> None:
         self.pending: dict[AnyQueue, QueueHost] = {}
-        """The queues that are due, and the hosts of their vhosts."""
+        """The due queues, each with the host of its vhost."""
         self.gone: list[tuple[Consumer, Refused | None]] = []
-        """Consumers to be told that their queues are deleted, or closed and why."""
+        """Consumers to notify: their queue is deleted (None), or closed with an error."""
         self.broken = 0
-        """Queues of all vhosts that were closed because an invariant was broken."""
+        """Number of queues of all vhosts that were closed because an invariant was broken."""
         self._clock = clock
         self._now = clock.monotonic
         self._batches = 0
         self._turn_set = False
 
     def due(self, queue: AnyQueue, host: "QueueHost") -> None:
-        """Let a queue hand out in the next turn."""
+        """Have a queue deliver in the next turn."""
         self.pending[queue] = host
 
     def due_in_turn(self, queues: Iterable[AnyQueue], host: "QueueHost") -> None:
-        """Let queues hand out whose consumers wait for the same room: who had it last is last.
+        """Have queues deliver whose consumers wait for the same room, the last to have had it last.
 
-        Otherwise the first of them would have it always, and the others nothing while it is full.
+        Otherwise the first queue would always fill the room, and the others would deliver nothing.
         """
         for queue in sorted(queues, key=attrgetter("last_batch")):
             self.pending.pop(queue, None)
             self.pending[queue] = host
 
     def soon(self) -> None:
-        """Have what is due done soon, where no client's frames are being handled."""
+        """Schedule a turn on the event loop if queues are due and none is scheduled."""
         if (self.pending or self.gone) and not self._turn_set:
             self._turn_set = True
             self._clock.call_later(0, self._turn)
@@ -68,12 +67,12 @@ class DeliveryTurns:
         self.run()
 
     def run(self) -> None:
-        """Take a turn now, and what is left when this turn of the loop is over."""
+        """Run a turn now; schedule another one if queues are left."""
         if self.take():
             self.soon()
 
     def take(self) -> bool:
-        """Take a turn; True: there is more to do, in another one."""
+        """Run a turn; return whether queues are left for another one."""
         self._tell_of_deletions()
         due = self.pending
         messages, queues = TURN_MESSAGES_MAX, TURN_QUEUES_MAX
@@ -94,7 +93,7 @@ class DeliveryTurns:
         return bool(due)
 
     def _deliver(self, queue: AnyQueue, host: "QueueHost") -> int:
-        """Have a queue deliver one batch and publish its dead letters; returns how many."""
+        """Have a queue deliver one batch and publish its dead letters; return their number."""
         served = queue.deliver(self._now())
         count = sum(served.values())
         if served:

@@ -1,4 +1,4 @@
-"""A queue of a virtual host at work: as it was declared, with its messages and its timer."""
+"""A running queue of a virtual host: its declaration, message stores and timer."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,41 +24,41 @@ if TYPE_CHECKING:
     from headrace.queues.engine.delivery_turns import AnyQueue
 
 PURGED_AT_ONCE = 2000
-"""Messages that one call of `purge_below` settles: some milliseconds."""
+"""Messages that one call of `purge_below` settles at most, which takes some milliseconds."""
 MakeStore = Callable[[DeclaredQueue, int], MessageStore]
 
 
 def stores_in_memory(use: MemoryUse) -> MakeStore:
-    """Return what makes the store of one priority of a queue, in memory that `use` counts."""
+    """Return a maker of stores in memory that `use` counts, one for a queue's priority."""
     return lambda queue, priority: MemoryMessages(use)
 
 
 class Purged(Enum):
-    """How far a call has purged a queue."""
+    """How much of a queue one call of `HostedQueue.purge_below` has purged."""
 
     ALL = "all"
     SOME = "some"
     NOT_AT_HAND = "not at hand"
-    """What is next is still being read from the disk."""
+    """The next message is still being read from the disk."""
 
 
 class Hooks(NamedTuple):
-    """What a queue tells its host of."""
+    """Callbacks from a queue to its vhost's host: timer, readable messages, broken state."""
 
     time_up: Callable[["AnyQueue"], None]
-    """Messages, or the queue itself, may be too old."""
+    """The timer has expired: messages, or the queue itself, may have expired."""
     readable: Callable[["AnyQueue"], None]
-    """It may have something to deliver that it had not."""
+    """Messages may have become deliverable."""
     broke: Callable[["AnyQueue", InvariantError], None]
-    """Its state contradicts itself."""
+    """An invariant of the queue's state is broken."""
 
 
 class HostedQueue(MessageQueue):
-    """A queue. A change is told to its host, which lets it deliver and sets its timer."""
+    """A queue with its stores and timer; notifies its host of changes so that it delivers."""
 
     is_stream: Literal[False] = False
     refused: Refused | None = None
-    """Why all but deletion is refused: only of a `ClosedQueue`."""
+    """The error with which all but deletion is refused; None but in a `ClosedQueue`."""
 
     def __init__(
         self,
@@ -69,17 +69,17 @@ class HostedQueue(MessageQueue):
         hooks: Hooks,
         kept: Mapping[int, MessageStore] | None = None,
     ) -> None:
-        """`kept`: stores that there were before, by priority, which `make_store` made."""
+        """`kept`: existing stores by priority; `make_store` makes those of other priorities."""
         self.declared = queue
         self.name = queue.name
         self.failure: str | None = None
-        """Why its store could not take a message; None: publishers know all. `port.Target`."""
+        """Why its store refused a message; None: no failure to report. `port.Target`."""
         self.last_batch = 0
-        """The number of the batch that it handed out last, of all queues': 0: none so far."""
+        """Number of its last delivered batch, counted over all queues; 0: none so far."""
         self.late_stores: list[LateStore] = []
-        """Those of its stores that keep messages later than they take them."""
+        """Those of its stores that report messages as stored only after a delay."""
         self.confirms_transient = queue.settings.queue_type is not QueueType.CLASSIC
-        """It stores messages that are not persistent, too. `port.Target`."""
+        """Whether confirms wait also for messages that are not persistent. `port.Target`."""
         self._make = make_store
         self._clock = deadlines.clock
         self._hooks = hooks
@@ -95,15 +95,15 @@ class HostedQueue(MessageQueue):
             or queue.settings.expires_ms is not None
             or self._expiring
         )
-        """Whether time alone may change it."""
+        """Whether the passing of time alone may change the queue."""
 
     @property
     def stores(self) -> list[MessageStore]:
-        """What its messages are kept in, of all priorities."""
+        """The message stores of all its priorities."""
         return [level.store for level in self._levels.values()]
 
     def arm(self) -> None:
-        """Set the timer to when time alone changes something."""
+        """Set the timer to the time of the next expiry, or cancel the timer."""
         due_at = self.next_deadline()
         if due_at is None:
             self._timer.cancel()
@@ -111,14 +111,14 @@ class HostedQueue(MessageQueue):
             self._timer.set(max(0.0, due_at - self._clock.monotonic()))
 
     def disarm(self) -> None:
-        """Let the timer do nothing any more."""
+        """Stop the queue's timer and release its callback."""
         self._timer.end()
 
     def _new_store(self, priority: int) -> MessageStore:
         return self._take_over(self._make(self.declared, priority))
 
     def _take_over(self, store: MessageStore) -> MessageStore:
-        """Take a store that was made; returns the one to be asked for messages."""
+        """Attach the queue as owner of a store; return the store to read and append by."""
         if self.declared.durable and keeps_late(type(store)):
             late = cast("LateStore", store)
             self.late_stores.append(late)
@@ -126,7 +126,7 @@ class HostedQueue(MessageQueue):
         return store.attach(self) if isinstance(store, MemoryMessages) else store
 
     def drop_stores(self) -> None:
-        """Delete the messages that are stored, ready or not."""
+        """Delete the messages in the queue's stores, ready or unacknowledged."""
         if not self.late_stores:
             super().drop_stores()
         for store in self.late_stores:
@@ -136,11 +136,11 @@ class HostedQueue(MessageQueue):
 
     @property
     def confirms_late(self) -> bool:
-        """Whether messages are stored some time after they are taken. `port.Target`."""
+        """Whether messages are stored some time after they were accepted. `port.Target`."""
         return bool(self.late_stores)
 
     def when_stored(self, done: StoredDone) -> None:
-        """Call `done` once all published so far is stored. `port.Target`."""
+        """Call `done` once all messages published so far are stored. `port.Target`."""
         stores = self.late_stores
         if len(stores) == 1:
             stores[0].when_stored(done)
@@ -151,15 +151,15 @@ class HostedQueue(MessageQueue):
 
     @property
     def in_use(self) -> bool:
-        """Whether it does not expire: it has consumers, or a declaration or a get is unanswered."""
+        """Whether the queue has consumers, waiting gets or unanswered declarations."""
         return super().in_use or self._answers > 0 or bool(self._getters)
 
     def begin_answer(self) -> None:
-        """Note that it was declared, and that this is being stored."""
+        """Note that a declaration of the queue is being stored."""
         self._answers += 1
 
     def end_answer(self) -> None:
-        """Note that the declaration is answered: its time without use begins."""
+        """Note that the declaration is answered; the time without use begins."""
         self._answers -= 1
         if not self.deleted:
             self.touch(self._clock.monotonic())
@@ -171,7 +171,7 @@ class HostedQueue(MessageQueue):
     def settle(
         self, disposition: Disposition, positions: Sequence[int], sizes: Sequence[int] = ()
     ) -> None:
-        """Settle deliveries. `port.Queue`."""
+        """Settle deliveries; close the queue if an invariant is broken. `port.Queue`."""
         try:
             super().settle(disposition, positions, sizes)
         except InvariantError as error:
@@ -185,11 +185,14 @@ class HostedQueue(MessageQueue):
             self._hooks.broke(self, error)
 
     def broke(self, error: InvariantError) -> None:
-        """Have the queue closed: its store's state contradicts itself. `StoreOwner`."""
+        """Close the queue because its store's state contradicts itself. `StoreOwner`."""
         self._hooks.broke(self, error)
 
     def abandon(self, refused: Refused) -> None:
-        """Do nothing any more: the queue is closed. Its messages on disk stay."""
+        """Stop the queue because it is closed: refuse waiting gets, abandon the stores.
+
+        Messages on the disk stay.
+        """
         self.deleted = True
         self.disarm()
         for consumer in self.consumers:
@@ -200,10 +203,10 @@ class HostedQueue(MessageQueue):
         for store in self.late_stores:
             store.abandon()
 
-    # Messages that are not at hand at once
+    # Messages that are not loaded yet
 
     def get(self, getter: Getter, now: float) -> None:
-        """Give the next message once it is loaded. `port.Queue`."""
+        """Give the next message to a basic.get once it is loaded. `port.Queue`."""
         self._getters.append(getter)
         try:
             self._serve_getters(now)
@@ -211,7 +214,7 @@ class HostedQueue(MessageQueue):
             self._hooks.broke(self, error)
 
     def deliver(self, now: float) -> Served:
-        """Deliver as much as consumers have credit for; a waiting basic.get goes first."""
+        """Deliver messages up to the consumers' credit; waiting basic.gets are served first."""
         if self._getters:
             self._serve_getters(now)
         return super().deliver(now)
@@ -230,7 +233,7 @@ class HostedQueue(MessageQueue):
             getter.done(self._store_error if got is None else got)
 
     def delete(self) -> int:
-        """Delete the queue; who waits for one of its messages gets none."""
+        """Delete the queue, end waiting basic.gets; return the number of ready messages."""
         count = super().delete()
         getters, self._getters = self._getters, deque()
         for getter in getters:
@@ -238,7 +241,7 @@ class HostedQueue(MessageQueue):
         return count
 
     def purge_below(self, priority: int, below: int) -> Purged:
-        """Settle some of what is ready below a position; to be called again until that is all."""
+        """Settle up to `PURGED_AT_ONCE` ready messages below a position; call again until `ALL`."""
         level = self._levels.get(priority)
         if self.deleted or level is None:
             return Purged.ALL
@@ -252,19 +255,19 @@ class HostedQueue(MessageQueue):
         level.settle(taken.positions)
         return Purged.SOME
 
-    # What stores say
+    # Events from stores: `StoreOwner`
 
     def readable(self) -> None:
-        """Let it deliver soon, if it has anything to do with messages. `StoreOwner`."""
+        """Deliver soon: messages have become readable in a store. `StoreOwner`."""
         if self.takes_turns or self._getters or self._expiring or self._limited:
             self._hooks.readable(self)
 
     def opened(self, priority: int, store: MessageStore) -> None:
-        """Ask the log of a priority from now on. `StoreOwner`."""
+        """Replace the store of a priority by its log, once open. `StoreOwner`."""
         self._levels[priority].store = store
 
     def log_made(self) -> None:
-        """Have the logs of all priorities read: others may write to any. `StoreOwner`."""
+        """Open the logs of all priorities: Kafka producers may write to any. `StoreOwner`."""
         if self.deleted:
             return
         for priority in range((self.settings.priority_max or 0) + 1):
@@ -273,7 +276,7 @@ class HostedQueue(MessageQueue):
             store.want_log()
 
     def arrived(self, priority: int, count: int, size: int) -> None:
-        """Take messages that others wrote. `StoreOwner`."""
+        """Count messages that Kafka producers wrote, and deliver soon. `StoreOwner`."""
         if self.deleted:
             return
         try:
@@ -284,6 +287,6 @@ class HostedQueue(MessageQueue):
             self._hooks.readable(self)
 
     def failed(self, error: HeadraceError) -> None:
-        """Tell who waits for messages that there will be none. `StoreOwner`."""
+        """Answer waiting basic.gets with a store's error. `StoreOwner`."""
         self._store_error = error
         self._hooks.readable(self)

@@ -1,15 +1,15 @@
-"""One queue: what is published goes to whom it is due, and is his until he says what became of it.
+"""A queue: delivers messages to consumers with credit, and keeps them until they are settled.
 
-Who drives a queue calls `deliver` after what may give it something to hand out: a publish, a
-consumer, a channel's `woken`, a store that read or committed more. It takes what died with
-`take_dead_letters`, and says with `dead_letters_stored` when others hold that. It calls `expire`
-when `next_deadline` has come. Times are monotonic seconds, the caller's.
+The owner of a queue calls `deliver` after each event that may allow a delivery: a publish, a new
+consumer, new credit, a store that has read or committed more. It publishes what `take_dead_letters`
+returns, and reports with `dead_letters_stored` when the targets have stored it. It calls `expire`
+at `next_deadline`. Times are monotonic seconds, passed by the caller.
 
-What is handed out to a channel that has closed since goes nowhere: it is back in the queue.
+Messages delivered to a channel that has closed since are not sent: they are requeued.
 
-Order is the order of positions in each level; what is put back is at its place again. Where a
-limit or a lifetime of 0 asks for consumers at that moment, messages are handed out at once and
-given out by the next `deliver`.
+Messages of a level are delivered in the order of their positions; a requeued message is at its
+position again. Where a limit or a TTL of 0 depends on consumers at the moment of the publish,
+messages are delivered within `publish`, and sent by the channels after the next `deliver`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,13 +25,13 @@ from headrace.queues.port import ANY_NUMBER, Consumer, Disposition, Got, QueueIn
 from headrace.queues.queue_settings import Overflow, Published, QueueSettings
 
 BATCH_MESSAGES_MAX = 1000
-"""What one `deliver` gives out at most."""
+"""Messages that one `deliver` delivers at most."""
 BATCH_BYTES_MAX = 4 * 1024 * 1024
-"""The bytes of bodies after which it gives out no more."""
+"""Bytes of bodies after which one `deliver` stops."""
 
 
 class MessageQueue(ReadyMessages):
-    """A queue's messages and consumers."""
+    """A queue's messages and consumers: publishes, deliveries, settlements, limits, expiry."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class MessageQueue(ReadyMessages):
         now: float,
         kept: Mapping[int, MessageStore] | None = None,
     ) -> None:
-        """Begin with what is `kept`, by priority; `make_store` is asked for levels to come.
+        """Begin with the stores of `kept`, by priority; `make_store` makes those of others.
 
-        `title`: what RabbitMQ calls the queue in its texts: queue 'q' in vhost '/'.
+        `title` is the queue's name in RabbitMQ's texts: queue 'q' in vhost '/'.
         """
         super().__init__(settings, make_store, kept or {})
         self.title = title
@@ -52,11 +52,11 @@ class MessageQueue(ReadyMessages):
         )
         self.consumer_timeout_ms = settings.consumer_timeout_ms
         self.unacked = 0
-        """Messages that are out."""
+        """Number of delivered messages that are not settled."""
         self.takes_turns = settings.dead_letters
-        """It has consumers, or dead letters to publish: what is published may go on at once."""
+        """Whether a publish may allow a delivery at once: there are consumers or dead letters."""
         self.more = False
-        """`deliver` stopped at its bounds: it is to be called again."""
+        """Whether `deliver` stopped at its bounds and is to be called again."""
         self._had_consumers = False
         self._used_at = now
         self._served: Served = {}
@@ -65,9 +65,10 @@ class MessageQueue(ReadyMessages):
     # Publishing
 
     def publish(self, published: Published, now: float) -> bool:
-        """Take a message; False: the queue is full and refuses it, to be nacked.
+        """Accept a message; return False if the queue is full and refuses it (a nack).
 
-        Raises what the store raises; then the message is nowhere.
+        Raises what the store raises; the message is then stored nowhere. `now` in monotonic
+        seconds.
         """
         message = published.message
         if self._limited and self._refuses(published, now):
@@ -93,7 +94,7 @@ class MessageQueue(ReadyMessages):
         return True
 
     def note_arrived(self, priority: int, count: int, size: int, now: float) -> None:
-        """Note `count` messages, `size` bytes, of Kafka producers. Limits hold for them, too."""
+        """Count `count` messages of `size` bytes from Kafka producers; the limits apply to them."""
         self._level_of(priority).fresh += count
         self.traffic.published += count
         self.ready += count
@@ -115,20 +116,20 @@ class MessageQueue(ReadyMessages):
     # Consumers
 
     def consume(self, consumer: Consumer, now: float) -> None:
-        """Add a consumer. Refused: another has the queue for itself, or would."""
+        """Add a consumer; raise Refused if another one is exclusive, or this one and not alone."""
         self.consumers.add(consumer, self.title)
         self._had_consumers = self.takes_turns = True
         self._used_at = now
 
     def cancel(self, consumer: Consumer, now: float) -> None:
-        """Remove a consumer, if it is there. What it holds stays with its channel."""
+        """Remove a consumer, if registered; its unacknowledged deliveries stay with its channel."""
         if consumer in self.consumers:
             self.consumers.remove(consumer)
             self.takes_turns = bool(self.consumers) or self.settings.dead_letters
             self._used_at = now
 
     def take_one(self, consumer: Consumer, now: float) -> Got | None:
-        """Take the next message for a basic.get; None: none is loaded."""
+        """Take the next message for a basic.get; None: no message is ready and loaded."""
         self._used_at = now
         self._run(now)
         taken = self._take(1, ANY_NUMBER)
@@ -140,30 +141,30 @@ class MessageQueue(ReadyMessages):
         else:
             self.unacked += 1
         self.traffic.delivered_of(taken)
-        if self._expiring:  # what is of age behind it is no longer left: get-ok tells that
+        if self._expiring:  # get-ok has the count of ready messages, without expired ones
             self._expire_head(now)
         return Got(deliveries, self.ready)
 
     @property
     def in_use(self) -> bool:
-        """Whether it does not expire by `x-expires`: it has consumers."""
+        """Whether the queue does not expire by `x-expires`: it has consumers."""
         return bool(self.consumers)
 
     @property
     def is_left(self) -> bool:
-        """Whether it had consumers and has none any more: an auto-delete queue goes then."""
+        """Whether its last consumer has left: an auto-delete queue is deleted then."""
         return self._had_consumers and not self.consumers
 
     def touch(self, now: float) -> None:
-        """Note that the queue was declared again, which puts `x-expires` off."""
+        """Note that the queue was declared again: the time of `x-expires` begins again."""
         self._used_at = now
 
     # Handing out
 
     def deliver(self, now: float) -> Served:
-        """Deliver as much as consumers have credit for, up to the bounds of a batch.
+        """Deliver messages up to the consumers' credit and the bounds of a batch.
 
-        Returns the channels that are to `send`, with what was delivered before by `publish`.
+        Returns the channels that are to `send`, including those that `publish` delivered to before.
         """
         if not self._expiring or self._expire_head(now):
             self._hand_out(now, BATCH_MESSAGES_MAX, BATCH_BYTES_MAX)
@@ -173,7 +174,7 @@ class MessageQueue(ReadyMessages):
         return served
 
     def _run(self, now: float) -> None:
-        """Hand out what can be, then let go what is over a limit or of age."""
+        """Deliver without bounds, then dead-letter or drop messages over a limit or expired."""
         if self._expiring and not self._expire_head(now, just_before=True):
             return
         self._hand_out(now, ANY_NUMBER, ANY_NUMBER)
@@ -182,7 +183,7 @@ class MessageQueue(ReadyMessages):
             self._expire_head(now)
 
     def _hand_out(self, now: float, count: int, size: int) -> None:
-        """Hand out `count` messages at most, and none after `size` bytes."""
+        """Deliver at most `count` messages, and none after `size` bytes of bodies."""
         self.more = False
         consumers = self.consumers
         while self._has_ready(now):
@@ -207,16 +208,16 @@ class MessageQueue(ReadyMessages):
                 return
 
     def _has_ready(self, now: float) -> bool:
-        """Tell whether messages are ready; what is of age before the first of them dies."""
+        """Tell whether messages are ready, once expired ones before them are dead-lettered."""
         enough = not self._expiring or self._expire_head(now, just_before=True)
         return enough and self.ready > 0
 
-    # What channels say
+    # Calls from channels
 
     def settle(
         self, disposition: Disposition, positions: Sequence[int], sizes: Sequence[int] = ()
     ) -> None:
-        """Settle deliveries. `port.Queue`."""
+        """Acknowledge, requeue or dead-letter deliveries by their positions. `port.Queue`."""
         if self.deleted:
             return
         self.unacked -= len(positions)
@@ -245,7 +246,7 @@ class MessageQueue(ReadyMessages):
             self._die(level, positions, DeathReason.REJECTED)
 
     def _requeue(self, level: MessageLevel, positions: Sequence[int], sizes: Sequence[int]) -> None:
-        """Put messages, of bodies of `sizes` bytes, back; those requeued too often die."""
+        """Requeue messages with `sizes` bytes, or dead-letter those over the delivery limit."""
         limit = self.settings.delivery_limit
         if limit is None:
             level.give_back(positions)
@@ -258,7 +259,7 @@ class MessageQueue(ReadyMessages):
     def _requeue_counted(
         self, level: MessageLevel, positions: Sequence[int], sizes: Sequence[int], limit: int
     ) -> None:
-        """Put messages back, and let those die that came back more than `limit` times."""
+        """Requeue messages, and dead-letter those that were requeued more than `limit` times."""
         for position, size in zip(positions, sizes, strict=True):
             count = level.returns.get(position, 0) + 1
             level.returns[position] = count
@@ -271,18 +272,18 @@ class MessageQueue(ReadyMessages):
             self.ready_bytes += size
 
     def credit(self, consumer: Consumer) -> None:
-        """Let a consumer take part again that had used up its credit. `port.Queue`."""
+        """Let a parked consumer that has credit again take turns. `port.Queue`."""
         if not self.deleted:
             self.consumers.enter(consumer)
 
     def info(self) -> QueueInfo:
-        """Return the queue's numbers. `port.Queue`."""
+        """Return the numbers of ready and unacknowledged messages and consumers. `port.Queue`."""
         return QueueInfo(self.ready, self.ready_bytes, self.unacked, len(self.consumers))
 
     # Limits and lives
 
     def next_deadline(self) -> float | None:
-        """Return when `expire` may change something, None: not by itself."""
+        """Return the monotonic time at which `expire` is to be called; None: no expiry is due."""
         head = self._head_expires_at() if self._expiring else None
         if self.settings.expires_ms is None or self.in_use:
             return head
@@ -290,7 +291,7 @@ class MessageQueue(ReadyMessages):
         return unused if head is None else min(head, unused)
 
     def expire(self, now: float) -> bool:
-        """Let die whose time is up; True: nobody uses the queue, which is to be deleted."""
+        """Dead-letter or drop expired messages; return whether the queue expired by `x-expires`."""
         if self._expiring:
             self._expire_head(now)
         if self.settings.expires_ms is None or self.in_use:
@@ -300,9 +301,9 @@ class MessageQueue(ReadyMessages):
     # Ends
 
     def delete(self) -> int:
-        """Delete the queue; returns how many messages were ready.
+        """Delete the queue and its messages; return how many messages were ready.
 
-        Its consumers are to be told; what channels hold of it is forgotten when they settle it.
+        The owner notifies its consumers. Later settlements of its deliveries are ignored.
         """
         for consumer in self.consumers:
             consumer.channel.forget(consumer)
@@ -312,7 +313,7 @@ class MessageQueue(ReadyMessages):
         return count
 
     def drop_stores(self) -> None:
-        """Delete the messages that are stored, ready or not."""
+        """Delete the messages in the queue's stores, ready or unacknowledged."""
         for level in self._levels.values():
             if isinstance(level.store, GoesWithQueue):
                 level.store.drop()

@@ -1,10 +1,13 @@
-"""The ready messages of one priority, in the order in which they go out.
+"""The ready messages of one priority, in the order of delivery.
 
-Not the cursor with holes that share groups use (`coordination/delivery/cursor.py`): it keeps what
-is out as runs with leases, so a delivery and its acknowledgement rewrite its map twice, 20 to 40 µs
-a message. Here the channel knows who holds what, by delivery tags. What is left for the queue is a
-mark up to which all was handed out, a heap of what came back, and the store, which alone knows
-which positions are settled.
+    positions   ... settled, unacknowledged or in `returned` ... | ready, never delivered ...
+                                                                 ^ next           store.end ^
+
+The cursor of share groups (`coordination/delivery/cursor.py`) is not used here: it stores acquired
+offsets as runs with leases, so a delivery and its acknowledgement rewrite its map twice, 20 to 40
+µs a message. In AMQP the channel maps delivery tags to consumers. The queue needs only the position
+below which all was delivered, a heap of requeued positions, and the store, which alone knows the
+settled positions.
 """
 
 import sys
@@ -18,19 +21,19 @@ from headrace.wire.amqp.content import Message
 
 
 class Taken(NamedTuple):
-    """Messages that are ready no longer, in their order."""
+    """Ready messages taken from a priority level for delivery, in their order."""
 
     level: "MessageLevel"
     positions: Sequence[int]
     messages: Sequence[Message]
     sizes: Sequence[int]
-    """Bytes of their bodies."""
+    """Bytes of the messages' bodies."""
     redelivered: bool
-    """They may have been handed out before."""
+    """Whether the messages may have been delivered before."""
 
 
 class MessageLevel:
-    """The messages of one queue that have one priority."""
+    """The ready messages of a queue that have one priority."""
 
     __slots__ = (
         "_redelivered_below", "claimed", "fresh", "next", "priority", "returned", "returns",
@@ -42,28 +45,31 @@ class MessageLevel:
         self.priority = priority
         self.store = store
         self.next = kept.start
-        """What is ready from here on was never taken, below is in `returned`."""
+        """Position of the first message never taken; ready ones below are in `returned`."""
         self.fresh = kept.ready
-        """How many messages are ready from `next` on."""
+        """Number of ready messages from `next` on."""
         self.claimed = 0
-        """How many of these, the first, do not expire: a consumer could take each of them when it
-        was published, and waits only for the broker's own write."""
+        """Number of the first fresh messages that do not expire.
+
+        A consumer had credit for each of them when it was published: they wait only for the
+        broker's own write.
+        """
         self.returned = ReturnedPositions()
-        """Positions that were given back."""
+        """Positions that were requeued."""
         self.returns: dict[int, int] = dict(kept.returns)
-        """How often they were, where a delivery limit asks."""
+        """Number of requeues by position, where the queue has a delivery limit."""
         self._redelivered_below = kept.handed_out
 
     @property
     def ready(self) -> int:
-        """How many messages are ready."""
+        """Number of ready messages of this priority, requeued ones included."""
         return self.fresh + len(self.returned)
 
     def head(self) -> int | None:
-        """Return the position of the next message; None: there is none, or not at hand."""
+        """Return the position of the next message; None: none is ready, or it is not loaded yet."""
         if not self.ready:
             return None
-        # Also what came back is read: its expiry may be known from then on only.
+        # A requeued message is read, too: its expiry may be known only from then on.
         positions, _ = self.store.read(self.returned.lowest if self.returned else self.next, 1)
         return positions[0] if positions else None
 
@@ -73,16 +79,17 @@ class MessageLevel:
         return self.claimed > 0 and not self.returned
 
     def take(self, count: int, bytes_max: int, now: float = 0.0) -> Taken | None:
-        """Take the next messages that are at hand: `count`, and `bytes_max` but for the first.
+        """Take the next loaded messages: at most `count`, and `bytes_max` bytes but for the first.
 
-        All of them were handed out before, or none was. None: nothing is at hand. Behind the first
-        none is taken that is of age by `now`, nor what follows it; 0: none has an age.
+        Either all were delivered before, or none was. Returns None if no message is ready and
+        loaded. Behind the first message, those expired by `now` (monotonic seconds) and all after
+        are not taken; with `now` 0 no expiry is checked.
         """
         taken = self._take_returned(count, bytes_max, now)
         return taken or self._take_fresh(count, bytes_max, now)
 
     def take_below(self, below: int, count: int) -> Taken | None:
-        """Take the next messages below a position; None: there are none, empty: not at hand."""
+        """Take the next messages below a position; None: none are left; empty: not loaded yet."""
         if self.returned:
             if self.returned.lowest < below:
                 taken = self._take_returned(count, sys.maxsize, 0.0, below)
@@ -97,18 +104,18 @@ class MessageLevel:
         return self._take_fresh(wanted, sys.maxsize, 0.0) if wanted else None
 
     def give_back(self, positions: Sequence[int]) -> None:
-        """Have positions that were taken ready again."""
+        """Make requeued positions ready again."""
         self.returned.add(positions)
 
     def clear(self) -> None:
-        """Settle all that is ready."""
+        """Settle all ready messages of this priority (a purge)."""
         self.store.settle(self.returned.take_all())
         self.store.settle(range(self.next, self.store.end))
         self.next = self.store.end
         self.fresh = self.claimed = 0
 
     def settle(self, positions: Sequence[int]) -> None:
-        """Settle what was taken."""
+        """Settle delivered positions in the store, and drop their counts of requeues."""
         self.store.settle(positions)
         if self.returns:
             for position in positions:
@@ -119,7 +126,7 @@ class MessageLevel:
         return expires_at is not None and expires_at < now
 
     def _take_fresh(self, count: int, bytes_max: int, now: float) -> Taken | None:
-        """Take what was never taken, unless something came back that goes first."""
+        """Take messages that were never taken, unless a requeued one goes first."""
         if self.returned or not self.fresh:
             return None
         positions, messages = self.store.read(self.next, min(count, self.fresh))
@@ -151,7 +158,7 @@ class MessageLevel:
     def _take_returned(
         self, count: int, bytes_max: int, now: float, below: int = sys.maxsize
     ) -> Taken | None:
-        """Take what came back, as far as it is at hand."""
+        """Take requeued messages, lowest position first, as far as they are loaded."""
         positions: list[int] = []
         messages: list[Message] = []
         sizes: list[int] = []
@@ -171,7 +178,7 @@ class MessageLevel:
 
 
 def _fitting(sizes: Sequence[int], bytes_max: int) -> int:
-    """Return how many of the first messages have no more bytes than allowed, at least one."""
+    """Return how many of the first messages fit into `bytes_max` bytes, at least 1."""
     left = bytes_max
     for count, size in enumerate(sizes):
         left -= size

@@ -1,4 +1,4 @@
-"""One virtual host at work: its model, and by name the queues that hold messages."""
+"""The running queues of one virtual host, by name, with the vhost's model."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -31,7 +31,7 @@ _logger = logging.getLogger(__name__)
 
 
 class QueueHost:
-    """The queues of one vhost. What a change may hand out goes at the next turn."""
+    """The queues of one vhost. Deliveries that a change allows are made in the next turn."""
 
     def __init__(
         self,
@@ -41,11 +41,11 @@ class QueueHost:
         make_store: MakeStore,
         topic_store: TopicStoreOf | None = None,
     ) -> None:
-        """`topic_store` stores what exchanges hand to a topic; None: there are none."""
+        """`topic_store` returns the store of a Kafka topic; None: exchanges store in no topics."""
         self.model = model
         self.queues: dict[str, AnyQueue] = {}
         self.targets = Targets(topic_store)
-        """What routes name: the queues, and topics."""
+        """The queues and Kafka topics that routes name."""
         self._turns = turns
         self._deadlines = deadlines
         self._clock = deadlines.clock
@@ -54,7 +54,7 @@ class QueueHost:
 
     @property
     def name(self) -> str:
-        """The name of the vhost."""
+        """The name of the vhost whose queues these are."""
         return self.model.name
 
     # Queues
@@ -67,7 +67,7 @@ class QueueHost:
         owner: Owner,
         access: Access = FULL_ACCESS,
     ) -> AnyQueue:
-        """Declare a queue; returns it, there before or not. Refused."""
+        """Declare a queue; return it, whether new or not. Raises Refused."""
         queue, created = self.model.declare_queue(name, flags, arguments, owner, access)
         if not created:
             hosted = self.queues[queue.name]
@@ -82,9 +82,9 @@ class QueueHost:
     def host(
         self, queue: DeclaredQueue, kept: Mapping[int, MessageStore] | None = None
     ) -> AnyQueue:
-        """Let a queue of the model work, with the messages that are `kept`, by priority.
+        """Run a queue of the model, with its existing stores `kept`, by priority.
 
-        Refused: it is a stream, which needs a log.
+        Raises Refused for a stream without a log.
         """
         hosted: AnyQueue
         title, hooks = self._title(queue.name), Hooks(self._time_up, self._readable, self.broke)
@@ -99,7 +99,7 @@ class QueueHost:
         return hosted
 
     def queue(self, name: str, owner: Owner, *, passive: bool = False) -> AnyQueue:
-        """Return a queue that `owner` may use. Refused. `passive`: it is declared again."""
+        """Return a queue that `owner` may use, or raise Refused; `passive` is a use of it."""
         queue = self.queues[self.model.check_queue(name, owner).name]
         if passive:
             queue.touch(self._clock.monotonic())
@@ -114,7 +114,10 @@ class QueueHost:
         if_empty: bool,
         access: Access = FULL_ACCESS,
     ) -> int:
-        """Delete a queue; returns how many messages were ready, 0 where there is none."""
+        """Delete a queue; return how many messages were ready, 0 if no such queue exists.
+
+        Raises Refused, also where `if_unused` or `if_empty` does not hold.
+        """
         hosted = self.queues.get(name)
         counts = QueueCounts()
         if hosted is not None:
@@ -125,7 +128,7 @@ class QueueHost:
         return self._remove(removed)
 
     def owner_gone(self, owner: Owner) -> None:
-        """Delete the queues that were exclusive to a connection."""
+        """Delete the queues that were exclusive to a closed connection."""
         for removed in self.model.connection_closed(owner):
             self._remove(removed)
 
@@ -136,7 +139,7 @@ class QueueHost:
         self.model.remove_exchanges()
 
     def _remove(self, removed: Removed) -> int:
-        """Let queues go that the model has let go; returns how many messages were ready."""
+        """Delete the running queues that the model removed; return how many messages were ready."""
         count = 0
         for name in removed.queues:
             hosted = self.queues.pop(name)
@@ -158,9 +161,9 @@ class QueueHost:
         message: Published,
         awaited: dict[Target, None] | None = None,
     ) -> bool:
-        """Put a message where a route leads; False: one of these has no room for it.
+        """Publish a message to all targets of a route; return False if any does not accept it.
 
-        `awaited` takes those that will keep it for good only later.
+        Targets that report the message as stored only later are added to `awaited`.
         """
         now = self._clock.monotonic()
         taken = True
@@ -191,7 +194,7 @@ class QueueHost:
         return taken
 
     def when_stored(self, targets: Collection[Target], done: StoredDone) -> None:
-        """Call `done` once queues and topics have stored all that was published to them so far."""
+        """Call `done` once queues and topics have stored all messages published to them so far."""
         if len(targets) == 1:
             next(iter(targets)).when_stored(done)
         else:
@@ -200,13 +203,13 @@ class QueueHost:
     # Consumers
 
     def consume(self, consumer: Consumer) -> None:
-        """Add a consumer to its queue. Refused."""
+        """Add a consumer to its queue, or raise Refused."""
         queue = consumer.queue
         queue.consume(consumer, self._clock.monotonic())
         self.touched((queue,))
 
     def cancel(self, consumer: Consumer) -> None:
-        """Remove a consumer, and a queue that is deleted with its last one."""
+        """Remove a consumer, and an auto-delete queue with its last one."""
         queue = self._own(consumer.queue)
         if queue is None:
             return
@@ -216,11 +219,11 @@ class QueueHost:
             self._remove(self.model.consumer_gone(queue.name, len(queue.consumers)))
 
     def check_reads(self, queue: Queue, access: Access) -> None:
-        """Check that a stream's topic can be read, and by the user. Refused."""
+        """Raise Refused unless a stream's topic can be read, and by the user."""
         self.model.check_reads(self.model.queues[queue.name], access)
 
     def dismiss(self, queue: AnyQueue) -> None:
-        """Cancel all consumers of a queue, which stays; they are told in the next turn."""
+        """Cancel all consumers of a queue, which stays; they are notified in the next turn."""
         gone = list(queue.consumers)
         for consumer in gone:
             queue.cancel(consumer, self._clock.monotonic())
@@ -228,7 +231,7 @@ class QueueHost:
         self._turns.soon()
 
     def purge(self, queue: Queue, done: Callable[[int], None]) -> None:
-        """Settle what is ready; `done` takes how many messages. Refused: it is a stream."""
+        """Settle all ready messages; `done` takes their number. Raises Refused for a stream."""
         found = self._own(queue)
         count = 0
         if found is not None:
@@ -237,15 +240,15 @@ class QueueHost:
         done(count)
 
     def touched(self, queues: Iterable[Queue]) -> None:
-        """Let queues deliver whose messages were requeued or died, or whose consumers have credit.
+        """Have queues deliver whose messages were settled or whose consumers have credit again.
 
-        Deleted ones are passed over.
+        Deleted queues are skipped.
         """
         own = [found for each in queues if (found := self._own(each)) is not None]
         self._turns.due_in_turn(own, self)
 
     def _own(self, queue: Queue) -> AnyQueue | None:
-        """Return a queue of this vhost; None: it was deleted."""
+        """Return a queue of this vhost; None: it was deleted or replaced."""
         found = self.queues.get(queue.name)
         return found if found is queue else None
 
@@ -259,7 +262,7 @@ class QueueHost:
             self._turns.soon()
 
     def broke(self, queue: AnyQueue, error: InvariantError) -> None:
-        """Close a queue whose state contradicts itself, and tell its users (`closed_queue`)."""
+        """Close a queue whose state contradicts itself, and notify its consumers."""
         if self._own(queue) is None:
             return
         self._turns.broken += 1
@@ -299,5 +302,5 @@ class QueueHost:
     # Dead letters
 
     def publish_dead_letters(self, queue: AnyQueue) -> int:
-        """Publish what died in a queue to its dead letter exchange; returns how many there were."""
+        """Publish a queue's dead letters by its dead letter exchange; return their number."""
         return self._dead_letters.publish(queue)

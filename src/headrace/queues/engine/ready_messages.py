@@ -21,17 +21,17 @@ class QueueTraffic:
 
     def __init__(self) -> None:
         self.published = 0
-        """Accepted, from clients, Kafka's producers and as dead letters."""
+        """Messages accepted from AMQP clients, from Kafka producers and as dead letters."""
         self.delivered = 0
-        """Delivered to consumers or by basic.get, each delivery."""
+        """Deliveries to consumers and by basic.get, repeated ones included."""
         self.redelivered = 0
-        """Those of them that may have been delivered before."""
+        """Deliveries with the redelivered flag."""
         self.acknowledged = 0
         self.discarded = 0
-        """Expired, rejected, or over a length or delivery limit; dead-lettered ones included."""
+        """Messages expired, rejected, over a length or delivery limit; also dead-lettered ones."""
 
     def delivered_of(self, taken: Taken) -> None:
-        """Count a delivery."""
+        """Count the delivery of messages taken from a priority level."""
         count = len(taken.positions)
         self.delivered += count
         if taken.redelivered:
@@ -47,18 +47,18 @@ class ReadyMessages:
         make_store: Callable[[int], MessageStore],
         kept: Mapping[int, MessageStore],
     ) -> None:
-        """Begin with what is `kept`, by priority; `make_store` is asked for levels to come."""
+        """Begin with the stores of `kept`, by priority; `make_store` makes those of others."""
         self.settings = settings
         self.ready = 0
-        """Messages that wait (message-count of declare-ok and get-ok)."""
+        """Number of ready messages (message-count of declare-ok and get-ok)."""
         self.ready_bytes = 0
-        """Bytes of their bodies."""
+        """Bytes of the bodies of ready messages."""
         self.traffic = QueueTraffic()
         self.deleted = False
         self._make_store = make_store
         self._levels: dict[int, MessageLevel] = {}
         self._expiring = settings.ttl_ms is not None
-        """A message may have an expiry."""
+        """Whether a message may have an expiry."""
         self._limited = settings.is_limited
         self._dying: list[DeadLetter] = []
         for priority, store in kept.items():
@@ -96,7 +96,10 @@ class ReadyMessages:
     # Limits and lifetimes
 
     def _trim(self) -> None:
-        """Let the head die while the queue is too long, of the highest priority first."""
+        """Dead-letter or drop messages at the head while the queue is too long (drop-head).
+
+        The highest priority goes first.
+        """
         if not self._limited or self.settings.overflow is not Overflow.DROP_HEAD:
             return
         while self.ready and self.settings.exceeds(self.ready, self.ready_bytes):
@@ -106,9 +109,9 @@ class ReadyMessages:
             self._die(taken.level, taken.positions, DeathReason.MAXLEN, taken.messages)
 
     def _expire_head(self, now: float, *, just_before: bool = False) -> bool:
-        """Let messages die at the head whose time is up; False: there are more of them.
+        """Dead-letter or drop expired messages at the head; return False if more are left.
 
-        `just_before`: not those whose time is up this moment, which may still be handed out.
+        `just_before` leaves messages that expire exactly at `now`: they may still be delivered.
         """
         for _ in range(EXPIRED_BATCH_MAX):
             expires_at = self._head_expires_at()
@@ -128,12 +131,12 @@ class ReadyMessages:
         return None
 
     def _end_claims(self) -> None:
-        """Let messages expire again that were published to consumers with credit: none has any."""
+        """Let claimed messages expire again: no consumer has credit any more."""
         for level in self._levels.values():
             level.claimed = 0
 
     def purge(self) -> int:
-        """Purge the ready messages; return their number."""
+        """Settle all ready messages of the queue; return their number."""
         count = self.ready
         for level in self._levels.values():
             level.clear()
@@ -143,7 +146,7 @@ class ReadyMessages:
     # Dead letters
 
     def take_dead_letters(self) -> list[DeadLetter]:
-        """Take what died, as far as its messages are at hand, to be published elsewhere."""
+        """Return and remove the dead letters whose messages are loaded, to be published."""
         taken, self._dying = with_messages(self._dying)
         return taken
 

@@ -1,8 +1,8 @@
-"""A stream: a queue whose messages stay, and whose consumers each read them from their own offset.
+"""A stream: a queue that retains messages, and whose consumers each read from their own offset.
 
-In place of the queue's order each consumer has a `MessageLevel` on a store of its own, its place in
-the stream. Acknowledging, rejecting and requeueing only make room for more, as with RabbitMQ's
-streams, and nothing is redelivered. A stream has no limits, priorities, expiry or dead letters.
+Instead of the queue's order each consumer has a `MessageLevel` on a store of its own, its position
+in the stream. Acknowledging, rejecting and requeueing only give credit, as with RabbitMQ's streams,
+and nothing is redelivered. A stream has no limits, priorities, expiry or dead letters.
 """
 
 from typing import TYPE_CHECKING, Literal
@@ -29,29 +29,29 @@ if TYPE_CHECKING:
     from headrace.queues.stores.stream.stream_reader import StreamReader
 
 BATCH_MESSAGES_MAX = 1000
-"""What one `deliver` gives out at most."""
+"""Messages that one `deliver` delivers at most."""
 BATCH_BYTES_MAX = 4 * 1024 * 1024
-"""The bytes of bodies after which it gives out no more."""
+"""Bytes of bodies after which one `deliver` stops."""
 SHARE_MESSAGES_MAX = 100
-"""What one reader is given before others have their turn."""
+"""Messages delivered to a reader before other readers have their turn."""
 
 
 class StreamQueue:
-    """A stream. `port.Queue`."""
+    """A stream queue: its log, its readers and their deliveries. `port.Queue`."""
 
     is_stream: Literal[True] = True
     refused: Refused | None = None
     timed = False
-    """Time alone does not change it: retention is the log's."""
+    """Always False: time alone does not change a stream, retention is the log's."""
     is_left = False
-    """It does not delete itself: no stream is auto-delete."""
+    """Always False: no stream is auto-delete."""
     confirms_late = True
     confirms_transient = True
 
     def __init__(
         self, queue: "DeclaredQueue", title: str, store: MessageStore, hooks: "Hooks"
     ) -> None:
-        """Refused PRECONDITION_FAILED: a stream cannot be in such a store."""
+        """Raise Refused PRECONDITION_FAILED if the store is no log, which a stream needs."""
         if not isinstance(store, DurableStream):
             raise precondition_failed(
                 f"{title} cannot be a stream: this broker keeps all queues in memory; declare it as"
@@ -69,7 +69,7 @@ class StreamQueue:
         self.last_batch = 0
         self.unacked = 0
         self.ready_bytes = 0
-        """Not counted."""
+        """Always 0: bytes are not counted."""
         self.takes_turns = False
         self.more = False
         self.deleted = False
@@ -81,52 +81,58 @@ class StreamQueue:
 
     @property
     def stores(self) -> list[MessageStore]:
-        """The store of its messages."""
+        """The store of its messages, as a list."""
         return [self._stream]
 
     def info(self) -> QueueInfo:
-        """Return the stream's numbers. `port.Queue`."""
+        """Return the numbers of stored and unacknowledged messages and of readers. `port.Queue`."""
         return QueueInfo(self.ready, self.ready_bytes, self.unacked, len(self.consumers))
 
     def touch(self, now: float) -> None:
-        """Count messages: others write to the log, and its retention takes from it."""
+        """Count the messages again, as Kafka producers and retention change the log."""
         self.ready = self._stream.ready
 
     def begin_answer(self) -> None:
-        """Do nothing: a stream does not expire while its declaration is stored."""
+        """Ignore that a declaration is being stored: a stream does not expire."""
 
     def end_answer(self) -> None:
-        """Do nothing."""
+        """Ignore that a declaration was answered: a stream does not expire."""
 
     def arm(self) -> None:
-        """Do nothing: a stream has no timer."""
+        """Set no timer: a stream does not expire."""
 
     def disarm(self) -> None:
-        """Do nothing."""
+        """Cancel no timer: a stream has none."""
 
     # Publishing
 
     def publish(self, published: "Published", now: float) -> bool:
-        """Take a message: a stream is never full. Raises what its log raises."""
+        """Append a message to the log, and return True: a stream is never full.
+
+        Raises what the log raises.
+        """
         self._log.append(published, None)
         self.traffic.published += 1
         return True
 
     def when_stored(self, done: StoredDone) -> None:
-        """Call `done` once all published so far is stored. `port.Target`."""
+        """Call `done` once all messages published so far are stored. `port.Target`."""
         self._stream.when_stored(done)
 
     # Consumers
 
     def consume(self, consumer: "Consumer", now: float) -> None:
-        """Add a reader. Refused: it has no prefetch of its own, or acknowledges nothing."""
+        """Add a reader at the offset it asks for.
+
+        Raises Refused without a prefetch limit of its own, or with no-ack.
+        """
         if not consumer.prefetch:
             raise precondition_failed(f"consumer prefetch count is not set for stream {self.title}")
         if consumer.no_ack:
             raise unsupported(f"automatic acknowledgement not supported by stream {self.title}")
         if consumer.channel.prefetch:
             raise unsupported(f"{self.title} does not support global qos")
-        # As RabbitMQ: the flag is accepted, and no consumer has a stream for itself.
+        # As in RabbitMQ the flag is accepted, and has no effect on a stream.
         consumer.exclusive = False
         self.consumers.add(consumer, self.title)
         self.takes_turns = True
@@ -134,7 +140,7 @@ class StreamQueue:
         self._places[consumer] = MessageLevel(0, reader), reader
 
     def cancel(self, consumer: "Consumer", now: float) -> None:
-        """Remove a reader, if it is there."""
+        """Remove a stream's reader, if registered."""
         place = self._places.pop(consumer, None)
         if place is not None:
             self.consumers.remove(consumer)
@@ -142,16 +148,16 @@ class StreamQueue:
             self.takes_turns = bool(self.consumers)
 
     def credit(self, consumer: "Consumer") -> None:
-        """Let a reader take part again that had used up its credit. `port.Queue`."""
+        """Let a parked reader that has credit again take turns. `port.Queue`."""
         if not self.deleted:
             self.consumers.enter(consumer)
 
     def get(self, getter: "Getter", now: float) -> None:
-        """Refuse: a stream is consumed."""
+        """Raise Refused: basic.get is not supported by streams."""
         raise self._unsupported("basic.get")
 
     def purge(self) -> int:
-        """Refuse: retention alone lets messages go."""
+        """Raise Refused: only retention removes messages of a stream."""
         raise self._unsupported("queue.purge")
 
     def _unsupported(self, method_name: str) -> Refused:
@@ -160,7 +166,7 @@ class StreamQueue:
     # Delivering
 
     def deliver(self, now: float) -> Served:
-        """Deliver what is loaded to readers that have credit, a share to each in turn."""
+        """Deliver loaded messages to readers with credit, a share to each in turn."""
         served: Served = {}
         count, size = BATCH_MESSAGES_MAX, BATCH_BYTES_MAX
         idle: list[Consumer] = []
@@ -189,7 +195,7 @@ class StreamQueue:
     def settle(
         self, disposition: Disposition, positions: "Sequence[int]", sizes: "Sequence[int]" = ()
     ) -> None:
-        """Make room for more: for all other readers the messages are there as before."""
+        """Give the reader credit for settled deliveries; the messages stay for all readers."""
         self.unacked -= len(positions)
         if self.unacked < 0 and not self.deleted:
             self.broke(InvariantError("more deliveries are settled than were made"))
@@ -197,27 +203,27 @@ class StreamQueue:
             self.traffic.acknowledged += len(positions)
 
     def take_dead_letters(self) -> "list[DeadLetter]":
-        """Return none: no message of a stream dies."""
+        """Return an empty list: a stream has no dead letters."""
         return []
 
     def dead_letters_stored(self, letters: "Iterable[DeadLetter]") -> None:
-        """Do nothing."""
+        """Ignore the call: a stream has no dead letters."""
 
     # Ends
 
     def broke(self, error: InvariantError) -> None:
-        """Have the stream closed: its state contradicts itself. `StoreOwner`."""
+        """Close the stream because its state contradicts itself. `StoreOwner`."""
         self._hooks.broke(self, error)
 
     def abandon(self, refused: Refused) -> None:
-        """Do nothing any more: the stream is closed. Its messages stay."""
+        """Stop the stream because it is closed; its messages on disk stay."""
         self.deleted = True
         for consumer in self.consumers:
             consumer.channel.forget(consumer)
         self._stream.abandon()
 
     def drop_stores(self) -> None:
-        """Delete the messages."""
+        """Delete the stream's messages with its log."""
         self._stream.drop()
 
     def expire(self, now: float) -> bool:
@@ -225,30 +231,30 @@ class StreamQueue:
         return False
 
     def delete(self) -> int:
-        """Delete the stream; returns 0: RabbitMQ does not say how many messages it had."""
+        """Delete the stream; return 0, as RabbitMQ reports no number of its messages."""
         for consumer in self.consumers:
             consumer.channel.forget(consumer)
         self.deleted = True
         self._stream.drop()
         return 0
 
-    # What the store says
+    # Events from the store: `StoreOwner`
 
     def readable(self) -> None:
-        """Let readers go on. `StoreOwner`."""
+        """Let readers continue: messages have become readable. `StoreOwner`."""
         self.ready = self._stream.ready
         self._hooks.readable(self)
 
     def opened(self, priority: int, store: MessageStore) -> None:
-        """Publish to the log from now on. `StoreOwner`."""
+        """Publish to the log, once it is open. `StoreOwner`."""
         self._log = store
 
     def log_made(self) -> None:
-        """Note nothing: a stream has one log. `StoreOwner`."""
+        """Ignore the call: a stream has no further logs to open. `StoreOwner`."""
 
     def arrived(self, priority: int, count: int, size: int) -> None:
-        """Note nothing: readers find what Kafka's producers wrote. `StoreOwner`."""
+        """Ignore the call: readers find what Kafka producers wrote. `StoreOwner`."""
 
     def failed(self, error: HeadraceError) -> None:
-        """Let readers find out. `StoreOwner`."""
+        """Let readers continue, which find the store's error. `StoreOwner`."""
         self._hooks.readable(self)

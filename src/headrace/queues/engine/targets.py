@@ -1,7 +1,8 @@
-"""Where messages go: queues by their names, and Kafka topics by names that no queue has.
+"""Targets of routes: queues by name, and Kafka topics by names that no queue can have.
 
-A topic takes messages as a queue does that nobody consumes from: what stores them is the broker's
-(`messages.topic_writer`), so a target holds nothing and is made when a route first leads to it.
+A topic accepts messages like a queue without consumers. The broker's writer stores them
+(`stores/topic/topic_writer.py`), so a topic's target has no state and is made when a route first
+leads to it.
 """
 
 from collections.abc import Callable
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
     from headrace.queues.engine.delivery_turns import AnyQueue
 
 TOPICS_KEPT_MAX = 1024
-"""Targets of topics in one vhost; one more, and they are made anew."""
+"""Targets of topics in one vhost at most; above, all are dropped and made again on demand."""
 
 TopicStoreOf = Callable[[str], TopicStore]
 
 
 class TopicTarget:
-    """A Kafka topic as exchanges store messages in it. `port.Target`."""
+    """A Kafka topic that exchanges store messages in. `port.Target`."""
 
     takes_turns = False
     confirms_late = True
@@ -36,33 +37,33 @@ class TopicTarget:
         self.timed = False
 
     def publish(self, published: Published, now: float) -> bool:
-        """Store a message. HeadraceError."""
+        """Append a message to the topic and return True; raise HeadraceError if refused."""
         self.store.append(published.message, self.stored.key_header)
         return True
 
     def when_stored(self, done: StoredDone) -> None:
-        """Call `done` once all published so far is stored."""
+        """Call `done` once all messages published so far are stored."""
         self.store.when_stored(done)
 
     def arm(self) -> None:
-        """Do nothing: retention alone ends a record's time."""
+        """Set no timer: only the topic's retention deletes records."""
 
 
 class Targets(dict[str, "AnyQueue | TopicTarget"]):
-    """All targets of a vhost. Its host puts queues in and takes them out."""
+    """All targets of a vhost by name; its host adds and removes queues."""
 
     def __init__(self, store_of: TopicStoreOf | None) -> None:
-        """`store_of`: None: there are no topics."""
+        """`store_of` returns a topic's store; None: exchanges store in no topics."""
         super().__init__()
         self._store_of = store_of
         self._topics: dict[str, TopicTarget] = {}
 
     def topic(self, name: str) -> TopicTarget:
-        """Return the target of a topic that a route names."""
+        """Return the target of a topic that a route names; raise KeyError for other names."""
         return self._topics.get(name) or self.__missing__(name)
 
     def __missing__(self, name: str) -> TopicTarget:
-        """Make the target of a topic."""
+        """Make the target of a topic; raise KeyError for any other name."""
         if self._store_of is None or not is_target(name):
             raise KeyError(name)
         if len(self._topics) >= TOPICS_KEPT_MAX:

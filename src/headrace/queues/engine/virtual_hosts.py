@@ -1,4 +1,4 @@
-"""All virtual hosts of a broker, and what drives their queues."""
+"""All virtual hosts of a broker, with the turns and timers of their queues."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ from headrace.queues.queue_names import DEFAULT_VHOST
 
 
 class VirtualHosts:
-    """The vhosts by name; `/` is always there."""
+    """The vhosts of a broker by name, with their queues; `/` always exists."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class VirtualHosts:
         make_store: MakeStore,
         durability: Durability | None = None,
     ) -> None:
-        """`random_bytes` gives 16, for names of queues. `durability` keeps what is durable."""
+        """`random_bytes` returns 16 bytes, for names of queues; `durability` None: memory only."""
         self.turns = DeliveryTurns(clock)
         self.deadlines = Deadlines(clock)
         self._random_bytes = random_bytes
@@ -34,7 +34,7 @@ class VirtualHosts:
         self.add(DEFAULT_VHOST)
 
     def add(self, name: str) -> QueueHost:
-        """Add a vhost that is not there."""
+        """Add a vhost with its model and its queues' host; the name must be new."""
         model = VirtualHost(name, self._random_bytes, kept=self._durability)
 
         def make_store(queue: DeclaredQueue, priority: int) -> MessageStore:
@@ -48,7 +48,7 @@ class VirtualHosts:
         return host
 
     def remove(self, name: str) -> None:
-        """Remove a vhost that is there, with its queues: its clients are gone."""
+        """Remove a vhost with its queues; its clients are closed already."""
         self.hosts.pop(name).clear()
 
     def queues(self) -> list[AnyQueue]:
@@ -56,5 +56,5 @@ class VirtualHosts:
         return [queue for host in self.hosts.values() for queue in host.queues.values()]
 
     def close(self) -> None:
-        """Let no timer go off any more."""
+        """End all timers of queues: the broker stops."""
         self.deadlines.close()

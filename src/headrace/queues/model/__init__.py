@@ -1,10 +1,11 @@
-"""What is declared in a vhost, and where a message goes.
+"""Declarations of a vhost, and the routing of messages.
 
-virtual_host      exchanges, queues and bindings of one vhost: RabbitMQ's checks, codes and texts
-declarations, bindings, exchanges   its parts
+virtual_host      exchanges, queues and bindings of one vhost: RabbitMQ's checks and texts
+declarations, bindings, exchanges   parts of it
 routing           from an exchange and a key to queues; on topic_trie and headers_matching
-arguments         what queues' and consumers' arguments may be
-published_properties   what of a message's properties matters to queues
-durability        the port of whoever keeps what outlives a broker
-stored_model      what of a vhost that is; stored_records: how it is written
+arguments         checks of queues' and consumers' arguments
+exchange_topic    exchanges that store in a Kafka topic, and streams that read one
+published_properties   properties of a message that queues and routing use
+durability        port to the storage of durable declarations
+stored_model      durable declarations as records; stored_records: their encoding
 """

@@ -1,7 +1,7 @@
-"""The arguments (`x-...`) of queues and consumers: which a type takes, and what each may be.
+"""The arguments (`x-...`) of queues and consumers: those each queue type accepts, their values.
 
-As RabbitMQ 4.0 checks them, in its order and with its texts. Names it does not know are ignored.
-Some of its crashes are refusals here: a stream's offset that is none, a filter without a string.
+Checked as RabbitMQ 4.0 does, in its order and with its texts. Unknown names are ignored. Some
+values that crash RabbitMQ are refused here: an invalid stream offset, a filter without a string.
 """
 
 import re
@@ -29,10 +29,10 @@ QUEUE_TYPE = "x-queue-type"
 RETENTION = "x-headrace-retention"
 RETENTION_BYTES = "x-headrace-retention-bytes"
 RETENTION_ARGUMENTS = (RETENTION, RETENTION_BYTES)
-"""How long, and up to how many bytes, a queue keeps what is settled for who reads its topic."""
+"""Time and bytes for which a queue retains settled messages, for readers of its topic."""
 DEAD_LETTER_EXCHANGE = "x-dead-letter-exchange"
 MS_MAX = 315_360_000_000
-"""Ten years: the longest time to live and the longest expiry."""
+"""Ten years in milliseconds: the longest message TTL and queue expiry."""
 PRIORITY_MAX = 255
 STREAM_SEGMENT_BYTES_MAX = 3_000_000_000
 STREAM_FILTER_BYTES = range(16, 256)
@@ -69,7 +69,7 @@ QUEUE_ARGUMENTS: dict[QueueType, tuple[str, ...]] = {
         "x-initial-cluster-size", "x-queue-leader-locator", *exchange_topic.ARGUMENTS,
     ),
 }  # fmt: skip
-"""What each type takes, in the order in which a declaration is compared with what is there."""
+"""Accepted arguments of each type, in the order in which a redeclaration is compared."""
 _CONSUMER_ARGUMENTS: dict[QueueType, tuple[str, ...]] = {
     QueueType.CLASSIC: ("x-priority",),
     QueueType.QUORUM: ("x-priority",),
@@ -84,20 +84,20 @@ _INSTEAD = {
         for name in exchange_topic.ARGUMENTS
     },
 }
-"""What to do in place of an argument that a type does not take."""
+"""Hints for arguments that a type does not accept."""
 _OF_OWN_TOPIC = ("x-max-length-bytes", "x-max-age", "x-stream-max-segment-size-bytes")
-"""How a stream's own topic is configured."""
+"""Arguments that configure a stream's own topic."""
 _OF_ANY_TYPE = frozenset(name for names in QUEUE_ARGUMENTS.values() for name in names)
 _OF_ANY_CONSUMER = frozenset(name for names in _CONSUMER_ARGUMENTS.values() for name in names)
 
 _Check = Callable[[object, Arguments], str | None]
-"""Says what is wrong with a value, in RabbitMQ's terms; None: nothing."""
+"""Returns what is wrong with a value, in RabbitMQ's terms; None: valid."""
 
 
 def queue_settings(arguments: Arguments, resource: str) -> QueueSettings:
-    """Return what a new queue's arguments ask for; Refused PRECONDITION_FAILED.
+    """Return the settings that a new queue's arguments ask for.
 
-    `resource`: how texts name the queue.
+    Raises Refused PRECONDITION_FAILED for an invalid argument. `resource` names the queue in texts.
     """
     _check_value(QUEUE_TYPE, _queue_type_problem, arguments, resource)
     queue_type = queue_type_of(arguments)
@@ -117,7 +117,10 @@ def queue_settings(arguments: Arguments, resource: str) -> QueueSettings:
 def consumer_settings(
     arguments: Arguments, queue_type: QueueType, resource: str
 ) -> ConsumerSettings:
-    """Return what a consumer's arguments ask for; Refused PRECONDITION_FAILED."""
+    """Return the settings that a consumer's arguments ask for.
+
+    Raises Refused PRECONDITION_FAILED for an invalid argument.
+    """
     taken = _CONSUMER_ARGUMENTS[queue_type]
     for name, check in _CONSUMER_CHECKS.items():
         if name in taken:
@@ -133,12 +136,12 @@ def consumer_settings(
 
 
 def with_queue_type(arguments: Arguments) -> dict[str, object]:
-    """Return a declaration's arguments with the type it has where it names none."""
+    """Return a declaration's arguments with its queue type, classic if it names none."""
     return {**arguments, QUEUE_TYPE: arguments.get(QUEUE_TYPE, QueueType.CLASSIC.value)}
 
 
 def queue_type_of(arguments: Arguments) -> QueueType:
-    """Return the type that is asked for; classic where none is, or none that is known."""
+    """Return the queue type of arguments; classic if none or an unknown one is named."""
     try:
         return QueueType(arguments.get(QUEUE_TYPE, QueueType.CLASSIC.value))
     except ValueError:
@@ -183,7 +186,7 @@ def _check_read_topic(arguments: Arguments, resource: str) -> None:
 
 @cache
 def _plain_settings(queue_type: QueueType) -> QueueSettings:
-    """Return what a queue has that asks for no more than its type, as most do."""
+    """Return the settings of a queue with no arguments but its type, the usual case."""
     return _settings({}, queue_type)
 
 
@@ -193,13 +196,13 @@ def _settings(arguments: Arguments, queue_type: QueueType) -> QueueSettings:
     at_least_once = False
     if queue_type is QueueType.QUORUM:
         if overflow is Overflow.REJECT_PUBLISH_DLX:
-            # A quorum queue takes the name and drops its head all the same, as RabbitMQ's do.
+            # As in RabbitMQ, a quorum queue accepts the name and drops its head.
             overflow = Overflow.DROP_HEAD
         delivery_limit = _integer(arguments, "x-delivery-limit")
         if delivery_limit is None:
             delivery_limit = DELIVERY_LIMIT_DEFAULT
         elif not 0 <= delivery_limit <= DELIVERIES_COUNTED_MAX:
-            # What comes back is counted all the same, and told in x-delivery-count.
+            # Returns are counted without a limit, too, for x-delivery-count.
             delivery_limit = DELIVERIES_COUNTED_MAX
         at_least_once = (
             arguments.get("x-dead-letter-strategy") == "at-least-once"
@@ -230,7 +233,7 @@ def _settings(arguments: Arguments, queue_type: QueueType) -> QueueSettings:
 
 
 def _integer(arguments: Arguments, name: str) -> int | None:
-    """Return an integer; None where there is none: what is not checked may be of any kind."""
+    """Return an integer argument, or None if absent or of another type (unchecked arguments)."""
     value = arguments.get(name)
     return int(cast("int", value)) if kind_of(value) in INTEGER_KINDS else None
 
@@ -241,13 +244,13 @@ def _string(arguments: Arguments, name: str) -> str | None:
 
 
 def _age_ms(age: object) -> int | None:
-    """Return how many milliseconds `7D` or `12h` are; None where it says nothing of the kind."""
+    """Return an age such as `7D` or `12h` in milliseconds, or None if it is no age."""
     match = _AGE.fullmatch(age) if isinstance(age, str) else None
     return int(match[1]) * _AGE_MS[match[2]] or None if match else None
 
 
 def _stream_offset(value: object) -> StreamOffset | None:
-    """Return where to begin; None where the value says nothing of the kind."""
+    """Return the offset that a stream consumer begins at, or None if the value is invalid."""
     kind = kind_of(value)
     if kind == "timestamp":
         return StreamOffset(StreamStart.TIMESTAMP, int(cast("int", value)) * 1000)
@@ -260,7 +263,7 @@ def _stream_offset(value: object) -> StreamOffset | None:
 
 
 def _stream_filter(arguments: Arguments) -> frozenset[str] | None:
-    """Return the values that are wanted; None: all messages are. What is no string is passed by."""
+    """Return the filter values of a consumer, strings only; None: no filter."""
     asked = arguments.get("x-stream-filter")
     values = asked if isinstance(asked, list) else [asked]
     wanted = {text(value) for value in values if kind_of(value) == "longstr"}
@@ -384,7 +387,7 @@ _QUEUE_CHECKS: dict[str, _Check] = {
     RETENTION: _retention_problem,
     RETENTION_BYTES: _positive_problem,
 }
-"""What each argument may be, in the order of RabbitMQ's checks."""
+"""The check of each argument's value, in RabbitMQ's order."""
 _CONSUMER_CHECKS: dict[str, _Check] = {
     "x-priority": _integer_problem,
     "x-stream-offset": _stream_offset_problem,

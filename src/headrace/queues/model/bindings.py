@@ -1,7 +1,7 @@
-"""The bindings of one vhost: from exchanges to queues and other exchanges, and what goes with them.
+"""The bindings of one vhost, from exchanges to queues and other exchanges.
 
-An exchange or a queue that is deleted takes its bindings along, and an exchange that deletes itself
-goes with the last binding from it, which may take further ones along.
+Deleting an exchange or a queue deletes its bindings. An auto-delete exchange is deleted with the
+last binding from it, which may delete further exchanges.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Removed(NamedTuple):
-    """What is no longer there."""
+    """Names of deleted queues, deleted exchanges and deleted bindings."""
 
     queues: tuple[str, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
@@ -22,15 +22,15 @@ class Removed(NamedTuple):
 
 
 class Bindings:
-    """All explicit bindings of a vhost, by their source and by their destination."""
+    """All bindings of a vhost but the default exchange's, by source and by destination."""
 
     def __init__(self, exchanges: dict[str, Exchange]) -> None:
-        """`exchanges`: the vhost's; those that delete themselves are taken from it."""
+        """`exchanges` are the vhost's; auto-delete exchanges are removed from it."""
         self._exchanges = exchanges
         self._to: dict[Destination, dict[tuple[str, Hashable], Binding]] = {}
 
     def add(self, binding: Binding) -> bool:
-        """Add a binding from an exchange that is there; False: the same is there already."""
+        """Add a binding from an existing exchange; return False if it exists already."""
         source = self._exchanges[binding.source]
         identity = binding.identity
         if identity in source.bindings:
@@ -41,29 +41,29 @@ class Bindings:
         return True
 
     def has(self, binding: Binding) -> bool:
-        """Tell whether the same binding is there."""
+        """Tell whether the vhost has an equal binding."""
         source = self._exchanges.get(binding.source)
         return source is not None and binding.identity in source.bindings
 
     def remove(self, binding: Binding) -> Removed:
-        """Remove a binding that is there, and what that takes along."""
+        """Remove an existing binding; return it with auto-delete exchanges left unbound."""
         return self._remove([binding], [])
 
     def remove_exchange(self, exchange: Exchange) -> Removed:
-        """Remove an exchange with its bindings, and what that takes along."""
+        """Remove an exchange with its bindings; return all that was deleted with it."""
         del self._exchanges[exchange.name]
         return self._remove([], [exchange])
 
     def remove_to(self, destination: Destination) -> Removed:
-        """Remove all bindings to a destination, and what that takes along."""
+        """Remove all bindings to a destination; return all that was deleted with them."""
         return self._remove(list(self._to.get(destination, {}).values()), [])
 
     def to(self, destination: Destination) -> list[Binding]:
-        """Return the bindings to a destination."""
+        """Return the vhost's bindings to a queue or an exchange."""
         return list(self._to.get(destination, {}).values())
 
     def _remove(self, bindings: list[Binding], gone: list[Exchange]) -> Removed:
-        """Remove bindings, and those of exchanges that have gone, until nothing more goes."""
+        """Remove bindings, those of deleted exchanges, and auto-delete exchanges left unbound."""
         removed: list[Binding] = []
         ended = 0
         while bindings or ended < len(gone):

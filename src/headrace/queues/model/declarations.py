@@ -1,4 +1,4 @@
-"""How queues and exchanges are declared, and when a declaration is the one that is there."""
+"""Declarations of queues and exchanges, and the comparison with an existing one."""
 
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
@@ -18,25 +18,25 @@ from headrace.queues.refusals import (
 
 Arguments = Mapping[str, object]
 Owner = Hashable
-"""A connection: what tells it from others. None: somebody without one, an administrator."""
+"""A connection, compared by identity; None: an administrator, who has no connection."""
 
 
 class DeclaredQueue(NamedTuple):
-    """A queue as it was declared."""
+    """A queue as it was declared: name, flags, owner, arguments and settings."""
 
     name: str
     durable: bool
     auto_delete: bool
-    """Deleted when its last consumer goes."""
+    """Whether the queue is deleted when its last consumer is cancelled."""
     owner: Owner | None
-    """The connection that alone may use it, and with which it goes. None: it is not exclusive."""
+    """The only connection that may use the queue, and whose end deletes it; None: not exclusive."""
     arguments: Arguments
-    """With `x-queue-type`, whether it was named or not."""
+    """The arguments, with `x-queue-type` added if it was not named."""
     settings: QueueSettings
 
 
 class QueueFlags(NamedTuple):
-    """How a queue is declared."""
+    """The flags of queue.declare: durable, exclusive, auto-delete."""
 
     durable: bool = False
     exclusive: bool = False
@@ -44,7 +44,7 @@ class QueueFlags(NamedTuple):
 
 
 class ExchangeFlags(NamedTuple):
-    """How an exchange is declared."""
+    """The flags of exchange.declare: durable, auto-delete, internal."""
 
     durable: bool = False
     auto_delete: bool = False
@@ -52,14 +52,14 @@ class ExchangeFlags(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """A queue that is there now."""
+    """A declared queue, and whether it was created by this declaration."""
 
     queue: DeclaredQueue
     created: bool
 
 
 class QueueCounts(NamedTuple):
-    """What a queue's engine knows, for conditions of deletion."""
+    """Counts of ready messages and consumers, for if-empty and if-unused of queue.delete."""
 
     ready: int = 0
     consumers: int = 0
@@ -72,9 +72,9 @@ def check_same_exchange(
     arguments: Arguments,
     resource: str,
 ) -> None:
-    """Raise Refused INEQUIVALENT where an exchange is there, and another.
+    """Raise Refused INEQUIVALENT if an existing exchange differs from a declaration.
 
-    Of its arguments the alternate exchange counts, and where its messages are stored.
+    Of the arguments, the alternate exchange and the Kafka topic are compared.
     """
     check_same("type", resource, exchange_type.value, current.exchange_type.value)
     check_same("durable", resource, flags.durable, current.durable)
@@ -91,9 +91,10 @@ def check_same_queue(
     arguments: Arguments,
     resource: str,
 ) -> None:
-    """Raise Refused where a queue is there, and another, or another connection's.
+    """Raise Refused if an existing queue differs from a declaration.
 
-    Of its arguments those count that the type of the queue takes.
+    RESOURCE_LOCKED if it belongs to another connection. Arguments that its type accepts are
+    compared.
     """
     if current.owner != exclusive_to:
         raise locked(resource)
@@ -104,13 +105,13 @@ def check_same_queue(
 
 
 def check_not_locked(queue: DeclaredQueue, owner: Owner | None, vhost: str) -> None:
-    """Raise Refused RESOURCE_LOCKED where a queue is exclusive to another connection."""
+    """Raise Refused RESOURCE_LOCKED if a queue is exclusive to another connection."""
     if queue.owner is not None and queue.owner != owner:
         raise locked(resource_text(QUEUE, queue.name, vhost))
 
 
 def check_properties(queue: DeclaredQueue, resource: str) -> None:
-    """Raise Refused PRECONDITION_FAILED where a queue must be declared another way."""
+    """Raise Refused PRECONDITION_FAILED if a queue's flags do not fit its type or arguments."""
     if queue.settings.queue_type is QueueType.CLASSIC:
         if queue.settings.keeps_settled and not queue.durable:
             name = next(name for name in RETENTION_ARGUMENTS if name in queue.arguments)

@@ -1,6 +1,6 @@
-"""What outlives a broker of its vhosts: durable declarations, and messages of durable queues.
+"""The port to durable storage: declarations of vhosts, messages of durable queues.
 
-The port of whoever keeps them. Without one, all is in memory.
+Without an implementation everything is in memory.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ KeptDone = Callable[[HeadraceError | None], None]
 
 
 class Model(Protocol):
-    """The model of a vhost, as far as it tells what is durable. `virtual_host.VirtualHost`."""
+    """The durable part of a vhost's model. `virtual_host.VirtualHost`."""
 
     @property
     def name(self) -> str: ...
@@ -33,43 +33,43 @@ class Model(Protocol):
 
 
 class Declarations(Protocol):
-    """Keeps what is declared in virtual hosts, as far as it is durable."""
+    """Storage of durable declarations: exchanges, queues and bindings of all vhosts."""
 
     @property
     def topics(self) -> KafkaTopics:
-        """The topics in which exchanges may store messages."""
+        """The Kafka topics in which exchanges may store messages."""
 
     def added(self, host: Model, declared: Declared) -> None:
-        """Keep what was declared, or is bound now."""
+        """Store a new exchange, queue or binding, if durable."""
 
     def removed(self, host: Model, removed: Removed) -> None:
-        """Keep it no longer, and drop the logs of queues."""
+        """Delete removed declarations, and the logs of deleted queues."""
 
     def when_kept(self, done: KeptDone) -> None:
-        """Tell `done` once all changes so far are kept for good, or why they are not."""
+        """Call `done` with None once all changes so far are stored, or with the error."""
 
 
 class Durability(Declarations, Protocol):
-    """Keeps declarations, and the messages of durable queues."""
+    """Storage of durable declarations and of the messages of durable queues."""
 
     def make_store(self, vhost: str, queue: DeclaredQueue, priority: int) -> "MessageStore":
-        """Make the store of one priority of a durable queue."""
+        """Make the message store of one priority of a durable queue."""
 
     def topic_store(self, topic: str) -> "TopicStore":
-        """Return what stores messages in a Kafka topic."""
+        """Return the store of messages that exchanges store in a Kafka topic."""
 
 
 class NothingKept:
-    """Declarations that live in memory alone."""
+    """Declarations in memory only. `Declarations`."""
 
     topics: KafkaTopics = NoTopics()
 
     def added(self, host: Model, declared: Declared) -> None:
-        """Keep nothing."""
+        """Ignore a new declaration: nothing is durable."""
 
     def removed(self, host: Model, removed: Removed) -> None:
-        """Keep nothing."""
+        """Ignore a removed declaration: nothing is durable."""
 
     def when_kept(self, done: KeptDone) -> None:
-        """Tell that all there is to keep is kept."""
+        """Call `done(None)` at once: there is nothing to store."""
         done(None)

@@ -1,10 +1,9 @@
-"""Exchanges whose messages are stored in a Kafka topic, and streams that read one: the arguments.
+"""Exchanges that store messages in a Kafka topic, and streams that read one: their arguments.
 
 `x-headrace-topic` names the topic. A record's key is the routing key, or the value of the header
-that `x-headrace-key-header` names; where that is empty or not there, the record has none.
-
-Routes name such a topic by a text that no queue has for its name (`target_name`). What is published
-to a stream that reads a topic is stored there, too: the topic stands in routes for the stream.
+that `x-headrace-key-header` names; an empty or missing value is no key. Routes name such a topic by
+a text that no queue can have as its name (`target_name`). Messages published to a stream that reads
+a topic are stored in the topic: in routes the topic stands for the stream.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,43 +22,43 @@ TOPIC = "x-headrace-topic"
 KEY_HEADER = "x-headrace-key-header"
 ARGUMENTS = (TOPIC, KEY_HEADER)
 _MARK = "\n"
-"""Begins a target's name: line ends are taken out of queues' names."""
+"""First character of a target's name: line ends are removed from queues' names."""
 
 
 TopicReady = Callable[[HeadraceError | None], None]
 
 
 class KafkaTopics(Protocol):
-    """The broker's topics, as far as exchanges store messages in them, and streams read them."""
+    """The broker's topics, for exchanges that store in them and streams that read them."""
 
     def check(self, topic: str, resource: str, access: Access) -> None:
-        """Raise Refused where a topic does not exist and is not created automatically."""
+        """Raise Refused if a topic does not exist and is not created automatically."""
 
     def check_read(self, topic: str, resource: str) -> None:
-        """Raise Refused where a topic does not exist, or a stream cannot read it."""
+        """Raise Refused if a topic does not exist, or a stream cannot read it."""
 
     def make(self, topic: str, done: TopicReady) -> None:
-        """Have a topic made that is not there; `done` once it is, now or later, or with why not."""
+        """Create a topic if missing; `done` takes None or the error, now or later."""
 
 
 class NoTopics:
-    """The topics of who keeps nothing. `KafkaTopics`."""
+    """No topics, for vhosts in memory only. `KafkaTopics`."""
 
     def check(self, topic: str, resource: str, access: Access) -> None:
-        """Refuse it."""
+        """Raise Refused: exchanges cannot store messages here."""
         raise precondition_failed(f"invalid arg '{TOPIC}' for {resource}: nothing is stored here")
 
     def check_read(self, topic: str, resource: str) -> None:
-        """Refuse it."""
+        """Raise Refused: streams cannot read topics here."""
         self.check(topic, resource, FULL_ACCESS)
 
     def make(self, topic: str, done: TopicReady) -> None:
-        """Tell that there is nothing to be made."""
+        """Call `done(None)`: no topic is to be created."""
         done(None)
 
 
 def exchange_topic(arguments: Mapping[str, object], resource: str) -> ExchangeTopic | None:
-    """Return the topic of an exchange or a stream declared so; None: none. Refused."""
+    """Return the topic that arguments name, or None; raise Refused for an invalid one."""
     for name in ARGUMENTS:
         if name in arguments and not isinstance(arguments[name], str):
             kind = kind_of(arguments[name])
@@ -78,7 +77,7 @@ def exchange_topic(arguments: Mapping[str, object], resource: str) -> ExchangeTo
 
 
 def stored_in(arguments: Mapping[str, object]) -> ExchangeTopic | None:
-    """Return the same of arguments that were checked."""
+    """Return the Kafka topic in an exchange's or a stream's checked arguments, or None."""
     topic, key_header = arguments.get(TOPIC), arguments.get(KEY_HEADER)
     if not isinstance(topic, str):
         return None
@@ -88,7 +87,7 @@ def stored_in(arguments: Mapping[str, object]) -> ExchangeTopic | None:
 def check_reads(
     topics: KafkaTopics, read: ExchangeTopic | None, resource: str, access: Access
 ) -> None:
-    """Raise Refused where somebody may not read a stream's topic, or nobody can."""
+    """Raise Refused if the user may not read a stream's topic, or a stream cannot read it."""
     if read is not None:
         access.check(Permission.READ, KAFKA_TOPIC, read.topic)
         topics.check_read(read.topic, resource)
@@ -112,17 +111,17 @@ def _problem(stored: ExchangeTopic) -> str | None:
 
 
 def target_name(stored: ExchangeTopic) -> str:
-    """Return the name that routes have for it. Two exchanges that store alike share it."""
+    """Return the name of a topic in routes; equal topics and key headers have the same name."""
     topic, key_header = stored
     return f"{_MARK}{topic}" if key_header is None else f"{_MARK}{topic}{_MARK}{key_header}"
 
 
 def is_target(name: str) -> bool:
-    """Tell whether a name in a route is a topic's."""
+    """Tell whether a name in a route stands for a Kafka topic."""
     return name.startswith(_MARK)
 
 
 def topic_of_target(name: str) -> ExchangeTopic:
-    """Return what `target_name` was given."""
+    """Return the Kafka topic and key header of a name made by `target_name`."""
     topic, _, key_header = name.removeprefix(_MARK).partition(_MARK)
     return ExchangeTopic(topic, key_header or None)

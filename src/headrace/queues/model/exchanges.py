@@ -1,4 +1,4 @@
-"""Exchanges and what is bound to them: for each type, who is bound by a key or by headers."""
+"""Exchanges and their bindings: for each exchange type, the destinations of a message."""
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from enum import Enum
@@ -20,11 +20,11 @@ ALTERNATE_EXCHANGE = "alternate-exchange"
 
 Headers = Mapping[str, object]
 HeadersOf = Callable[[], Headers]
-"""Gives a message's headers, decoded: asked only where an exchange routes by them."""
+"""Decodes a message's headers; called only if an exchange routes by them."""
 
 
 class ExchangeType(Enum):
-    """How an exchange routes, by the name a declaration uses."""
+    """The type of an exchange: direct, fanout, topic or headers."""
 
     DIRECT = "direct"
     FANOUT = "fanout"
@@ -33,7 +33,7 @@ class ExchangeType(Enum):
 
 
 class Destination(NamedTuple):
-    """What a binding leads to."""
+    """The destination of a binding: a queue or an exchange, by name."""
 
     kind: str
     """`queue` or `exchange`."""
@@ -41,7 +41,7 @@ class Destination(NamedTuple):
 
 
 class Binding(NamedTuple):
-    """One binding. The same twice is one; other arguments make it another."""
+    """A binding; two are the same if source, destination, key and arguments are equal."""
 
     source: str
     destination: Destination
@@ -50,30 +50,30 @@ class Binding(NamedTuple):
 
     @property
     def identity(self) -> Hashable:
-        """What tells it from the other bindings of its source."""
+        """The key that identifies the binding among those of its source."""
         return self.destination, self.routing_key, table_identity(self.arguments)
 
 
 class BindingTable(Protocol):
-    """Bindings of one exchange, arranged for its type."""
+    """The bindings of one exchange, indexed for its exchange type."""
 
     by_key: bool
     """Whether routes depend on the routing key."""
     by_headers: bool
-    """Whether they depend on headers."""
+    """Whether routes depend on headers."""
 
     def add(self, binding: Binding) -> None:
-        """Add a binding that is not there."""
+        """Add a new binding to the index."""
 
     def remove(self, binding: Binding) -> None:
-        """Remove a binding that is there."""
+        """Remove an existing binding from the index."""
 
     def match(self, routing_keys: Sequence[str], headers: HeadersOf) -> Collection[Destination]:
-        """Return where a message with these keys and headers goes."""
+        """Return the destinations of a message with these routing keys and headers."""
 
 
 class DirectTable:
-    """Bindings by their whole key. `BindingTable`."""
+    """Bindings of a direct exchange, by routing key. `BindingTable`."""
 
     by_key = True
     by_headers = False
@@ -82,26 +82,26 @@ class DirectTable:
         self._bound: dict[str, dict[Destination, int]] = {}
 
     def add(self, binding: Binding) -> None:
-        """Count one more binding of the destination by the key."""
+        """Count one more binding of the destination by the binding's routing key."""
         bound = self._bound.setdefault(binding.routing_key, {})
         bound[binding.destination] = bound.get(binding.destination, 0) + 1
 
     def remove(self, binding: Binding) -> None:
-        """Count one less; the last one takes the destination away."""
+        """Count one binding less; the last one removes the destination."""
         bound = self._bound[binding.routing_key]
         _count_less(bound, binding.destination)
         if not bound:
             del self._bound[binding.routing_key]
 
     def match(self, routing_keys: Sequence[str], headers: HeadersOf) -> Collection[Destination]:
-        """Return what is bound by one of the keys."""
+        """Return the destinations bound by one of the routing keys."""
         if len(routing_keys) == 1:
             return self._bound.get(routing_keys[0], {})
         return {bound for key in routing_keys for bound in self._bound.get(key, ())}
 
 
 class FanoutTable:
-    """Bindings whose keys say nothing. `BindingTable`."""
+    """Bindings of a fanout exchange, whose keys have no meaning. `BindingTable`."""
 
     by_key = False
     by_headers = False
@@ -114,16 +114,16 @@ class FanoutTable:
         self._bound[binding.destination] = self._bound.get(binding.destination, 0) + 1
 
     def remove(self, binding: Binding) -> None:
-        """Count one less."""
+        """Count one binding less; the last one removes the destination."""
         _count_less(self._bound, binding.destination)
 
     def match(self, routing_keys: Sequence[str], headers: HeadersOf) -> Collection[Destination]:
-        """Return all that is bound."""
+        """Return all bound destinations, whatever the routing keys and headers."""
         return self._bound
 
 
 class TopicTable:
-    """Bindings by patterns of words. `BindingTable`."""
+    """Bindings of a topic exchange, by patterns of words. `BindingTable`."""
 
     by_key = True
     by_headers = False
@@ -132,15 +132,15 @@ class TopicTable:
         self._trie: TopicTrie[Destination] = TopicTrie()
 
     def add(self, binding: Binding) -> None:
-        """Add the binding's pattern."""
+        """Add a topic binding's pattern to the trie."""
         self._trie.add(binding.routing_key, binding.destination)
 
     def remove(self, binding: Binding) -> None:
-        """Remove the binding's pattern."""
+        """Remove a topic binding's pattern from the trie."""
         self._trie.remove(binding.routing_key, binding.destination)
 
     def match(self, routing_keys: Sequence[str], headers: HeadersOf) -> Collection[Destination]:
-        """Return what is bound by a pattern that one of the keys matches."""
+        """Return the destinations bound by a pattern that one of the keys matches."""
         found = self._trie.match(routing_keys[0])
         for key in routing_keys[1:]:
             found |= self._trie.match(key)
@@ -148,7 +148,7 @@ class TopicTable:
 
 
 class HeadersTable:
-    """Bindings by headers: each is asked. `BindingTable`."""
+    """Bindings of a headers exchange; each is compared with a message. `BindingTable`."""
 
     by_key = False
     by_headers = True
@@ -157,16 +157,16 @@ class HeadersTable:
         self._patterns: dict[Hashable, tuple[HeadersPattern, Destination]] = {}
 
     def add(self, binding: Binding) -> None:
-        """Add what the binding's arguments ask for."""
+        """Add the header pattern of a binding's arguments."""
         pattern = headers_pattern(binding.arguments)
         self._patterns[binding.identity] = pattern, binding.destination
 
     def remove(self, binding: Binding) -> None:
-        """Remove the binding."""
+        """Remove the header pattern of a binding."""
         del self._patterns[binding.identity]
 
     def match(self, routing_keys: Sequence[str], headers: HeadersOf) -> Collection[Destination]:
-        """Return what is bound by a pattern that the headers match."""
+        """Return the destinations bound by a pattern that the headers match."""
         if not self._patterns:
             return ()
         values = comparable_headers(headers())
@@ -193,7 +193,7 @@ _TABLES: dict[ExchangeType, Callable[[], BindingTable]] = {
 
 
 class Exchange:
-    """One exchange and the bindings from it."""
+    """An exchange with its flags, its arguments and the bindings from it."""
 
     __slots__ = (
         "alternate", "arguments", "auto_delete", "bindings", "durable", "exchange_type",
@@ -214,23 +214,23 @@ class Exchange:
         self.exchange_type = exchange_type
         self.durable = durable
         self.auto_delete = auto_delete
-        """Deleted with the last binding from it."""
+        """Whether the exchange is deleted with the last binding from it."""
         self.internal = internal
-        """Closed to publishers: only other exchanges and dead letters reach it."""
+        """Whether clients may not publish to it; other exchanges and dead letters may."""
         self.arguments = dict(arguments or {})
         alternate = self.arguments.get(ALTERNATE_EXCHANGE)
         self.alternate = alternate if isinstance(alternate, str) else None
-        """The exchange that takes what nothing here is bound for."""
+        """Name of the exchange for messages without a destination here; None: none."""
         self.stored = stored_in(self.arguments)
-        """The Kafka topic that has each message that comes by here; None: none."""
+        """The Kafka topic that stores each message of the exchange; None: none."""
         self.table = _TABLES[exchange_type]()
         self.bindings: dict[Hashable, Binding] = {}
-        """The bindings from it, by their identities."""
+        """The bindings from the exchange, by their identities."""
 
     def destinations(
         self, routing_keys: Sequence[str], headers: HeadersOf
     ) -> Collection[Destination]:
-        """Return where a message goes from here; to the alternate exchange where nowhere else."""
+        """Return the destinations of a message; the alternate exchange if there are no others."""
         found = self.table.match(routing_keys, headers)
         if not found and self.alternate is not None and self.stored is None:
             return (Destination(EXCHANGE, self.alternate),)
@@ -238,7 +238,7 @@ class Exchange:
 
 
 def predeclared_exchanges() -> list[Exchange]:
-    """Return the exchanges each vhost has: the default one and those named `amq.`."""
+    """Return the exchanges of each new vhost: the default one and those named `amq.`."""
     exchanges = [
         Exchange(name, exchange_type, durable=True)
         for name, exchange_type in (
@@ -255,12 +255,12 @@ def predeclared_exchanges() -> list[Exchange]:
 
 
 def check_not_default(name: str) -> None:
-    """Raise Refused ACCESS_REFUSED for the default exchange, which is as it is."""
+    """Raise Refused ACCESS_REFUSED for the default exchange, which cannot be changed."""
     if name == DEFAULT_EXCHANGE:
         raise refused("operation not permitted on the default exchange")
 
 
 def check_name(kind: str, name: str) -> None:
-    """Raise Refused ACCESS_REFUSED for a name that is the broker's to give."""
+    """Raise Refused ACCESS_REFUSED for a name with the reserved prefix `amq.`."""
     if name.startswith(RESERVED_PREFIX):
         raise refused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")

@@ -1,9 +1,13 @@
-"""Bindings to a headers exchange: which of them a message's headers match.
+"""Bindings of a headers exchange: the match of a message's headers.
 
-`x-match` says how: `all` and `any` leave names that begin with `x-` out, `all-with-x` and
-`any-with-x` look at them too. A value of kind void asks that the header be there. Values are
-compared as `comparable` says. RabbitMQ 4.0 takes a header's timestamp times a thousand, so that it
-never equals the binding's: not done here.
+    x-match        names beginning with x-    headers that must fit
+    all (default)  ignored                    all
+    any            ignored                    one
+    all-with-x     compared                   all
+    any-with-x     compared                   one
+
+A value of type void asks only for the header's presence. Values are compared by `comparable`.
+Unlike RabbitMQ 4.0, which multiplies a header's timestamp by a thousand, timestamps can be equal.
 """
 
 from collections.abc import Hashable, Mapping
@@ -18,15 +22,15 @@ _VOID = comparable(None)
 
 
 class HeadersPattern(NamedTuple):
-    """What one binding asks of a message's headers."""
+    """The header values that one binding to a headers exchange asks for."""
 
     any_of: bool
-    """Whether one header that fits is enough; else all must fit."""
+    """Whether one fitting header is enough; else all must fit."""
     present: tuple[str, ...]
     equal: tuple[tuple[str, Hashable], ...]
 
     def matches(self, headers: Mapping[str, Hashable]) -> bool:
-        """Tell whether headers (values made `comparable`) match."""
+        """Tell whether headers match, whose values were made `comparable`."""
         if self.any_of:
             return any(name in headers for name in self.present) or any(
                 headers.get(name) == value for name, value in self.equal
@@ -37,7 +41,7 @@ class HeadersPattern(NamedTuple):
 
 
 def headers_pattern(arguments: Mapping[str, object]) -> HeadersPattern:
-    """Return what a binding's arguments ask for."""
+    """Return the header pattern of a binding's arguments."""
     mode = arguments.get(MATCH_ARGUMENT, "all")
     with_x = mode in {"all-with-x", "any-with-x"}
     asked = [
@@ -53,12 +57,12 @@ def headers_pattern(arguments: Mapping[str, object]) -> HeadersPattern:
 
 
 def comparable_headers(headers: Mapping[str, object]) -> dict[str, Hashable]:
-    """Return headers as `HeadersPattern.matches` takes them: once for each message."""
+    """Return headers with `comparable` values, made once for each message."""
     return {name: comparable(value) for name, value in headers.items()}
 
 
 def check_match_argument(arguments: Mapping[str, object]) -> None:
-    """Raise PRECONDITION_FAILED where `x-match` says nothing that is known."""
+    """Raise Refused PRECONDITION_FAILED if `x-match` is invalid."""
     if MATCH_ARGUMENT not in arguments:
         return
     value = arguments[MATCH_ARGUMENT]

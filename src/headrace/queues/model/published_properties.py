@@ -1,4 +1,7 @@
-"""What a broker goes by of a publish: read from its content header, refused as RabbitMQ does."""
+"""Properties of a publish that queues and routing use, decoded from its content header.
+
+Invalid ones are refused with RabbitMQ's texts.
+"""
 
 import re
 from collections.abc import Callable
@@ -16,7 +19,7 @@ from headrace.wire.amqp.field_table import decode_table
 from headrace.wire.amqp.properties import header_value, read_essentials, without_header
 
 KEPT_BYTES_MAX = 256
-"""Properties up to so many bytes are read once for all messages that have the same."""
+"""Bytes of properties up to which decoded ones are cached for messages with equal ones."""
 KEPT_MAX = 1024
 _PROPERTIES_FROM = 12
 _HEAD = bytes(_PROPERTIES_FROM)
@@ -24,7 +27,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 class Traits(NamedTuple):
-    """What of a message's properties a broker goes by."""
+    """The properties of a published message that the broker uses."""
 
     priority: int
     expiration_ms: int | None
@@ -32,13 +35,13 @@ class Traits(NamedTuple):
     reply_to: bytes | None
     user_id: str | None
     headers: bytes | None
-    """The entries of the table as they came."""
+    """The entries of the headers table, not decoded; None: no headers."""
     plain: bool
-    """Whether there is nothing here but priority, expiration and persistence to look at."""
+    """Whether priority, expiration and persistence are the only properties to regard."""
 
 
 def traits_of(header: bytes) -> Traits:
-    """Read a content header. Refused: its expiration is invalid, or it cannot be read."""
+    """Decode a content header; raise Refused if it is malformed or its expiration is invalid."""
     properties = header[_PROPERTIES_FROM:]
     if len(properties) <= KEPT_BYTES_MAX:
         return _kept_traits(properties)
@@ -46,17 +49,17 @@ def traits_of(header: bytes) -> Traits:
 
 
 def published(message: Message, traits: Traits) -> Published:
-    """Return a message with what queues need of its properties."""
+    """Return a message with the properties that queues need: priority, expiration, persistence."""
     return Published(message, traits.priority, traits.expiration_ms, traits.persistent)
 
 
 def headers_getter(headers: bytes | None) -> Callable[[], Headers]:
-    """Return what decodes a message's headers when an exchange routes by them."""
+    """Return a function that decodes a message's headers; an exchange may never call it."""
     return lambda: _decoded(headers)
 
 
 def further_keys(message: Message, headers: bytes) -> tuple[Message, tuple[str, ...]]:
-    """Return the message without BCC, and the keys of its headers CC and BCC. Refused."""
+    """Return the message without BCC, and the keys of CC and BCC; Refused if no list."""
     if b"CC" not in headers:
         return message, ()
     keys: list[str] = []
@@ -70,7 +73,7 @@ def further_keys(message: Message, headers: bytes) -> tuple[Message, tuple[str, 
 
 
 def routing_keys_of(header: bytes, name: str) -> list[str]:
-    """Return the keys of one such header. Refused where it is no list."""
+    """Return the routing keys of header CC or BCC; raise Refused if it is no list."""
     try:
         value = header_value(header, name)
     except Malformed as malformed:
@@ -105,7 +108,7 @@ _kept_traits = lru_cache(maxsize=KEPT_MAX)(_traits)
 
 
 def _expiration_ms(expiration: str) -> int:
-    """Parse the property `expiration`, in RabbitMQ's words where it is wrong."""
+    """Parse the property `expiration`; raise Refused with RabbitMQ's text if it is invalid."""
     integer = _INTEGER.match(expiration)
     if integer is None:
         reason = "no_integer"

@@ -1,7 +1,7 @@
-"""Routes: from an exchange and a routing key to the queues that get the message.
+"""Routes: from an exchange and a routing key to the queues and topics that get the message.
 
-A route leads through bindings of exchanges to exchanges, each of which is looked at once, and
-through the alternate exchange of each that has nothing bound for the message.
+A route follows bindings from exchanges to exchanges, each once, and the alternate exchange of each
+that has no binding for the message.
 """
 
 from collections.abc import Collection, Container, Mapping, Sequence
@@ -19,46 +19,46 @@ from headrace.queues.refusals import EXCHANGE, QUEUE, not_found, resource_text
 
 ROUTES_KEPT_MAX = 65_536
 QUEUES_KEPT_MAX = 1_048_576
-"""How many queues all kept routes name, together."""
+"""Queue names in all cached routes together, at most."""
 
 Route = tuple[str, ...]
-"""Names of queues, sorted, each once; of topics, too, where it is a `StoredRoute`."""
+"""Names of queues, sorted and unique; with names of topics if it is a `StoredRoute`."""
 
 
 class StoredRoute(tuple[str, ...]):
-    """A route that leads to Kafka topics, too: told by its class, so that others cost nothing."""
+    """A route that includes Kafka topics; its class is the mark, so other routes cost nothing."""
 
     __slots__ = ()
 
     @property
     def topics(self) -> list[str]:
-        """The names that are topics' (`exchange_topic.topic_of_target`)."""
+        """The names in the route that are topics' (`exchange_topic.topic_of_target`)."""
         return [name for name in self if is_target(name)]
 
 
 def no_headers() -> Headers:
-    """Return the headers of a message that has none."""
+    """Return an empty headers table, for a message without headers."""
     return {}
 
 
 class Router:
-    """Finds the routes of one vhost, and keeps them until bindings change."""
+    """The router of one vhost: routes from exchange and key to queues, cached."""
 
     def __init__(
         self, vhost: str, exchanges: Mapping[str, Exchange], queues: Container[str]
     ) -> None:
-        """`exchanges`, `queues`: the vhost's own, which it changes."""
+        """`exchanges` and `queues` are the vhost's own, which change."""
         self._vhost = vhost
         self._exchanges = exchanges
         self._queues = queues
         self.read_topics: dict[str, ExchangeTopic] = {}
-        """The topics that streams read, by the names of these: in routes they stand for them."""
+        """Topics that streams read, by stream name; in routes the topic replaces the stream."""
         self.has_topics = False
-        """Whether an exchange stored messages in a topic, or a stream read one, at any time."""
+        """Whether an exchange ever stored messages in a topic, or a stream ever read one."""
         self._kept: dict[tuple[str, str], Route] = {}
-        """By exchange and key; what has more keys than one is not kept."""
+        """Routes by exchange and routing key; routes by several keys are not cached."""
         self._kept_of_any_key: dict[str, Route] = {}
-        """Of exchanges from where no key matters: a key is no reason to keep another."""
+        """Routes by exchange, where the key has no influence on them."""
         self._queues_kept = 0
 
     def route(
@@ -68,10 +68,10 @@ class Router:
         headers: HeadersOf = no_headers,
         more_keys: Sequence[str] = (),
     ) -> Route:
-        """Return where a message goes; Refused NOT_FOUND: no such exchange.
+        """Return the route of a message; raise Refused NOT_FOUND if the exchange does not exist.
 
-        `more_keys`: of the headers CC and BCC. An internal exchange is no concern of this: only
-        publishers are kept out (`VirtualHost.check_publish`).
+        `more_keys` are the keys of the headers CC and BCC. Internal exchanges are routed, too:
+        publishers are refused by `VirtualHost.check_publish`.
         """
         if more_keys:
             return self._found(exchange, (routing_key, *more_keys), headers)
@@ -85,9 +85,9 @@ class Router:
         return kept
 
     def topics_behind(self, destination: Destination) -> Collection[str]:
-        """Return the topics in which messages may be stored that come to a queue or an exchange.
+        """Return all topics in which messages may be stored that come to a queue or an exchange.
 
-        By bindings and alternate exchanges, whatever their keys.
+        Follows bindings with any key, and alternate exchanges.
         """
         topics: dict[str, None] = {}
         seen = {destination}
@@ -110,7 +110,7 @@ class Router:
         return topics
 
     def forget(self) -> None:
-        """Forget all routes: an exchange or a binding has come or gone."""
+        """Drop the cached routes: an exchange or a binding was added or removed."""
         self._kept.clear()
         self._kept_of_any_key.clear()
         self._queues_kept = 0
@@ -137,7 +137,7 @@ class Router:
                     queues.add(destination)
                 elif destination not in seen:
                     seen.add(destination)
-                    # An alternate exchange need not be there.
+                    # An alternate exchange may not exist.
                     if (following := self._exchanges.get(destination)) is not None:
                         ahead.append(following)
         route = self._route(queues, stored)
@@ -146,7 +146,7 @@ class Router:
         return route
 
     def _route(self, queues: set[str], stored: dict[str, ExchangeTopic]) -> Route:
-        """Return the route to these; a topic that a stream reads stands for it, once."""
+        """Return the route to queues and topics; a topic replaces the streams that read it."""
         if self.read_topics:
             has_it = {topic for topic, _ in stored.values()}
             for name in sorted(queues.intersection(self.read_topics)):

@@ -1,7 +1,7 @@
-"""What of a vhost's model outlives a broker: durable exchanges, queues and bindings between them.
+"""The durable part of a vhost's model as records: exchanges, queues, bindings between them.
 
-Records are plain: whoever keeps them in the metadata store encodes their arguments as field tables,
-which keeps the kinds. A binding is durable where both its ends are.
+Records are plain values; `stored_records` encodes their arguments as field tables, which preserve
+types. A binding is durable if both its ends are.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ Stored = Mapping[str, object]
 
 
 class ExchangeRecord(NamedTuple):
-    """A durable exchange."""
+    """A durable exchange, as it is stored."""
 
     name: str
     exchange_type: str
@@ -36,7 +36,7 @@ class ExchangeRecord(NamedTuple):
 
 
 class QueueRecord(NamedTuple):
-    """A durable queue."""
+    """A durable queue, as it is stored."""
 
     name: str
     auto_delete: bool
@@ -44,7 +44,7 @@ class QueueRecord(NamedTuple):
 
 
 class BindingRecord(NamedTuple):
-    """A binding whose ends are durable."""
+    """A binding whose ends are durable, as it is stored."""
 
     source: str
     destination_kind: str
@@ -58,19 +58,19 @@ _Record = TypeVar("_Record", ExchangeRecord, QueueRecord, BindingRecord)
 
 
 def to_store(record: Record) -> dict[str, object]:
-    """Return a record as a plain dictionary."""
+    """Return a stored declaration as a plain dictionary."""
     return {**record._asdict(), "arguments": dict(record.arguments)}
 
 
 def from_store(kind: type[_Record], stored: Stored) -> _Record:
-    """Return the record that was stored as a dictionary; Malformed: its fields are others."""
+    """Return the record of a stored dictionary; raise Malformed if its fields do not match."""
     if set(stored) != set(kind._fields):
         raise Malformed(f"a stored {kind.__name__} has the fields {', '.join(sorted(stored))}")
     return kind(**stored)  # type: ignore[arg-type]
 
 
 def exchange_record(exchange: Exchange) -> ExchangeRecord | None:
-    """Return an exchange as it is stored; None: it is transient, or there in each vhost."""
+    """Return the record of an exchange; None: it is transient or predeclared."""
     name = exchange.name
     if not exchange.durable or name == DEFAULT_EXCHANGE or name.startswith(RESERVED_PREFIX):
         return None
@@ -84,14 +84,14 @@ def exchange_record(exchange: Exchange) -> ExchangeRecord | None:
 
 
 def queue_record(queue: DeclaredQueue) -> QueueRecord | None:
-    """Return a queue as it is stored; None: it is transient."""
+    """Return the record of a queue; None: it is transient."""
     if not queue.durable:
         return None
     return QueueRecord(queue.name, queue.auto_delete, queue.arguments)
 
 
 def binding_record(host: Model, binding: Binding) -> BindingRecord | None:
-    """Return a binding as it is stored; None: one of its ends is transient."""
+    """Return the record of a binding; None: one of its ends is transient."""
     kind, name = binding.destination
     to_durable = host.queues[name].durable if kind == QUEUE else host.exchanges[name].durable
     if not to_durable or not host.exchanges[binding.source].durable:
@@ -100,7 +100,7 @@ def binding_record(host: Model, binding: Binding) -> BindingRecord | None:
 
 
 def durable_records(host: VirtualHost) -> Iterator[Record]:
-    """Yield all that a vhost has to be stored: ends before bindings."""
+    """Yield the records of a vhost, exchanges and queues before bindings."""
     found: list[Record | None] = [exchange_record(each) for each in host.exchanges.values()]
     found += [queue_record(queue) for queue in host.queues.values()]
     for exchange in host.exchanges.values():
@@ -109,9 +109,9 @@ def durable_records(host: VirtualHost) -> Iterator[Record]:
 
 
 def restore(host: VirtualHost, records: Iterable[Record]) -> list[BindingRecord]:
-    """Put what was stored into a new vhost; return the bindings whose ends are not there.
+    """Declare stored records in a new vhost; return the bindings with a missing end.
 
-    Refused where a queue's arguments are none that could have been declared.
+    Raises Refused if a queue's arguments are invalid.
     """
     bindings = []
     for record in records:

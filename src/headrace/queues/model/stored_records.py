@@ -1,8 +1,11 @@
-"""What is stored of a vhost's model, as bytes: two field tables, which keep the kinds of arguments.
+"""The encoding of durable declarations in the metadata store.
 
-A record is the length of the first table, u32 big-endian, that table (the vhost, the kind of the
-record, its fields but the arguments) and the table of its arguments. Names that are not UTF-8 come
-back as they were.
+    u32   length of the first table, big-endian
+    table the vhost, the kind of record, its fields but the arguments
+    table the arguments
+
+Tables are AMQP field tables, which preserve the types of arguments. Names that are not UTF-8 are
+restored unchanged.
 """
 
 from hashlib import sha256
@@ -34,7 +37,7 @@ _KIND = "kind"
 
 
 def record_name(vhost: str, record: Record) -> str:
-    """Return a name for a record, by what tells it from all others: 64 letters and digits."""
+    """Return the node name of a record, 64 hex digits of a hash of its identity."""
     parts = [vhost, _NAMES[type(record)]]
     match record:
         case BindingRecord(source, kind, destination, routing_key, arguments):
@@ -49,7 +52,7 @@ def record_name(vhost: str, record: Record) -> str:
 
 
 def encode_record(vhost: str, record: Record) -> bytes:
-    """Return a record of a vhost as bytes."""
+    """Encode a durable declaration with its vhost, for the metadata store."""
     fields: dict[str, FieldValue] = {_VHOST: vhost, _KIND: _NAMES[type(record)]}
     fields |= {name: value for name, value in record._asdict().items() if name != "arguments"}
     table = encode_table(fields)
@@ -58,7 +61,7 @@ def encode_record(vhost: str, record: Record) -> bytes:
 
 
 def decode_record(content: bytes) -> tuple[str, Record]:
-    """Return the vhost and the record that `encode_record` was given; Malformed."""
+    """Decode a stored declaration and its vhost; raise Malformed."""
     if len(content) < _LENGTH.size:
         raise Malformed("a stored declaration ends in its length")
     (length,) = _LENGTH.unpack_from(content)

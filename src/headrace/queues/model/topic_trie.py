@@ -1,7 +1,7 @@
-"""Topic bindings as a trie over words: who is bound by a pattern that matches a routing key.
+"""Topic bindings as a trie over words: the bindings whose pattern matches a routing key.
 
-Words are what stands between dots. `*` stands for exactly one word, `#` for any number of them,
-none included; an empty word is a word, and the empty key has none at all (RabbitMQ's rules).
+Words are separated by dots. `*` matches exactly one word, `#` any number of words, also none. An
+empty word is a word; the empty key has no words (RabbitMQ's rules).
 """
 
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -23,9 +23,9 @@ class _Node(Generic[T]):
         self.one_word: _Node[T] | None = None
         self.any_words: _Node[T] | None = None
         self.repeats = repeats
-        """Whether `#` leads here: then it takes each further word, too."""
+        """Whether the node was reached by `#`: further words then lead to the node itself."""
         self.bound: dict[T, int] = {}
-        """What is bound by a pattern that ends here, and how many times."""
+        """Destinations whose pattern ends here, with the number of their bindings."""
 
     def child(self, word: str) -> "_Node[T] | None":
         if word == ANY_WORDS:
@@ -56,24 +56,24 @@ class _Node(Generic[T]):
 
 
 class TopicTrie(Generic[T]):
-    """What is bound to a topic exchange, by binding keys.
+    """The bindings of a topic exchange by their patterns.
 
-    All patterns are followed at once, word by word, and each place of the trie at most once a word:
-    a match costs no more than words times places, however many `#` the patterns have.
+    A match follows all patterns at once, word by word, and visits each node at most once for each
+    word: its cost is at most words times nodes, however many `#` the patterns have.
     """
 
     def __init__(self) -> None:
         self._root: _Node[T] = _Node(repeats=False)
 
     def add(self, pattern: str, bound: T) -> None:
-        """Bind; the same once more is counted."""
+        """Add a binding by a pattern; equal ones are counted."""
         node = self._root
         for word in _pattern_words(pattern):
             node = node.child(word) or node.grow(word)
         node.bound[bound] = node.bound.get(bound, 0) + 1
 
     def remove(self, pattern: str, bound: T) -> None:
-        """Take back one `add` of the same; KeyError where there was none."""
+        """Remove one binding by a pattern; raise KeyError if none exists."""
         path: list[tuple[_Node[T], str]] = []
         node = self._root
         for word in _pattern_words(pattern):
@@ -93,7 +93,7 @@ class TopicTrie(Generic[T]):
             node = parent
 
     def match(self, routing_key: str) -> set[T]:
-        """Return all that is bound by a pattern that matches the key."""
+        """Return all destinations bound by a pattern that matches the key."""
         reached: Iterable[_Node[T]] = _with_no_words(self._root, {})
         for word in routing_key.split(".") if routing_key else ():
             following: dict[_Node[T], None] = {}
@@ -114,7 +114,7 @@ class TopicTrie(Generic[T]):
 
 
 def _with_no_words(node: _Node[T], into: dict[_Node[T], None]) -> dict[_Node[T], None]:
-    """Add the place and where a `#` that stands for nothing leads from it."""
+    """Add a node, and the node behind a `#` that matches no word, to `into`."""
     into[node] = None
     if node.any_words is not None:
         into[node.any_words] = None
@@ -122,7 +122,7 @@ def _with_no_words(node: _Node[T], into: dict[_Node[T], None]) -> dict[_Node[T],
 
 
 def _pattern_words(pattern: str) -> list[str]:
-    """Return a pattern's words; of `#` in a row one stays, which means the same."""
+    """Return the words of a pattern; consecutive `#` become one, which is equivalent."""
     if not pattern:
         return []
     words = pattern.split(".")

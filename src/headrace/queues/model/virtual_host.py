@@ -1,8 +1,7 @@
-"""A virtual host: its exchanges, queues and bindings, and what may be done to them.
+"""The model of a virtual host: exchanges, queues, bindings, and the checks of their changes.
 
-The checks are RabbitMQ 4.0's, with its codes and texts and in its order, permissions among them.
-Left to frontends: the queue declared last on a channel where a name is empty, and what a queue
-holds, which its engine knows.
+The checks, permissions included, are RabbitMQ 4.0's, with its codes and texts and in its order. Not
+here: the queue that an empty name stands for (a channel knows it), and the messages of queues.
 """
 
 from base64 import urlsafe_b64encode
@@ -58,7 +57,7 @@ _LINE_ENDS = str.maketrans("", "", "\r\n")
 
 
 class VirtualHost:
-    """The model of one vhost. Every change is over, or refused, when its method returns."""
+    """The model of one vhost; a change is complete or refused when its method returns."""
 
     def __init__(
         self,
@@ -68,9 +67,9 @@ class VirtualHost:
         queues_max: int | None = None,
         kept: Declarations | None = None,
     ) -> None:
-        """`random_bytes` gives 16; `queues_max`: of this vhost, None: as many as are declared.
+        """`random_bytes` returns 16 bytes; `queues_max` None: no limit on queues.
 
-        `kept` is told of all that comes and goes.
+        `kept` stores durable declarations, and is notified of all changes.
         """
         self.name = name
         self.kept = kept or NothingKept()
@@ -90,7 +89,7 @@ class VirtualHost:
         arguments: Arguments,
         access: Access = FULL_ACCESS,
     ) -> bool:
-        """Declare an exchange; False: it is there already, and the same. Refused."""
+        """Declare an exchange; return False if an equal one exists; raise Refused."""
         try:
             exchange_type = ExchangeType(type_name)
         except ValueError:
@@ -122,20 +121,20 @@ class VirtualHost:
         return True
 
     def add_exchange(self, exchange: Exchange) -> None:
-        """Add an exchange that is not there and need not be checked."""
+        """Add a new exchange to the vhost without checks."""
         self.exchanges[exchange.name] = exchange
         self.router.forget()
         self.router.has_topics |= exchange.stored is not None
         self.kept.added(self, exchange)
 
     def check_exchange(self, name: str) -> Exchange:
-        """Return an exchange that a passive declaration names; Refused."""
+        """Return the exchange of a passive declaration; raise Refused if it does not exist."""
         name = name.translate(_LINE_ENDS)
         check_not_default(name)
         return self._exchange(name)
 
     def check_publish(self, name: str) -> Exchange:
-        """Return the exchange a publisher names; Refused: it does not exist, or is internal."""
+        """Return the exchange of a publish; raise Refused if it does not exist or is internal."""
         exchange = self._exchange(name)
         if exchange.internal:
             raise refused(f"cannot publish to internal {self._text(EXCHANGE, name)}")
@@ -144,7 +143,7 @@ class VirtualHost:
     def delete_exchange(
         self, name: str, *, if_unused: bool = False, access: Access = FULL_ACCESS
     ) -> Removed:
-        """Delete an exchange and what goes with it; nothing where there is none. Refused."""
+        """Delete an exchange with its bindings; an unknown one is ignored. Raises Refused."""
         name = name.translate(_LINE_ENDS)
         check_not_default(name)
         if name.startswith(RESERVED_PREFIX):
@@ -166,9 +165,9 @@ class VirtualHost:
         owner: Owner | None,
         access: Access = FULL_ACCESS,
     ) -> Declared:
-        """Declare a queue, named by the server where `name` is empty. Refused.
+        """Declare a queue; an empty `name` is replaced by a generated one. Raises Refused.
 
-        `owner`: the connection that declares. An exclusive queue is never durable.
+        `owner` is the declaring connection. An exclusive queue is never durable.
         """
         arguments = queue_arguments.with_queue_type(arguments)
         name = self._name_for_declaration(name, arguments)
@@ -198,7 +197,7 @@ class VirtualHost:
         return Declared(queue, created=True)
 
     def add_queue(self, queue: DeclaredQueue) -> None:
-        """Add a queue that is not there and need not be checked."""
+        """Add a new queue to the vhost without checks."""
         self.queues[queue.name] = queue
         if queue.settings.topic is not None:
             self.router.read_topics[queue.name] = queue.settings.topic
@@ -208,14 +207,14 @@ class VirtualHost:
         self.kept.added(self, queue)
 
     def check_reads(self, queue: DeclaredQueue, access: Access) -> None:
-        """Check that a stream's topic can be read, and by who asks. Refused."""
+        """Raise Refused unless a stream's topic can be read, and by the user."""
         topics, read = self.kept.topics, queue.settings.topic
         check_reads(topics, read, self._text(QUEUE, queue.name), access)
 
     def check_queue(self, name: str, owner: Owner | None) -> DeclaredQueue:
         """Return a queue that `owner` may use: passive declarations, gets, consumers, purges.
 
-        Refused NOT_FOUND, or LOCKED: it is another connection's.
+        Raises Refused: NOT_FOUND, or LOCKED if it is exclusive to another connection.
         """
         name = name.translate(_LINE_ENDS)
         queue = self.queues.get(name)
@@ -234,10 +233,10 @@ class VirtualHost:
         if_empty: bool = False,
         access: Access = FULL_ACCESS,
     ) -> Removed:
-        """Delete a queue and its bindings; nothing where there is none.
+        """Delete a queue with its bindings; an unknown one is ignored. Raises Refused.
 
-        `counts`: of the queue, for the conditions. Refused, CONDITION_UNSUPPORTED for a quorum
-        queue's conditions. A stream's are not looked at.
+        `counts` are compared with the conditions. For a quorum queue a condition is refused
+        (CONDITION_UNSUPPORTED), for a stream it is ignored.
         """
         name = name.translate(_LINE_ENDS)
         access.check(Permission.CONFIGURE, QUEUE, name)
@@ -262,7 +261,7 @@ class VirtualHost:
         return self.remove_queue(name)
 
     def remove_queue(self, name: str) -> Removed:
-        """Remove a queue that is there, and its bindings: deleted, or expired."""
+        """Remove an existing queue and its bindings: it was deleted or has expired."""
         queue = self.queues.pop(name)
         self.router.read_topics.pop(name, None)
         if queue.owner is not None:
@@ -276,7 +275,7 @@ class VirtualHost:
         return self._removed(removed._replace(queues=(name,)))
 
     def remove_exchanges(self) -> None:
-        """Remove all exchanges that were declared, and their bindings: the vhost is deleted."""
+        """Remove all declared exchanges and their bindings: the vhost is deleted."""
         for exchange in list(self.exchanges.values()):
             if exchange.name in self.exchanges and exchange.name:
                 self._removed(self.bindings.remove_exchange(exchange))
@@ -287,18 +286,18 @@ class VirtualHost:
         return removed
 
     def consumer_gone(self, name: str, consumers_left: int) -> Removed:
-        """Remove a queue that deletes itself where its last consumer has gone."""
+        """Remove an auto-delete queue whose last consumer is gone."""
         queue = self.queues.get(name)
         if queue is None or not queue.auto_delete or consumers_left:
             return Removed()
         return self.remove_queue(name)
 
     def connection_closed(self, owner: Owner) -> list[Removed]:
-        """Remove the queues that were exclusive to a connection."""
+        """Remove the queues that were exclusive to a closed connection."""
         return [self.remove_queue(name) for name in sorted(self._of_owners.get(owner, ()))]
 
     def bind(self, binding: Binding, owner: Owner | None, access: Access = FULL_ACCESS) -> bool:
-        """Bind a queue or an exchange; False: it is bound so already. Refused."""
+        """Bind a queue or an exchange; return False if the binding exists; raise Refused."""
         binding = self._checked(binding, access)
         destination = binding.destination
         self._check_leads_to(destination, access)
@@ -317,7 +316,7 @@ class VirtualHost:
     def unbind(
         self, binding: Binding, owner: Owner | None, access: Access = FULL_ACCESS
     ) -> Removed:
-        """Take a binding back; nothing where it, its source or its destination is not there."""
+        """Remove a binding; an unknown one, also with an unknown end, is ignored."""
         binding = self._checked(binding, access)
         if not self.bindings.has(binding):
             return Removed()
@@ -326,7 +325,7 @@ class VirtualHost:
         return self._removed(self.bindings.remove(binding))
 
     def _checked(self, binding: Binding, access: Access) -> Binding:
-        """Return a binding by the names that are meant, once all may be done with them."""
+        """Return a binding with line ends removed from names; raise Refused if not permitted."""
         source = binding.source.translate(_LINE_ENDS)
         kind, name = binding.destination
         name = name.translate(_LINE_ENDS)
@@ -347,7 +346,7 @@ class VirtualHost:
     def _check_refers(
         self, kind: str, name: str, argument: str, arguments: Arguments, access: Access
     ) -> None:
-        """Check an argument by which a queue or an exchange hands messages on to an exchange."""
+        """Check an argument that names an exchange to forward messages to. Raises Refused."""
         if argument not in arguments:
             return
         exchange = arguments[argument]
@@ -361,12 +360,12 @@ class VirtualHost:
         self._check_leads_to(Destination(EXCHANGE, exchange), access)
 
     def _check_leads_to(self, destination: Destination, access: Access) -> None:
-        """Check that somebody may have messages stored who sends them there, at whatever remove."""
+        """Raise Refused if messages to a destination would be stored in a topic not permitted."""
         for topic in self.router.topics_behind(destination):
             access.check(Permission.WRITE, KAFKA_TOPIC, topic)
 
     def _check_topic(self, name: str, arguments: Arguments, access: Access) -> None:
-        """Check where an exchange is to store its messages, and that somebody may have it so."""
+        """Raise Refused if an exchange's topic is invalid, or the user may not store in it."""
         resource = self._text(EXCHANGE, name)
         stored = exchange_topic(arguments, resource)
         if stored is not None:

@@ -1,7 +1,7 @@
-"""Users, their passwords and permissions: who may configure, write and read what.
+"""Users' permissions and passwords for AMQP.
 
 definitions       vhosts and users with their limits and permissions, as texts and back
-access            what a connection may do, asked for each operation
-permission_rules  the same as rules of the one authorizer
+access            permissions of a connection, checked for each operation
+permission_rules  permissions as rules of the broker's authorizer
 rabbit_hash       RabbitMQ's password hashes
 """

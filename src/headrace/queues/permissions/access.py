@@ -1,6 +1,6 @@
-"""RabbitMQ's permissions: who may configure, write to and read what, by regular expressions.
+"""RabbitMQ's permissions: configure, write and read by regular expressions on names.
 
-What each method needs (RabbitMQ's table of access control):
+Permissions of each method (RabbitMQ's table of access control):
 
 | method | configure | write | read |
 |---|---|---|---|
@@ -13,15 +13,15 @@ What each method needs (RabbitMQ's table of access control):
 | basic.publish | | the exchange | |
 | basic.get, basic.consume, queue.purge | | | the queue |
 
-`VirtualHost` asks for what declares, deletes and binds, in RabbitMQ's order among its other checks;
-`NEEDED` says what is asked for the rest. A passive declaration needs nothing.
+`VirtualHost` checks declarations, deletions and bindings, in RabbitMQ's order among its other
+checks; `NEEDED` has the rest. A passive declaration needs no permission.
 
-Expressions are RE2's, which matches in time linear to the name: what only RabbitMQ's engine knows
-(references back, looking around) is refused when it is set. In topic permissions `{username}` and
-`{vhost}` stand for those names literally; RabbitMQ would read them as expressions.
+Expressions are RE2's, which match in time linear to the name. Syntax that only RabbitMQ's engine
+has (backreferences, lookaround) is refused when permissions are set. In topic permissions
+`{username}` and `{vhost}` stand for those names literally; RabbitMQ would read them as expressions.
 
-Frontends ask the one `Authorizer` in `security`, for whom these are rules beside others
-(`permission_rules`); topic permissions, which are of no resource of the broker's, are asked here.
+Frontends ask the `Authorizer` in `security`, for which permissions are rules among others
+(`permission_rules`). Topic permissions, which concern no resource of the broker, are checked here.
 """
 
 from collections.abc import Callable
@@ -33,13 +33,13 @@ from headrace.model.errors import ApiError, HeadraceError
 from headrace.queues.refusals import EXCHANGE, QUEUE, Refused, refused, resource_text
 
 DEFAULT_EXCHANGE_NAME = "amq.default"
-"""What permissions call the exchange without a name."""
+"""The name of the default exchange in permissions."""
 ANSWERS_KEPT_MAX = 16_384
 _EVERYTHING, _NOTHING = ".*", "^$"
 
 
 class Permission(Enum):
-    """What somebody wants to do with a queue or an exchange."""
+    """The kinds of access to a queue, an exchange or a Kafka topic."""
 
     CONFIGURE = "configure"
     WRITE = "write"
@@ -52,15 +52,15 @@ NEEDED: dict[str, tuple[Permission, str]] = {
     "basic.consume": (Permission.READ, QUEUE),
     "queue.purge": (Permission.READ, QUEUE),
 }
-"""What a method needs, and of which kind of resource."""
+"""The permission that a method needs, and on which kind of resource."""
 
 
 class InvalidPermission(HeadraceError):
-    """Permissions that cannot be set."""
+    """Permissions that cannot be set, as an expression is invalid."""
 
 
 class Grant(NamedTuple):
-    """What a user may do in a vhost: for each permission an expression; empty: nothing."""
+    """A user's permissions in a vhost: an expression for each; empty: no name matches."""
 
     configure: str
     write: str
@@ -68,30 +68,30 @@ class Grant(NamedTuple):
 
 
 class TopicGrant(NamedTuple):
-    """Which routing keys a user may publish with to a topic exchange, and bind by from it."""
+    """Expressions for routing keys that a user may publish and bind by at a topic exchange."""
 
     write: str
     read: str
 
 
 class Access(Protocol):
-    """Says what one user may do in one vhost."""
+    """The permissions of one user in one vhost, checked for each AMQP operation."""
 
     def check(self, permission: Permission, kind: str, name: str) -> None:
-        """Raise Refused ACCESS_REFUSED where he may not."""
+        """Raise Refused ACCESS_REFUSED unless the user has the permission."""
 
     def check_topic(self, permission: Permission, exchange: str, routing_key: str) -> None:
-        """Raise Refused ACCESS_REFUSED where he may not use the key at a topic exchange."""
+        """Raise Refused ACCESS_REFUSED unless the user may use the key at a topic exchange."""
 
 
 class FullAccess:
-    """Permits everything. `Access`."""
+    """All permissions, for administrators and tests. `Access`."""
 
     def check(self, permission: Permission, kind: str, name: str) -> None:
-        """Permit it."""
+        """Permit every operation on every queue and exchange."""
 
     def check_topic(self, permission: Permission, exchange: str, routing_key: str) -> None:
-        """Permit it."""
+        """Permit every routing key at every topic exchange."""
 
 
 FULL_ACCESS = FullAccess()
@@ -100,17 +100,17 @@ _Matches = Callable[[str], bool]
 
 
 class Permissions:
-    """All users' permissions in all vhosts. Who has none in a vhost may do nothing there."""
+    """All users' permissions in all vhosts; a user without any in a vhost may do nothing there."""
 
     def __init__(self) -> None:
         self.version = 0
-        """Grows with each change. Whoever keeps an answer keeps the version with it."""
+        """Number of changes so far; cached answers are valid for one version."""
         self._grants: dict[tuple[str, str], dict[Permission, _Matches]] = {}
         self._topics: dict[tuple[str, str, str], dict[Permission, _Matches]] = {}
         self._kept: dict[tuple[str, str, Permission, str], bool] = {}
 
     def set(self, user: str, vhost: str, grant: Grant) -> None:
-        """Set what a user may do in a vhost; InvalidPermission: an expression is not valid."""
+        """Set a user's permissions in a vhost; raise InvalidPermission for a bad expression."""
         self._grants[user, vhost] = {
             Permission(name): _matcher(expression, f"the {name} permission of user '{user}'")
             for name, expression in grant._asdict().items()
@@ -118,12 +118,12 @@ class Permissions:
         self._changed()
 
     def clear(self, user: str, vhost: str) -> None:
-        """Take a user's permissions in a vhost; those of topics are left, as RabbitMQ does."""
+        """Remove a user's permissions in a vhost; topic permissions stay, as in RabbitMQ."""
         self._grants.pop((user, vhost), None)
         self._changed()
 
     def set_topic(self, user: str, vhost: str, exchange: str, grant: TopicGrant) -> None:
-        """Set which routing keys a user may use at a topic exchange; InvalidPermission."""
+        """Set a user's routing keys at a topic exchange; raise InvalidPermission."""
         self._topics[user, vhost, exchange] = {
             Permission(name): _matcher(
                 _expanded(expression, user, vhost),
@@ -134,18 +134,18 @@ class Permissions:
         self._changed()
 
     def clear_topic(self, user: str, vhost: str, exchange: str | None = None) -> None:
-        """Let a user use all routing keys again, at one exchange or at all of a vhost."""
+        """Remove a user's topic permissions, which allows all keys, at one or all exchanges."""
         for key in [key for key in self._topics if key[:2] == (user, vhost)]:
             if exchange in {None, key[2]}:
                 del self._topics[key]
         self._changed()
 
     def has_any(self, user: str, vhost: str) -> bool:
-        """Tell whether a user has permissions in a vhost, be they empty: he may connect then."""
+        """Tell whether a user has permissions in a vhost, even empty ones: may connect then."""
         return (user, vhost) in self._grants
 
     def allows(self, user: str, vhost: str, name: str, permission: Permission) -> bool:
-        """Tell whether a user may do it to a queue or an exchange of that name."""
+        """Tell whether a user has a permission on a queue or an exchange of that name."""
         key = (user, vhost, permission, name)
         kept = self._kept.get(key)
         if kept is None:
@@ -159,7 +159,7 @@ class Permissions:
     def check_topic(
         self, user: str, vhost: str, exchange: str, routing_key: str, permission: Permission
     ) -> None:
-        """Raise Refused ACCESS_REFUSED where a user may not use a routing key."""
+        """Raise Refused ACCESS_REFUSED if a user may not use a routing key."""
         grant = self._topics.get((user, vhost, exchange))
         if grant is not None and not grant[permission](routing_key):
             raise refused(
@@ -173,7 +173,7 @@ class Permissions:
 
 
 def access_refused(permission: Permission, kind: str, name: str, vhost: str, user: str) -> Refused:
-    """Return the error for who may not do it."""
+    """Return the error for a missing permission, with RabbitMQ's text."""
     shown = name or DEFAULT_EXCHANGE_NAME if kind == EXCHANGE else name
     return refused(
         f"{permission.value} access to {resource_text(kind, shown, vhost)} refused for user"
@@ -183,7 +183,7 @@ def access_refused(permission: Permission, kind: str, name: str, vhost: str, use
 
 
 def _matcher(expression: str, field: str) -> _Matches:
-    # The two that most have need no library.
+    # The two most frequent expressions need no library.
     if expression == _EVERYTHING:
         return lambda name: True
     if expression in {"", _NOTHING}:

@@ -1,8 +1,8 @@
 """Definitions for AMQP clients: vhosts, and users with their limits and permissions.
 
 The metadata store has a node of settings for each, as texts (`encode_vhost`, `encode_user`); this
-module follows them. Passwords are not among them: users are the broker's (`security.sasl.users`).
-An imported user may have RabbitMQ's password hash; it is valid for one login.
+module follows them. SCRAM credentials are the broker's (`security.sasl.users`). An imported user
+may have RabbitMQ's password hash, which is valid for one login.
 """
 
 import json
@@ -16,10 +16,10 @@ from headrace.queues.queue_names import DEFAULT_VHOST
 _logger = logging.getLogger(__name__)
 
 GUEST = "guest"
-"""RabbitMQ's first user; his password is his name."""
+"""RabbitMQ's initial user, whose password is its name."""
 UNLIMITED = -1
 NAME_BYTES_MAX = 255
-"""Of vhosts and users: what a short string of AMQP holds."""
+"""Longest name of a vhost or user in bytes: that of a short string of AMQP."""
 
 _DESCRIPTION, _TAGS, _HASH = "description", "tags", "rabbitmq.password.hash"
 _MAX_CONNECTIONS, _MAX_QUEUES, _MAX_CHANNELS = "max-connections", "max-queues", "max-channels"
@@ -30,7 +30,7 @@ Texts = Mapping[str, str]
 
 
 class VhostDefinition(NamedTuple):
-    """A vhost's settings; limits below 0 are none."""
+    """A vhost's settings; a negative limit is unlimited."""
 
     description: str = ""
     connections_max: int = UNLIMITED
@@ -38,17 +38,17 @@ class VhostDefinition(NamedTuple):
 
 
 class UserDefinition(NamedTuple):
-    """What is kept of a user for AMQP; limits below 0 are none."""
+    """A user's settings for AMQP; a negative limit is unlimited."""
 
     tags: tuple[str, ...] = ()
     connections_max: int = UNLIMITED
     channels_max: int = UNLIMITED
     grants: Mapping[str, Grant] = {}
-    """By vhost."""
+    """Permissions by vhost."""
     topic_grants: Mapping[tuple[str, str], TopicGrant] = {}
-    """By vhost and exchange."""
+    """Topic permissions by vhost and exchange."""
     password_hash: str = ""
-    """As RabbitMQ kept it: an algorithm and base64, `rabbit_hash`; empty: there is none."""
+    """RabbitMQ's password hash, `ALGORITHM:BASE64` (`rabbit_hash`); empty: no hash."""
 
     def __repr__(self) -> str:
         return f"UserDefinition(tags={self.tags}, grants={dict(self.grants)}, ***)"
@@ -58,7 +58,7 @@ GUEST_BY_DEFAULT = UserDefinition(("administrator",), grants={DEFAULT_VHOST: _EV
 
 
 def encode_vhost(vhost: VhostDefinition) -> dict[str, str]:
-    """Return a vhost as texts; never none at all."""
+    """Return a vhost's settings as texts, never an empty mapping."""
     return {
         _DESCRIPTION: vhost.description,
         **_limit(_MAX_CONNECTIONS, vhost.connections_max),
@@ -67,7 +67,7 @@ def encode_vhost(vhost: VhostDefinition) -> dict[str, str]:
 
 
 def decode_vhost(texts: Texts) -> VhostDefinition:
-    """Return what `encode_vhost` wrote. ValueError."""
+    """Return the vhost that `encode_vhost` wrote; raise ValueError."""
     return VhostDefinition(
         texts.get(_DESCRIPTION, ""),
         int(texts.get(_MAX_CONNECTIONS, UNLIMITED)),
@@ -76,7 +76,7 @@ def decode_vhost(texts: Texts) -> VhostDefinition:
 
 
 def encode_user(user: UserDefinition) -> dict[str, str]:
-    """Return a user as texts; never none at all."""
+    """Return a user's settings as texts, never an empty mapping."""
     texts = {
         _TAGS: ",".join(user.tags),
         **_limit(_MAX_CONNECTIONS, user.connections_max),
@@ -95,7 +95,7 @@ def encode_user(user: UserDefinition) -> dict[str, str]:
 
 
 def decode_user(texts: Texts) -> UserDefinition:
-    """Return what `encode_user` wrote. ValueError."""
+    """Return the user that `encode_user` wrote; raise ValueError."""
     grants: dict[str, Grant] = {}
     topic_grants: dict[tuple[str, str], TopicGrant] = {}
     for key, text in texts.items():
@@ -126,23 +126,23 @@ def _strings(value: object, count: int) -> list[str]:
 
 
 class Definitions:
-    """All vhosts and users, as this broker knows them. On the deciding thread."""
+    """All vhosts and users, as stored in the metadata store. On the deciding thread."""
 
     def __init__(self, *, guest: bool = False) -> None:
-        """`guest`: whether RabbitMQ's first user is there, with what he may do by default."""
+        """`guest`: whether user guest exists, with its default permissions."""
         self.guest = guest
         self.permissions = Permissions()
         self.vhosts: dict[str, VhostDefinition] = {DEFAULT_VHOST: VhostDefinition()}
         self.users: dict[str, UserDefinition] = {}
         self.vhost_changed: list[Callable[[str], None]] = []
-        """Told the name of each vhost that is new, altered or gone."""
+        """Callbacks with the name of each vhost that was added, altered or deleted."""
         self.user_changed: list[Callable[[str], None]] = []
-        """The same of users."""
+        """Callbacks with the name of each user that was added, altered or deleted."""
         if guest:
             self._follow(GUEST, GUEST_BY_DEFAULT)
 
     def put_vhost(self, name: str, vhost: VhostDefinition | None) -> None:
-        """Follow what a vhost is; None: it is gone. `/` is always there."""
+        """Set or delete (None) a vhost and notify observers; `/` always exists."""
         if vhost is None and name == DEFAULT_VHOST:
             vhost = VhostDefinition()
         if self.vhosts.get(name) == vhost:
@@ -155,7 +155,7 @@ class Definitions:
             told(name)
 
     def put_user(self, name: str, user: UserDefinition | None) -> None:
-        """Follow what a user is; None: nothing is kept of him."""
+        """Set or delete (None) a user's definition, and notify observers."""
         if user is None:
             user = self.default_of(name)
         if self.users.get(name) == user:
@@ -165,13 +165,13 @@ class Definitions:
             told(name)
 
     def default_of(self, name: str) -> UserDefinition | None:
-        """Return what a user is of whom nothing is stored."""
+        """Return a user's definition if none is stored: that of guest, or None."""
         return GUEST_BY_DEFAULT if self.guest and name == GUEST else None
 
     def replace(
         self, vhosts: Mapping[str, VhostDefinition], users: Mapping[str, UserDefinition]
     ) -> None:
-        """Follow just these."""
+        """Set exactly these vhosts and users; others are deleted."""
         for name in [*self.vhosts, *vhosts]:
             self.put_vhost(name, vhosts.get(name))
         for name in [*self.users, *users]:
@@ -193,14 +193,14 @@ class Definitions:
             for (vhost, exchange), topic_grant in user.topic_grants.items():
                 permissions.set_topic(name, vhost, exchange, topic_grant)
         except InvalidPermission as error:
-            # What was written elsewhere, with another library: nothing is better than too much.
+            # Written by a broker with another library: no permissions are safer than too many.
             for vhost in user.grants:
                 permissions.clear(name, vhost)
             _logger.error("user %r may do nothing over AMQP: %s; set it anew", name, error)
 
 
 def check_name(kind: str, name: str) -> None:
-    """Raise ValueError where a vhost or a user cannot have this name."""
+    """Raise ValueError if a vhost or a user cannot have a name."""
     if not name or name in {".", ".."}:
         raise ValueError(f"{name!r} cannot be the name of a {kind}")
     if len(name.encode("utf-8", "replace")) > NAME_BYTES_MAX:

@@ -1,8 +1,8 @@
 """RabbitMQ's permissions as rules of the broker's authorizer: `security.rules.RuleSource`.
 
-What is asked is an operation on a queue, an exchange or a vhost, named with its vhost. A queue is a
-topic to Kafka's clients (`queue_names`): what Kafka's ACLs deny of that topic is denied here, and
-who has permissions of the queue has them of the topic.
+Requests are operations on a queue, an exchange or a vhost, named with its vhost. Kafka clients see
+a queue as a topic (`queue_names`): Kafka's ACLs that deny the topic deny the queue, too, and
+permissions of the queue are permissions of its topic.
 """
 
 from collections.abc import Callable
@@ -20,9 +20,9 @@ OPERATIONS = {
     Permission.WRITE: Operation.WRITE,
     Permission.READ: Operation.READ,
 }
-"""What each permission is to the authorizer."""
+"""The authorizer's operation for each permission."""
 _OF_KAFKA_TOPICS = OPERATIONS | {Permission.CONFIGURE: Operation.CREATE}
-"""The same of a topic that is no queue's: who declares an exchange may have it made."""
+"""Operations on a Kafka topic; configure may create the topic of an exchange."""
 _PERMISSIONS = {operation: permission for permission, operation in OPERATIONS.items()}
 _OF_TOPICS = {
     Operation.READ: Permission.READ,
@@ -30,18 +30,18 @@ _OF_TOPICS = {
     Operation.WRITE: Permission.WRITE,
     Operation.DELETE: Permission.CONFIGURE,
 }
-"""What Kafka's clients may do to a queue's topic by which permission of the queue."""
+"""The queue permission for each operation of a Kafka client on the queue's topic."""
 _SEPARATOR = "\n"
-"""Between vhost and name; a vhost's name has none (`definitions.check_name`)."""
+"""Separates vhost and name; a vhost's name cannot contain it (`definitions.check_name`)."""
 
 
 def vhost_resource(vhost: str) -> Resource:
-    """Return a vhost as the authorizer is asked about it."""
+    """Return a vhost as a resource of the broker's authorizer."""
     return Resource(ResourceType.VIRTUAL_HOST, vhost)
 
 
 def resource_of(kind: str, vhost: str, name: str) -> Resource:
-    """Return a queue, an exchange or a topic as the authorizer is asked about it."""
+    """Return a queue, an exchange or a Kafka topic as a resource of the authorizer."""
     if kind == KAFKA_TOPIC:
         return Resource(ResourceType.TOPIC, name)
     if kind == EXCHANGE:
@@ -51,7 +51,7 @@ def resource_of(kind: str, vhost: str, name: str) -> Resource:
 
 
 def operation_of(kind: str, permission: Permission) -> Operation:
-    """Return what a permission on such a resource is to the authorizer."""
+    """Return the authorizer's operation for a permission on a kind of resource."""
     return (_OF_KAFKA_TOPICS if kind == KAFKA_TOPIC else OPERATIONS)[permission]
 
 
@@ -61,23 +61,23 @@ class _Named(NamedTuple):
 
 
 class PermissionRules:
-    """The permissions of all users."""
+    """The AMQP permissions of all users, as rules of the authorizer. `RuleSource`."""
 
     def __init__(
         self, permissions: Permissions, has_vhost: Callable[[str], bool], others: RuleSource | None
     ) -> None:
-        """`others`: rules whose denials of a queue's topic hold for the queue: Kafka's ACLs."""
+        """`others` are Kafka's ACLs, whose denials of a queue's topic hold for the queue."""
         self._permissions = permissions
         self._has_vhost = has_vhost
         self._others = others
 
     @property
     def version(self) -> int:
-        """Grows with each change of a permission."""
+        """Number of changes of AMQP permissions so far."""
         return self._permissions.version
 
     def ruling(self, identity: Identity, operation: Operation, resource: Resource) -> Ruling:
-        """Return what the user's permissions say; `UNRULED` of what is Kafka's."""
+        """Return the ruling of a user's permissions; `UNRULED` for Kafka's resources."""
         kind, user = resource.kind, identity.principal.name
         if kind is ResourceType.VIRTUAL_HOST:
             return _allowed(self._permissions.has_any(user, resource.name))
@@ -102,7 +102,7 @@ class PermissionRules:
         return _allowed(self._permissions.allows(user, queue.vhost, queue.queue, permission))
 
     def reach(self, identity: Identity, operation: Operation, kind: ResourceType) -> Reach:
-        """Return nothing: permissions name no topics to Kafka's clients."""
+        """Return no topics: permissions are not used to list topics for Kafka clients."""
         return Reach([], [], [], [])
 
 

@@ -1,6 +1,6 @@
-"""Passwords as RabbitMQ keeps them: base64 of four bytes of salt and a digest of salt and password.
+"""RabbitMQ's password hashes: base64 of a salt of 4 bytes and a digest of salt and password.
 
-Written here as `ALGORITHM:BASE64`, with RabbitMQ's names of the algorithms.
+Stored as `ALGORITHM:BASE64`, with RabbitMQ's names of the algorithms.
 """
 
 import binascii
@@ -18,7 +18,7 @@ _SALT_BYTES = 4
 
 
 def stored_hash(algorithm: str, encoded: str) -> str:
-    """Return a hash as it is kept; ValueError: it is none."""
+    """Return a hash as it is stored; raise ValueError if it is malformed."""
     if algorithm not in ALGORITHMS:
         raise ValueError(f"the algorithm must be one of {', '.join(ALGORITHMS)}")
     stored = f"{algorithm}:{encoded}"
@@ -27,7 +27,7 @@ def stored_hash(algorithm: str, encoded: str) -> str:
 
 
 def is_password(stored: str, password: Secret) -> bool:
-    """Tell whether a password is the one that was hashed. ValueError: it is no hash."""
+    """Tell whether a password matches a stored hash; raise ValueError if it is malformed."""
     name, salt, expected = _parts(stored)
     digest = hashlib.new(name, salt + password.reveal().encode()).digest()
     return hmac.compare_digest(digest, expected)

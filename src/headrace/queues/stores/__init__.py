@@ -1,25 +1,30 @@
-"""What keeps a queue's messages, behind `message_store`.
+"""The stores of queues' messages, behind `message_store`.
 
-memory_messages   messages of transient and exclusive queues; on these:
-  message_run     messages in memory at neighbouring positions
-  spilled_messages those below the newest, where some are on disk
-memory_use        what all of them hold together, and when publishers are stopped
-spill             writes to disk what memory has no room for; on these:
-  spill_order     whose messages go first
-  spill_files     the files, how many there are and when they go
-  extent          neighbouring messages as they are there
-durable_messages  messages of a durable queue whose log is made with the first of them
-log_messages      messages of durable queues: records of a partition; on these:
-  log_writing     what is published, written in batches
-  log_loading     a log begun with
-  record_messages messages become records, records messages
-  message_reader  what is committed, read back from the log
-  message_window  what is at hand of what goes out next
-  settlement      what is settled, as it changes; on handed_out
-  settled_runs    runs of positions, by the million
-  settled_state   how that is written; settled_files: when, for all queues together
-durable_stream    messages of a stream: they stay, each consumer has a place of his own; on these:
-  stream_log      a stream's log; on log_writing, message_reader, nothing_settled
-  stream_reader   such a place; stream_start: where it begins
-  stream_chunk    stretches of a stream in memory, for all readers
+memory/
+    memory_messages   messages of transient and exclusive queues
+    message_run       messages in memory at neighbouring positions
+    spilled_messages  messages below the newest, some of them on disk
+    memory_use        memory of all stores, and when publishers are blocked
+    spill             writes messages to disk that exceed the memory
+    spill_order       the order in which queues' messages are written
+    spill_files       the files, their number and deletion
+    spill_extent      neighbouring messages in a file
+log/
+    durable_messages  messages of a durable queue whose log is created with the first of them
+    log_messages      messages of durable queues: records of a partition
+    log_writing       published messages, written in batches
+    log_loading       the state of a log when it is opened
+    record_messages   messages as records and back
+    message_reader    committed messages, read back from the log
+    message_window    messages in memory that are delivered next
+    settlement        settled positions, as they change
+    settled_runs      runs of positions, by the million
+    settled_state     the encoding of settled positions; settled_files: when files are written
+stream/
+    durable_stream    messages of a stream, and the positions of its consumers
+    stream_log        a stream's log
+    stream_reader     the position of a consumer; stream_start: its first offset
+    stream_chunk      parts of a stream in memory, for all readers
+topic/
+    topic_writer      messages that exchanges store in a Kafka topic; topic_records: as records
 """

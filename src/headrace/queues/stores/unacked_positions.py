@@ -1,8 +1,8 @@
-"""Which messages are handed out and not settled, with the bytes of their bodies.
+"""Positions that are delivered and not settled, with the sizes of their bodies.
 
-Positions rise, and most are settled in the order in which they went out. A block of positions is an
-array of sizes, so settling changes one entry of it, and a block goes with its last message. With
-every second message settled that is less than 16 bytes for each that is.
+Positions ascend, and most are settled in the order of delivery. A block of 256 positions is an
+array of sizes: a settlement changes one entry, and a block is freed with its last message. If every
+second message is settled, this takes less than 16 bytes for each unsettled one.
 """
 
 from array import array
@@ -14,7 +14,7 @@ _EMPTY = array("i", [_NOTHING]) * BLOCK_POSITIONS
 
 
 class _Block:
-    """The sizes of what is out of some neighbouring positions."""
+    """Sizes of unsettled deliveries at neighbouring positions."""
 
     __slots__ = ("count", "sizes")
 
@@ -24,18 +24,18 @@ class _Block:
 
 
 class HandedOut:
-    """Positions that are out, each with the bytes of its body."""
+    """Unsettled deliveries of a queue, by position, each with the bytes of its body."""
 
     __slots__ = ("_blocks", "bytes", "count")
 
     def __init__(self) -> None:
         self._blocks: dict[int, _Block] = {}
-        """By number, in the order of positions: none is added below the last."""
+        """Blocks by number, in the order of positions: none is added below the last."""
         self.count = 0
         self.bytes = 0
 
     def copy(self) -> "HandedOut":
-        """Return what is out now, for another thread to read."""
+        """Return a copy of the unsettled deliveries, for another thread to read."""
         found = HandedOut()
         found.count, found.bytes = self.count, self.bytes
         for number, block in self._blocks.items():
@@ -44,7 +44,7 @@ class HandedOut:
         return found
 
     def add(self, positions: Sequence[int], sizes: Sequence[int]) -> None:
-        """Note that messages went out; each position lies above all before it."""
+        """Add delivered positions, each above all before it, with the sizes of their bodies."""
         blocks = self._blocks
         for position, size in zip(positions, sizes, strict=True):
             number, at = divmod(position, BLOCK_POSITIONS)
@@ -57,7 +57,7 @@ class HandedOut:
         self.bytes += sum(sizes)
 
     def settle(self, position: int) -> bool:
-        """Forget a position; False where it is not out."""
+        """Remove a settled position; return False if it is not an unsettled delivery."""
         number, at = divmod(position, BLOCK_POSITIONS)
         block = self._blocks.get(number)
         if block is None:
@@ -75,11 +75,11 @@ class HandedOut:
         return True
 
     def lowest(self) -> int | None:
-        """Return the lowest position that is out."""
+        """Return the lowest position of an unsettled delivery, or None."""
         return next(self.positions(), None)
 
     def positions(self) -> Iterator[int]:
-        """Yield what is out, the lowest first."""
+        """Yield the positions of unsettled deliveries in ascending order."""
         for number, block in self._blocks.items():
             first = number * BLOCK_POSITIONS
             for at, size in enumerate(block.sizes):
@@ -87,7 +87,7 @@ class HandedOut:
                     yield first + at
 
     def has_any(self, first: int, below: int) -> bool:
-        """Tell whether a position from `first` on and below `below` is out."""
+        """Tell whether a position from `first` to below `below` is present."""
         blocks = self._blocks
         numbers = range(first // BLOCK_POSITIONS, -(-below // BLOCK_POSITIONS))
         for number in blocks if len(blocks) < len(numbers) else numbers:
@@ -103,7 +103,7 @@ class HandedOut:
         return False
 
     def gaps(self, first: int, below: int) -> Iterator[tuple[int, int]]:
-        """Yield the runs, both ends inclusive, of what is not out from `first` to `below`."""
+        """Yield the runs, ends inclusive, of absent positions from `first` to below `below`."""
         for position in self.positions():
             if position >= below:
                 break

@@ -5,7 +5,7 @@ from headrace.config.value_types import Kind
 
 
 class AmqpKeys(Keys):
-    """What a broker proposes to clients of AMQP, by RabbitMQ's defaults."""
+    """Settings of AMQP listeners (`amqp.*`), with the defaults of RabbitMQ."""
 
     amqp_advertised_version = key(
         Kind.STRING,

@@ -1,4 +1,4 @@
-"""basic.consume, cancel, get and qos: who takes messages, and how many."""
+"""basic.consume, basic.cancel, basic.get and basic.qos."""
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
@@ -37,7 +37,7 @@ SERVER_TAG_PREFIX = "amq.ctag-"
 
 
 class ChannelConsumer(Consumer):
-    """A consumer with the channel that it is on."""
+    """A consumer of a channel, with the encoder of its deliveries."""
 
     __slots__ = ("encode", "on")
 
@@ -56,7 +56,7 @@ class ChannelConsumer(Consumer):
             self.encode = partial(self._encode_allowed, self.encode)
 
     def check_topic(self, access: Access) -> None:
-        """Check that the topic that a stream reads may be read, still. Refused."""
+        """Raise Refused unless the user may still read the Kafka topic of the consumer's stream."""
         read = self.queue.settings.topic
         if read is not None:
             access.check(Permission.READ, KAFKA_TOPIC, read.topic)
@@ -64,7 +64,10 @@ class ChannelConsumer(Consumer):
     def _encode_allowed(
         self, encode: Callable[[int, bool, Message], bytes], tag: int, again: bool, message: Message
     ) -> bytes:
-        """Ask with each delivery, as each fetch is asked of; close the channel who may not read."""
+        """Encode a delivery, if the topic may still be read; otherwise close the channel.
+
+        Kafka checks each fetch the same way.
+        """
         try:
             self.check_topic(self.on.client.access)
         except Refused as refused:
@@ -74,7 +77,10 @@ class ChannelConsumer(Consumer):
 
 
 def consume(channel: "QueueChannel", method: BasicConsume) -> None:
-    """Begin to consume. ConnectionClosing: the channel has a consumer of that tag."""
+    """Register a consumer (basic.consume); raise Refused, ChannelClosing or ConnectionClosing.
+
+    ConnectionClosing NOT_ALLOWED: the channel has a consumer of that tag, or too many consumers.
+    """
     tag = method.consumer_tag
     if tag and (tag in channel.consumers or tag == channel.reply_tag):
         raise ConnectionClosing(ReplyCode.NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
@@ -111,7 +117,7 @@ def consume(channel: "QueueChannel", method: BasicConsume) -> None:
 
 
 def _consume_replies(channel: "QueueChannel", method: BasicConsume) -> None:
-    """Let the channel be answered directly."""
+    """Register the channel for direct replies (basic.consume of `amq.rabbitmq.reply-to`)."""
     if not method.no_ack:
         raise precondition_failed("reply consumer cannot acknowledge")
     if channel.reply_tag is not None:
@@ -122,14 +128,14 @@ def _consume_replies(channel: "QueueChannel", method: BasicConsume) -> None:
 
 
 def forget_replies(channel: "QueueChannel") -> None:
-    """Let the channel be answered directly no more."""
+    """End the channel's consumer of direct replies, if any."""
     if channel.reply_tag is not None:
         channel.reply_tag = None
         channel.client.replies.end(channel)
 
 
 def cancel(channel: "QueueChannel", method: BasicCancel) -> None:
-    """End a consumer; where there is none, the answer is the same."""
+    """Cancel a consumer (basic.cancel); the answer is the same for an unknown tag."""
     tag = method.consumer_tag
     consumer = channel.consumers.take(tag)
     if consumer is not None:
@@ -140,7 +146,7 @@ def cancel(channel: "QueueChannel", method: BasicCancel) -> None:
 
 
 def get(channel: "QueueChannel", method: BasicGet) -> None:
-    """Give one message, or say that there is none."""
+    """Answer basic.get with the next message, or with get-empty, once the message is loaded."""
     queue = channel.readable_queue(method.queue, "basic.get")
     settings = queue.settings
     if settings.single_active_consumer and settings.queue_type is QueueType.QUORUM:
@@ -185,12 +191,12 @@ def _get_answer(channel: "QueueChannel", consumer: Consumer, got: Got | None) ->
 
 
 def qos(channel: "QueueChannel", method: BasicQos) -> None:
-    """Set how many messages may be out: of each consumer to come, or of all together."""
+    """Set the prefetch limit (basic.qos), of new consumers or, if global, of the whole channel."""
     if method.prefetch_size:
         raise ConnectionClosing(
             ReplyCode.NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})"
         )
-    # As RabbitMQ has it, the one lifts the limit of all together.
+    # As in RabbitMQ, a limit for each consumer removes the channel's own limit.
     channel.unacked.set_prefetch(method.prefetch_count if method.global_ else 0)
     channel.wake()
     if not method.global_:

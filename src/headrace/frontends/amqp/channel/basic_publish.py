@@ -1,8 +1,8 @@
-"""basic.publish and its confirms: a message goes to all queues of its route, or is returned.
+"""basic.publish and publisher confirms: messages go to all queues of a route, or are returned.
 
-Publishes are numbered, and confirmed in their order, many at once. What one pass brought is a
-batch: it is confirmed once every queue and topic that stores a persistent message of it has done
-so. Returns are sent while publishing, so they come before.
+Publishes of a channel are numbered, and confirmed in that order, many with one frame. Those of one
+pass are a batch: it is confirmed once all queues and topics have stored the batch's persistent
+messages. Returns are sent while publishing, so they precede the confirm.
 """
 
 from collections import deque
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def publish(channel: "QueueChannel", run: PublishRun) -> None:
-    """Take messages, in their order. Refused, ConnectionClosing: from there on none."""
+    """Publish messages in their order; Refused or ConnectionClosing stops at the failing one."""
     if run.flags & IMMEDIATE:
         raise ConnectionClosing(ReplyCode.NOT_IMPLEMENTED, "immediate=true")
     mandatory = run.flags & MANDATORY == MANDATORY
@@ -70,14 +70,14 @@ def publish(channel: "QueueChannel", run: PublishRun) -> None:
             elif not taken:
                 _check_kept(channel, routed)
     except Exception:
-        # What was taken before is confirmed before the channel closes.
+        # Confirm messages published before the failing one, before the channel closes.
         if confirms is not None:
             confirms.flush()
         raise
 
 
 def send(channel: "QueueChannel", routed: Routed) -> bool:
-    """Give a message to its queues, or back; False: one of them has no room for it."""
+    """Publish a routed message or return it; False: a queue has no room or could not store it."""
     if routed.route:
         confirms = channel.confirms
         awaited = None if confirms is None else confirms.awaited
@@ -101,19 +101,19 @@ def send(channel: "QueueChannel", routed: Routed) -> bool:
 
 
 def _check(channel: "QueueChannel", exchange_name: str, routing_key: str) -> None:
-    """Raise Refused where the client may not publish there."""
+    """Raise Refused if the client may not publish to an exchange with a routing key."""
     access = channel.client.access
     access.check(Permission.WRITE, EXCHANGE, exchange_name)
     model = channel.host.model
     exchange = model.exchanges.get(exchange_name)
     if exchange is None or exchange.internal:
-        exchange = model.check_publish(exchange_name)  # which says why not
+        exchange = model.check_publish(exchange_name)  # raises with the reason
     if exchange.exchange_type is ExchangeType.TOPIC:
         access.check_topic(Permission.WRITE, exchange_name, routing_key)
 
 
 def _route(channel: "QueueChannel", message: Message, mandatory: bool) -> Routed:
-    """Find where a message goes. Refused where it says what cannot be."""
+    """Find the route of a message; raise Refused if its properties or headers are invalid."""
     traits = traits_of(message.header)
     returned, headers = message, no_headers
     more_keys: tuple[str, ...] = ()
@@ -143,7 +143,7 @@ def _check_user(channel: "QueueChannel", traits: Traits) -> None:
 
 
 def _check_kept(channel: "QueueChannel", routed: Routed) -> None:
-    """Close where a store could not take a message: who asks for no confirms would not know."""
+    """Close the connection if a store failed: without confirms the publisher would not know."""
     for name in routed.route:
         queue = channel.host.targets.get(name)
         if queue is not None and queue.failure is not None:
@@ -157,7 +157,7 @@ def _check_kept(channel: "QueueChannel", routed: Routed) -> None:
 
 
 class _Batch:
-    """Publishes `first` to `last`."""
+    """Publishes `first` to `last`, confirmed together."""
 
     __slots__ = ("first", "last", "lost", "refused", "waits")
 
@@ -165,30 +165,30 @@ class _Batch:
         self.first = first
         self.last = last
         self.refused = refused
-        """Those that a queue had no room for."""
+        """Numbers of publishes that a queue refused or could not store: each gets a nack."""
         self.waits = True
-        """A queue or topic has not stored it yet."""
+        """Whether a queue or topic has not stored all its messages yet."""
         self.lost = False
-        """A queue or topic could not store it."""
+        """Whether a queue or topic could not store a message: the batch gets a nack."""
 
 
 class Confirms:
-    """The confirms of one channel."""
+    """The publisher confirms of one channel: numbered publishes, confirmed in order."""
 
     def __init__(self, outlet: "Outlet", when_stored: "WhenStored") -> None:
         self._outlet = outlet
         self._when_stored = when_stored
         self.next = 1
-        """The number of the next publish."""
+        """The number of the next publish, from 1."""
         self.refused: list[int] = []
-        """Publishes of this pass that a queue had no room for."""
+        """Numbers of publishes of this pass that a queue refused or could not store."""
         self.awaited: dict[Target, None] = {}
-        """Queues and topics that keep messages of this pass later."""
+        """Queues and topics that report messages of this pass as stored only later."""
         self._first = 1
         self._batches: deque[_Batch] = deque()
 
     def flush(self) -> None:
-        """End the batch: confirm it, at once or when it is kept."""
+        """End the pass's batch: confirm it at once, or when all its messages are stored."""
         if self.next == self._first:
             return
         batch = _Batch(self._first, self.next - 1, self.refused)
@@ -204,7 +204,7 @@ class Confirms:
         self._when_stored(awaited, stored)
 
     def _send_ready(self) -> None:
-        """Send the confirms of the oldest batches as far as they are kept."""
+        """Send the confirms of the oldest batches that are complete, in their order."""
         frames: list[bytes] = []
         number = self._outlet.number
         batches = self._batches

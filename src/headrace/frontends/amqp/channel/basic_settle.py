@@ -1,4 +1,4 @@
-"""basic.ack, nack, reject and recover: what became of messages that were delivered."""
+"""basic.ack, basic.nack, basic.reject and basic.recover."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def settle(channel: "QueueChannel", settlements: list[Settlement]) -> None:
-    """Take acks, nacks and rejects, in their order. ChannelClosing: from there on none."""
+    """Settle deliveries in the client's order, or note them in the open transaction.
+
+    ChannelClosing for an unknown tag: settlements before it hold.
+    """
     if channel.transaction is not None:
         for settlement in settlements:
             channel.transaction.settle(channel.unacked, settlement)
@@ -25,7 +28,7 @@ def settle(channel: "QueueChannel", settlements: list[Settlement]) -> None:
     try:
         for _, tag, multiple, requeue in settlements:
             if requeue is None and not multiple and tag in held:
-                # Most acknowledgements are these: their queues are told of many at once.
+                # The usual case, a single ack: queues get those of a run in one call.
                 acked.append(held.pop(tag))
                 continue
             if acked:
@@ -39,7 +42,7 @@ def settle(channel: "QueueChannel", settlements: list[Settlement]) -> None:
 
 
 def act(channel: "QueueChannel", taken: list[Held], requeue: bool | None) -> None:
-    """Acknowledge (None), put back or let die what was taken out."""
+    """Acknowledge (`requeue` None), requeue (True) or reject (False) deliveries."""
     if requeue is None:
         channel.unacked.acknowledge(taken)
     else:
@@ -47,7 +50,7 @@ def act(channel: "QueueChannel", taken: list[Held], requeue: bool | None) -> Non
 
 
 def recover(channel: "QueueChannel", method: BasicRecover | BasicRecoverAsync) -> None:
-    """Put all that the channel holds back to its place."""
+    """Requeue all unacknowledged deliveries of the channel (basic.recover)."""
     if not method.requeue:
         raise ConnectionClosing(ReplyCode.NOT_IMPLEMENTED, "requeue=false")
     channel.unacked.recover()

@@ -1,4 +1,4 @@
-"""One channel of a client: its consumers, what it holds, and the modes it is in."""
+"""A client's channel: its consumers, unacknowledged deliveries, confirms and transaction."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -63,10 +63,10 @@ _DECLARING = frozenset(
         QueueUnbind,
     )
 )
-"""What may change declarations that are kept."""
+"""Methods that may change durable declarations; answered once the change is stored."""
 
 METHODS = frozenset(_HANDLERS)
-"""The kinds of methods that `QueueChannel.method` does."""
+"""The methods that `QueueChannel.method` handles."""
 
 
 class Connected(Protocol):
@@ -83,27 +83,30 @@ class Connected(Protocol):
     wants_cancels: bool
     bounds: Bounds
     held_consumers: HeldConsumers
-    """Counts the consumers of all clients."""
+    """Counter of the consumers of all clients."""
 
     @property
     def impersonates(self) -> bool:
-        """Whether its user may publish in others' names (`user-id`)."""
+        """Whether the user may publish with another user's name in the `user-id` property."""
 
     def __hash__(self) -> int:
-        """Tell it from others: it owns exclusive queues."""
+        """Hash by identity: the connection owns exclusive queues."""
 
     def pause(self) -> None:
-        """Deliver nothing more to any channel."""
+        """Deliver nothing more to any channel of the connection, until there is room."""
 
     def note_unfinished(self, size: int) -> None:
-        """Note `size` bytes more, or fewer, that are not committed. ConnectionClosing."""
+        """Count `size` more bytes of uncommitted publishes (negative: fewer).
+
+        Raises ConnectionClosing over the limit.
+        """
 
     def forget(self, channel: "QueueChannel") -> None:
-        """Forget a channel that is closed."""
+        """Forget a closed AMQP channel."""
 
 
 class QueueChannel:
-    """A channel: `ports.Channel`. Each class of its methods has a file."""
+    """A channel, `ports.Channel`; each class of its methods has a file of its own."""
 
     def __init__(self, outlet: Outlet, client: "Connected") -> None:
         self.outlet = outlet
@@ -113,22 +116,22 @@ class QueueChannel:
             outlet.number, client.bounds.channel_unacked_max, self._deliver, self._cancelled
         )
         self.look_at_acks: Deadline | None = None
-        """When `consumer_timeouts` looks at it; None: it was given nothing so far."""
+        """Timer at which `consumer_timeouts` checks the channel; None: no delivery so far."""
         self.consumers: ChannelConsumers[basic_consume.ChannelConsumer] = ChannelConsumers(
             client.held_consumers
         )
         self.last_queue = ""
-        """The name of the queue declared last: what an empty name means."""
+        """Name of the queue that the channel declared last, which an empty name stands for."""
         self.prefetch = 0
-        """Of each consumer to come (basic.qos without global); 0: any number."""
+        """Prefetch limit of each new consumer (basic.qos without global); 0: no limit."""
         self.confirms: basic_publish.Confirms | None = None
         self.transaction: Transaction | None = None
         self.reply_tag: str | None = None
-        """The tag of its consumer of direct replies; None: it has none."""
+        """Tag of the channel's consumer of direct replies; None: it has none."""
         self.reply_token = ""
 
     def queue_named(self, name: str) -> str:
-        """Return the queue that a name means: the one declared last where it is empty."""
+        """Return a queue name, for an empty one that of the last declaration; raise Refused."""
         if name:
             return name
         if not self.last_queue:
@@ -136,32 +139,32 @@ class QueueChannel:
         return self.last_queue
 
     def readable_queue(self, name: str, method_name: str) -> Queue:
-        """Return a queue whose messages are to be taken. Refused."""
+        """Return a queue that the client may read from, or raise Refused."""
         name = self.queue_named(name)
         self.client.access.check(NEEDED[method_name][0], QUEUE, name)
         return self.host.queue(name, self.client)
 
     def answer(self, method: Method, *, nowait: bool = False) -> None:
-        """Answer a method, unless its client waits for no answer."""
+        """Send the answer of a method, unless the client set `nowait`."""
         if not nowait:
             self.outlet.answer(method)
 
     def wake(self) -> None:
-        """Let those queues hand out that can because of what this channel did."""
+        """Let queues deliver to which this channel's acks, requeues or credit gave a reason."""
         unacked = self.unacked
         if unacked.woken:
             self.host.touched(unacked.woken)
             unacked.woken.clear()
 
-    # What the connection asks: `ports.Channel`
+    # Calls from the connection: `ports.Channel`
 
     def method(self, method: Method) -> None:
-        """Do what a method says, and answer it. Refused, AmqpError."""
+        """Execute a method and answer it; raise Refused or AmqpError if it is refused."""
         handler = _HANDLERS[type(method)]
         if type(method) not in _DECLARING:
             handler(self, method)
             return
-        # It is answered once what it changes is kept for good.
+        # Answered once the declarations that it changes are stored.
         release = self.outlet.hold()
         try:
             handler(self, method)
@@ -189,14 +192,14 @@ class QueueChannel:
     settle = basic_settle.settle
 
     def closed(self) -> None:
-        """Give back what was delivered and not settled, end the consumers; answer nothing more."""
+        """Cancel the consumers and requeue unacknowledged deliveries; send nothing more."""
         if self.transaction is not None:
             self.transaction.roll_back(self.unacked)
         if self.look_at_acks is not None:
             self.look_at_acks.end()
         consumers = self.consumers.take_all()
         basic_consume.forget_replies(self)
-        # What it holds is put back before its last consumer takes an auto-delete queue along.
+        # Requeue first: cancelling the last consumer deletes an auto-delete queue.
         for consumer in consumers:
             consumer.queue.cancel(consumer, self.client.now())
         self.unacked.close()
@@ -205,10 +208,10 @@ class QueueChannel:
             self.host.cancel(consumer)
         self.client.forget(self)
 
-    # What queues tell
+    # Events from queues
 
     def _deliver(self, unsent: list[Unsent]) -> None:
-        """Send deliveries to the client, in one write."""
+        """Send deliveries in one write; pause all channels if the client reads too slowly."""
         frames: list[bytes] = []
         for consumer, tag, (_, messages, _, redelivered, returns) in unsent:
             encode = cast("basic_consume.ChannelConsumer", consumer).encode
@@ -218,7 +221,7 @@ class QueueChannel:
                     message = as_delivered(message, count)
                 frames.append(encode(tag + at, redelivered, message))
         if self.unacked.closed:
-            return  # one of its consumers may not read any more
+            return  # a consumer lost its read permission, which closed the channel
         outlet = self.outlet
         outlet.write(b"".join(frames))
         self.client.holding(self)
@@ -226,9 +229,9 @@ class QueueChannel:
             self.client.pause()
 
     def _cancelled(self, consumer: Consumer, refused: Refused | None) -> None:
-        """Tell the client that a consumer's queue was deleted, if it understands that.
+        """Send basic.cancel for a deleted queue's consumer to a client that supports it.
 
-        `refused`: it was closed, and so is the connection.
+        With `refused` the queue was closed by an error, and so is the connection.
         """
         if refused is not None:
             self.outlet.fail(reply_to(refused), IDS[BasicConsume])

@@ -1,7 +1,7 @@
-"""Closes the channels whose clients have not acknowledged a delivery for too long.
+"""Consumer timeouts: close channels that leave a delivery unacknowledged for too long.
 
-Each channel that holds deliveries is looked at when its oldest may be too old, and once a minute at
-least, as RabbitMQ does: what is oldest changes with each acknowledgement, and is not followed.
+Each channel with deliveries is checked when its oldest one may time out, and at least once a
+minute, as in RabbitMQ: the oldest delivery changes with each acknowledgement, and is not tracked.
 """
 
 import logging
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 60.0
-"""How late a timeout may be noticed that is not the one of the channel's oldest delivery before."""
+"""Longest time in seconds between two checks of a channel, so a timeout may be as late."""
 _NO_METHOD = MethodId(0, 0)
 
 
 class ConsumerTimeouts:
-    """The channels that hold deliveries, all by the timer of `deadlines`."""
+    """Timers for all channels that hold unacknowledged deliveries."""
 
     def __init__(self, deadlines: Deadlines, timeout_ms: int, soon: Callable[[], None]) -> None:
-        """`timeout_ms`: of queues that do not say, 0: none. `soon`: has what came back go out."""
+        """`timeout_ms`: for queues without one, 0: none. `soon` delivers requeued messages."""
         self._deadlines = deadlines
         self._timeout_ms = timeout_ms
         self._soon = soon
 
     def watch(self, channel: "QueueChannel") -> None:
-        """Note that a channel may hold deliveries that it did not hold before."""
+        """Set the timer of a channel that may hold new deliveries, unless it is set."""
         look = channel.look_at_acks
         if look is None:
             look = self._deadlines.deadline(partial(self._look, channel))

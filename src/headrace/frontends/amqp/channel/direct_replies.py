@@ -1,7 +1,8 @@
-"""Direct replies: a channel is answered without a queue (RabbitMQ's "Direct Reply-to").
+"""Direct replies: a channel receives answers without a queue (RabbitMQ's "Direct Reply-to").
 
-A channel consumes from `amq.rabbitmq.reply-to` and publishes requests with that name as reply-to;
-who answers is told a name that only leads to this channel, and publishes to it.
+A channel consumes from `amq.rabbitmq.reply-to` and publishes requests with that name as `reply-to`.
+The broker replaces the name by one that is valid for this channel only; the responder publishes its
+answer to that name.
 """
 
 from base64 import urlsafe_b64encode
@@ -19,32 +20,32 @@ if TYPE_CHECKING:
 QUEUE_NAME = "amq.rabbitmq.reply-to"
 _PREFIX = f"{QUEUE_NAME}."
 ASKED = QUEUE_NAME.encode("ascii")
-"""The reply-to of who wants to be answered so."""
+"""The `reply-to` of a request whose client wants a direct reply."""
 
 
 class DirectReplies:
-    """Who waits for direct replies, by the names that are told."""
+    """Channels that consume direct replies, by their generated reply names."""
 
     def __init__(self, random_bytes: Callable[[], bytes]) -> None:
         self._random_bytes = random_bytes
         self._channels: dict[str, QueueChannel] = {}
 
     def begin(self, channel: "QueueChannel") -> None:
-        """Let a channel be answered."""
+        """Give a channel a reply name of its own, for direct replies."""
         random = urlsafe_b64encode(self._random_bytes()).decode("ascii").rstrip("=")
         channel.reply_token = f"{_PREFIX}{random}"
         self._channels[channel.reply_token] = channel
 
     def end(self, channel: "QueueChannel") -> None:
-        """Let it be answered no more."""
+        """Invalidate a channel's reply name: direct replies to it are dropped."""
         self._channels.pop(channel.reply_token, None)
 
     def channel_of(self, name: str) -> "QueueChannel | None":
-        """Return who is answered by a name."""
+        """Return the channel that a direct reply name belongs to, or None."""
         return self._channels.get(name)
 
     def deliver(self, message: Message) -> bool:
-        """Send a reply to who waits for it; False: nobody does."""
+        """Send a reply to the channel that its routing key names; False: no such channel."""
         channel = self._channels.get(message.routing_key)
         if channel is None or channel.reply_tag is None:
             return False
@@ -57,12 +58,12 @@ class DirectReplies:
 
 
 def is_reply(message: Message) -> bool:
-    """Tell whether a message is published to the name of somebody who waits for replies."""
+    """Tell whether a message is published to a name for direct replies."""
     return not message.exchange and message.routing_key.startswith(_PREFIX)
 
 
 def as_request(channel: "QueueChannel", message: Message) -> Message:
-    """Return a request with the name by which its channel is answered. Refused."""
+    """Return a request with its channel's reply name as `reply-to`; raise Refused without one."""
     if channel.reply_tag is None:
         raise precondition_failed("fast reply consumer does not exist")
     header = with_text(message.header, "reply_to", channel.reply_token)

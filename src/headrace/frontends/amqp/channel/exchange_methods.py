@@ -1,4 +1,4 @@
-"""The class exchange: declare, delete, bind, unbind."""
+"""Methods of the class exchange: declare, delete, bind, unbind."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def declare(channel: "QueueChannel", method: ExchangeDeclare) -> None:
-    """Declare an exchange, or only ask whether it is there."""
+    """Declare an exchange, or check that it exists (passive)."""
     model = channel.host.model
     if method.passive:
         model.check_exchange(method.exchange)
@@ -44,7 +44,7 @@ def declare(channel: "QueueChannel", method: ExchangeDeclare) -> None:
 def _make_topic(
     channel: "QueueChannel", method: ExchangeDeclare, topic: str, *, created: bool
 ) -> None:
-    """Have the topic made that the exchange stores in; the declaration is answered behind it."""
+    """Create the Kafka topic that an exchange stores in; the declaration is answered afterwards."""
     model = channel.host.model
     release = channel.outlet.hold()
 
@@ -61,7 +61,7 @@ def _make_topic(
 
 
 def delete(channel: "QueueChannel", method: ExchangeDelete) -> None:
-    """Delete an exchange."""
+    """Delete an exchange; raise Refused if it is in use and `if_unused` is set."""
     channel.host.model.delete_exchange(
         method.exchange, if_unused=method.if_unused, access=channel.client.access
     )
@@ -69,13 +69,13 @@ def delete(channel: "QueueChannel", method: ExchangeDelete) -> None:
 
 
 def bind(channel: "QueueChannel", method: ExchangeBind) -> None:
-    """Bind an exchange to another."""
+    """Bind an exchange to another exchange."""
     channel.host.model.bind(_binding(method), channel.client, channel.client.access)
     channel.answer(ExchangeBindOk(), nowait=method.nowait)
 
 
 def unbind(channel: "QueueChannel", method: ExchangeUnbind) -> None:
-    """Take such a binding back."""
+    """Remove a binding between two exchanges."""
     channel.host.model.unbind(_binding(method), channel.client, channel.client.access)
     channel.answer(ExchangeUnbindOk(), nowait=method.nowait)
 

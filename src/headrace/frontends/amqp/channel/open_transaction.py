@@ -1,4 +1,4 @@
-"""What a channel has published and settled, and not committed yet."""
+"""Publishes and settlements of a channel's uncommitted transaction (class tx)."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Routed(NamedTuple):
-    """A publish that was checked and routed."""
+    """A publish that was checked and routed, with the targets of its route."""
 
     message: Message
-    """As it came, to be returned."""
+    """The message as published, which basic.return sends back."""
     published: Published
     route: Route
     mandatory: bool
@@ -26,34 +26,34 @@ class Routed(NamedTuple):
 
 
 class Transaction:
-    """What a channel publishes and settles until it commits."""
+    """Publishes and settlements that wait for tx.commit."""
 
     def __init__(self, note: Callable[[int], None]) -> None:
-        """`note` is told of the bytes of what is published, and of fewer when they are taken."""
+        """`note` is called with the bytes of a publish, and with a negative number at its end."""
         self._note = note
         self._bytes = 0
         self._publishes: list[Routed] = []
         self.settled: list[tuple[bool | None, list[tuple[int, Held]]]] = []
-        """`requeue` as in Settlement, and what was taken out, by tags."""
+        """Settlements: `requeue` as in `Settlement`, and the deliveries with their tags."""
         self.awaited: dict[Target, None] = {}
-        """Queues and topics that keep what is committed later."""
+        """Queues and topics that store committed messages later."""
 
     def publish(self, routed: Routed) -> None:
-        """Note a message. ConnectionClosing: there are too many."""
+        """Add a publish; raise ConnectionClosing over the limit of uncommitted bytes."""
         size = len(routed.message.header) + len(routed.message.body) + MESSAGE_BYTES
         self._bytes += size
         self._publishes.append(routed)
         self._note(size)
 
     def take_publishes(self) -> list[Routed]:
-        """Return what was published; it is not noted any more."""
+        """Remove and return all publishes of the transaction."""
         publishes, self._publishes = self._publishes, []
         size, self._bytes = self._bytes, 0
         self._note(-size)
         return publishes
 
     def settle(self, unacked: ChannelUnacked, settlement: Settlement) -> None:
-        """Note an ack, a nack or a reject. ChannelClosing: there is no such delivery."""
+        """Add an ack, nack or reject; raise ChannelClosing for an unknown tag."""
         _, tag, multiple, requeue = settlement
         held = unacked.held
         before = dict(held) if multiple else {tag: held[tag]} if tag in held else {}
@@ -62,7 +62,7 @@ class Transaction:
         self.settled.append((requeue, taken))
 
     def roll_back(self, unacked: ChannelUnacked) -> None:
-        """Forget what was published, and hold again what was settled."""
+        """Drop the publishes, and make the settled deliveries unacknowledged again."""
         self.take_publishes()
         unacked.give_back([held for _, taken in self.settled for held in taken])
         self.settled.clear()

@@ -1,4 +1,4 @@
-"""The class queue: declare, bind, unbind, purge, delete."""
+"""Methods of the class queue: declare, bind, unbind, purge, delete."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def declare(channel: "QueueChannel", method: QueueDeclare) -> None:
-    """Declare a queue, or only ask whether it is there. It is what an empty name means then."""
+    """Declare a queue, or check that it exists (passive); an empty name then stands for it."""
     client = channel.client
     if method.queue.startswith(direct_replies.QUEUE_NAME):
         _declare_replies(channel, method)
@@ -47,7 +47,7 @@ def declare(channel: "QueueChannel", method: QueueDeclare) -> None:
 
 
 def _declare_replies(channel: "QueueChannel", method: QueueDeclare) -> None:
-    """Tell whether somebody waits for direct replies there: no queue, it only looks like one."""
+    """Answer the declaration of a reply name as if it were a queue; raise Refused if unknown."""
     name = method.queue
     if name != direct_replies.QUEUE_NAME and channel.client.replies.channel_of(name) is None:
         raise not_found(QUEUE, resource_text(QUEUE, name, channel.host.name))
@@ -62,13 +62,13 @@ def bind(channel: "QueueChannel", method: QueueBind) -> None:
 
 
 def unbind(channel: "QueueChannel", method: QueueUnbind) -> None:
-    """Take such a binding back."""
+    """Remove a binding of a queue to an exchange."""
     channel.host.model.unbind(_binding(channel, method), channel.client, channel.client.access)
     channel.answer(QueueUnbindOk())
 
 
 def _binding(channel: "QueueChannel", method: QueueBind | QueueUnbind) -> Binding:
-    """Return the binding that is meant; without any name the queue's own is the key too."""
+    """Return the binding of a method; without name and key, the last queue's name is the key."""
     name = channel.queue_named(method.queue)
     key = method.routing_key
     if not method.queue and not key:
@@ -77,7 +77,7 @@ def _binding(channel: "QueueChannel", method: QueueBind | QueueUnbind) -> Bindin
 
 
 def purge(channel: "QueueChannel", method: QueuePurge) -> None:
-    """Settle all that is ready in a queue."""
+    """Settle all ready messages of a queue; raise Refused for a stream."""
     queue = channel.readable_queue(method.queue, "queue.purge")
     release = channel.outlet.hold()
 
@@ -93,7 +93,7 @@ def purge(channel: "QueueChannel", method: QueuePurge) -> None:
 
 
 def delete(channel: "QueueChannel", method: QueueDelete) -> None:
-    """Delete a queue."""
+    """Delete a queue; raise Refused if `if_unused` or `if_empty` does not hold."""
     count = channel.host.delete_queue(
         channel.queue_named(method.queue),
         channel.client,

@@ -1,4 +1,4 @@
-"""The classes confirm and tx: a channel is in one of these modes, or in none."""
+"""Methods of the classes confirm and tx; a channel is in one of the two modes at most."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def confirm_select(channel: "QueueChannel", method: ConfirmSelect) -> None:
-    """Confirm publishes from now on."""
+    """Put a channel into confirm mode; raise Refused in tx mode."""
     if channel.transaction is not None:
         raise precondition_failed("cannot switch from tx to confirm mode")
     if channel.confirms is None:
@@ -33,7 +33,7 @@ def confirm_select(channel: "QueueChannel", method: ConfirmSelect) -> None:
 
 
 def tx_select(channel: "QueueChannel", _: TxSelect) -> None:
-    """Do from now on only with a commit what the client publishes and settles."""
+    """Put a channel into tx mode; raise Refused in confirm mode."""
     if channel.confirms is not None:
         raise precondition_failed("cannot switch from confirm to tx mode")
     if channel.transaction is None:
@@ -42,7 +42,10 @@ def tx_select(channel: "QueueChannel", _: TxSelect) -> None:
 
 
 def tx_commit(channel: "QueueChannel", method: TxCommit) -> None:
-    """Publish and settle; answered once all of it is stored. Refused: not all was taken."""
+    """Commit publishes and settlements; answered once all are stored.
+
+    Raises Refused if a queue refused a message.
+    """
     transaction = _transaction(channel)
     publishes = transaction.take_publishes()
     settled, transaction.settled = transaction.settled, []
@@ -64,7 +67,7 @@ def tx_commit(channel: "QueueChannel", method: TxCommit) -> None:
 
 
 def tx_rollback(channel: "QueueChannel", _: TxRollback) -> None:
-    """Forget what was published and settled since the last commit."""
+    """Discard publishes and settlements since the last commit."""
     _transaction(channel).roll_back(channel.unacked)
     channel.answer(TxRollbackOk())
 

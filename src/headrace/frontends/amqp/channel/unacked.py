@@ -1,15 +1,13 @@
-r"""A channel's unacknowledged deliveries: which position of which queue a delivery tag names.
+r"""A channel's unacknowledged deliveries: delivery tags, and their queues and positions.
 
-Tags count a channel's deliveries, of all its queues. A channel settles by tag; this finds which
-queues' deliveries those are and tells each queue once for each run of them. Queues that may deliver
-because of that are noted in `woken`.
-
-A delivery's states:
+Tags count all deliveries of a channel. A client settles by tag: the deliveries are grouped into
+runs of one consumer, and each run is one call of its queue. Queues that may deliver because of that
+are noted in `woken`.
 
     ready (in its queue) --deliver--> held under a tag --ack--> settled
       ^                                  |   |  ^ \--reject--> dead-lettered or dropped
       |                                  |   |  |
-      |                                  |   +--+ taken out by an uncommitted tx, held again if it
+      |                                  |   +--+ removed by an uncommitted tx, held again if it
       |                                  |        is rolled back
       +--requeue, recover, channel ends--+
 
@@ -25,18 +23,19 @@ from headrace.queues.refusals import Refused
 from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
 
 UNACKED_MAX = 200_000
-"""Deliveries that the consumers of one channel hold at most, where the client sets no limit: 50 MB.
-"""
+"""Deliveries that a channel holds at most if its client sets no limit: 50 MB of memory."""
 
 Held = tuple[Consumer, int, int, float]
-"""Consumer, position in its queue, bytes of the body, when it was delivered (monotonic seconds). A
-plain tuple: one is made for each delivery."""
+"""A delivery: consumer, position in its queue, bytes of the body, time (monotonic seconds).
+
+A plain tuple, as one is made for each delivery.
+"""
 Unsent = tuple[Consumer, int, Deliveries]
-"""Messages for a consumer that are to be sent, from a tag on."""
+"""A consumer, the first delivery tag and messages that are to be sent."""
 
 
 class ChannelUnacked:
-    """The deliveries of one channel. `port.Subscriber`."""
+    """The unacknowledged deliveries of one channel, and its credit. `port.Subscriber`."""
 
     __slots__ = (
         "_cancelled", "_lowest", "_send", "_unacked_max", "_unsent", "closed", "held", "limit",
@@ -50,34 +49,34 @@ class ChannelUnacked:
         send: Callable[[list[Unsent]], None] = lambda _: None,
         cancelled: Callable[[Consumer, Refused | None], None] = lambda *_: None,
     ) -> None:
-        """`unacked_max`: what its consumers hold at most where the client sets no limit.
+        """`unacked_max`: deliveries held at most if the client sets no limit.
 
-        `send` sends deliveries to the client, `cancelled` tells it of a consumer.
+        `send` sends deliveries to the client, `cancelled` notifies it of a consumer's end.
         """
         self.number = number
         self._unacked_max = self.limit = unacked_max
-        """`limit`: what its consumers together may hold now."""
+        """Unacknowledged deliveries that all consumers together may have now."""
         self.next_tag = 1
         self.held: dict[int, Held] = {}
         self.prefetch = 0
-        """What the client asked for (basic.qos with global); 0: nothing. See `set_prefetch`."""
+        """Prefetch limit of the channel (basic.qos with global); 0: none set."""
         self.unacked = 0
-        """What counts against it."""
+        """Number of unacknowledged deliveries that count against `limit`."""
         self.paused = False
-        """Its client takes nothing at present. See `resume`."""
+        """Whether the client reads nothing at present, so that nothing is delivered."""
         self.parked: dict[Consumer, None] = {}
         self.closed = False
         self.woken: dict[Queue, None] = {}
-        """Queues that may deliver because of what the channel did: for `QueueHost.touched`."""
+        """Queues that may deliver after the channel's last calls: for `QueueHost.touched`."""
         self._unsent: list[Unsent] = []
         self._send = send
         self._cancelled = cancelled
         self._lowest = 1
 
-    # What queues tell: `port.Subscriber`
+    # Calls from queues: `port.Subscriber`
 
     def deliver(self, consumer: Consumer, deliveries: Deliveries, now: float) -> None:
-        """Give messages the next tags, and hold them unless their consumer has no-ack."""
+        """Give messages the next tags, and hold them unless the consumer has no-ack."""
         tag, count = self.next_tag, len(deliveries.messages)
         self._unsent.append((consumer, tag, deliveries))
         self.next_tag = tag + count
@@ -85,7 +84,7 @@ class ChannelUnacked:
             self.hold(consumer, tag, deliveries, now)
 
     def hold(self, consumer: Consumer, tag: int, deliveries: Deliveries, now: float) -> None:
-        """Hold messages under the tags from `tag` on."""
+        """Hold messages under the tags from `tag` on, received at `now` (monotonic seconds)."""
         positions, _, sizes, _, _ = deliveries
         count = len(positions)
         held = zip(repeat(consumer), positions, sizes, repeat(now))
@@ -95,7 +94,7 @@ class ChannelUnacked:
             self.unacked += count
 
     def got(self, consumer: Consumer, deliveries: Deliveries, now: float) -> int:
-        """Return the tag of the message of a basic.get, and hold it unless it has no-ack."""
+        """Return the tag of a basic.get's message, and hold it unless no-ack is set."""
         tag = self.next_tag
         self.next_tag = tag + 1
         if not consumer.no_ack:
@@ -103,18 +102,21 @@ class ChannelUnacked:
         return tag
 
     def send(self) -> None:
-        """Send what was delivered. `port.Subscriber`."""
+        """Send the deliveries gathered so far to the client. `port.Subscriber`."""
         unsent, self._unsent = self._unsent, []
         self._send(unsent)
 
     def cancelled(self, consumer: Consumer, refused: Refused | None = None) -> None:
-        """Tell the client that a consumer's queue is gone. `port.Subscriber`."""
+        """Notify the client that a consumer's queue was deleted or closed. `port.Subscriber`."""
         self._cancelled(consumer, refused)
 
-    # What the client says
+    # Settlements by the client
 
     def ack(self, tag: int, *, multiple: bool = False) -> None:
-        """Settle a delivery, or with `multiple` all up to it, 0 naming all. ChannelClosing."""
+        """Acknowledge a delivery, or with `multiple` all up to `tag` (0: all).
+
+        Raises ChannelClosing for an unknown tag.
+        """
         if multiple:
             self.acknowledge(self.take(tag, multiple=True))
             return
@@ -126,26 +128,27 @@ class ChannelUnacked:
         self._free(consumer, 1)
 
     def nack(self, tag: int, *, multiple: bool = False, requeue: bool = True) -> None:
-        """Put deliveries back to their places, or let them die. ChannelClosing."""
+        """Requeue or reject a delivery, or several; raise ChannelClosing for an unknown tag."""
         held = self.take(tag, multiple=multiple)
         self.settle(Disposition.REQUEUED if requeue else Disposition.REJECTED, held)
 
     def recover(self) -> None:
-        """Put all deliveries back to their places (basic.recover with requeue)."""
+        """Requeue all held deliveries (basic.recover with requeue)."""
         self.settle(Disposition.REQUEUED, self.take(0, multiple=True))
 
     def close(self) -> None:
-        """Put all deliveries back; the channel's consumers have been cancelled before."""
+        """Requeue all held deliveries; the channel's consumers were cancelled before."""
         self.closed = True
         self.recover()
         self.parked.clear()
 
-    # Steps, for what a transaction does later
+    # Steps of a settlement, which a transaction takes at its commit
 
     def take(self, tag: int, *, multiple: bool) -> list[Held]:
-        """Take deliveries out, in their order, to be told of below. ChannelClosing, then nothing.
+        """Remove deliveries and return them in order, to be settled by the methods below.
 
-        ChannelClosing: 406, there is no such tag. 0 with `multiple` names all, if any.
+        Tag 0 with `multiple` names all, if any. An unknown tag raises ChannelClosing (406) and
+        removes nothing.
         """
         held = self.held
         if multiple and tag == 0:
@@ -160,14 +163,14 @@ class ChannelUnacked:
         return [held.pop(each) for each in tags if each in held]
 
     def give_back(self, taken: Iterable[tuple[int, Held]]) -> None:
-        """Hold again, under their tags, what was taken out (a transaction is rolled back)."""
+        """Hold removed deliveries again under their tags (a transaction is rolled back)."""
         held = dict(sorted([*self.held.items(), *taken]))
         self.held.clear()
         self.held.update(held)
         self._lowest = min(held, default=self.next_tag)
 
     def acknowledge(self, taken: Iterable[Held]) -> None:
-        """Acknowledge what `take` gave."""
+        """Acknowledge deliveries that `take` removed, one call for each run of a consumer."""
         for consumer, held in _runs(taken):
             positions = list(map(itemgetter(1), held))
             consumer.queue.settle(Disposition.ACKNOWLEDGED, positions)
@@ -187,27 +190,27 @@ class ChannelUnacked:
     # Credit
 
     def set_prefetch(self, prefetch: int) -> None:
-        """Set the limit of all consumers together; 0: the broker's own."""
+        """Set the limit of all consumers together; 0: the broker's limit."""
         self.prefetch = prefetch
         self.limit = prefetch or self._unacked_max
         self._unpark_all()
 
     def pause(self) -> None:
-        """Give this channel nothing more until `resume`."""
+        """Deliver nothing to this channel until `resume`."""
         self.paused = True
 
     def resume(self) -> None:
-        """Give this channel messages again."""
+        """Deliver to this channel again, after `pause`."""
         self.paused = False
         self._unpark_all()
 
     def park(self, consumer: Consumer) -> None:
-        """Note that a consumer was left out for want of credit."""
+        """Note a consumer that its queue left out because it has no credit."""
         consumer.parked = True
         self.parked[consumer] = None
 
     def forget(self, consumer: Consumer) -> None:
-        """Forget a consumer that is cancelled. What it holds stays."""
+        """Unpark a cancelled consumer; its deliveries stay held."""
         consumer.parked = False
         self.parked.pop(consumer, None)
 
@@ -235,10 +238,10 @@ class ChannelUnacked:
     # Time
 
     def next_deadline(self, timeout_ms: int = 0) -> float | None:
-        """Return when the oldest delivery is unacknowledged for too long, None: never.
+        """Return the monotonic time at which the oldest delivery times out, or None.
 
-        `timeout_ms`: of queues that do not say; 0: none. Only the oldest is looked at, as in
-        RabbitMQ: where its queue has no limit, nor has the channel until it is settled.
+        `timeout_ms` is for queues without a timeout, 0: none. As in RabbitMQ only the oldest
+        delivery is checked: if its queue has no timeout, the channel has none until it is settled.
         """
         held = self.held.get(self._oldest())
         if held is None:
@@ -247,7 +250,7 @@ class ChannelUnacked:
         return held[3] + timeout_ms / 1000 if timeout_ms else None
 
     def expire(self, now: float, timeout_ms: int = 0) -> None:
-        """Raise ChannelClosing, 406, when the oldest delivery's time is up."""
+        """Raise ChannelClosing (406) if the oldest delivery has timed out."""
         deadline = self.next_deadline(timeout_ms)
         if deadline is not None and deadline <= now:
             timeout_ms = _timeout_of(self.held[self._oldest()], timeout_ms)
@@ -259,7 +262,7 @@ class ChannelUnacked:
             )
 
     def _oldest(self) -> int:
-        """Return the lowest tag that is held, the next one where there is none."""
+        """Return the lowest held tag, or the next tag if none is held."""
         held, lowest, end = self.held, self._lowest, self.next_tag
         if not held:
             lowest = end
@@ -270,7 +273,7 @@ class ChannelUnacked:
 
 
 def _runs(taken: Iterable[Held]) -> Iterator[tuple[Consumer, list[Held]]]:
-    """Yield neighbours that are of one consumer."""
+    """Yield neighbouring deliveries of the same consumer as a run."""
     for consumer, held in groupby(taken, itemgetter(0)):
         yield consumer, list(held)
 

@@ -1,7 +1,10 @@
-"""The channels of one connection, and what a frame on one of them is for.
+"""The channels of a connection: each frame goes to its channel's state.
 
-A channel that was closed for an error takes nothing more until its client has agreed; what comes
-until then is passed over, and only its frames must still be in order.
+    (none) --channel.open--> open --channel.close, answered--> (none)
+                              |
+                              +--error: we send channel.close--> closing --close-ok--> (none)
+
+While closing, frames are skipped and must only be well-formed and in order.
 """
 
 import struct
@@ -64,7 +67,7 @@ _SETTLEMENT_IDS = frozenset(IDS[method].method_id for method in _SETTLEMENTS)
 
 
 class ChannelFailed(Exception):
-    """Carries what closes a channel or the connection, with the ids of the method it is for."""
+    """An error that closes a channel or the connection, with the ids of the failed method."""
 
     def __init__(self, error: AmqpError, ids: MethodId) -> None:
         super().__init__(str(error))
@@ -73,36 +76,36 @@ class ChannelFailed(Exception):
 
 
 class OpenChannel:
-    """One channel: `ports.Outlet` to the model, and what of a content has come."""
+    """A channel of a connection: `ports.Outlet` for the model, and its incomplete content."""
 
     def __init__(self, number: int, channels: "Channels", message_bytes_max: int) -> None:
         self.number = number
         self.frame_bytes_max = channels.frame_bytes_max
         self.contents = ContentAssembly(message_bytes_max, channels.note_unfinished)
         self.port: Channel | None = None
-        """None: not open yet, or closed for an error."""
+        """The channel's model; None: not open yet, or closed for an error."""
         self.closing = False
         self._channels = channels
         self._held = HeldOutput(self._send)
         self._asked_for_room = False
 
     def answer(self, method: Method) -> None:
-        """Send a method. `ports.Outlet`."""
+        """Send a method, behind held output. `ports.Outlet`."""
         self.write(encode_method(self.number, method))
 
     def write(self, frames: bytes) -> None:
-        """Send whole frames. `ports.Outlet`."""
+        """Send whole frames, behind held output. `ports.Outlet`."""
         if self._held.parts:
             self._held.write(frames)
         else:
             self._send(frames)
 
     def hold(self) -> Release:
-        """Hold back what is written from now on. `ports.Outlet`."""
+        """Hold back later output until the returned function is called. `ports.Outlet`."""
         return self._held.hold()
 
     def takes_more(self) -> bool:
-        """Tell whether there is room for deliveries. `ports.Outlet`."""
+        """Tell whether the client reads fast enough for deliveries. `ports.Outlet`."""
         if self._held.parts:
             self._asked_for_room = True
             return False
@@ -117,12 +120,12 @@ class OpenChannel:
             self._channels.room()
 
     def fail(self, error: AmqpError, ids: MethodId) -> None:
-        """Close the channel or the connection. `ports.Outlet`."""
+        """Close the channel or the connection with an error. `ports.Outlet`."""
         if self.port is not None:
             self._channels.failed(self, error, ids)
 
     def close(self) -> None:
-        """Let the model forget the channel, and keep nothing of what was coming."""
+        """Close the channel's model, and drop an incomplete message."""
         self.contents.drop()
         port, self.port = self.port, None
         if port is not None:
@@ -130,7 +133,7 @@ class OpenChannel:
 
 
 class Channels:
-    """All channels of a connection that is open."""
+    """All channels of an open AMQP connection."""
 
     def __init__(
         self,
@@ -142,7 +145,7 @@ class Channels:
         connection_failed: Callable[[AmqpError, MethodId], None],
         takes_more: Callable[[], bool],
     ) -> None:
-        """`connection_failed` is told of errors that close all, when they come later."""
+        """`connection_failed` takes errors that close the connection, if they come later."""
         self.frame_bytes_max = frame_bytes_max
         self.send = send
         self.takes_more = takes_more
@@ -157,9 +160,9 @@ class Channels:
         return len(self._channels)
 
     def run(self, data: bytes, at: int, end: int) -> int:
-        """Take a run of publishes or settlements from `at`; returns where it ends, `at`: none.
+        """Handle a run of publishes or settlements at `at`; return its end, or `at` if none begins.
 
-        ChannelFailed for what closes the connection.
+        Raises ChannelFailed for an error that closes the connection.
         """
         if end - at < 11:
             return at
@@ -182,11 +185,11 @@ class Channels:
 
     @property
     def _whole_bytes_max(self) -> int:
-        """The largest frame of a publish that is taken whole; larger bodies may be refused."""
+        """Largest frame in bytes of a publish in a run; larger ones are read frame by frame."""
         return min(self.frame_bytes_max, self._message_bytes_max)
 
     def frame(self, frame: Frame) -> None:
-        """Take a frame on a channel but 0; ChannelFailed for what closes the connection."""
+        """Handle a frame of a channel other than 0; ChannelFailed closes the connection."""
         if not is_known(frame):
             if frame.kind == FRAME_HEARTBEAT:
                 raise ChannelFailed(errors.unexpected_frame(frame), _NONE)
@@ -203,18 +206,18 @@ class Channels:
         self._guarded(channel, IDS[type(method)], lambda: self._method(channel, method))
 
     def close(self) -> None:
-        """Close all channels, and let the virtual host forget the connection."""
+        """Close all channels and the connection's use of the vhost."""
         for channel in list(self._channels.values()):
             channel.close()
         self._channels.clear()
         self._virtual_host.closed()
 
     def room(self) -> None:
-        """Let the virtual host deliver again."""
+        """Have the vhost deliver to the connection's channels again."""
         self._virtual_host.room()
 
     def failed(self, channel: OpenChannel, error: AmqpError, ids: MethodId) -> None:
-        """Close a channel for an error; hand on one that closes the connection."""
+        """Close a channel for an error, or pass on an error that closes the connection."""
         if not isinstance(error, ChannelClosing):
             self._connection_failed(error, ids)
             return
@@ -237,7 +240,7 @@ class Channels:
         return channel
 
     def _guarded(self, channel: OpenChannel, ids: MethodId, act: Callable[[], None]) -> None:
-        """Do what a method asks; close the channel where it fails, or raise ChannelFailed."""
+        """Run `act`; on an error close the channel, or raise ChannelFailed for the connection."""
         try:
             act()
         except Refused as refused:
@@ -291,7 +294,7 @@ class Channels:
             case ChannelCloseOk():
                 del self._channels[channel.number]
             case ChannelClose():
-                # Both sides closed at once. The answer to ours is still to come.
+                # Both sides closed at once: the close-ok for ours is still to come.
                 self.send(encode_method(channel.number, ChannelCloseOk()))
             case BasicPublish():
                 channel.contents.begin(method)
@@ -308,7 +311,7 @@ _NONE = MethodId(0, 0)
 
 
 def read_method(frame: Frame) -> Method:
-    """Return the method of a frame; ChannelFailed where there is none or it cannot be read."""
+    """Decode the method of a frame; raise ChannelFailed if it is unknown or malformed."""
     try:
         return decode_method(frame.payload)
     except UnknownMethod as unknown:
@@ -325,7 +328,7 @@ def read_method(frame: Frame) -> Method:
 
 
 def _settlements(method: BasicAck | BasicNack | BasicReject) -> list[hot.Settlement]:
-    """Return what a method settles that did not come in its plain form."""
+    """Return the settlements of a method that was not encoded in its plain form."""
     frame = encode_method(0, method)
     _, _, settled = hot.decode_settlements(frame, 0, len(frame))
     invariant(len(settled) == 1, "a settlement that was read is a settlement when written")

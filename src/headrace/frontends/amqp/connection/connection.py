@@ -1,12 +1,10 @@
-"""One connection of AMQP 0-9-1 as a state machine: bytes in, bytes out, no I/O and no clock.
+"""An AMQP 0-9-1 connection as a state machine: bytes in, bytes out, no I/O and no clock.
 
 `take` reads received bytes at a given time, `tick` checks timeouts, `send` gets bytes to send. Once
-`ended` is set, the socket may be closed behind what was sent. States and errors are RabbitMQ 4.0's:
+`ended` is set, the socket may be closed after the bytes sent. States and errors are RabbitMQ 4.0's:
 
     HEADER -> STARTING -> SECURING -> TUNING -> OPENING -> RUNNING -> CLOSED
-
-An error before login closes the connection without a reply, after a delay: guessing passwords
-tells nothing and gains no speed.
+      error before login -> REFUSED: no reply, end after a delay   error later -> CLOSED
 """
 
 from collections.abc import Callable
@@ -53,20 +51,20 @@ if TYPE_CHECKING:
     from headrace.wire.amqp.field_table import FieldTable
 
 FIRST_FRAMES_BYTES_MAX = 8192
-"""The largest frame before a size is agreed on: a token for a password is some thousand bytes."""
+"""Largest frame in bytes before a size is negotiated: a token may have some thousand bytes."""
 HANDSHAKE_S_MAX = 10.0
-"""From the first moment until the connection is open; RabbitMQ's handshake_timeout."""
+"""Seconds from accept until the connection is open; RabbitMQ's handshake_timeout."""
 CLOSE_S_MAX = 30.0
-"""How long the answer to a close is waited for, or that the client closes its socket."""
+"""Seconds to wait for close-ok, or for the client to close its socket."""
 SILENT_CLOSE_S = 3.0
-"""How long a refused connection is left open, unread."""
+"""Seconds for which a refused connection stays open, unread."""
 _HEADER_0_9 = b"AMQP\x01\x01\x00\x09"
-"""Of AMQP 0-9, which is near enough."""
+"""The header of AMQP 0-9, accepted like that of 0-9-1."""
 _NO_METHOD = MethodId(0, 0)
 
 
 class AmqpConnection:
-    """One connection. Used on the deciding thread only."""
+    """An AMQP connection, without its socket. Used on the deciding thread only."""
 
     def __init__(
         self,
@@ -78,17 +76,18 @@ class AmqpConnection:
         takes_more: Callable[[], bool] = lambda: True,
         woken: Callable[[], float] | None = None,
     ) -> None:
-        """`takes_more` tells whether there is room for deliveries; `room` says when again.
-        `woken`, called where something becomes of it outside of `take` and `tick`, tells the time.
+        """`takes_more` tells whether there is room for deliveries; `room` is called when again.
+
+        `woken` returns the time; called on changes of state outside of `take` and `tick`.
         """
         self.state = State.HEADER
         self.ended = False
         self.principal: Principal | None = None
         self.client_properties: FieldTable = {}
         self.reason: str | None = None
-        """Why it was closed or refused, for our log; None: its client closed it, or nobody."""
+        """Why the connection was closed or refused, for the log; None: closed by its client."""
         self.refused_s: float | None = None
-        """How long its client waits for the answer to a login that failed; None: none did."""
+        """Seconds for which the answer to a failed login is delayed; None: no login failed."""
         self._hold = PublishHold()
         self._settings = settings
         self._peer = peer
@@ -104,16 +103,16 @@ class AmqpConnection:
 
     @property
     def frame_bytes_max(self) -> int:
-        """The largest frame that may come now."""
+        """Largest frame in bytes that the client may send now."""
         return self._tuned.frame_bytes_max
 
     @property
     def holds_publishes(self) -> bool:
-        """Whether the client publishes though the broker is out of a resource: read no more."""
+        """Whether reading is stopped: the client publishes during a memory or disk alarm."""
         return self._hold.on and self.state is State.RUNNING
 
     def take(self, data: bytes, now: float) -> int:
-        """Take the whole frames in `data`; returns the bytes that were taken."""
+        """Handle the whole frames in `data`; return the number of bytes consumed."""
         self._now = self._received_at = now
         at, end = 0, len(data)
         while not self.ended:
@@ -140,13 +139,13 @@ class AmqpConnection:
         return end if self.ended else at
 
     def need(self, data: bytes, at: int) -> int:
-        """Return how many bytes make what is at `at` whole; at least, while that is unknown."""
+        """Return the size in bytes of the frame at `at`, or a lower bound while unknown."""
         if self.state is State.HEADER:
             return len(PROTOCOL_HEADER)
         return frame_bytes(data, at, len(data), self.frame_bytes_max) or FRAME_OVERHEAD_BYTES
 
     def _next(self, data: bytes, at: int, end: int) -> int:
-        """Take a run, or a frame; returns its bytes, 0 where none is whole."""
+        """Handle a run or a frame; return its bytes, or 0 if no whole frame has arrived."""
         if self._channels is not None and self.state is State.RUNNING:
             if self._hold.reason is not None and self._hold.begins_at(data, at):
                 self._tell_of_hold()
@@ -170,7 +169,7 @@ class AmqpConnection:
         self.state = State.STARTING
 
     def _frame(self, frame: Frame) -> None:
-        """Take one frame; ChannelFailed for what closes the connection."""
+        """Handle one frame; raise ChannelFailed for an error that closes the connection."""
         if self.state is State.CLOSED:
             if frame.channel == 0 and frame.kind == FRAME_METHOD:
                 self._while_closed(read_method(frame))
@@ -226,7 +225,7 @@ class AmqpConnection:
                 self.lost()
 
     def room(self) -> None:
-        """Deliver again: `takes_more` has said no, and would not now."""
+        """Have queues deliver to the client again, after `takes_more` returned False."""
         if self._channels is not None:
             self._channels.room()
 
@@ -235,7 +234,7 @@ class AmqpConnection:
 
         def done(outcome: Principal | LoginRefused) -> None:
             if self.ended or self.state is not State.SECURING:
-                return  # Its time was over, or its client is gone.
+                return  # The handshake timed out, or the client closed its socket.
             self._wake()
             if isinstance(outcome, LoginRefused):
                 self._refuse_later(credentials.mechanism, outcome)
@@ -277,23 +276,23 @@ class AmqpConnection:
         self.state = State.RUNNING
         self._deadline = None
 
-    # a resource that is out
+    # Resource alarms
 
     def block(self, reason: str) -> None:
-        """Say that publishes find no room, to a client that publishes and understands it."""
+        """Block publishes because of an alarm; connection.blocked follows the next publish."""
         self._hold.reason = reason
 
     def unblock(self, now: float) -> None:
-        """Say that publishes find room again."""
+        """Accept publishes again; send connection.unblocked if connection.blocked was sent."""
         hold, self._hold = self._hold, PublishHold()
         if hold.on:
-            # Nothing was read meanwhile: its silence begins now.
+            # Nothing was read while blocked: the heartbeat timeout begins now.
             self._now = self._received_at = now
         if hold.told:
             self._answer(ConnectionUnblocked())
 
     def _tell_of_hold(self) -> None:
-        """Tell a client that publishes that there is no room, once."""
+        """Send connection.blocked once, to a client that supports it."""
         known = negotiation.capability(self.client_properties, "connection.blocked")
         if known and not self._hold.told and self._hold.reason is not None:
             self._hold.told = True
@@ -301,7 +300,7 @@ class AmqpConnection:
 
     @property
     def deadline(self) -> float | None:
-        """When `tick` is to be called next, whatever comes; None: not at all."""
+        """Monotonic time at which `tick` must be called next; None: not needed."""
         if self.ended:
             return None
         interval = self._tuned.heartbeat_s
@@ -313,8 +312,7 @@ class AmqpConnection:
         return min(times, default=None)
 
     def tick(self, now: float, received_at: float = 0.0) -> None:
-        """Send a heartbeat where nothing was sent, and end what lasts too long; `received_at`: of
-        the last byte, whole frame or not."""
+        """Send a due heartbeat, close on a timeout; `received_at` is the last byte's time."""
         self._now = now
         self._received_at = max(self._received_at, received_at)
         if self.ended:
@@ -337,7 +335,7 @@ class AmqpConnection:
             self._send(HEARTBEAT)
 
     def close(self, text: str) -> None:
-        """Close the connection from our side: CONNECTION_FORCED and `text`."""
+        """Close the connection from the broker's side with CONNECTION_FORCED and `text`."""
         self._wake()
         if self.state is State.RUNNING:
             self._fail(ConnectionClosing(ReplyCode.CONNECTION_FORCED, text), _NO_METHOD)
@@ -345,12 +343,12 @@ class AmqpConnection:
             self.lost()
 
     def lost(self) -> None:
-        """Forget all: the socket is gone."""
+        """Close all channels of the connection: its socket is closed."""
         self._close_channels()
         self.ended = True
 
     def _fail(self, error: AmqpError, ids: MethodId) -> None:
-        """Close the connection for an error, in the way of its state."""
+        """Close the connection for an error, in the manner of its state."""
         if self.ended or self.state in (State.CLOSED, State.REFUSED):
             return
         self.reason = str(error)
@@ -378,7 +376,7 @@ class AmqpConnection:
         self._end_later(min(self._tuned.heartbeat_s or CLOSE_S_MAX, CLOSE_S_MAX))
 
     def _discard(self) -> None:
-        """Take nothing more, and end after a while."""
+        """Read nothing more from the client, and end after `SILENT_CLOSE_S`."""
         self.state = State.REFUSED
         self._end_later(SILENT_CLOSE_S)
 

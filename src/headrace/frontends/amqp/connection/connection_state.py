@@ -1,10 +1,10 @@
-"""The states of a connection of AMQP."""
+"""The states of an AMQP connection."""
 
 from enum import Enum
 
 
 class State(Enum):
-    """How far a connection has come; the values are RabbitMQ's names."""
+    """The state of a connection; the values are RabbitMQ's names."""
 
     HEADER = "pre_init"
     STARTING = "starting"
@@ -13,6 +13,6 @@ class State(Enum):
     OPENING = "opening"
     RUNNING = "running"
     CLOSED = "closed"
-    """A close or its answer is sent; only a close or its answer is taken."""
+    """connection.close or close-ok was sent; only connection.close and close-ok are read."""
     REFUSED = "refused"
-    """Nothing is taken any more; it ends after a while."""
+    """Nothing is read any more; the connection ends after a delay."""

@@ -1,4 +1,7 @@
-"""Header and body frames of one channel put together to messages."""
+"""Assembly of a channel's header and body frames to messages.
+
+basic.publish -> header frame (class, weight 0, body size) -> body frames up to the size
+"""
 
 import struct
 from collections.abc import Callable
@@ -13,11 +16,11 @@ from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing, Re
 _HEAD = struct.Struct(">HHQ")
 _HEAD_BYTES_MIN = _HEAD.size + 2
 _ANNOUNCED_BYTES_MAX = 512 << 20
-"""Above this RabbitMQ closes the connection, and not the channel alone."""
+"""Announced body size in bytes above which RabbitMQ closes the connection, not the channel."""
 
 
 class ContentAssembly:
-    """What of a publish has come and what is still to come. One for each channel."""
+    """The incomplete publish of a channel: the received parts and the bytes to come."""
 
     __slots__ = (
         "_body", "_bytes_left", "_header", "_kept", "_message_bytes_max", "_method", "_note",
@@ -25,35 +28,35 @@ class ContentAssembly:
     )  # fmt: skip
 
     def __init__(self, message_bytes_max: int, note: Callable[[int], None]) -> None:
-        """`note` is told of each byte of a body kept, and of fewer when it is whole or dropped."""
+        """`note` takes the bytes of each body frame, and minus their sum at the end."""
         self._message_bytes_max = message_bytes_max
         self._note = note
         self.waits = False
-        """Whether the next frame must be of a content."""
+        """Whether the next frame must be a header or body frame."""
         self._method: BasicPublish | None = None
         self._header: bytes | None = None
         self._bytes_left = 0
         self._kept = False
-        # Not its parts: a body may come in pieces of a byte, each of which would be an object.
+        # One buffer, no list of parts: a body may come in frames of one byte.
         self._body: bytearray | None = None
 
     def begin(self, method: BasicPublish) -> None:
-        """Take the method of which header and body are to come."""
+        """Begin the content of a basic.publish; its header and body frames follow."""
         self._method, self.waits = method, True
         self._kept = True
 
     def drop(self) -> None:
-        """Keep nothing of the body that is coming, which the sender must still finish."""
+        """Drop the body received so far; the client must still send the rest, which is skipped."""
         self._kept = False
         body, self._body = self._body, None
         if body:
             self._note(-len(body))
 
     def frame(self, frame: Frame) -> PublishRun | None:
-        """Take the next frame; returns the message once it is whole.
+        """Add a header or body frame; return the message once it is complete.
 
-        ChannelClosing for a body too large to be kept: the rest of it is passed over.
-        ConnectionClosing for a frame that is not what must come.
+        Raises ChannelClosing for a body over the size limit, whose rest is skipped, and
+        ConnectionClosing for a frame of a wrong kind.
         """
         if self._header is None:
             return self._head(frame)
@@ -73,7 +76,7 @@ class ContentAssembly:
         class_id, weight, body_bytes = 0, 1, 0
         if frame.kind == FRAME_HEADER:
             class_id, weight, body_bytes = _HEAD.unpack_from(frame.payload)
-        if weight:  # only AMQP 0-8 has it
+        if weight:  # only AMQP 0-8 has a weight
             raise _unexpected(
                 f"expected content header for class {BASIC_CLASS},"
                 " got non content header frame instead"
@@ -114,14 +117,14 @@ class ContentAssembly:
 
 
 def is_known(frame: Frame) -> bool:
-    """Tell whether a frame is of a kind there is: a header too short to be one is of none."""
+    """Tell whether a frame has a known kind; a header frame must have its full length."""
     if frame.kind == FRAME_HEADER:
         return len(frame.payload) >= _HEAD_BYTES_MIN
     return frame.kind in (FRAME_METHOD, FRAME_BODY)
 
 
 def no_content(frame: Frame) -> None:
-    """Refuse a frame of a content that no method announced."""
+    """Raise ConnectionClosing for a header or body frame that no basic.publish announced."""
     if frame.kind != FRAME_METHOD:
         raise _unexpected("expected method frame, got non method frame instead")
 

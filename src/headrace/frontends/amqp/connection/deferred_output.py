@@ -1,14 +1,14 @@
-"""What a channel says while something of it is not true yet: it leaves in its order, later."""
+"""A channel's output that is held back, in order, until earlier answers are known."""
 
 from collections import deque
 from collections.abc import Callable
 
 Release = Callable[[bytes], None]
-"""Lets go what was held back, behind frames that belong before it, if any."""
+"""Releases held output, behind frames that belong before it, if any."""
 
 
 class _Part:
-    """Frames from one hold on, up to the next."""
+    """Held frames of a channel, from one hold on, up to the next."""
 
     __slots__ = ("frames", "held")
 
@@ -18,17 +18,17 @@ class _Part:
 
 
 class HeldOutput:
-    """A channel's frames behind what is awaited."""
+    """The queue of a channel's held frames; a part is sent once it and all earlier are released."""
 
     __slots__ = ("_send", "parts")
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
         self._send = send
         self.parts: deque[_Part] = deque()
-        """Frames that are held back."""
+        """Held parts in the order of output; empty: output is sent directly."""
 
     def hold(self) -> Release:
-        """Hold back what is written from now on."""
+        """Hold back later output; return the function that releases it."""
         part = _Part()
         self.parts.append(part)
 
@@ -40,7 +40,7 @@ class HeldOutput:
         return release
 
     def write(self, frames: bytes) -> None:
-        """Take frames, behind those that are held."""
+        """Append frames behind the held ones; only while `parts` is not empty."""
         self.parts[-1].frames.append(frames)
 
     def _send_ready(self) -> None:

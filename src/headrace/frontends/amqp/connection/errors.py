@@ -1,4 +1,4 @@
-"""RabbitMQ's words for what cannot be read. People search for them, so they are told as there."""
+"""RabbitMQ's texts for unreadable frames, unchanged, since users search for them."""
 
 from headrace.wire.amqp.frames import Frame, FrameTooLarge, WrongFrameEnd
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
@@ -22,7 +22,7 @@ _ESCAPES = str.maketrans(
 
 
 def erlang_binary(content: bytes) -> str:
-    """Return bytes as Erlang prints them: a text where all can be printed, else numbers."""
+    """Return bytes as Erlang prints them: as text if all are printable, else as numbers."""
     if content and _PRINTABLE.issuperset(content):
         return f'<<"{content.decode("ascii").translate(_ESCAPES)}">>'
     return f"<<{','.join(map(str, content))}>>"
@@ -35,7 +35,7 @@ def _snippet(frame: Frame) -> str:
 
 
 def login_refused(mechanism: str) -> ConnectionClosing:
-    """Return what a client is told who is not let in, whyever that is."""
+    """Return the error for a failed login, the same for every reason."""
     return ConnectionClosing(
         ReplyCode.ACCESS_REFUSED,
         f"Login was refused using authentication mechanism {mechanism}. For details see the broker"
@@ -44,7 +44,7 @@ def login_refused(mechanism: str) -> ConnectionClosing:
 
 
 def unreadable_frame(error: FrameTooLarge | WrongFrameEnd) -> ConnectionClosing:
-    """Return how a connection is closed whose frames cannot be told apart any more."""
+    """Return the error for frames whose boundaries are lost: too large, or a wrong end byte."""
     if isinstance(error, FrameTooLarge):
         reason = f"{{frame_too_large,{error.payload_bytes},{error.payload_bytes_max}}}"
     else:
@@ -53,22 +53,22 @@ def unreadable_frame(error: FrameTooLarge | WrongFrameEnd) -> ConnectionClosing:
 
 
 def unknown_frame(frame: Frame) -> ConnectionClosing:
-    """Return how a connection is closed for a frame of no kind there is."""
+    """Return RabbitMQ's error for a frame of an unknown kind."""
     return ConnectionClosing(ReplyCode.FRAME_ERROR, f"{_snippet(frame)}: unknown_frame")
 
 
 def unexpected_frame(frame: Frame) -> ConnectionClosing:
-    """Return how a connection is closed for a frame that may not be on its channel now."""
+    """Return the error for a frame that its channel does not expect now."""
     return ConnectionClosing(ReplyCode.UNEXPECTED_FRAME, _snippet(frame))
 
 
 def undecodable_method(fields: bytes) -> ConnectionClosing:
-    """Return how a connection is closed for a method whose fields cannot be read."""
+    """Return the error for a method whose fields cannot be decoded."""
     return ConnectionClosing(ReplyCode.FRAME_ERROR, f"cannot decode {erlang_binary(fields)}")
 
 
 def reply_text(error: Exception) -> str:
-    """Return the text of a close: what is too long for a short string ends with dots."""
+    """Return the text of a close method, cut to 255 bytes with dots at its end."""
     raw = str(error).encode("utf-8", "surrogateescape")
     if len(raw) <= _TEXT_BYTES_MAX:
         return raw.decode("utf-8", "replace")

@@ -1,8 +1,8 @@
-"""Logins of AMQP clients: users with SCRAM credentials, and RabbitMQ's guest where allowed.
+"""Logins of AMQP clients: users with SCRAM credentials or imported RabbitMQ hashes, and guest.
 
-Every password costs the same work, whether its user is known or not, and every failure is delayed
-as a Kafka client's is (`security.sasl.failed_attempts`). An imported RabbitMQ hash is valid until
-its user has logged in once: then they have SCRAM credentials.
+Every password check costs the same work, whether the user exists or not. Each failure is delayed as
+a Kafka client's is (`security.sasl.failed_attempts`). An imported RabbitMQ hash is valid until its
+user has logged in once, and is then replaced by SCRAM credentials.
 """
 
 import hmac
@@ -26,11 +26,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Adopt = Callable[[str, Secret], None]
-"""Gives a user credentials of SCRAM: his password is known, by a hash of RabbitMQ's."""
+"""Stores SCRAM credentials of a user whose password matched an imported RabbitMQ hash."""
 Failed = Callable[[str], float]
-"""Counts a failure from an address; returns for how many seconds its client waits."""
+"""Counts a failed login from an address; returns the seconds to delay the answer."""
 _NOBODYS = Credential(b"\0" * 24, b"\0" * 32, b"\0" * 32, ITERATIONS_MIN)
-"""What passwords of those are compared with who have no credential: for the work alone."""
+"""Credential that passwords of users without SCRAM credentials are checked against.
+
+It makes the work of a check equal for all users.
+"""
 
 _FAR_GUEST = "user 'guest' can only connect via localhost"
 _NO_GUEST = (
@@ -40,7 +43,7 @@ _NO_GUEST = (
 
 
 class _Proof(NamedTuple):
-    """How a password is checked."""
+    """The credential or hash by which a password is checked."""
 
     mechanism: Mechanism
     credential: Credential
@@ -49,7 +52,7 @@ class _Proof(NamedTuple):
 
 
 class UserLogins:
-    """Checks names and passwords against the broker's users. `queue_broker.Logins`."""
+    """Password and certificate logins of the broker's users. `queue_broker.Logins`."""
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class UserLogins:
         adopt: Adopt,
         is_super: Callable[[Principal], bool] = lambda principal: False,
     ) -> None:
-        """`is_super`: who is let in by a certificate though nothing is kept of him."""
+        """`is_super`: super users may log in by certificate without any stored definition."""
         self._users = users
         self._definitions = definitions
         self._disk = disk
@@ -69,7 +72,10 @@ class UserLogins:
         self._is_super = is_super
 
     def authenticate(self, credentials: Credentials, peer: Peer, done: LoginDone) -> None:
-        """Tell `done` once who it is; a password takes some ms of work, done on a thread."""
+        """Call `done` with the principal or the refusal; a password is checked on a thread.
+
+        A check takes some milliseconds. `done` runs on the deciding thread.
+        """
         user, password = credentials.user, credentials.password
         if password is None:
             done(self._by_certificate(user, peer))
@@ -91,7 +97,7 @@ class UserLogins:
         self._disk.run(lambda: _is_right(proof, password), checked)
 
     def _by_certificate(self, user: str, peer: Peer) -> Principal | LoginRefused:
-        """Return who a verified certificate names, where he is known."""
+        """Return the principal of a verified certificate's name, if that user is known."""
         principal = Principal(USER, user)
         kept = user in self._definitions.users or bool(self._users.of(user))
         if not kept and not self._is_super(principal):
@@ -101,10 +107,10 @@ class UserLogins:
         return principal
 
     def _proof(self, user: str) -> _Proof | None:
-        """Return how a user's password is checked; None: there is no such user."""
+        """Return the proof for a user's password; None: no such user has a password."""
         known = self._users.of(user)
         if known:
-            mechanism = min(known)  # SHA-256 where there are both: that of who is not known
+            mechanism = min(known)  # SHA-256 first, as for unknown users
             return _Proof(mechanism, known[mechanism])
         kept = self._definitions.users.get(user)
         if kept is not None and kept.password_hash:
@@ -114,7 +120,7 @@ class UserLogins:
         return None
 
     def _refused(self, reason: str, user: str, peer: Peer, hint: str = "") -> LoginRefused:
-        """Log why; `hint`: what to do about it, which no client is told."""
+        """Log a failed login and return the refusal; `hint` is logged only."""
         text = f"{reason}: {user[:100]!r}"
         line = f"{text}; {hint}" if hint else text
         log.warning("%s on %s: authentication failed: %s", peer.host, peer.listener, line)
@@ -122,7 +128,7 @@ class UserLogins:
 
 
 def _is_right(proof: _Proof | None, password: Secret) -> bool:
-    """Tell whether a password is right, after the same work whosever it is. On a thread."""
+    """Tell whether a password is right, with equal work for all users. Runs on a thread."""
     mechanism, credential, rabbit_hash, is_guest = proof or _Proof(
         Mechanism.SCRAM_SHA_256, _NOBODYS
     )
@@ -136,7 +142,7 @@ def _is_right(proof: _Proof | None, password: Secret) -> bool:
 
 
 def _is_far_guest(user: str, peer: Peer) -> bool:
-    """Tell whether that is guest, from another machine, however he proves to be it."""
+    """Tell whether user guest logs in from another machine, by whichever mechanism."""
     return user == GUEST and not _is_loopback(peer.host)
 
 

@@ -1,4 +1,4 @@
-"""What a connection and its client tell each other and agree on before it is open."""
+"""Negotiation of a connection before it is open: start, login, tune."""
 
 import re
 from typing import NamedTuple
@@ -34,34 +34,34 @@ CAPABILITIES = (
 )
 _CHANNEL_MAX_MIN = 1
 FRAME_BYTES_MIN_4_1 = 8192
-"""From RabbitMQ 4.1 on."""
+"""Smallest `frame_max` in bytes that RabbitMQ accepts from version 4.1 on."""
 _NUMBERS = re.compile("[0-9]+")
 _SHORT_MAX = (1 << 16) - 1
 
 
 class Settings(NamedTuple):
-    """What the broker offers its AMQP clients; the defaults are RabbitMQ's."""
+    """The broker's offers to AMQP clients; the defaults are RabbitMQ's."""
 
     version: str = "4.0.5"
-    """RabbitMQ's version that clients are told: some choose what they send by it."""
+    """RabbitMQ version that is announced to clients; some adapt their requests to it."""
     cluster_name: str = "headrace"
     channel_max: int = 2047
     frame_bytes_max: int = 131_072
     heartbeat_s: int = 60
     message_bytes_max: int = 16 << 20
-    """The largest body of a message."""
+    """Largest body of a message in bytes."""
     guest: bool = False
-    """Whether guest may come in, and so who says nothing of himself."""
+    """Whether user guest may log in; also offers the mechanism ANONYMOUS."""
 
     @property
     def frame_bytes_min(self) -> int:
-        """The least `frame_max` that a client may agree to, by the version that it is told."""
+        """Smallest `frame_max` in bytes that a client may choose, by the announced version."""
         version = [int(part) for part in _NUMBERS.findall(self.version)[:2]]
         return FRAME_BYTES_MIN_4_1 if version >= [4, 1] else FRAME_BYTES_MIN
 
 
 def settings_of(config: AmqpKeys, cluster_name: str) -> Settings:
-    """Return what a broker's configuration says."""
+    """Return the broker's offers to AMQP clients that its configuration sets."""
     return Settings(
         version=config.amqp_advertised_version,
         cluster_name=cluster_name,
@@ -74,7 +74,7 @@ def settings_of(config: AmqpKeys, cluster_name: str) -> Settings:
 
 
 class Tuned(NamedTuple):
-    """What was agreed on. A heartbeat of 0 is none."""
+    """The limits of a connection that broker and client negotiated; `heartbeat_s` 0: none."""
 
     channel_max: int
     frame_bytes_max: int
@@ -82,7 +82,7 @@ class Tuned(NamedTuple):
 
 
 def mechanisms_for(settings: Settings, peer: Peer) -> list[str]:
-    """Return the mechanisms by which this peer may say who it is."""
+    """Return the SASL mechanisms that are offered to a peer."""
     mechanisms = [PLAIN, AMQPLAIN]
     if peer.certificate_name is not None:
         mechanisms.append(EXTERNAL)
@@ -92,7 +92,7 @@ def mechanisms_for(settings: Settings, peer: Peer) -> list[str]:
 
 
 def start(settings: Settings, peer: Peer) -> ConnectionStart:
-    """Return the first method of a connection."""
+    """Return connection.start, the broker's first method."""
     properties: FieldTable = {
         "capabilities": dict.fromkeys(CAPABILITIES, True),
         "cluster_name": settings.cluster_name,
@@ -106,7 +106,7 @@ def start(settings: Settings, peer: Peer) -> ConnectionStart:
 
 
 def credentials_of(settings: Settings, peer: Peer, answer: ConnectionStartOk) -> Credentials:
-    """Return whom a client says it is; ConnectionClosing where that cannot be read."""
+    """Return a client's credentials; raise ConnectionClosing if they are malformed."""
     mechanism, response = answer.mechanism, answer.response
     if mechanism not in mechanisms_for(settings, peer):
         raise ConnectionClosing(
@@ -126,7 +126,7 @@ def credentials_of(settings: Settings, peer: Peer, answer: ConnectionStartOk) ->
 
 
 def _amqplain(response: bytes) -> Credentials:
-    """Read a table of LOGIN and PASSWORD, without its length."""
+    """Parse an AMQPLAIN response, a table with LOGIN and PASSWORD without its length."""
     try:
         table = decode_table(response)
     except Malformed as malformed:
@@ -142,14 +142,14 @@ def _amqplain(response: bytes) -> Credentials:
 
 
 def tune(settings: Settings) -> ConnectionTune:
-    """Return what the broker proposes."""
+    """Return connection.tune with the broker's proposed limits."""
     return ConnectionTune(settings.channel_max, settings.frame_bytes_max, settings.heartbeat_s)
 
 
 def tuned(settings: Settings, answer: ConnectionTuneOk) -> Tuned:
-    """Return what a client agreed to; ConnectionClosing for less than must or more than may be.
+    """Return the limits that a client chose; raise ConnectionClosing if out of bounds.
 
-    0 is no limit, which is more than any. The heartbeat is the client's, whatever was proposed.
+    A client's 0 means no limit, which exceeds every limit. Its heartbeat is accepted unchecked.
     """
     _check("frame_max", settings.frame_bytes_min, settings.frame_bytes_max, answer.frame_max)
     _check("channel_max", _CHANNEL_MAX_MIN, settings.channel_max, answer.channel_max)
@@ -160,7 +160,7 @@ _UNLIMITED = (1 << 32) - 1
 
 
 def _check(field: str, least: int, most: int, value: int) -> None:
-    """Hold a client's value against the bounds; `most` 0: none."""
+    """Raise ConnectionClosing unless a client's value is within bounds; `most` 0: no upper one."""
     shown = f"{value} (no limit)" if field == "channel_max" and value == 0 else str(value)
     if value and value < least:
         text = f"negotiated {field} = {shown} is lower than the minimum allowed value ({least})"
@@ -172,11 +172,11 @@ def _check(field: str, least: int, most: int, value: int) -> None:
 
 
 def capability(client_properties: FieldTable, name: str) -> bool:
-    """Return whether a client says it understands `name`."""
+    """Return whether a client announced the capability `name`."""
     capabilities = client_properties.get("capabilities")
     return isinstance(capabilities, dict) and capabilities.get(name) is True
 
 
 def wrong_header(first: bytes) -> str:
-    """Return why a client that begins with these bytes is not served, for our log."""
+    """Return the log text for a connection that began with another protocol's bytes."""
     return f"a client began with {first!r} instead of AMQP 0-9-1's header"

@@ -1,7 +1,7 @@
-"""What clients have begun to publish and not finished: one bound for all of them together.
+"""The limit for incomplete messages and uncommitted publishes of all connections together.
 
-A body may announce megabytes and never come, on each of thousands of channels, and a transaction
-may never be committed. Nobody's queue has these messages, so no queue's bound is for them.
+A body may be announced and never sent, on each of thousands of channels, and a transaction may
+never be committed. No queue has these messages, so no queue's limit applies to them.
 """
 
 from typing import Protocol
@@ -13,14 +13,14 @@ class Beginner(Protocol):
     """A connection that publishes. `client.Client`."""
 
     def __hash__(self) -> int:
-        """Tell it from others."""
+        """Hash by identity: connections are counted one by one."""
 
     def fail(self, error: ConnectionClosing) -> None:
-        """Close the connection; what it has begun is forgotten with it."""
+        """Close the connection; its incomplete messages are dropped."""
 
 
 class Unfinished:
-    """The bytes that each connection has begun."""
+    """Bytes of incomplete and uncommitted messages, by connection."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes = 0
@@ -28,10 +28,10 @@ class Unfinished:
         self._of: dict[Beginner, int] = {}
 
     def note(self, beginner: Beginner, size: int) -> None:
-        """Note `size` bytes more; negative: fewer.
+        """Count `size` more bytes (negative: fewer) of a connection.
 
-        Beyond the bound who has begun most is closed: with ConnectionClosing where that is who
-        just came.
+        Over the limit the connection with the most bytes is closed: by raising ConnectionClosing if
+        that is `beginner` itself.
         """
         self.bytes += size
         left = self._of.get(beginner, 0) + size

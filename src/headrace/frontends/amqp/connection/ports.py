@@ -1,4 +1,10 @@
-"""What a connection asks of the broker behind it, and what it offers to a channel there."""
+"""Interfaces between a connection and the broker behind it.
+
+Broker       authenticate, open a vhost, end of a pass
+VhostPort    open a channel, room, closed        (one for each connection)
+Channel      methods, publishes, settlements     (one for each channel)
+Outlet       frames from a channel's model to its client
+"""
 
 from collections.abc import Callable, Collection
 from typing import NamedTuple, Protocol
@@ -13,17 +19,17 @@ from headrace.wire.amqp.reply_codes import AmqpError
 
 
 class Peer(NamedTuple):
-    """The other end, as its socket tells."""
+    """The other end of a connection, as its socket reports it."""
 
     host: str
     listener: str
     certificate_name: str | None = None
-    """Whom the certificate that it proved names; None: it showed none."""
+    """Name in the client's verified certificate; None: it presented none."""
     port: int = -1
 
 
 class Credentials(NamedTuple):
-    """What a client says of itself. `password` is None where a certificate has proved it."""
+    """A client's credentials; `password` is None if a certificate proved the user."""
 
     mechanism: str
     user: str
@@ -31,56 +37,56 @@ class Credentials(NamedTuple):
 
 
 class LoginRefused(NamedTuple):
-    """A login is refused. The reason is for our log, the client is sent to that."""
+    """A refused login. The reason is for the log; the client is only referred to it."""
 
     reason: str
     seconds: float = 0.0
-    """How long the client waits for the answer."""
+    """Seconds by which the answer is delayed."""
 
 
 LoginDone = Callable[[Principal | LoginRefused], None]
 
 
 class Outlet(Protocol):
-    """Where a channel's frames go. All is silently dropped once the channel is closed."""
+    """The output of a channel; ignored once the channel is closed."""
 
     number: int
     frame_bytes_max: int
 
     def answer(self, method: Method) -> None:
-        """Send a method."""
+        """Send a method to the client on this channel."""
 
     def write(self, frames: bytes) -> None:
         """Send whole frames of this channel, made by `wire.amqp.hot`."""
 
     def hold(self) -> Release:
-        """Hold back what is sent from now on: an answer that belongs before it is not known yet."""
+        """Hold back later output until the returned function is called with an earlier answer."""
 
     def takes_more(self) -> bool:
-        """Tell whether there is room for deliveries; False: `VhostPort.room` says when again."""
+        """Tell whether there is room for deliveries; if not, `VhostPort.room` is called later."""
 
     def fail(self, error: AmqpError, ids: MethodId) -> None:
-        """Close the channel or the connection for a method that was handled later."""
+        """Close the channel or the connection for a method whose handling failed later."""
 
 
 class Channel(Protocol):
-    """A channel's part of the model. Everything here may raise Refused or AmqpError.
+    """A channel's model; each call may raise Refused or AmqpError.
 
-    What comes behind an error is never handed over. Answers go to the Outlet, at once or later, in
-    the order that the client is to see.
+    After an error no further call is made but `closed`. Answers go to the Outlet, at once or later,
+    in the order in which the client is to receive them.
     """
 
     def method(self, method: Method) -> None:
-        """Do what a method of exchange, queue, basic, confirm or tx says, and answer it."""
+        """Execute and answer a method of the class exchange, queue, basic, confirm or tx."""
 
     def publish(self, run: PublishRun) -> None:
-        """Take messages, in their order, none larger than is allowed."""
+        """Publish messages in their order; all are within the size limit."""
 
     def settle(self, settlements: list[Settlement]) -> None:
-        """Take acks, nacks and rejects, in their order."""
+        """Execute acks, nacks and rejects in their order."""
 
     def closed(self) -> None:
-        """Give back what was delivered and not settled, end the consumers; answer nothing more."""
+        """Cancel the consumers and requeue unacknowledged deliveries; send nothing more."""
 
 
 class VhostPort(Protocol):
@@ -88,26 +94,29 @@ class VhostPort(Protocol):
 
     @property
     def methods(self) -> Collection[type[Method]]:
-        """The kinds of methods that its channels do; publishes and settlements come by runs."""
+        """The methods that its channels handle; publishes and settlements come in runs."""
 
     def open_channel(self, outlet: Outlet) -> Channel:
-        """Return a new channel; ConnectionClosing where the user may have no more."""
+        """Return a new channel; raise ConnectionClosing at the user's limit of channels."""
 
     def note_unfinished(self, size: int) -> None:
-        """Note `size` bytes more, or fewer, of messages that are not whole. ConnectionClosing."""
+        """Count `size` more bytes of incomplete messages (negative: fewer).
+
+        Raises ConnectionClosing over the limit.
+        """
 
     def room(self) -> None:
-        """Deliver again: there was no room (`Outlet.takes_more`), and there is again."""
+        """Deliver again: the client has read enough since `Outlet.takes_more` returned False."""
 
     def closed(self) -> None:
-        """Delete the connection's exclusive queues: it is gone, its channels are closed."""
+        """Delete the connection's exclusive queues: it is closed, and so are its channels."""
 
 
 class Broker(Protocol):
-    """The broker behind all connections."""
+    """The broker behind all AMQP connections."""
 
     def authenticate(self, credentials: Credentials, peer: Peer, done: LoginDone) -> None:
-        """Tell `done` once who it is, or why it is refused; now or later."""
+        """Call `done` with the principal or the refusal, now or later."""
 
     def open(
         self,
@@ -117,16 +126,16 @@ class Broker(Protocol):
         client_properties: FieldTable,
         close: Callable[[str], None],
     ) -> VhostPort:
-        """Return the virtual host; ConnectionClosing (NOT_ALLOWED) where it may not be used.
+        """Return a vhost; raise ConnectionClosing (NOT_ALLOWED) if the user may not open it.
 
-        `close` ends the connection later, CONNECTION_FORCED with a text.
+        `close` closes the connection later with CONNECTION_FORCED and a text.
         """
 
     def pass_done(self) -> None:
-        """Confirm and deliver what a pass of one connection brought: its frames are all taken."""
+        """Send confirms and deliveries of a connection's pass: all its frames are handled."""
 
     def close(self) -> None:
-        """Let no timer go off any more: the broker stops."""
+        """End all timers of AMQP queues: the broker stops."""
 
     def update_secret(self, principal: Principal, secret: Secret) -> None:
-        """Take a new secret of a user who is connected; ConnectionClosing where it is refused."""
+        """Accept a connected user's new secret; raise ConnectionClosing if it is refused."""

@@ -1,7 +1,7 @@
-"""Whether a client that publishes is held up because the broker is out of a resource.
+"""The block of a connection that publishes during a memory or disk alarm.
 
-As in RabbitMQ, who publishes is told once, by its first publish after the resource ran out, and
-nothing more is taken of that connection; who does not publish notices nothing.
+As in RabbitMQ, a publisher is sent connection.blocked once, at its first publish after the alarm,
+and its connection is not read any more. Clients that do not publish are not affected.
 """
 
 from headrace.wire.amqp.frames import FRAME_METHOD
@@ -13,18 +13,18 @@ _PUBLISH = encode_method(0, BasicPublish())[_IDS]
 
 
 class PublishHold:
-    """One connection's."""
+    """The state of one connection's block by a resource alarm."""
 
     def __init__(self) -> None:
         self.on = False
-        """Whether the client publishes though the broker is out of a resource: read no more."""
+        """Whether the client publishes during an alarm, so that its connection is not read."""
         self.told = False
-        """Whether the client was told."""
+        """Whether connection.blocked was sent."""
         self.reason: str | None = None
-        """What the broker is out of; None: nothing."""
+        """The resource that is low; None: no alarm."""
 
     def begins_at(self, data: bytes, at: int) -> bool:
-        """Tell whether a publish begins at `at`, which is to stay where it is."""
+        """Tell whether a publish begins at `at`, which must not be read now."""
         if self.reason is None or data[at : at + 1] != _METHOD:
             return False
         ids = data[at + _IDS.start : at + _IDS.stop]

@@ -1,4 +1,4 @@
-"""A connection's bytes between `net` and the state machine, and its time."""
+"""Sessions: an AMQP state machine's bytes, timers and socket; the frontend of all sessions."""
 
 import logging
 import math
@@ -25,7 +25,7 @@ _SHUTDOWN = "broker forced connection closure with reason 'shutdown'"
 
 
 class AmqpSession:
-    """One connection of AMQP. `net.stream.StreamSession`."""
+    """An AMQP connection's session. `net.stream.StreamSession`."""
 
     def __init__(self, frontend: "AmqpFrontend", connection: Connection) -> None:
         self._frontend = frontend
@@ -37,10 +37,10 @@ class AmqpSession:
         self._told = False
         self._failed = False
         self._logs_awaited = 0
-        """Logs that are made, beside which nothing is taken: too much waits for them."""
+        """Number of queue logs being created; while not 0, no frames are read, to bound memory."""
         shown = connection.principal
         name = None if shown == ANONYMOUS else shown.name
-        # Its client is looked for by heartbeats, as the client wants them, and by no other clock.
+        # AMQP has heartbeats, at the client's interval, instead of the idle timeout.
         connection.idle_seconds_max = math.inf
         connection.authenticated = False
         self.amqp = AmqpConnection(
@@ -55,21 +55,24 @@ class AmqpSession:
         self._arm()
 
     def frames(self, view: memoryview, at: int, filled: int) -> int:
-        """Take the whole frames in `view[at:filled]`; returns where the first byte left over is."""
+        """Handle the whole frames in `view[at:filled]`; return the index of the first left byte."""
         taken = self.amqp.take(bytes(view[at:filled]), self._clock.monotonic())
         self._look()
         return at + taken
 
     def need(self, view: memoryview, at: int, filled: int) -> int:
-        """Return how many bytes make the frame at `at` whole."""
+        """Return the size in bytes of the AMQP frame at `at`."""
         return self.amqp.need(bytes(view[at : min(filled, at + FRAME_HEADER_BYTES)]), 0)
 
     def room(self) -> None:
-        """Go on delivering."""
+        """Deliver to the client again: it has read enough."""
         self.amqp.room()
 
     def pass_done(self) -> "Pending | None":
-        """End the pass: confirms and deliveries leave with it."""
+        """End a pass: write durable messages, send confirms and deliveries.
+
+        Returns the pending writes, which the pass's answers wait for, or None.
+        """
         frontend = self._frontend
         frontend.broker.pass_done()
         kept = frontend.kept
@@ -88,24 +91,24 @@ class AmqpSession:
     def _log_made(self) -> None:
         self._logs_awaited -= 1
         if not self._logs_awaited and not self.amqp.ended:
-            # Nothing was read meanwhile: its silence begins now.
+            # Nothing was read while waiting: the heartbeat timeout begins now.
             now = self._clock.monotonic()
             self.amqp.tick(now, now)
             self._look()
 
     def closed(self) -> None:
-        """Forget all."""
+        """End the session of an AMQP connection whose socket is closed."""
         self.amqp.lost()
         self._look()
         self._frontend.forget(self)
 
     def shut_down(self) -> None:
-        """Tell the client that the broker stops."""
+        """Close the AMQP connection because the broker stops."""
         self.amqp.close(_SHUTDOWN)
         self._look()
 
     def block(self, reason: str | None) -> None:
-        """Say that publishes find no room, and why; None: they do again."""
+        """Block the client's publishes for a reason; None: accept them again."""
         if reason is None:
             self.amqp.unblock(self._clock.monotonic())
             self._look()
@@ -113,12 +116,12 @@ class AmqpSession:
             self.amqp.block(reason)
 
     def _woken(self) -> float:
-        """Look soon: somebody closes the connection, perhaps while another's frames are taken."""
+        """Schedule `_look`: the connection may be closed while another one's frames are handled."""
         self._clock.call_later(0, self._look)
         return self._clock.monotonic()
 
     def _look(self) -> None:
-        """Do what the state of the connection asks of its socket and its timer."""
+        """Apply the connection's state to its socket and timer, and log why it was closed."""
         amqp = self.amqp
         if amqp.reason is not None and not self._told:
             self._told = True
@@ -141,7 +144,7 @@ class AmqpSession:
         self._arm()
 
     def _arm(self) -> None:
-        """Have `_tick` called at the deadline, or before: it looks again."""
+        """Set the timer to the deadline, unless an earlier one is set, which arms it again."""
         deadline = self.amqp.deadline
         if deadline is None or (self._timer is not None and self._timer_at <= deadline):
             return
@@ -153,31 +156,31 @@ class AmqpSession:
     def _tick(self) -> None:
         self._timer = None
         now = self._clock.monotonic()
-        # What is not read may have come.
+        # Bytes may have arrived that are not read yet.
         self.amqp.tick(now, now if self._logs_awaited else self._connection.last_received)
         self._look()
 
 
 class DurableState(Protocol):
-    """What is durable of one broker. `frontend.Durable`."""
+    """The durable AMQP state of one broker: declarations and queues. `frontend.Durable`."""
 
     @property
     def logs(self) -> "QueueLogs":
-        """The logs of durable queues: written when a pass ends."""
+        """The logs of durable queues, written when a pass ends."""
 
     @property
     def writes(self) -> "WritePass":
-        """Has a pass's writes done together."""
+        """The gathered writes of a pass."""
 
     async def start(self) -> None:
-        """Put back what was declared before."""
+        """Restore the durable declarations and queues."""
 
     async def stop(self) -> None:
-        """Write down what is known of queues."""
+        """Write the state of the queues and close their stores."""
 
 
 class AmqpFrontend:
-    """What clients of AMQP speak with: all sessions of one broker. `server.frontends.Frontend`."""
+    """The AMQP frontend: all sessions of one broker. `server.frontends.Frontend`."""
 
     def __init__(
         self,
@@ -187,9 +190,9 @@ class AmqpFrontend:
         kept: "DurableState | None" = None,
         stopped: Callable[[], None] = lambda: None,
     ) -> None:
-        """`kept`: what writes the pass's messages, and is begun and closed with the broker.
+        """`kept` is the durable state, started and stopped with the broker; None: none.
 
-        `stopped` is called when it stops.
+        `stopped` is called when the broker stops.
         """
         self.broker = broker
         self.kept = kept
@@ -200,7 +203,7 @@ class AmqpFrontend:
         self._blocked: str | None = None
 
     def open(self, connection: Connection) -> AmqpSession:
-        """Return a session for a new connection."""
+        """Return a session for a new AMQP connection."""
         session = AmqpSession(self, connection)
         self._sessions[session] = None
         if self._blocked is not None:
@@ -208,27 +211,27 @@ class AmqpFrontend:
         return session
 
     def forget(self, session: AmqpSession) -> None:
-        """Forget a session whose socket is gone."""
+        """Forget the session of an AMQP connection whose socket is closed."""
         self._sessions.pop(session, None)
 
     @property
     def is_blocked(self) -> bool:
-        """Whether publishers are stopped: memory or disk is low."""
+        """Whether publishers are blocked by a memory or disk alarm."""
         return self._blocked is not None
 
     def block(self, reason: str | None) -> None:
-        """Say that publishes find no room, and why; None: they do again."""
+        """Block publishers of all sessions for a reason; None: accept publishes again."""
         self._blocked = reason
         for session in list(self._sessions):
             session.block(reason)
 
     async def start(self) -> None:
-        """Put back what was declared before; then clients may come."""
+        """Restore the durable declarations, before clients may connect."""
         if self.kept is not None:
             await self.kept.start()
 
     async def stop(self) -> None:
-        """Take leave of all clients, and write down what is known of queues."""
+        """Close all connections, then write the state of the queues."""
         for session in list(self._sessions):
             session.shut_down()
         self._stopped()

@@ -1,7 +1,7 @@
 """AmqpAdministration (key 20000, v0): operations of other protocols, as AMQP's vhosts and queues.
 
-Ours, beside Kafka's APIs: served and told of where a listener speaks a protocol that has operations
-(`operations/registry.py`). An operation that only lists asks DESCRIBE of the cluster, any other
+Headrace's own API: served and advertised where a listener speaks a protocol that has operations
+(`operations/registry.py`). An operation that only lists needs DESCRIBE of the cluster, any other
 ALTER; the audit log has a line for each change.
 """
 
@@ -20,9 +20,9 @@ _TOLD_CHARACTERS = 2000
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer when it is done."""
+    """Call the operation that an AmqpAdministration request names; answer with its result."""
     asked = decode_request(body)
-    # The context is the next request's as soon as this one waits.
+    # The context serves the next request while the operation runs.
     operations = context.shared.operations
     if operations is None:
         raise InvariantError("a broker that serves this API has operations")
@@ -49,7 +49,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
 
 
 def _told(message: str | None) -> str | None:
-    """Return a message that an answer has room for: it may repeat whatever was asked."""
+    """Return a message cut to the size of an answer: it may repeat the request's text."""
     if message is None:
         return None
     return message[:_TOLD_CHARACTERS].encode("utf-8", "backslashreplace").decode()

@@ -1,8 +1,8 @@
 """AlterClientQuotas (key 49, v0-v1): set and remove quotas of users, clients and addresses.
 
-Taken at once (KIP-546). `producer_byte_rate`, `consumer_byte_rate` and `request_percentage` have
-clients wait, `controller_mutation_rate` those who change topics (KIP-599); connections beyond an
-address's `connection_creation_rate` are ended (KIP-612).
+Quotas take effect at once (KIP-546). `producer_byte_rate`, `consumer_byte_rate` and
+`request_percentage` throttle clients, `controller_mutation_rate` clients that change topics
+(KIP-599); connections beyond an address's `connection_creation_rate` are closed (KIP-612).
 
 v1 flexible
 """
@@ -14,7 +14,7 @@ from headrace.operations.quotas import alter_quotas
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with one result per entity, in the order asked."""
+    """Alter client quotas; answer with one result per entity, in the order asked."""
     make = maker(context)
     alterations = [
         Alteration(

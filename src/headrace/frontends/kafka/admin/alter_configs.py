@@ -1,7 +1,9 @@
 """AlterConfigs (key 33, v0-v2): replace all settings of topics and brokers; others are reset.
 
 Superseded by IncrementalAlterConfigs and not sent by Java clients since 4.0; others still do.
-Settings are taken at once, without a restart. v2 flexible
+Settings take effect at once, without a restart.
+
+Versions: v2 flexible
 """
 
 from headrace.frontends.kafka.admin.config_resources import alter
@@ -11,7 +13,7 @@ from headrace.operations.configs import ConfigEdit
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with one result per resource, in the order asked."""
+    """Replace settings; answer AlterConfigs with one result per resource, in the order asked."""
     return await alter(context, request, _edit, whole=True)
 
 

@@ -1,8 +1,9 @@
 """AlterPartitionReassignments (key 45, v0-v1): move partitions to other brokers (KIP-455).
 
-Answered when the moves have begun; they end when all that are to stay are in sync. Null replicas
-call a move off. Asked elsewhere than at the controller, the whole is answered NOT_CONTROLLER, as by
-Kafka. What takes longer than the timeout is answered REQUEST_TIMED_OUT and goes on.
+Answered when the moves have begun; a move ends when all its target replicas are in sync. Null
+replicas cancel a move. A broker other than the controller answers NOT_CONTROLLER for the whole
+request, as Kafka does. A request that exceeds its timeout is answered REQUEST_TIMED_OUT and
+continues.
 
 v1 allow replication factor change (KIP-860)
 """
@@ -19,7 +20,7 @@ from headrace.operations.replicas import reassign_partitions
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with one result for each partition, in the order asked."""
+    """Begin or cancel moves of partitions; answer with one result for each, in the order asked."""
     make = maker(context)
     asked = {
         TopicPartition(topic.name, partition.partition_index): None

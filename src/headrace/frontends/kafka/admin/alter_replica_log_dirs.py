@@ -1,7 +1,8 @@
 """AlterReplicaLogDirs (key 34, v1-v2): move replicas between log directories of a broker.
 
-Answered when the moves have begun (KIP-113); DescribeLogDirs shows how far they are. A replica that
-comes later is made in the directory asked for, and answered REPLICA_NOT_AVAILABLE until then.
+Answered when the moves have begun (KIP-113); DescribeLogDirs reports their progress. A replica that
+does not exist yet will be created in the requested directory, and is answered
+REPLICA_NOT_AVAILABLE.
 
 v2 flexible
 """
@@ -19,7 +20,7 @@ _NOT_LOGGED = frozenset({ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.CLUSTER_AUTH
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer for each partition, in the order asked."""
+    """Begin moves of replicas; answer with an error code for each partition, in that order."""
     make = maker(context)
     moves = [
         (TopicPartition(topic.name, index), directory.path)

@@ -10,7 +10,10 @@ from headrace.operations.configs import ConfigEdit, ResourceEdits, alter_configs
 async def alter(
     context: RequestContext, request: Entity, edit: Callable[[Entity], ConfigEdit], *, whole: bool
 ) -> Entity:
-    """Alter each resource by what `edit` reads of its settings; the whole response."""
+    """Alter each resource's settings, as `edit` reads them; return the whole response.
+
+    `whole` resets settings that are not named (AlterConfigs).
+    """
     make = maker(context)
     outcomes = await alter_configs(
         operating(context),

@@ -1,8 +1,10 @@
 """CreatePartitions (key 37, v0-v3): raise a topic's number of partitions.
 
-The controller alone grows topics: other brokers answer NOT_CONTROLLER for each.
-New partitions take writes when this is answered. controller_mutation_rate counts them (KIP-599):
-what is over it is waited for, and refused from v3 on. v2 flexible · v3 quota error
+Only the controller adds partitions: other brokers answer NOT_CONTROLLER for each topic. New
+partitions accept records when this is answered. controller_mutation_rate counts them (KIP-599):
+above it clients are throttled, and from v3 on refused.
+
+Versions: v2 flexible · v3 quota error
 """
 
 from headrace.frontends.kafka.connection.handler import RequestContext, operating
@@ -19,7 +21,7 @@ STRICT_SINCE = 3
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Grow each topic for itself; one result per topic name."""
+    """Add partitions to each topic independently; answer with one result per topic name."""
     make = maker(context)
     quota = mutations(context, STRICT_SINCE)
     outcome = await create_partitions(

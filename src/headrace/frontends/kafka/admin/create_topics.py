@@ -1,15 +1,16 @@
 """CreateTopics (key 19, v2-v7): create topics, which accept records when the response is sent.
 
-* The controller alone creates topics: other brokers answer NOT_CONTROLLER for each.
-* Each topic for itself; a name that is there twice is refused, both of them.
-* Partitions -1, replication factor -1: the broker's defaults, in every version. KIP-464 names v4,
-  but a Kafka 4.3 takes them in v2 and v3 too, and KafkaJS sends them in v3. A manual assignment
+- Only the controller creates topics: other brokers answer NOT_CONTROLLER for each.
+- Each topic succeeds or fails on its own; a name that occurs twice fails both times.
+- Partitions -1, replication factor -1: the broker's defaults, in every version. KIP-464 names v4,
+  but a Kafka 4.3 accepts them in v2 and v3 too, and KafkaJS sends them in v3. A manual assignment
   needs both to be -1.
-* What takes longer than the timeout is answered REQUEST_TIMED_OUT and goes on.
-* controller_mutation_rate counts the partitions (KIP-599): from v6 what is over it is refused with
-  THROTTLING_QUOTA_EXCEEDED, before that it is only waited for.
-v5 flexible, number of partitions and all settings in the answer (an empty list, never null: Java
-clients cannot bear null beside a number of partitions) · v6 quota error · v7 topic ids
+- A request that exceeds its timeout is answered REQUEST_TIMED_OUT and continues.
+- controller_mutation_rate counts the partitions (KIP-599): above it a topic is refused with
+  THROTTLING_QUOTA_EXCEEDED from v6 on; before v6 clients are throttled only.
+
+Versions: v5 flexible, number of partitions and all settings in the answer (an empty list, never
+null: Java clients cannot bear null beside a number of partitions) · v6 quota error · v7 topic ids
 """
 
 from uuid import UUID
@@ -35,7 +36,7 @@ STRICT_SINCE = 6
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Create what can be; one result per topic, in the order asked."""
+    """Create topics; answer CreateTopics with one result per topic, in the order asked."""
     make = maker(context)
     quota = mutations(context, STRICT_SINCE)
     outcome = await create_topics(
@@ -70,7 +71,7 @@ def _result(
     outcome: TopicInfo | ApiError,
     described: dict[tuple[tuple[str, str], ...], tuple[Entity, ...]],
 ) -> Entity:
-    """Return the result of one topic. `described`: all settings of topics configured alike."""
+    """Return the result of one topic; `described` caches settings of equally configured ones."""
     if isinstance(outcome, ApiError):
         return make(
             "CreatableTopicResult",

@@ -1,9 +1,11 @@
 """DeleteRecords (key 21, v0-v2): advance the log start offset; -1: to the high watermark.
 
-Answered once the new start is on disk, so that what was deleted does not come back, and once all
-replicas on living brokers begin there, so that it does not come back with another leader. Compacted
-topics without "delete" in their policy are refused, internal ones too. Of a queue's topic it is
-queue.purge up to the offset, and asked for as such, or as DELETE of the topic. v2 flexible
+Answered once the new start is on disk, so that deleted records do not come back after a crash, and
+once all replicas on live brokers begin there, so that they do not come back with another leader.
+Compacted topics without "delete" in their policy are refused, internal ones too. For a queue's
+topic this is queue.purge up to the offset, which needs READ of the queue or DELETE of the topic.
+
+Versions: v2 flexible
 """
 
 from headrace.frontends.kafka.connection.handler import RequestContext, operating
@@ -12,7 +14,7 @@ from headrace.operations.records import delete_records
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with one result per partition: its new low watermark, or an error."""
+    """Delete records; answer with a new low watermark or an error per partition."""
     make = maker(context)
     before = [
         ((topic.name, asked.partition_index), asked.offset)

@@ -1,10 +1,12 @@
 """DeleteTopics (key 20, v1-v6): delete topics permanently before the response is sent.
 
-The controller alone deletes topics: other brokers answer NOT_CONTROLLER for each.
-Internal topics go like others. The files stay, renamed, for `file.delete.delay.ms`.
-Of a queue's topic the queue is deleted, as queue.delete does it.
-controller_mutation_rate counts the partitions (KIP-599): over it they are refused from v5 on.
-v3 TOPIC_DELETION_DISABLED where `delete.topic.enable` is off · v4 flexible · v5 messages · v6 by id
+Only the controller deletes topics: other brokers answer NOT_CONTROLLER for each. Internal topics
+can be deleted like others. The files stay, renamed, for `file.delete.delay.ms`. With a queue's
+topic the queue is deleted, as by queue.delete. controller_mutation_rate counts the partitions
+(KIP-599): above it a topic is refused from v5 on.
+
+Versions: v3 TOPIC_DELETION_DISABLED where `delete.topic.enable` is off · v4 flexible · v5 messages
+· v6 by id
 """
 
 from collections.abc import Sequence
@@ -26,7 +28,7 @@ STRICT_SINCE = 5
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Delete what there is; one result per topic asked for."""
+    """Delete existing topics; answer DeleteTopics with one result per topic."""
     make = maker(context)
     quota = mutations(context, STRICT_SINCE)
     known = context.version >= DISABLED_SINCE

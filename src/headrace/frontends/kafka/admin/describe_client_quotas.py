@@ -1,7 +1,7 @@
 """DescribeClientQuotas (key 48, v0-v1): return quotas of users, clients and addresses (KIP-546).
 
-A filter component names an entity's type and asks for one name, for the default entity, or for any.
-`strict`: entities of other types besides are left out.
+A filter component names an entity's type and matches one name, the default entity, or any name.
+With `strict`, entities that have further types are left out.
 
 v1 flexible
 """
@@ -28,7 +28,7 @@ class _Match(IntEnum):
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with all entities that the filter lets through."""
+    """Answer DescribeClientQuotas with all entities that match the filter."""
     make = maker(context)
     try:
         require(context, DESCRIBE_CLUSTER_CONFIGS)
@@ -49,7 +49,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
 
 
 def _filter(request: Entity) -> Iterator[tuple[str, tuple[_Match, str | None]]]:
-    """Yield what is asked of each type; ApiError with Kafka's reasons."""
+    """Yield the match for each entity type; raise ApiError with Kafka's messages."""
     seen: set[str] = set()
     for component in request.components:
         kind = component.entity_type

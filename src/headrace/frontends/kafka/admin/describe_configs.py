@@ -1,8 +1,9 @@
 """DescribeConfigs (key 32, v1-v4): return settings and their sources.
 
-Of topics, brokers, their loggers, groups and client metrics subscriptions.
-Brokers by their id; by the empty name what is set for all of them. Sensitive values are null.
-v1 sources and synonyms · v3 types and documentation · v4 flexible
+Of topics, brokers, their loggers, groups and client metrics subscriptions. A broker is named by its
+id; the empty name stands for the default of all brokers. Sensitive values are null.
+
+Versions: v1 sources and synonyms · v3 types and documentation · v4 flexible
 """
 
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with one result per resource, in the order asked."""
+    """Answer DescribeConfigs with one result per resource, in the order asked."""
     make = maker(context)
     own = operating(context)
     documented = getattr(request, "include_documentation", False)

@@ -1,10 +1,12 @@
 """DescribeLogDirs (key 35, v1-v5): return the replicas of each log directory and their sizes.
 
-A log that moves between directories is in both, its copy as a future replica with how far it lags.
-A failed directory is named with KAFKA_STORAGE_ERROR and nothing in it. Sizes of the volume are -1
-where the system does not tell them. Logs set aside as `-stray` are listed where the topic `/-stray`
-is asked for, by the names of their directories: no topic has such a name, and Kafka lists none.
-v2 flexible · v3 top-level error · v4 volume sizes · v5 cordoned directories: there are none
+A log that moves between directories is in both, its copy as a future replica with its lag. A failed
+directory is listed with KAFKA_STORAGE_ERROR and without logs. Volume sizes are -1 where the system
+does not report them. Logs set aside as `-stray` are listed if the topic `/-stray` is asked for, by
+the names of their directories: no topic can have such a name, and Kafka lists none.
+
+Versions: v2 flexible · v3 top-level error · v4 volume sizes · v5 cordoned directories: there are
+none
 """
 
 from collections.abc import Callable, Mapping
@@ -22,11 +24,11 @@ from headrace.model.nouns import STRAY_LOGS, Offset
 UNKNOWN_BYTES = -1
 
 _Wanted = Mapping[str, frozenset[int]] | None
-"""Partitions by topic; None: all there are."""
+"""Partitions by topic; None: all partitions."""
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with one result per log directory."""
+    """Answer DescribeLogDirs with one result per log directory."""
     make = maker(context)
     forbidden = refusal(context, DESCRIBE_CLUSTER)
     if forbidden is not None:
@@ -89,7 +91,7 @@ def _strays(make: Make, broker: Broker, directory: LogDirectory) -> dict[str, li
 
 
 def _end_wanted(broker: Broker, log: Log, *, is_future: bool) -> Offset:
-    """Return where a log is to end at least: a copy where its original does."""
+    """Return the offset that a log should reach: for a copy, the end of its original."""
     key = log.topic_partition
     if is_future:
         for directory in broker.directories:

@@ -1,9 +1,10 @@
 """ElectLeaders (key 43, v0-v2): elect the preferred replicas, or any remaining replica.
 
-The controller alone elects: other brokers answer NOT_CONTROLLER for each partition. Asked about all
-partitions (null), only those are named that needed another leader, as Kafka's controller does. What
-takes longer than the timeout is answered REQUEST_TIMED_OUT and goes on.
-v1 election types (KIP-460) · v2 flexible
+Only the controller elects: other brokers answer NOT_CONTROLLER for each partition. If all
+partitions are asked for (null), the answer names only those that needed another leader, as Kafka's
+controller does. A request that exceeds its timeout is answered REQUEST_TIMED_OUT and continues.
+
+Versions: v1 election types (KIP-460) · v2 flexible
 """
 
 from itertools import groupby
@@ -23,7 +24,7 @@ from headrace.operations.replicas import Outcome, elect_leaders
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with the outcome for each partition."""
+    """Elect leaders; answer ElectLeaders with the outcome for each partition."""
     make = maker(context)
     asked = request.topic_partitions
     named = None

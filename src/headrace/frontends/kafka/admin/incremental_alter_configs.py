@@ -1,6 +1,8 @@
 """IncrementalAlterConfigs (key 44, v0-v1): set, delete, append to or subtract from single settings.
 
-Settings are taken at once, without a restart. v1 flexible
+Settings take effect at once, without a restart.
+
+Versions: v1 flexible
 """
 
 from headrace.frontends.kafka.admin.config_resources import alter
@@ -10,7 +12,7 @@ from headrace.operations.configs import ConfigEdit
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with one result per resource, in the order asked."""
+    """Alter settings; answer with one result per resource, in the order asked."""
     return await alter(context, request, _edit, whole=False)
 
 

@@ -1,8 +1,9 @@
 """ListConfigResources (key 74, v0-v1): list the resources that have settings (KIP-1142).
 
-Topics and brokers all of them; groups and client metrics subscriptions those that something was set
-for. v0 knows client metrics subscriptions only, and was called by their name (KIP-1000).
-v1 resource types
+All topics and brokers; groups and client metrics subscriptions only if settings were stored for
+them. v0 lists client metrics subscriptions only, and was named after them (KIP-1000).
+
+Versions: v1 resource types
 """
 
 from collections.abc import Iterable
@@ -18,7 +19,7 @@ from headrace.operations.configs import ConfigResource
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with all names of the kinds asked for; of every kind where none is named."""
+    """Answer ListConfigResources with all names of the requested kinds, or of every kind."""
     make = maker(context)
     forbidden = refusal(context, DESCRIBE_CLUSTER_CONFIGS)
     if forbidden is not None:

@@ -1,7 +1,7 @@
 """ListPartitionReassignments (key 46, v0): list the partitions that are moving (KIP-455).
 
-Only the controller knows: other brokers answer NOT_CONTROLLER. Partitions that stay, and those that
-do not exist, are not named.
+Only the controller knows: other brokers answer NOT_CONTROLLER. Partitions that are not moving, or
+that do not exist, are left out.
 """
 
 from itertools import groupby
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with those of the partitions asked for (null: all) that are being moved."""
+    """Answer with the requested partitions (null: all) that are being reassigned."""
     make = maker(context)
     error = refusal(context, DESCRIBE_CLUSTER)
     found: list[Reassigning] = []

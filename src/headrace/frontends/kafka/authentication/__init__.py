@@ -1,1 +1,1 @@
-"""Authentication of Kafka connections, and what each API asks the authorizer."""
+"""Authentication of Kafka connections, and the permission that each API needs."""

@@ -1,15 +1,15 @@
-"""One connection's way through SASL: handshake, tokens, and after a while the same again.
+"""SASL authentication of one connection: handshake, tokens, and re-authentication (KIP-368).
 
-The session serves other routes in each stage, so that what is served after it costs nothing:
+The session has a table of routes for each stage, so that checks cost nothing once authenticated:
 
     FIRST     ApiVersions, SaslHandshake, SaslAuthenticate
-    TOKENS    the same; a mechanism is agreed on and its tokens come in SaslAuthenticate
+    TOKENS    the same; a mechanism is agreed on, its tokens come in SaslAuthenticate
     RAW       none: every frame is a bare token, as clients send them after SaslHandshake v0
-    DONE      all; SaslHandshake begins anew where connections.max.reauth.ms is set (KIP-368)
-    EXPIRED   SaslHandshake only: the session's time is over
+    DONE      all; SaslHandshake begins again where connections.max.reauth.ms is set (KIP-368)
+    EXPIRED   SaslHandshake only: the session's lifetime is over
     FAILED    none: the answer leaves after a delay, and the connection ends
 
-Errors and their words are Kafka's (SaslServerAuthenticator).
+Error codes and messages are Kafka's (SaslServerAuthenticator).
 """
 
 import logging
@@ -32,38 +32,41 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 0.1
-"""From the answer that refuses to the connection's end: kafka-python does not read what comes with
-the end, and would only say that it was disconnected."""
+"""Seconds from the answer that refuses until the connection is closed.
+
+kafka-python does not read an answer that comes together with the end, and would report only a
+disconnect.
+"""
 
 
 class Outcome(NamedTuple):
-    """What a token led to."""
+    """The result of a client's SASL token: error, message, answer and lifetime."""
 
     error: ErrorCode
     told: str | None
     token: bytes = b""
     lifetime_ms: int = 0
-    """How long the session lasts; 0: as long as the connection."""
+    """Lifetime of the session in ms; 0: as long as the connection."""
 
 
 class Door(Protocol):
     """The session whose client authenticates. `dispatch.KafkaSession`."""
 
     def serve(self, stage: Stage) -> None:
-        """Serve what may be asked in `stage`, and nothing else."""
+        """Serve only the requests that are allowed in `stage`."""
 
     def authenticated(self, identity: Identity) -> None:
-        """Serve all, as `identity`."""
+        """Serve all requests from now on, as `identity`."""
 
     def end(self) -> None:
-        """End the connection behind the answers that are ready."""
+        """Close the connection after the answers that are ready."""
 
     def failed(self, seconds: float) -> None:
-        """Handle no further request; the client waits for so many seconds."""
+        """Handle no further request; the client's answer is delayed by so many seconds."""
 
 
 class Authentication:
-    """The stage that one connection is in, and how it leaves it. On the deciding thread."""
+    """The SASL stage of one connection, and its transitions. On the deciding thread."""
 
     __slots__ = (
         "_accepts", "_broker", "_delay_seconds", "_door", "_lifetime_ms", "_mechanism",
@@ -74,7 +77,7 @@ class Authentication:
     def __init__(
         self, door: Door, broker: "Broker", accepts: SaslListener, where: Identity
     ) -> None:
-        """`where`: whence and through which listener; nobody is known yet."""
+        """`where` has the client's address and listener, without a principal yet."""
         self.stage = Stage.FIRST
         self._door = door
         self._broker = broker
@@ -83,17 +86,17 @@ class Authentication:
         self._mechanism: Mechanism | None = None
         self._server: SaslServer | None = None
         self._principal: Principal | None = None
-        """Who it was the first time: nobody else later."""
+        """The principal of the first authentication, which later ones must repeat; None: none."""
         self._lifetime_ms = 0
-        """How long the session lasts, 0: as long as the connection."""
+        """Lifetime of the session in ms; 0: as long as the connection."""
         self._timer: Timer | None = None
         self._delay_seconds = 0.0
-        """How long a failed client waits for the answer."""
+        """Seconds by which the answer to a failed authentication is delayed."""
 
     def handshake(self, name: str, *, raw: bool) -> tuple[ErrorCode, tuple[str, ...]]:
-        """Agree on mechanism `name`; returns the error and the mechanisms there are.
+        """Choose mechanism `name`; return the error code and the enabled mechanisms.
 
-        `raw`: tokens come without SaslAuthenticate from now on.
+        `raw`: tokens come as bare frames from now on, without SaslAuthenticate.
         """
         every = self._accepts.mechanisms
         again = self.stage in (Stage.DONE, Stage.EXPIRED)
@@ -132,14 +135,14 @@ class Authentication:
         )
 
     def _delegated(self, mechanism: Mechanism) -> FindDelegated | None:
-        """Return how SCRAM finds delegation tokens; None: there are none."""
+        """Return the lookup of delegation tokens for SCRAM; None: tokens are disabled."""
         tokens, clock = self._broker.users.delegation_tokens, self._broker.clock
         if tokens is None:
             return None
         return lambda token_id: tokens.credential(token_id, mechanism, clock.wall_ms())
 
     def respond(self, token: bytes) -> Outcome:
-        """Take the client's next token."""
+        """Handle the client's next token; return the error or the server's token."""
         if self.stage is Stage.DONE:
             return Outcome(
                 ErrorCode.ILLEGAL_SASL_STATE,
@@ -163,7 +166,7 @@ class Authentication:
         return Outcome(ErrorCode.NONE, None, answer, lifetime_ms)
 
     def _told(self) -> str:
-        """Return what a client is told whose proof is none, whyever that is."""
+        """Return the error message for invalid credentials, the same for every reason."""
         again = "authentication" if self._principal is None else "re-authentication"
         return (
             f"Authentication failed during {again} due to invalid credentials with SASL mechanism"
@@ -171,7 +174,10 @@ class Authentication:
         )
 
     def _let_in(self, server: SaslServer) -> int:
-        """Serve all to who proved it from now on; returns how long, in ms. SaslRefused."""
+        """Serve all requests of the proven user; return the session's lifetime in ms.
+
+        Raises SaslRefused if a re-authentication names another user.
+        """
         principal = Principal(USER, server.user)
         if self._principal not in (None, principal):
             raise SaslRefused(
@@ -191,10 +197,10 @@ class Authentication:
         return lifetime_ms
 
     def _lifetime_of(self, server: SaslServer) -> int:
-        """Return for how many milliseconds the session may last; 0: for good.
+        """Return the session's lifetime in ms; 0: as long as the connection.
 
-        As KIP-368 has it: what is shorter, connections.max.reauth.ms or what is left of a token.
-        One that is past its end, and let in for clocks differ, has one millisecond.
+        As in KIP-368, the lesser of connections.max.reauth.ms and the rest of a token's lifetime. A
+        token that has ended, and was accepted because clocks differ, has one millisecond.
         """
         longest_ms = 0
         if self._mechanism is not None:
@@ -205,16 +211,16 @@ class Authentication:
         return min(longest_ms or left_ms, left_ms)
 
     def _expire(self) -> None:
-        """Serve nothing any more but the way in: the session's time is over."""
+        """Serve only SaslHandshake from now on: the session's lifetime is over."""
         self._timer = None
         if self.stage is Stage.DONE:
             self.stage = Stage.EXPIRED
             self._door.serve(self.stage)
 
     def raw(self, frame: memoryview) -> bytes | None:
-        """Answer a bare token by a bare token with its length; None: its connection ends."""
+        """Answer a bare token by a bare token with its length; None: the connection ends."""
         if self.stage is Stage.FAILED:
-            return None  # it came with what failed: nobody answers it
+            return None  # sent together with the failed token: unanswered
         outcome = self.respond(bytes(frame))
         if outcome.error:
             self.later(self._door.end)
@@ -222,7 +228,7 @@ class Authentication:
         return len(outcome.token).to_bytes(4, "big") + outcome.token
 
     def refuse(self, because: str) -> None:
-        """Hear no further request, and write one line of why; the answer is to be sent `later`."""
+        """Handle no further request, and log why; the answer is to be sent by `later`."""
         self._tell(because)
         self.stage, self._server = Stage.FAILED, None
         self.closed()
@@ -243,23 +249,23 @@ class Authentication:
         )  # fmt: skip
 
     def later(self, then: Callable[[], None]) -> None:
-        """Do what ends a failed authentication, when its client has waited for that."""
+        """Call `then` after the delay of a failed authentication."""
         self._broker.clock.call_later(self._delay_seconds, then)
 
     @property
     def failed(self) -> bool:
-        """Whether the next answer is the last one, and to be given `later`."""
+        """Whether authentication failed: the next answer is the last, to be sent by `later`."""
         return self.stage is Stage.FAILED
 
     def answered(self) -> None:
-        """Take note that an answer is about to leave: after a failure it is the last one."""
+        """Note that an answer is being sent; after a failure the connection ends soon."""
         if self.stage is Stage.FAILED:
             self._broker.clock.call_later(GRACE_SECONDS, self._door.end)
 
     def closed(self) -> None:
-        """Wait for nothing any more."""
+        """Cancel the session's timer, and log a failure that the client did not wait for."""
         if self._server is not None and self._server.rejected:
-            # The client went away instead of asking for the end that it was told of.
+            # The client disconnected before its rejection was complete.
             self._tell(self._server.rejected)
         if self._timer is not None:
             self._timer.cancel()

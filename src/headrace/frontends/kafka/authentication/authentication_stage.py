@@ -1,7 +1,7 @@
-"""What a connection may ask before it has authenticated, on listeners where it must.
+"""Requests that are allowed before authentication, on listeners that require it.
 
-Its frames and its time are bounded more narrowly meanwhile: `net.limits`. On a PLAINTEXT listener
-there is no such stage, and on an SSL one it is over before the first frame.
+Frames and times are limited more strictly until then: `net.limits`. A PLAINTEXT listener has no
+such stage, and on an SSL listener authentication is complete before the first frame.
 """
 
 from typing import TYPE_CHECKING
@@ -20,12 +20,12 @@ APIS = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHEN
 
 
 def listeners_with(listeners: "Iterable[Listener]") -> frozenset[str]:
-    """Return the names of the listeners whose connections begin in this stage."""
+    """Return the names of the listeners whose connections must authenticate by SASL."""
     return frozenset(listener.name for listener in listeners if listener.protocol in SASL_PROTOCOLS)
 
 
 def routes_in(routes: "Mapping[int, Route]") -> "dict[Stage, dict[int, Route]]":
-    """Return the routes of the requests that are answered in each stage but DONE, which has all."""
+    """Return the routes of the requests allowed in each stage but DONE, which has all."""
     first = {code: route for code, route in routes.items() if route.key in APIS}
     again = {code: route for code, route in first.items() if route.key == ApiKey.SASL_HANDSHAKE}
     return {

@@ -1,7 +1,8 @@
-"""What each API asks the authorizer, in one table, and how it is asked.
+"""The permissions that each API needs, in one table, and their checks.
 
-A handler asks before it acts, with the names its request brings. What is refused is answered with
-the resource's error, where Kafka 4.3 says it. An authorizer that allows all is not asked.
+A handler checks permissions before it acts, for the names in its request. A refused resource is
+answered with its error, at the place where Kafka 4.3 has it. With an authorizer that allows
+everything nothing is checked.
 """
 
 from collections.abc import Iterable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Ask(NamedTuple):
-    """One question: may he do this to a resource of that type?"""
+    """A permission that an API needs: an operation on a type of resource."""
 
     operation: Operation
     kind: ResourceType
@@ -57,37 +58,37 @@ DESCRIBE_TOKENS = Ask(Operation.DESCRIBE_TOKENS, ResourceType.USER)
 IDEMPOTENT_WRITE = Ask(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
 
 ASKED: dict[ApiKey, tuple[Ask, ...]] = {
-    # A batch of a transaction asks for the transactional id as well, whatever the request says.
+    # A transactional batch needs the transactional id, too, whatever the request says.
     ApiKey.PRODUCE: (WRITE_TOPIC, WRITE_TRANSACTION),
-    # A follower's asks CLUSTER_ACTION, and nothing of its topics.
+    # A follower's fetch needs CLUSTER_ACTION, and no permission of its topics.
     ApiKey.FETCH: (READ_TOPIC, CLUSTER_ACTION),
-    # A follower's CLUSTER_ACTION is enough: brokers need no ACL of topics.
+    # A follower's CLUSTER_ACTION is enough: brokers need no ACLs of topics.
     ApiKey.LIST_OFFSETS: (DESCRIBE_TOPIC, CLUSTER_ACTION),
-    # CREATE where it makes topics, for the whole cluster or for each.
+    # CREATE if topics are created automatically, of the cluster or of each topic.
     ApiKey.METADATA: (DESCRIBE_TOPIC, CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CLUSTER),
     ApiKey.OFFSET_COMMIT: (READ_GROUP, READ_TOPIC),
     ApiKey.OFFSET_FETCH: (DESCRIBE_GROUP, DESCRIBE_TOPIC),
-    # By the kind of key: a group, a transactional id, a share group's partition.
+    # By the type of key: a group, a transactional id, a share group's partition.
     ApiKey.FIND_COORDINATOR: (DESCRIBE_GROUP, DESCRIBE_TRANSACTION, CLUSTER_ACTION),
     ApiKey.JOIN_GROUP: (READ_GROUP,),
     ApiKey.HEARTBEAT: (READ_GROUP,),
     ApiKey.LEAVE_GROUP: (READ_GROUP,),
     ApiKey.SYNC_GROUP: (READ_GROUP,),
     ApiKey.DESCRIBE_GROUPS: (DESCRIBE_GROUP,),
-    # The cluster's permission shows all groups, a group's that one.
+    # The cluster's permission shows all groups, a group's permission that group.
     ApiKey.LIST_GROUPS: (DESCRIBE_CLUSTER, DESCRIBE_GROUP),
     # The cluster's permission is enough; DESCRIBE_CONFIGS for the settings in the answer.
     ApiKey.CREATE_TOPICS: (CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC_CONFIGS),
-    # The cluster's permission is enough; DESCRIBE decides whether a topic's name is told.
+    # The cluster's permission is enough; DESCRIBE decides whether a topic's name is shown.
     ApiKey.DELETE_TOPICS: (DELETE_CLUSTER, DELETE_TOPIC, DESCRIBE_TOPIC),
     ApiKey.DELETE_RECORDS: (DELETE_TOPIC,),
-    # Without a transactional id: IDEMPOTENT_WRITE, or WRITE for any topic (KIP-679).
-    # For a transaction that never times out, or that is kept, both (KIP-939).
+    # Without a transactional id: IDEMPOTENT_WRITE, or WRITE for any topic (KIP-679). Both for a
+    # transaction that never times out, or that is kept (KIP-939).
     ApiKey.INIT_PRODUCER_ID: (
         WRITE_TRANSACTION, TWO_PHASE_TRANSACTION, IDEMPOTENT_WRITE, WRITE_TOPIC,
     ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (CLUSTER_ACTION, DESCRIBE_TOPIC),
-    # Up to v3 clients ask, since then brokers among each other.
+    # Up to v3 from clients, later from brokers.
     ApiKey.ADD_PARTITIONS_TO_TXN: (WRITE_TRANSACTION, WRITE_TOPIC, CLUSTER_ACTION),
     ApiKey.ADD_OFFSETS_TO_TXN: (WRITE_TRANSACTION, READ_GROUP),
     ApiKey.END_TXN: (WRITE_TRANSACTION,),
@@ -96,11 +97,11 @@ ASKED: dict[ApiKey, tuple[Ask, ...]] = {
     ApiKey.DESCRIBE_ACLS: (DESCRIBE_CLUSTER,),
     ApiKey.CREATE_ACLS: (ALTER_CLUSTER,),
     ApiKey.DELETE_ACLS: (ALTER_CLUSTER,),
-    # For another's token only (KIP-373); the user is named as User:NAME.
+    # Only for another user's token (KIP-373); the user is named as User:NAME.
     ApiKey.CREATE_DELEGATION_TOKEN: (CREATE_TOKENS,),
-    # Either shows a token to who neither owns it, had it made nor may renew it.
+    # Each shows tokens to users other than their owners, requesters and renewers.
     ApiKey.DESCRIBE_DELEGATION_TOKEN: (DESCRIBE_TOKEN, DESCRIBE_TOKENS),
-    # By the type of what has the settings.
+    # By the type of resource.
     ApiKey.DESCRIBE_CONFIGS: (
         DESCRIBE_TOPIC_CONFIGS, DESCRIBE_GROUP_CONFIGS, DESCRIBE_CLUSTER_CONFIGS,
     ),
@@ -120,11 +121,11 @@ ASKED: dict[ApiKey, tuple[Ask, ...]] = {
     ApiKey.ALTER_CLIENT_QUOTAS: (ALTER_CLUSTER_CONFIGS,),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (DESCRIBE_CLUSTER,),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (ALTER_CLUSTER,),
-    # Where it is asked what may be done to the cluster, as by Metadata.
+    # If the request includes authorized operations, as in Metadata.
     ApiKey.DESCRIBE_CLUSTER: (DESCRIBE_CLUSTER,),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (DESCRIBE_TOPIC,),
     ApiKey.DESCRIBE_PRODUCERS: (READ_TOPIC,),
-    # DESCRIBE of its topics decides which of them are told.
+    # DESCRIBE of topics decides which topics are shown.
     ApiKey.DESCRIBE_TRANSACTIONS: (DESCRIBE_TRANSACTION, DESCRIBE_TOPIC),
     ApiKey.LIST_TRANSACTIONS: (DESCRIBE_TRANSACTION,),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (READ_GROUP, DESCRIBE_TOPIC),
@@ -138,7 +139,7 @@ ASKED: dict[ApiKey, tuple[Ask, ...]] = {
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: (READ_GROUP, READ_TOPIC),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: (DELETE_GROUP, READ_TOPIC),
 }  # fmt: skip
-"""What each API asks, before it acts. Several questions: all that its requests can lead to."""
+"""The permissions that each API may need, checked before it acts."""
 
 ASKED_OF_BROKERS: dict[ApiKey, tuple[Ask, ...]] = {
     ApiKey.LEADER_AND_ISR: (CLUSTER_ACTION,),
@@ -153,7 +154,7 @@ ASKED_OF_BROKERS: dict[ApiKey, tuple[Ask, ...]] = {
     ApiKey.DELETE_SHARE_GROUP_STATE: (CLUSTER_ACTION,),
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: (CLUSTER_ACTION,),
 }
-"""The same of what brokers ask each other, beside the listener and the name (`between_brokers`)."""
+"""The permissions of requests between brokers, in addition to `between_brokers`."""
 
 NOT_ASKED: dict[ApiKey, str] = {
     ApiKey.API_VERSIONS: "what is served is told to everybody, before he has authenticated",
@@ -164,7 +165,7 @@ NOT_ASKED: dict[ApiKey, str] = {
     ApiKey.RENEW_DELEGATION_TOKEN: "its owner and who it names may, and nobody else",
     ApiKey.EXPIRE_DELEGATION_TOKEN: "its owner and who it names may, and nobody else",
 }
-"""The APIs that ask nothing, each with its reason."""
+"""The APIs that need no permission, each with the reason."""
 
 _FAILED = {
     ResourceType.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic"),
@@ -179,11 +180,11 @@ _FAILED = {
 ALL_OPERATIONS = {
     kind: sum(1 << operation for operation in every) for kind, every in OPERATIONS_OF.items()
 }
-"""All that can be done to a resource of a type, in the bits that clients are told."""
+"""All operations on a type of resource, as the bit set of Kafka's answers."""
 
 
 def authorization_failed(kind: ResourceType) -> ApiError:
-    """Return the error of what was refused, by its resource's type, in Kafka's words."""
+    """Return the error for a refused resource of a type, with Kafka's message."""
     code, what = _FAILED[kind]
     return ApiError(code, f"{what} authorization failed.")
 
@@ -191,10 +192,10 @@ def authorization_failed(kind: ResourceType) -> ApiError:
 def permits(
     context: "RequestContext", ask: Ask, name: str = CLUSTER_NAME, *, told: bool = True
 ) -> bool:
-    """Tell whether who asks may do that to the resource of this name.
+    """Tell whether the client has a permission on the resource of a name.
 
-    A refusal is told by the audit log, unless not `told`: where nothing is refused by it yet, and
-    where what may not be seen is left out.
+    A refusal is audited, unless not `told`: for a permission that another one may replace, and for
+    resources that are merely left out of an answer.
     """
     authorizer = context.broker.authorizer
     if authorizer.allows_all:
@@ -207,18 +208,18 @@ def permits(
 
 
 def permits_any(context: "RequestContext", ask: Ask) -> bool:
-    """Return whether the client may do that to any resource of its type; no line tells of it."""
+    """Return whether the client has a permission on any resource of its type; not audited."""
     authorizer = context.broker.authorizer
     return authorizer.allows_all or authorizer.allows_any(context.identity, ask.operation, ask.kind)
 
 
 def refusal(context: "RequestContext", ask: Ask, name: str = CLUSTER_NAME) -> ApiError | None:
-    """Return the error to answer with where he may not do that; None where he may."""
+    """Return the error for a missing permission, or None if the client has it."""
     return None if permits(context, ask, name) else authorization_failed(ask.kind)
 
 
 def require(context: "RequestContext", ask: Ask, name: str = CLUSTER_NAME) -> None:
-    """Raise the error to answer with where he may not do that. ApiError."""
+    """Raise ApiError if the client does not have a permission."""
     if not permits(context, ask, name):
         raise authorization_failed(ask.kind)
 
@@ -226,7 +227,7 @@ def require(context: "RequestContext", ask: Ask, name: str = CLUSTER_NAME) -> No
 def refused(
     context: "RequestContext", ask: Ask, names: Iterable[str], *, told: bool = True
 ) -> frozenset[str]:
-    """Return those of the names that he may not do it to; nearly always none. `told`: `permits`."""
+    """Return the names on which the client does not have a permission, usually none."""
     if context.broker.authorizer.allows_all:
         return frozenset()
     return frozenset(
@@ -235,7 +236,7 @@ def refused(
 
 
 def operations(context: "RequestContext", kind: ResourceType, name: str = CLUSTER_NAME) -> int:
-    """Return what he may do to a resource, as the bits that clients are told."""
+    """Return the client's operations on a resource, as the bit set of Kafka's answers."""
     if context.broker.authorizer.allows_all:
         return ALL_OPERATIONS[kind]
     return sum(
@@ -246,7 +247,7 @@ def operations(context: "RequestContext", kind: ResourceType, name: str = CLUSTE
 
 
 def operations_of_cluster(context: "RequestContext") -> int:
-    """Return what he may do to the cluster, as such bits; none where he may not describe it."""
+    """Return the client's operations on the cluster as a bit set; 0 without DESCRIBE."""
     if not permits(context, DESCRIBE_CLUSTER, told=False):
         return 0
     return operations(context, ResourceType.CLUSTER)

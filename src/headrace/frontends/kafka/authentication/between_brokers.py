@@ -1,4 +1,4 @@
-"""Who is believed to be a broker of the cluster."""
+"""Checks that a request comes from a broker of the cluster."""
 
 from typing import TYPE_CHECKING
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def listeners_for_brokers(config: "BrokerConfig") -> frozenset[str]:
-    """Return the listeners by which brokers of a cluster, and its controller, reach each other."""
+    """Return the listeners by which brokers and the controller reach each other."""
     names = (config.inter_broker_listener_name, config.control_plane_listener_name)
     return frozenset(filter(None, names))
 
 
 def from_broker(context: "RequestContext") -> bool:
-    """Tell whether who asks may be a broker: it came by a listener for brokers, and may act so.
+    """Tell whether a request comes by a listener for brokers, with CLUSTER_ACTION.
 
-    A broker without others has no such listener: there the permission alone is asked for.
+    A broker without others has no such listener: only the permission is checked.
     """
     listeners = context.shared.broker_listeners
     if listeners is not None and context.identity.listener not in listeners:
@@ -31,16 +31,16 @@ def from_broker(context: "RequestContext") -> bool:
 
 
 def require_broker(context: "RequestContext") -> None:
-    """Raise CLUSTER_AUTHORIZATION_FAILED where who asks cannot be a broker. ApiError."""
+    """Raise ApiError CLUSTER_AUTHORIZATION_FAILED unless a broker may have sent the request."""
     if not from_broker(context):
         raise authorization_failed(CLUSTER_ACTION.kind)
 
 
 def may_be_replica(context: "RequestContext", replica_id: int) -> bool:
-    """Tell whether who asks may be the broker `replica_id`, and read what is not committed yet.
+    """Tell whether the client may fetch as broker `replica_id`, also uncommitted records.
 
-    It is another registered broker, and who asks may act for the cluster (CVE-2018-1288: whoever
-    says that he is a follower moves the high watermark).
+    `replica_id` must be another registered broker, and the request must come from a broker
+    (CVE-2018-1288: a follower's fetches move the high watermark).
     """
     broker = context.broker
     if replica_id == broker.broker_id or replica_id not in broker.image.brokers:

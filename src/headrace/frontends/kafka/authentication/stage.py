@@ -1,10 +1,10 @@
-"""The stages of a connection on a listener that authenticates."""
+"""The stages of a connection on a listener with SASL."""
 
 from enum import Enum
 
 
 class Stage(Enum):
-    """How far a connection is. Which routes it has in each is all that a frame is looked up in."""
+    """The stage of a connection; each has a table of routes, the only check of a frame."""
 
     FIRST = "handshake"
     TOKENS = "authentication"

@@ -1,1 +1,1 @@
-"""What brokers ask each other: only by a listener for brokers, only who is registered."""
+"""Requests between brokers: only by a listener for brokers, only from registered ones."""

@@ -1,6 +1,6 @@
 """AllocateProducerIds (key 67, v0): allocate a block of producer ids to a broker.
 
-* No id is given twice in the whole cluster. NOT_CONTROLLER, STALE_BROKER_EPOCH.
+- An id is allocated once in the whole cluster. Errors: NOT_CONTROLLER, STALE_BROKER_EPOCH.
 """
 
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer when the block is reserved."""
+    """Answer AllocateProducerIds once the block is reserved in the metadata store."""
     return answered(context, body, "brokerId", _allocated, _refused)
 
 

@@ -1,10 +1,11 @@
 """AlterPartition (key 56, v2-v3): change the ISR at a leader's request.
 
-* Answered with each partition's state after it, or with why it stays: FENCED_LEADER_EPOCH,
-  INVALID_UPDATE_VERSION, INELIGIBLE_REPLICA, INVALID_REQUEST, UNKNOWN_TOPIC_ID, NOT_CONTROLLER
-  where the leader has heard of a later controller.
-* NOT_CONTROLLER, STALE_BROKER_EPOCH: nothing is done.
-v2 topic ids · v3 epochs of the replicas' brokers (KIP-903)
+- Answered with each partition's new state, or an error: FENCED_LEADER_EPOCH,
+  INVALID_UPDATE_VERSION, INELIGIBLE_REPLICA, INVALID_REQUEST, UNKNOWN_TOPIC_ID, NOT_CONTROLLER if
+  the leader knows of a later controller.
+- NOT_CONTROLLER, STALE_BROKER_EPOCH for the whole request: nothing is changed.
+
+Versions: v2 topic ids · v3 epochs of the replicas' brokers (KIP-903)
 """
 
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ _NOBODY = IsrAnswer(BrokerId(-1), LeaderEpoch(-1), (), -1)
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer when the changes are written or refused."""
+    """Answer AlterPartition once the ISR changes are written or refused."""
     topics_by_id = context.broker.image.topics_by_id
 
     async def altered(peers: "PeerPort", request: Fields) -> Fields:

@@ -1,6 +1,6 @@
-"""Answers to other brokers: who asks is checked, then the port does it, then a table encodes it.
+"""Answers to other brokers: the sender is checked, then the request executed and answered.
 
-Whoever comes by another listener, has no permission, or names a broker that is not registered, is
+A request by another listener, without permission, or in the name of an unregistered broker is
 answered CLUSTER_AUTHORIZATION_FAILED, and nothing is done (CVE-2018-1288).
 """
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from headrace.cluster.peers.peer_port import PeerPort
 
 Work = Callable[["PeerPort", Fields], Awaitable[Fields]]
-"""Does what is asked; the response's fields. ApiError: it is refused whole."""
+"""Executes a request and returns the response's fields; raises ApiError to refuse it."""
 Refused = Callable[[ErrorCode], Fields]
-"""Makes the response that refuses the whole request."""
+"""Makes the response that refuses a whole request with an error code."""
 
 
 def answered(
     context: RequestContext, body: memoryview, sender: str, work: Work, refused: Refused
 ) -> Pending:
-    """Have a request of the broker named in the field `sender` done. Malformed."""
+    """Execute a request from the broker named in the field `sender`; raise Malformed."""
     version, messages = context.version, PEER_MESSAGES[context.api_key]
     request = messages.request.decode(body, version)
     peers = context.shared.peers if from_broker(context) else None

@@ -1,8 +1,9 @@
 """ControlledShutdown (key 7, v0-v3): move the leaderships of a broker that is about to stop.
 
-* Told are the partitions that it leads still, of those with other replicas: it may ask again.
-* NOT_CONTROLLER, STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE where it is not registered.
-v0 has no client id in its header · v2 broker epoch · v3 flexible
+- The answer has the replicated partitions that the broker still leads: it may ask again.
+- Errors: NOT_CONTROLLER, STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE if it is not registered.
+
+Versions: v0 has no client id in its header · v2 broker epoch · v3 flexible
 """
 
 from typing import TYPE_CHECKING
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
     from headrace.cluster.peers.peer_port import PeerPort
 
 ANY_EPOCH = -1
-"""Whichever registration the broker has."""
+"""Broker epoch that stands for any registration of the broker."""
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer when others lead what they can."""
+    """Answer ControlledShutdown once other brokers lead all partitions that they can."""
     if context.version == 0:
-        # What was taken for the length of a client id is the upper half of the broker's id: 0.
+        # Two bytes read as the length of a client id are the upper half of the broker's id: 0.
         body = memoryview(bytes(2) + body)
     return answered(context, body, "brokerId", _carried_out, _refused)
 

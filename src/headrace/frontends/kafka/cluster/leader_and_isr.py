@@ -1,8 +1,10 @@
 """LeaderAndIsr (key 4, v5-v7): receive from the controller which partitions to lead and follow.
 
-* STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH: nothing is done. Per partition:
-  STALE_CONTROLLER_EPOCH for an older leader epoch than one known, KAFKA_STORAGE_ERROR.
-v5 topic ids · v6 leader recovery · v7 KRaft flag
+- STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH for the whole request: nothing is changed. For a
+  partition: STALE_CONTROLLER_EPOCH for an older leader epoch than the known one,
+  KAFKA_STORAGE_ERROR.
+
+Versions: v5 topic ids · v6 leader recovery · v7 KRaft flag
 """
 
 from typing import TYPE_CHECKING, Any
@@ -18,11 +20,11 @@ if TYPE_CHECKING:
     from headrace.cluster.peers.peer_port import PeerPort
 
 _SAID = {ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.STALE_CONTROLLER_EPOCH}
-"""Codes that Kafka has another one for in this API."""
+"""Error codes that Kafka replaces in this API."""
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer when the partitions are led and followed."""
+    """Answer LeaderAndIsr once this broker leads and follows the partitions as ordered."""
     return answered(context, body, "controllerId", _carried_out, _refused)
 
 

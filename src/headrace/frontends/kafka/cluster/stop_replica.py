@@ -1,8 +1,9 @@
 """StopReplica (key 5, v3-v4): receive from the controller which replicas to stop or delete.
 
-* Logs that are deleted are gone for good when this is answered; KAFKA_STORAGE_ERROR where one is
-  not, FENCED_LEADER_EPOCH for an older leader epoch than one known.
-v3 leader epochs · v4 KRaft flag
+- Deleted logs are gone for good when this is answered; KAFKA_STORAGE_ERROR if a deletion failed,
+  FENCED_LEADER_EPOCH for an older leader epoch than the known one.
+
+Versions: v3 leader epochs · v4 KRaft flag
 """
 
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer when the partitions are held no longer."""
+    """Answer StopReplica once the replicas are stopped or deleted."""
     return answered(context, body, "controllerId", _carried_out, _refused)
 
 

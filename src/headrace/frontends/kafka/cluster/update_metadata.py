@@ -1,7 +1,8 @@
 """UpdateMetadata (key 6, v7-v8): receive from the controller the metadata that clients see.
 
-* Partitions that are not named stay as they are; the live brokers are all there are.
-v7 topic ids · v8 KRaft flag
+- Partitions that are not named stay unchanged; the named live brokers replace the known ones.
+
+Versions: v7 topic ids · v8 KRaft flag
 """
 
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer when clients are shown it."""
+    """Answer UpdateMetadata once the metadata image has the change."""
     return answered(context, body, "controllerId", _carried_out, _refused)
 
 

@@ -1,1 +1,1 @@
-"""From a frame to the API that answers it, and back; what connections keep between requests."""
+"""Handling of Kafka requests: from a frame to the API's handler, and back to the answer."""

@@ -1,17 +1,16 @@
 """ApiVersions (key 18, v0-v4): return the APIs and versions that are served here.
 
-* A version nobody knows is answered in v0 with UNSUPPORTED_VERSION and all that is served
-  (KIP-511).
-* From v3 on a client names its software and the version; names outside of KIP-511's pattern are
-  answered with INVALID_REQUEST and no APIs, since they go into logs and metrics.
-* Produce is advertised from 0 though served from 3: librdkafka's compression hangs on it
+- An unknown version is answered in v0 with UNSUPPORTED_VERSION and all served APIs (KIP-511).
+- From v3 on a client sends the name and version of its software; names outside of KIP-511's pattern
+  are answered with INVALID_REQUEST and no APIs, since they are used in logs and metrics.
+- Produce is advertised from 0 though served from 3: librdkafka's compression depends on it
   (KAFKA-18659).
-* What brokers ask each other is advertised on the listeners for brokers only.
-* The APIs of clients' metrics are served always and advertised while some are subscribed to: else
-  every client would ask for its subscription, to be told that there is none.
-* InitProducerId v6 is advertised while transaction.two.phase.commit.enable is on (KIP-939): Kafka
-  4.3 calls it unstable, and what it adds is refused without that setting.
-* Features are those of `FEATURES`, all of them finalized: clients use a newer protocol only then.
+- Requests between brokers are advertised on the listeners for brokers only.
+- The APIs of client metrics are always served, and advertised while there are subscriptions:
+  otherwise every client would ask for its subscription in vain.
+- InitProducerId v6 is advertised while transaction.two.phase.commit.enable is on (KIP-939): Kafka
+  4.3 marks it unstable, and its additions are refused without that setting.
+- Features are those of `FEATURES`, all of them finalized: clients use a newer protocol only then.
 """
 
 import re
@@ -33,26 +32,26 @@ from headrace.wire.kafka.hot.api_versions import (
 )
 
 FEATURES: dict[str, int] = {
-    "transaction.version": 2,  # KIP-890: each transaction has an epoch of its own
+    "transaction.version": 2,  # KIP-890: each transaction has its own epoch
     "group.version": 1,  # KIP-848's groups
     "share.version": 1,  # KIP-932: share groups
 }
-"""Kafka's features that work here, each at its one level; from 0, which is without it."""
+"""Kafka's features that are supported, from level 0 (off) to the one level here."""
 _FEATURES_EPOCH = 0
-"""They do not change while a broker runs."""
+"""Epoch of the finalized features, which do not change while a broker runs."""
 _SUPPORTED = [SupportedFeature(name, 0, level) for name, level in FEATURES.items()]
 _FINALIZED = [FinalizedFeature(name, level, level) for name, level in FEATURES.items()]
 
 _is_valid = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?").fullmatch
-"""Whether a client's software may be named so (KIP-511)."""
+"""Matches valid names and versions of client software (KIP-511)."""
 
 _OF_TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 
 
 def ranges(apis: Iterable[Api], *, unstable: bool = False) -> list[ApiRange]:
-    """Return the APIs as they are advertised, in the order of their keys.
+    """Return the advertised versions of APIs, in the order of their keys.
 
-    `unstable`: with the versions of `UNSTABLE_FROM`.
+    `unstable` includes the versions of `UNSTABLE_FROM`.
     """
     found = []
     for api in apis:
@@ -64,12 +63,12 @@ def ranges(apis: Iterable[Api], *, unstable: bool = False) -> list[ApiRange]:
 
 
 def unsupported(apis: Iterable[Api]) -> bytes:
-    """Return the v0 body for a version of ApiVersions nobody knows."""
+    """Return the body in v0 for an unknown version of ApiVersions."""
     return encode_response(0, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, ranges(apis)))
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer one ApiVersions request."""
+    """Answer ApiVersions with the APIs and features that this listener serves."""
     request = decode_request(context.version, body)
     if context.version >= FLEXIBLE_FROM:
         if not all(map(_is_valid, request)):

@@ -1,9 +1,9 @@
-"""What each API changes, in one table: the audit log has a line for each thing that was changed.
+"""Audit lines of Kafka's APIs: one table of the changes that each request makes.
 
-A line says who, from where, through which listener, by which API, what, and with which result. It
-is made of the request and of its answer, when the handler is done, whether or not its client is
-still there. What was refused for lack of permission has a line already (`authorisation`). Values
-are shown of settings that are known and no secrets; credentials never.
+A line has the principal, address, listener, API, object and result. It is made from the request and
+its answer when the handler is done, whether or not the client is still connected. Refusals for a
+missing permission have lines of their own (`authorisation`). Values of settings are included if the
+settings are known and not secret; credentials never are.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -23,10 +23,10 @@ Detail = dict[str, object]
 
 
 class Change(NamedTuple):
-    """One thing that was to be changed, and what became of it."""
+    """A change that a request asked for, with its result."""
 
     result: int
-    """The error code; 0: it was changed."""
+    """The error code; 0: the change was made."""
     detail: Detail
 
 
@@ -35,9 +35,9 @@ Tell = Callable[[Entity, Entity], Iterable[Change]]
 
 
 def tell(context: "RequestContext", request: Entity, answer: Entity) -> None:
-    """Have the audit log tell what a request has changed."""
+    """Write audit lines for the changes of a request, unless it only validated."""
     if context.api_key == ApiKey.WRITE_TXN_MARKERS and _between_brokers(context):
-        return  # the end of a client's own transaction, on its way
+        return  # part of a client's own transaction
     if getattr(request, "validate_only", False):
         return
     for change in CHANGES[context.api_key](request, answer):
@@ -52,13 +52,13 @@ def _between_brokers(context: "RequestContext") -> bool:
 
 
 def tell_one(context: "RequestContext", change: Change) -> None:
-    """Have the audit log tell one change, unless it was refused for lack of permission."""
+    """Write an audit line for a change, unless it was refused for a missing permission."""
     caller = Caller(context.identity, Surface.KAFKA, context.api_key.name)
     tell_change(context.broker.audit, caller, change.result, change.detail)
 
 
 def tell_failed(context: "RequestContext", code: ErrorCode | None) -> None:
-    """Have it tell that a whole request failed; None: the broker stopped before it was done."""
+    """Write an audit line for a failed request; None: the broker stopped before it was done."""
     if code is None:
         context.broker.audit.changed(
             context.identity, by=context.api_key.name, result="UNKNOWN", done=False
@@ -67,11 +67,11 @@ def tell_failed(context: "RequestContext", code: ErrorCode | None) -> None:
         tell_one(context, Change(code, {}))
 
 
-# --- what each of them changes -------------------------------------------------------------------
+# --- changes of each API ----------------------------------------------------------------------
 
 
 def _told_by_operation(request: Entity, answer: Entity) -> Iterator[Change]:
-    """Return nothing: the operation that the handler calls has told it (`operations`)."""
+    """Return no changes: the operation that the handler calls writes the audit lines."""
     yield from ()
 
 
@@ -133,5 +133,7 @@ CHANGES: dict[ApiKey, Tell] = {
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: _deleted_share_offsets,
     ApiKey.WRITE_TXN_MARKERS: _ended_transactions,
 }
-"""The APIs that administrators change something by. Metadata makes topics too, and tells it itself:
-it is answered without the entities that these are told from."""
+"""The APIs that administrators change objects by.
+
+Metadata also creates topics, and writes its own lines: its answer is encoded without entities.
+"""

@@ -1,8 +1,8 @@
-"""Requests of cold APIs: entities in, entities out, and a task where the handler is a coroutine.
+"""Execution of cold APIs' requests: kio entities in and out, a task for a coroutine handler.
 
-The first request of a version finds nothing imported. A thread does that, and the request is
-handled after it: imports take milliseconds, for which no other connection shall wait. Its own does:
-what stands behind it is handled when it is answered, as it is while a coroutine waits.
+The first request of a version needs imports, which take milliseconds: a thread does them, and the
+request is handled afterwards, so other connections do not wait. Later requests of its own
+connection wait for its answer, as they do while a coroutine runs.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ Spawn = Callable[[Coroutine[Any, Any, None]], None]
 def call(
     route: Route, context: RequestContext, body: memoryview, *, spawn: Spawn
 ) -> bytes | Pending:
-    """Answer one request whose route is loaded; the response's body, or where it will be."""
+    """Handle a request whose route is loaded; return the response's body, or a pending one."""
     request = kio_codec.decode_request(route.key, route.version, body)
     told = partial(_tell, context, request) if route.changes else _nothing_changed
     try:
         answer: Any = route.handle(context, request)
-    except Exception as error:  # noqa: BLE001 - every kind is told apart there
+    except Exception as error:  # noqa: BLE001 - sorted by kind in `_answer_to_error`
         told(error)
         return _answer_to_error(route, error)
     if isinstance(answer, Coroutine):
@@ -50,11 +50,11 @@ def call(
 
 
 def _nothing_changed(answer: Any) -> None:  # noqa: ANN401 - a kio entity
-    """Do nothing: the request changes nothing that is told."""
+    """Do nothing: the API has no audit lines."""
 
 
 def _tell(context: RequestContext, request: Any, answer: Any) -> None:  # noqa: ANN401
-    """Have the audit log tell what a request changed, or why it failed. Nothing fails by that."""
+    """Write audit lines for a request's changes or its failure; log an exception of that."""
     from headrace.frontends.kafka.connection import changes
 
     try:
@@ -70,7 +70,7 @@ def _tell(context: RequestContext, request: Any, answer: Any) -> None:  # noqa: 
 
 
 def _told_of(route: Route, answer: Pending, told: Callable[[Any], None]) -> Pending:
-    """Return an answer that stands for `answer`, which is told of even if the client has gone."""
+    """Return an answer in place of `answer`, audited even if the client has disconnected."""
 
     def tell(body: Body) -> None:
         if isinstance(body, bytes):
@@ -89,7 +89,7 @@ def _told_of(route: Route, answer: Pending, told: Callable[[Any], None]) -> Pend
 def call_first(
     route: Route, context: RequestContext, body: memoryview, *, spawn: Spawn, disk: "Disk"
 ) -> Pending:
-    """Call as `call` does, after a thread of `disk` has loaded the route. `body` is copied."""
+    """Handle a request after a thread of `disk` has imported its code; `body` is copied."""
     pending = Pending()
     kept = memoryview(bytearray(body))
 
@@ -99,7 +99,7 @@ def call_first(
                 raise result
             answer = call(route, context, kept, spawn=spawn)
         except InvariantError:
-            raise  # for the loop, which ends the process, the client there or gone
+            raise  # for the loop, which ends the process, even if the client has disconnected
         except Exception as error:  # noqa: BLE001 - the connection is told to end
             pending.fail(error)
         else:
@@ -110,7 +110,7 @@ def call_first(
 
 
 def _hand_on(answer: bytes | Pending, pending: Pending) -> None:
-    """Resolve `pending` with `answer`, when that is there."""
+    """Resolve `pending` with `answer`, at once or when that is resolved."""
     if not isinstance(answer, Pending):
         pending.resolve(answer)
     elif answer.done:
@@ -123,7 +123,7 @@ def _hand_on(answer: bytes | Pending, pending: Pending) -> None:
 
 
 class _Behind:
-    """A pending answer that stands in for another. `net.pending.Waiter`."""
+    """The waiter that resolves one pending answer with another. `net.pending.Waiter`."""
 
     def __init__(
         self, answer: Pending, pending: Pending, told: Callable[[Body], None] = _nothing_changed
@@ -133,14 +133,14 @@ class _Behind:
         self._told = told
 
     def answered(self) -> None:
-        """Answer; no body means that `failed` is about to say why."""
+        """Resolve the pending answer; no body: `failed` is about to be called."""
         body = self._answer.parts()
         if body is not None:
             self._told(body)
             self._pending.resolve(body)
 
     def failed(self, problem: Exception) -> None:
-        """Give up: there never will be an answer."""
+        """Fail the pending answer, as the answer that it stands for has failed."""
         self._pending.fail(problem)
 
 
@@ -157,7 +157,7 @@ async def _finish(
     except asyncio.CancelledError as stopped:
         told(stopped)
         raise
-    except Exception as error:  # noqa: BLE001 - every kind is told apart there
+    except Exception as error:  # noqa: BLE001 - sorted by kind in `_answer_to_error`
         told(error)
         try:
             body = _answer_to_error(route, error)
@@ -168,7 +168,7 @@ async def _finish(
 
 
 def _answer_to_error(route: Route, error: Exception) -> bytes:
-    """Return a response that says what went wrong, or raise what ends the connection."""
+    """Return a response with an error code, or raise the error that ends the connection."""
     if isinstance(error, InvariantError):
         raise error
     code = error.code if isinstance(error, ApiError) else ErrorCode.UNKNOWN_SERVER_ERROR

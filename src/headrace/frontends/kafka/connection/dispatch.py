@@ -1,12 +1,12 @@
-"""From a frame to the code that answers it, and back to a frame.
+"""Dispatch of Kafka requests: from a frame to its handler, and back to a framed answer.
 
-One table of routes, by API key and version in one integer (the first four bytes of a request),
-holds all that is constant; a session per connection holds what its requests have in common. For hot
-APIs there is no task and no object per request.
+A table of routes, by API key and version in one integer (the first four bytes of a request), holds
+all that is constant; a session per connection holds the state of its requests. A hot API has no
+task and no object per request.
 
-Kafka handles a connection's next request when the answer to the last one has been sent. So it is
-here around requests of cold APIs, and of the hot ones that ask what others before them set
-(`Api.in_turn`). Produce, Fetch and what else is hot is handled as it comes and answered in order.
+Kafka handles a connection's next request after the answer to the last one was sent. So does this
+broker for cold APIs, and for hot ones that read state set by earlier requests (`Api.in_turn`).
+Produce, Fetch and other hot APIs are handled on arrival and answered in order.
 """
 
 import asyncio
@@ -51,15 +51,15 @@ if TYPE_CHECKING:
 
 _HEAD_BYTES = 10
 _KEY_AT = 5
-"""The lower byte of an API key, behind the frame's length."""
+"""Position of an API key's lower byte, with the frame's length before it."""
 _unpack_head = struct.Struct(">iih").unpack_from
 _LATENCY_SAMPLE_MASK = 15
-"""One hot request in sixteen is timed: timing each would cost more than a heartbeat does."""
+"""Mask of timed hot requests: one in sixteen, as timing each would cost more than a Heartbeat."""
 _NOT_TIMED = -1.0
 
 
 class Dispatcher:
-    """Everything the Kafka frontend shares between connections."""
+    """State of the Kafka frontend shared by all connections."""
 
     def __init__(
         self,
@@ -72,10 +72,10 @@ class Dispatcher:
         peers: "PeerPort | None" = None,
         operations: "Operations | None" = None,
     ) -> None:
-        """`writes`: the disk's way to hold the writes of one pass back and then to do them.
+        """`writes` gathers the disk writes of a pass; None: each is done at once.
 
-        `peers`: what other brokers of the cluster may have done here; None: there are none.
-        `operations`: of other protocols; None: no other is spoken.
+        `peers` executes requests of other brokers; None: no cluster. `operations` are those of
+        other protocols; None: no other protocol is served.
         """
         self.broker = broker
         self.coordinators = coordinators
@@ -89,9 +89,9 @@ class Dispatcher:
             for version in range(api.min_version, api.max_version + 1)
         }
         self.staged_routes = authentication_stage.routes_in(self.routes)
-        """Those of connections that have to authenticate, first or again."""
+        """Routes by stage, for connections that must authenticate, first or again."""
         self.authenticating = authentication_stage.listeners_with(broker.config.listeners)
-        """The listeners whose connections must."""
+        """Names of listeners whose connections must authenticate."""
         self.shared = Shared(
             broker.clock,
             broker.random,
@@ -107,24 +107,24 @@ class Dispatcher:
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     def open(self, connection: "Connection") -> "KafkaSession":
-        """Return a session for a new connection."""
+        """Return a session for a new Kafka connection."""
         return KafkaSession(self, connection)
 
     def authentication(self, session: "KafkaSession", who: Identity) -> "Authentication":
-        """Return how a new connection authenticates; imported with the first one that must."""
+        """Return the SASL authentication of a new connection; imported with the first one."""
         from headrace.frontends.kafka.authentication.authentication import Authentication
 
         accepts = self.broker.config.sasl.get(who.listener, SaslListener(()))
         return Authentication(session, self.broker, accepts, who)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a cold request's coroutine; kept until it ends."""
+        """Run a cold request's coroutine as a task, referenced until it ends."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
 
     async def stop(self) -> None:
-        """End the requests still being worked on; their clients see the connection close."""
+        """Cancel the running requests; their connections are closed."""
         self.shared.close()
         tasks = list(self._tasks)
         for task in tasks:
@@ -133,7 +133,7 @@ class Dispatcher:
 
 
 class KafkaSession:
-    """One connection's requests. `net.session.Session`."""
+    """The requests of one connection. `net.session.Session`."""
 
     __slots__ = (
         "_authentication",
@@ -184,7 +184,7 @@ class KafkaSession:
         )
 
     def authenticated(self, identity: Identity) -> None:
-        """Let everything be asked, as `identity`, for the first time or after another one."""
+        """Serve all requests as `identity`, after a first or a repeated authentication."""
         self._routes = self._dispatcher.routes
         self._begin_runs(identity)
         context = self._context
@@ -192,27 +192,27 @@ class KafkaSession:
         self._connection.known()
 
     def serve(self, stage: Stage) -> None:
-        """Serve what may be asked in `stage`, before the client has authenticated (again)."""
+        """Serve only the requests allowed in `stage`, before authentication or after expiry."""
         self._routes = self._dispatcher.staged_routes[stage]
         self._begin_runs(self._context.identity)
         self._context.offset_commits = self._commits
 
     def end(self) -> None:
-        """End the connection behind the answers that are ready."""
+        """Close the connection after the answers that are ready."""
         self._connection.close()
 
     def failed(self, seconds: float) -> None:
-        """Handle no further request; the client waits for so many seconds."""
+        """Handle no further request; the client's answer is delayed by so many seconds."""
         self._connection.failed(seconds)
 
     def frame(self, frame: memoryview) -> Body | Pending:
-        """Answer one request."""
+        """Handle one request; return its framed answer, or a pending one."""
         if self._quotas.active:
             return self._within_quotas(frame)
         return self._frame(frame)
 
     def _within_quotas(self, frame: memoryview) -> Body | Pending:
-        """Answer one request, count it, and have its client wait where it is over a quota."""
+        """Handle one request and count it; throttle the client if it exceeds a quota."""
         if not self._routes:
             return self._unserved(frame)
         throttle = self._context.throttle
@@ -273,7 +273,7 @@ class KafkaSession:
         present = self._pass
         group = present.group
         if group is not None and not (route.is_produce and group.fits(route)):
-            present.group = None  # what is answered in between must leave in between
+            present.group = None  # answers between two groups must be sent between them
         answer = route.handle(context, frame[at:])
         if type(answer) is bytes:
             present.group = None
@@ -293,7 +293,7 @@ class KafkaSession:
 
     @staticmethod
     def _join(route: Route, correlation_id: int, group: CommitGroup) -> Body | Pending:
-        """Return a Produce request's part in a group: only the first one takes a place for them."""
+        """Add a Produce answer to its group; only the group's first takes a place in the queue."""
         group.fits(route)
         body = group.latest
         route.stats.bytes_out += len(body)
@@ -309,7 +309,7 @@ class KafkaSession:
         return route.framed(correlation_id, body)
 
     def run(self, view: memoryview, at: int, filled: int) -> Run | None:
-        """Handle requests alike: Produce in all but batches, OffsetCommit in all but offsets."""
+        """Handle a run of Produce requests that differ in batches, or OffsetCommits in offsets."""
         if self._quotas.active:
             return None
         if view[at + _KEY_AT] == ApiKey.OFFSET_COMMIT:
@@ -320,7 +320,7 @@ class KafkaSession:
         self._connection.mute(seconds)
 
     def _learn_client(self, frame: memoryview) -> None:
-        """Check and decode another client id than the connection's last request had, once."""
+        """Decode the client id if it differs from that of the connection's last request."""
         header = parse_request(frame)
         self._context.client_id = header.client_id
         self._client_raw = (header.client_id or "").encode()
@@ -330,7 +330,7 @@ class KafkaSession:
             return self._authentication.raw(frame)
         header = parse_request(frame)
         if header.api_key == ApiKey.API_VERSIONS:
-            # KIP-511: a client of the future learns from this what it may ask instead.
+            # KIP-511: a newer client learns which version to use.
             body = api_versions.unsupported(self._dispatcher.apis)
             return pack_plain(len(body) + 4, header.correlation_id) + body
         name = f"API {header.api_key}"
@@ -345,7 +345,7 @@ class KafkaSession:
 
     def _cold(self, route: Route, correlation_id: int, body: memoryview) -> Body | Pending:
         shared = self._context
-        began = self._pass.now()  # each of them: they are few, and cost more than that
+        began = self._pass.now()  # each cold request is timed: there are few, and they cost more
         context = RequestContext(
             broker=shared.broker,
             coordinators=shared.coordinators,
@@ -383,14 +383,14 @@ class KafkaSession:
         return self._late(route, correlation_id, began, body)
 
     def pass_done(self) -> Pending | None:
-        """End the pass: its writes are done before its answers leave."""
+        """End the pass: its writes are done before its answers are sent."""
         return self._pass.end()
 
     def closed(self) -> None:
-        """Tell whoever keeps something for the connection."""
+        """Release the connection's state, and call the callbacks for its end."""
         if self._authentication is not None:
             self._authentication.closed()
-            # Each of them has the other: they would be left to the collector.
+            # A reference cycle, which would be left to the garbage collector.
             self._authentication = self._context.authentication = None
         on_close = self._context.on_close
         while on_close:

@@ -1,21 +1,21 @@
-"""What the handler of a request is handed, and what it gives back.
+"""Handlers of requests: their arguments, results and errors.
 
 *Hot* handlers are plain functions `(context, body) -> Answer`. `body` is the request after its
-header, a writable view that is valid only during the call: copy what must outlive it. What they
-return is the response's body; the dispatcher puts length, correlation id and header before it:
+header, a writable view that is valid only during the call. The result is the response's body, to
+which the dispatcher adds length, correlation id and header:
 
     bytes          the whole body
     list[Part]     several buffers sent one after the other, uncopied; ranges of files among them
     Pending        the same later, by `pending.resolve(bytes | list[Part] | None)`
     None           no answer at all (Produce with acks=0)
 
-*Cold* handlers take and return kio's entities, `(context, request) -> response`, and may be
-`async def`; then one task per request runs them. Nothing else of the connection is under way then.
+*Cold* handlers take and return kio's entities, `(context, request) -> response`, and may be `async
+def`, run by one task per request. No other request of the connection is handled meanwhile.
 
-Both raise `Malformed` for bytes that are no request (the connection is closed), and
-`CloseConnection` (net.session) to close the connection by intent, where the protocol has no
-other way to say it. Any other exception is a bug: it is logged with its traceback, and answered
-UNKNOWN_SERVER_ERROR where the response has a place for that; else that connection is closed.
+Both raise `Malformed` for malformed requests (the connection is closed), and `CloseConnection`
+(net.session) to close the connection where the protocol has no error for a case. Any other
+exception is a bug: it is logged with its traceback, and answered UNKNOWN_SERVER_ERROR if the
+response has an error code; else the connection is closed.
 """
 
 from collections.abc import Callable, Hashable
@@ -50,10 +50,10 @@ def _unheard(seconds: float) -> None:
 
 @dataclass(slots=True)
 class RequestContext:
-    """Who asks, in what version, and who can answer.
+    """A request's API, version and client, with the objects that handlers use.
 
-    A hot handler's context is reused by the connection's next request: read what you need during
-    the call, keep no reference. A cold handler has its own.
+    A hot handler's context is reused by the connection's next request: keep no reference after the
+    call. A cold handler has its own.
     """
 
     broker: "Broker"
@@ -63,23 +63,25 @@ class RequestContext:
     version: int
     client_id: str | None
     identity: "Identity"
-    """Who asks, from where, and through which listener: Metadata answers with that one's addresses.
+    """The principal, address and listener of the client.
+
+    Metadata answers with the addresses of that listener.
     """
     shared: "Shared" = _NOT_SET
-    """What hot handlers keep between requests; set by the dispatcher."""
+    """State that hot handlers share between requests; set by the dispatcher."""
     client_port: int = -1
     client_software: tuple[str, str] = ("", "")
-    """Name and version, as the client told them with ApiVersions v3 and later."""
+    """Name and version of the client's software, from ApiVersions v3 and later."""
     throttle: "Throttle | None" = None
-    """The client's quotas while any are set."""
+    """The client's quotas; None while no quota is set."""
     offset_commits: "OffsetCommitRuns | None" = None
-    """What is known of the connection's OffsetCommits; hot handlers only."""
+    """Pattern of the connection's OffsetCommits; hot handlers only."""
     mute: Callable[[float], None] = _unheard
-    """Read no more of the client's requests for so many seconds; cold handlers only."""
+    """Stops reading the client's requests for so many seconds; cold handlers only."""
     authentication: "Authentication | None" = None
-    """How the client authenticates, on listeners where it must."""
+    """The client's SASL authentication, on listeners that require it; else None."""
     on_close: dict[Hashable, Callable[[], None]] = field(default_factory=dict)
-    """What is to be done when the connection ends, by whom it is for; one dict a connection."""
+    """Callbacks for the end of the connection, by their owner; one dict per connection."""
 
 
 def operating(context: RequestContext) -> "OperationContext":
@@ -93,14 +95,11 @@ def operating(context: RequestContext) -> "OperationContext":
 
 HotHandler = Callable[[RequestContext, memoryview], Answer]
 Handler = HotHandler | Callable[[RequestContext, Any], Any]
-"""What answers: `HotHandler`, or one that takes and returns kio's entities."""
+"""A `HotHandler`, or a handler that takes and returns kio's entities."""
 
 
 def load_handler(api: "Api") -> Handler:
-    """Import the code that answers `api`, the first time (1 to 20 ms), and return it.
-
-    On any thread.
-    """
+    """Import the handler of an API (1 to 20 ms the first time) and return it; any thread."""
     name = api.module or api.key.name.lower()
     module = import_module(f"headrace.frontends.kafka.{api.folder}.{name}")
     handle: Handler = module.handle

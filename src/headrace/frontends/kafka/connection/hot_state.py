@@ -1,4 +1,4 @@
-"""What the hot handlers of one broker keep between requests."""
+"""State that the hot handlers of one broker share between requests."""
 
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Shared:
-    """Deadlines, fetch sessions, and Metadata answers made already."""
+    """Deadlines, fetch sessions, the request pass and cached Metadata answers of one broker."""
 
     def __init__(
         self,
@@ -32,25 +32,25 @@ class Shared:
         broker_listeners: frozenset[str] | None = None,
         operations: "Operations | None" = None,
     ) -> None:
-        """`peers` and `broker_listeners`: None where there are no other brokers."""
+        """`peers` and `broker_listeners` are None if there are no other brokers."""
         self.now = clock.monotonic
-        """Seconds, for how long requests take."""
+        """Monotonic seconds, for request times."""
         self.spawn = spawn
-        """Runs what a hot handler cannot do at once."""
+        """Runs a coroutine for a hot handler that cannot answer at once."""
         self.apis = apis
-        """What clients are served, and told so."""
+        """The APIs that are served and advertised to clients."""
         self.peers = peers
-        """What other brokers may have done here."""
+        """Executes requests of other brokers; None: there are no other brokers."""
         self.broker_listeners = broker_listeners
-        """Where other brokers are believed to be such."""
+        """Listeners on which requests of other brokers are accepted."""
         self.operations = operations
-        """Those of other protocols; None where no other is spoken."""
+        """Operations of other protocols; None: no other protocol is served."""
         self.deadlines = Deadlines(clock)
         self.request_pass = RequestPass(self.deadlines, writes, self.now)
-        """The one that hot handlers append in."""
+        """The pass in which hot handlers append."""
         self.fetch_sessions = FetchSessions(clock, random, fetch_sessions_max)
         self.metadata_answers = KeptAnswers()
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """End the deadlines of all waiting requests: the broker stops."""
         self.deadlines.close()

@@ -1,4 +1,4 @@
-"""Importing, for a cold handler, without holding the loop up."""
+"""Imports for cold handlers that do not block the event loop."""
 
 import sys
 from functools import partial
@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 
 async def imported(disk: "Disk", module: str) -> None:
-    """Import by a thread of `disk` what the next step would import on the loop. ImportError."""
+    """Import a module on a thread of `disk`, if it is not loaded; raise ImportError."""
     if module not in sys.modules:
         await called_back(partial(disk.run, partial(import_module, module)))

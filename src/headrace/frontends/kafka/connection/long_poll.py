@@ -1,6 +1,6 @@
-"""A request that waits until enough is there, its time is over, or its client has gone.
+"""Waiting of Fetch and ShareFetch requests: until enough records exist, or a timeout.
 
-One mechanism for Fetch and ShareFetch. Whoever answers looks; this says when to look again.
+The request itself looks for records; this wait tells it when to look again.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from headrace.ports.deadlines import Deadlines
 
 GATHER_SECONDS = 0.002
-"""How long records gather before a request that wants many of them looks again."""
+"""Seconds for which records gather before a request with large `min_bytes` checks again."""
 
 
 class LongPoll:
-    """One request's wait: from its making to `end`, which whoever answers calls."""
+    """The wait of a request, from its creation to `end`, which the request calls."""
 
     __slots__ = (
         "_clock", "_expire", "_gather_seconds", "_look", "_on_end", "_over", "_pending",
@@ -36,10 +36,10 @@ class LongPoll:
         expire: Callable[[], None],
         on_end: Callable[[], None] | None = None,
     ) -> None:
-        """Wait up to `seconds`, then call `expire`; until then `look` when more may be there.
+        """Wait up to `seconds`, then call `expire`; call `look` when there may be more records.
 
-        Who wants `bytes_min` bytes, more than one, is looked for when they had time to gather.
-        `on_end`: called when the wait is over, answered, expired or abandoned.
+        With `bytes_min` above 1, `look` is called after records had time to gather. `on_end` is
+        called when the wait is answered, expired or abandoned.
         """
         self._clock = clock
         self._pending = pending
@@ -54,14 +54,14 @@ class LongPoll:
         deadlines.add(pending, seconds, self.expire)
 
     def watch(self, sources: "Iterable[Watched]") -> None:
-        """Be woken by these as well, until the wait ends."""
+        """Watch more sources that wake the request, until the wait ends."""
         for source in sources:
             if source not in self._watched:
                 self._watched[source] = None
                 source.watch(self.wake)
 
     def wake(self) -> None:
-        """Look for more when this turn is over, or when more has gathered."""
+        """Have `look` called in the loop's next turn, or after records had time to gather."""
         if not self._woken:
             self._woken = True
             self._clock.call_later(self._gather_seconds, self._look_again)
@@ -72,14 +72,14 @@ class LongPoll:
             self._look()
 
     def expire(self) -> None:
-        """Wait no longer: answer with what there is."""
+        """End the wait, and answer with the available records."""
         if not self._over:
             expire = self._expire
             self.end()
             expire()
 
     def end(self) -> None:
-        """Look no more. More than once is fine."""
+        """End the wait and unwatch its sources; may be called several times."""
         if self._over:
             return
         self._over = True
@@ -88,7 +88,7 @@ class LongPoll:
         self._watched.clear()
         if self._on_end is not None:
             self._on_end()
-        # What knows each other stays for the collector.
+        # Callbacks form reference cycles, which would be left to the garbage collector.
         self._look = self._expire = self._on_end = _nothing
 
 

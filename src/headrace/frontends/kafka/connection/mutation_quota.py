@@ -1,4 +1,4 @@
-"""The quota of what clients change of topics (controller_mutation_rate, KIP-599)."""
+"""The quota of topic changes by clients (controller_mutation_rate, KIP-599)."""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def mutations(context: "RequestContext", strict_since: int) -> "Mutations":
-    """Return what the request may change of topics; strict in versions that can tell a refusal."""
+    """Return the request's account of the quota; strict in versions with a quota error."""
     client, strict = context.client_id or "", context.version >= strict_since
     user = context.identity.principal.name
     return context.broker.quotas.mutations(user, client, strict=strict)
 
 
 def throttled(context: "RequestContext", spent: "Mutations") -> timedelta:
-    """Return the throttle time for the answer, and stop reading the connection for that long."""
+    """Return the throttle time for the answer, and stop reading the connection for that time."""
     seconds = spent.wait_seconds()
     if seconds > 0:
         context.broker.quotas.throttled[QuotaKey.MUTATION] += 1

@@ -1,4 +1,4 @@
-"""A whole request refused: responses of cold APIs that hold nothing but an error code."""
+"""Error responses of cold APIs: the top-level error code, and nothing else."""
 
 from dataclasses import MISSING, fields
 from datetime import UTC, datetime, timedelta
@@ -14,9 +14,9 @@ _LEAST: tuple[tuple[type[Any], Any], ...] = (
 
 
 def body(api_key: int, version: int, code: ErrorCode) -> bytes | None:
-    """Return the response with its top-level error code set and all else empty.
+    """Return a response with the error code set and all other fields empty.
 
-    None where the API's response has no such field: then closing the connection is the only way.
+    None if the API's response has no such field: the connection must then be closed.
     """
     response_type = kio_codec.response_type(api_key, version)
     names = {field.name for field in fields(response_type)}
@@ -39,7 +39,7 @@ def _empty(response_type: type[Any], code: ErrorCode) -> Any:  # noqa: ANN401 - 
 
 
 def _nothing(hint: Any) -> Any:  # noqa: ANN401 - any type of kio's
-    """Return the least value of a field's type."""
+    """Return the empty value of a response field's type."""
     text = str(hint)
     if "None" in text:
         return None
@@ -48,7 +48,7 @@ def _nothing(hint: Any) -> Any:  # noqa: ANN401 - any type of kio's
     base = getattr(hint, "__supertype__", hint)
     while hasattr(base, "__supertype__"):
         base = base.__supertype__
-    # kio's own types are checked subclasses that cannot be made without a value.
+    # kio's own types are checked subclasses that need a value.
     for plain, least in _LEAST:
         if isinstance(base, type) and issubclass(base, plain):
             return least

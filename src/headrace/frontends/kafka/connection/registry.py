@@ -1,8 +1,8 @@
-"""Every Kafka API that is served. What is not in a table is not advertised and not answered.
+"""The tables of served Kafka APIs; others are neither advertised nor answered.
 
-One file an API, named as its key is. Its code is imported with the first request that asks for it
-(`Api.load`): a broker holds what its clients use. `make docs` writes docs/protocol.md from the
-tables.
+Each API has a file named as its key is. Its code is imported with its first request
+(`handler.load_handler`): a broker loads only what its clients use. `make docs` writes
+docs/protocol.md from these tables.
 """
 
 from headrace.frontends.kafka.connection.api import Api
@@ -211,7 +211,7 @@ OPERATION_APIS: tuple[Api, ...] = (
         proof="tests/broker/frontends/test_made_up_protocol.py"
         "::test_an_operation_of_the_protocol_is_called_and_audited"),
 )  # fmt: skip
-"""Ours, beside Kafka's: served and told of where a listener speaks a protocol with operations."""
+"""Headrace's own API: served and advertised where a listener's protocol has operations."""
 
 PEER_APIS: tuple[Api, ...] = (
     Api(ApiKey.LEADER_AND_ISR, "cluster", 5, 7, hot=True, in_turn=True, proof=
@@ -248,7 +248,7 @@ PEER_APIS: tuple[Api, ...] = (
         "tests/unit/frontends/kafka/authentication/test_share_state_apis.py"
         "::test_how_far_a_group_is_is_told_in_every_version"),
 )  # fmt: skip
-"""What brokers of a cluster ask each other: served where there are others, and told to nobody else.
+"""Requests between brokers of a cluster, advertised on the listeners for brokers only.
 
-Those in `cluster` are read by tables (`wire.kafka.peer_messages`).
+Those in `cluster` are decoded by tables (`wire.kafka.peer_messages`).
 """

@@ -1,11 +1,9 @@
-"""One pass: the requests of one read, whose appends are written together before they are answered.
+"""The pass of a dispatcher: requests of one read, whose appends are written together.
 
-What every protocol's passes do is `net.write_pass`: hold writes back, do them, and let nothing
-leave that was promised and not written. Kafka's have commit groups beside it: answers that are
-given once the high watermark has come far enough. Consecutive requests share one, and any other
-answer between them ends it (`end_group`), for answers leave in the order of the requests.
-
-`end` has the writes done, and lets the groups wait.
+`net.write_pass` gathers the writes of every protocol, does them, and holds back answers that
+promise a write which failed. Kafka adds commit groups: answers that wait for the high watermark.
+Consecutive requests share a group, and any other answer in between ends it (`end_group`), as
+answers are sent in the order of the requests.
 """
 
 from typing import TYPE_CHECKING
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RequestPass:
-    """The present pass of a dispatcher; the same object serves one pass after the other."""
+    """The present pass of a dispatcher; one object serves all passes, one after the other."""
 
     __slots__ = ("_deadlines", "_end_writes", "_groups", "begin", "group", "now", "promise")
 
@@ -32,31 +30,28 @@ class RequestPass:
         writes: Writes | None,
         now: "Callable[[], float]",
     ) -> None:
-        """Without `writes` each append is written when it is made, and none fails unnoticed.
-
-        `now`: monotonic seconds.
-        """
+        """Without `writes` each append is written at once. `now`: monotonic seconds."""
         written_together = WritePass(writes)
         self.now = now
-        """Monotonic seconds, for how long requests take."""
+        """Monotonic seconds, for request times."""
         self.begin = written_together.begin
-        """A request is about to append."""
+        """Called before a request appends in the pass."""
         self.promise = written_together.promise
-        """Promise an answer that is true only once the pass's writes have gone through."""
+        """Marks an answer as valid only if the pass's writes succeed."""
         self.group: CommitGroup | None = None
-        """The group that the next request may join."""
+        """The group that the next request may join; None: a new one is needed."""
         self._deadlines = deadlines
         self._end_writes = written_together.end
         self._groups: list[CommitGroup] = []
 
     def open_group(self) -> CommitGroup:
-        """Begin a group: the next requests may join it."""
+        """Begin a group, which the next requests may join."""
         group = self.group = CommitGroup(self.now)
         self._groups.append(group)
         return group
 
     def group_of(self, route: "Framer") -> CommitGroup:
-        """Return the group that requests which came by `route` join: the last one where it fits."""
+        """Return the group for requests of `route`: the last one if it fits, else a new one."""
         group = self.group
         if group is None or not group.fits(route):
             group = self.open_group()
@@ -64,13 +59,13 @@ class RequestPass:
         return group
 
     def end_group(self) -> None:
-        """End the group: an answer comes between, and what waits after it is in another group."""
+        """End the present commit group: another answer follows it."""
         self.group = None
 
     def end(self) -> "Pending | None":
-        """Do the writes; CloseConnection where one failed and an answer was promised.
+        """Do the writes; return the pending writes that the pass's answers must wait for, or None.
 
-        The answers of the pass must wait for what is returned, if anything is.
+        Raises CloseConnection if a write failed and an answer was promised.
         """
         try:
             return self._end_writes()

@@ -1,4 +1,4 @@
-"""Building kio's response entities without naming a version: what a version lacks is left out."""
+"""Response entities of kio, built without naming a version: unknown fields are left out."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -18,13 +18,13 @@ Make = Callable[..., Entity]
 NO_THROTTLE = timedelta(0)
 NO_UUID = UUID(int=0)
 OPERATIONS_UNKNOWN = -(1 << 31)
-"""Authorized operations where nobody asked for them, or nobody authorises."""
+"""Value of authorized operations that were not requested, or without an authorizer."""
 
 
 def maker(context: RequestContext) -> Make:
     """Return `make(class_name, **fields)` for responses of the request's API and version.
 
-    `make(None, …)` is the response itself; a throttle time of 0 is put in by itself.
+    `make(None, …)` builds the response itself; a throttle time of 0 is the default.
     """
     return _maker(int(context.api_key), context.version)
 
@@ -47,26 +47,26 @@ def _maker(api_key: int, version: int) -> Make:
 
 
 def uuid_of(topic_id: bytes | None) -> UUID:
-    """Return a topic's 16 bytes as entities have them; None: no topic."""
+    """Return a topic id of 16 bytes as a UUID; None becomes the zero UUID."""
     return NO_UUID if topic_id is None else UUID(bytes=topic_id)
 
 
 def milliseconds(number: int) -> timedelta:
-    """Return a duration as entities have them."""
+    """Return a duration in milliseconds as a timedelta."""
     return timedelta(milliseconds=number)
 
 
 def error_fields(error: ApiError | None) -> dict[str, object]:
-    """Return `error_code` and `error_message` of one item's outcome."""
+    """Return the fields `error_code` and `error_message` for an error, or for success."""
     if error is None:
         return {"error_code": ErrorCode.NONE, "error_message": None}
     return {"error_code": error.code, "error_message": error.message}
 
 
 def timeout_seconds(request: Entity) -> float | None:
-    """Return the seconds the client would have us try at most; None: until it is done.
+    """Return the client's timeout in seconds; None: no limit.
 
-    0 and less ask not to wait at all, which is no use to anybody here: it takes milliseconds.
+    A timeout of 0 or less would ask not to wait at all; it is ignored, as work takes milliseconds.
     """
     seconds: float = request.timeout.total_seconds()
     return seconds if seconds > 0 else None

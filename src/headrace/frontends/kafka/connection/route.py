@@ -1,8 +1,8 @@
-"""What the dispatcher looks requests up in: one entry for each version of each API.
+"""Routes: one entry of the dispatcher's table for each version of each API.
 
-The code behind an entry is imported when its first request comes. A hot API's at once, on the loop:
-its frame is there only during the call, and what it stands on has mostly been loaded by then. A
-cold one's by a thread (`cold_calls`).
+The handler's code is imported with its first request: a hot API's on the event loop, as the frame
+is valid only during the call and most modules are loaded already; a cold API's on a thread
+(`cold_calls`).
 """
 
 import struct
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from headrace.ports.file_ranges import Part
 
 pack_plain = struct.Struct(">ii").pack
-"""Length and correlation id: the head of an answer."""
+"""Packs length and correlation id: response header v0."""
 pack_tagged = struct.Struct(">iix").pack
-"""As `pack_plain`, with no tagged fields behind (response header v1)."""
+"""Packs length, correlation id and no tagged fields: response header v1."""
 
 
 class Route:
-    """One version of one API: all that is known before a request comes, and then its code."""
+    """A version of an API: its constant properties, and its handler once loaded."""
 
     __slots__ = (
         "_api",
@@ -48,9 +48,9 @@ class Route:
         self.hot = api.hot
         self.in_turn = api.in_turn or not api.hot
         self.changes = False
-        """Whether the audit log tells what its requests change; known when it is loaded."""
+        """Whether its requests are audited; known once the route is loaded."""
         self.handle: Handler = self._load_and_handle
-        """What answers; the first call loads it."""
+        """The handler; its first call loads it."""
         self.loaded = False
         """Whether a request can be answered without an import."""
         self._api = api
@@ -60,11 +60,11 @@ class Route:
         self.stats = stats
 
     def load(self) -> None:
-        """Import what answers, a cold API's codecs included. Any thread, any number of times."""
+        """Import the handler, and a cold API's codecs; any thread, any number of times."""
         handle = load_handler(self._api)
         if not self.hot:
             kio_codec.warm(self.key, self.version)
-            # Not at the start: the first cold request brings the table.
+            # Imported with the first cold request, not at the start.
             from headrace.frontends.kafka.connection.changes import CHANGES
 
             self.changes = self.key in CHANGES
@@ -75,7 +75,7 @@ class Route:
         return self.handle(context, body)
 
     def framed(self, correlation_id: int, body: Body) -> Body:
-        """Return the answer with length and response header before it."""
+        """Return the answer with length and response header in front; count its bytes."""
         if body is None:
             return None
         size = len(body) if isinstance(body, bytes) else sum(map(len, body))

@@ -1,8 +1,8 @@
-"""Quotas at one connection: counts its requests, tells the client to wait and reads it no further.
+"""Throttling of one connection by quotas: counts requests, and stops reading for a time.
 
-As Kafka since KIP-219: the answer goes out at once and says how long the client is to wait, and the
-connection is not read for that long, whether or not the client keeps to it. A Fetch over its quota
-is answered with nothing in it. Only requests that come while some quota is set get here.
+As in Kafka since KIP-219: the answer is sent at once with a throttle time, and the connection is
+not read for that time, whether or not the client waits. A Fetch over its quota is answered empty.
+Used only while any quota is set.
 """
 
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ _WAIT_MS_MAX = (1 << 31) - 1
 
 
 class Throttle:
-    """The quotas of one connection's client."""
+    """The quotas that apply to one connection's client, and its throttle time."""
 
     def __init__(self, quotas: "Quotas", connection: "Connection", user: str) -> None:
         self._quotas = quotas
@@ -29,10 +29,7 @@ class Throttle:
         self._seconds = 0.0
 
     def begin(self, client_id: str | None, produced_bytes: int | None) -> None:
-        """Note that a request comes; of a Produce request its size.
-
-        Answers to it ask `seconds_of`.
-        """
+        """Note the begin of a request; `produced_bytes` is the size of a Produce, else None."""
         client = client_id or ""
         if self._version != self._quotas.version or client != self._client:
             self._quota = self._quotas.of(self._user, client)
@@ -42,28 +39,22 @@ class Throttle:
             self._wait(QuotaKey.PRODUCE, self._quota.produced(produced_bytes))
 
     def end(self, seconds_taken: float) -> int:
-        """Note that the request was handled.
-
-        Returns the milliseconds to tell in its answer, 0 mostly.
-        """
+        """Note the end of a request; return the throttle time for its answer in ms, usually 0."""
         self._wait(QuotaKey.REQUEST, self._quota.handled(seconds_taken))
         return milliseconds(self._seconds)
 
     def fetch_bytes_max(self, wanted: int) -> int:
-        """Return the most bytes a Fetch is answered with."""
+        """Return how many of the `wanted` bytes a Fetch may be answered with."""
         return self._quota.fetch_bytes_max(wanted)
 
     def fetched(self, size: int) -> int:
-        """Count `size` bytes about to answer a Fetch.
-
-        Returns milliseconds to wait instead, 0 mostly.
-        """
+        """Count bytes of a Fetch answer; return the ms to wait instead of sending it, usually 0."""
         seconds = self._quota.fetched(size)
         self._wait(QuotaKey.FETCH, seconds)
         return milliseconds(seconds)
 
     def not_sent(self, size: int) -> None:
-        """Take back `size` bytes that `fetched` counted and that did not go after all."""
+        """Uncount `size` bytes that `fetched` counted and that were not sent."""
         self._quota.not_sent(size)
 
     def _wait(self, key: QuotaKey, seconds: float) -> None:
@@ -75,5 +66,5 @@ class Throttle:
 
 
 def milliseconds(seconds: float) -> int:
-    """Convert a wait to the milliseconds that the protocol tells; a short one is no wait of 0."""
+    """Convert seconds to milliseconds of a throttle time; a positive wait is at least 1."""
     return min(int(seconds * 1000) or (1 if seconds > 0 else 0), _WAIT_MS_MAX)

@@ -1,4 +1,4 @@
-"""Writes how long a client is to wait into answers that are framed already."""
+"""Throttle times written into answers that are framed already."""
 
 import struct
 from collections.abc import Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headrace.ports.disk import Buffer
 
 _HEAD_BYTES = 8
-"""Length and correlation id; a tagged response header has one byte more."""
+"""Bytes of length and correlation id; a tagged response header has one more."""
 _pack_ms = struct.Struct(">i").pack
 _FIRST: dict[int, int] = {
     ApiKey.FETCH: 1,
@@ -27,15 +27,15 @@ _FIRST: dict[int, int] = {
     ApiKey.SHARE_FETCH: 1,
     ApiKey.SHARE_ACKNOWLEDGE: 1,
 }
-"""Hot APIs whose answers begin with the throttle time, and since which version."""
+"""The first version of hot APIs whose answers begin with the throttle time."""
 
 
 def told(
     route: "Route", answer: Body | Pending, group: CommitGroup | None, ms: int
 ) -> Body | Pending:
-    """Return a framed answer that tells to wait `ms`; one that comes later will.
+    """Return a framed answer with a throttle time of `ms`; a pending answer gets it later.
 
-    `group`: the one that the request's answer is in, if it is in one.
+    `group` is the commit group that has the request's answer, or None.
     """
     patch = _patcher(route, ms)
     if patch is None:
@@ -59,17 +59,14 @@ def _patched_later(
 
 def _patched(patch: Callable[[bytes], bytes], answer: Body) -> Body:
     if isinstance(answer, list):
-        # A Fetch: what is before the first records is short.
+        # A Fetch: the parts before the first records are short.
         head = b"".join(cast("list[Buffer]", answer[:2]))
         return [patch(head), *answer[2:]]
     return None if answer is None else patch(answer)
 
 
 def _patcher(route: "Route", ms: int) -> Callable[[bytes], bytes] | None:
-    """Return what writes `ms` into a framed answer of this API and version.
-
-    None where it has no place.
-    """
+    """Return a function that writes `ms` into an answer, or None if it has no such field."""
     key, version = route.key, route.version
     if key == ApiKey.PRODUCE:
         behind = 1 if is_flexible(key, version) else 0

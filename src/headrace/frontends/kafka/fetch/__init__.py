@@ -1,1 +1,1 @@
-"""Fetch, its sessions, and the offsets clients ask for."""
+"""Fetch, fetch sessions, and offsets by time or leader epoch."""

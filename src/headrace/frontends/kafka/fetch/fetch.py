@@ -1,11 +1,11 @@
 """Fetch (key 1, v4-v18): return record batches unchanged, as the producers sent them.
 
-* A consumer sees nothing at or beyond the high watermark; with isolation level 1 nothing at or
-  beyond the last stable offset, and is told which transactions were aborted (`fetch_in_hand`).
-* A consumer that says where it stands is sent to a replica there (`near_fetch`); followers serve
-  consumers as far as they know it to be committed.
-* A follower (replica id >= 0) sees all up to the log's end (`replica_fetch`). Who is no broker of
-  the cluster and says so sees nothing.
+- A consumer reads below the high watermark; with isolation level 1 below the last stable offset,
+  with a list of aborted transactions (`fetch_in_hand`).
+- A consumer with a rack is sent to a replica in that rack (`near_fetch`); followers serve consumers
+  below the high watermark that they know.
+- A follower (replica id >= 0) reads up to the log's end (`replica_fetch`). A client that claims to
+  be one and is no broker of the cluster gets nothing.
 
 v4 isolation · v5 log start offset · v7 sessions · v9 leader epoch · v12 flexible, diverging epoch ·
 v13 topic ids · v15 replica state
@@ -26,7 +26,7 @@ from headrace.wire.kafka.hot.fetch_response import FetchResponse, encode_respons
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer one Fetch request."""
+    """Answer a Fetch request of a consumer or a follower, at once or when enough records exist."""
     version = context.version
     request = decode_request(version, body)
     kind: type[FetchInHand] = FetchInHand

@@ -1,12 +1,15 @@
-"""One Fetch request, from its first look at the logs to its answer.
+"""A consumer's Fetch request, from the first look at its partitions to the answer.
 
-* At least one batch is given, whatever the limits, if there is one: else a large one would block.
-* With less than `min_bytes` there, the answer waits up to `max_wait_ms`; any error answers at once.
-* What is not in the page cache is read on a thread. Damaged bytes are never given.
-* Much data is named here and read while it is sent (`log.segment.served_ranges`); a log can change
-  meanwhile, so such an answer comes whole or its connection ends.
-* Only partitions of which there may be anything are looked at (`wanted_partitions`): the answer is
-  that of a look at all.
+- At least one batch is returned if there is one, whatever the limits: a large one would block
+  otherwise.
+- With less than `min_bytes` available the answer waits up to `max_wait_ms`; any error is answered
+  at once.
+- Data that is not in the page cache is read on a thread. Damaged batches are never returned.
+- Much data is returned as a range of a file, and read while it is sent
+  (`log.segment.served_ranges`); a log can change meanwhile, so such an answer is sent whole or its
+  connection ends.
+- Only partitions that may have records are looked at (`wanted_partitions`), with the same result as
+  looking at all.
 """
 
 from typing import TYPE_CHECKING
@@ -47,13 +50,13 @@ if TYPE_CHECKING:
 
 READ_COMMITTED = 1
 FOLLOWERS_FROM = 11
-"""The version that knows of reading from followers (KIP-392)."""
+"""The first version in which a consumer may read from followers (KIP-392)."""
 LOOK_AGAIN = 1 << 63
-"""The readable end of what is to be looked at by the next request, whatever happens."""
+"""A readable end that no offset reaches: the next request looks at the partition again."""
 
 
 class FetchInHand:
-    """A consumer's request; `replica_fetch` has a follower's."""
+    """A consumer's Fetch request in progress; `replica_fetch` has a follower's."""
 
     __slots__ = (
         "broker", "bytes_max", "cold", "deadlines", "failed", "identity", "incremental", "looked",
@@ -88,17 +91,17 @@ class FetchInHand:
         self.pending: Pending | None = None
         self.poll: LongPoll | None = None
         self.results: dict[WantedPartition, FetchedPartition] = {}
-        """What the answer tells, as far as it is known."""
+        """Results for the answer, as far as they are known."""
         self.looked: list[tuple[WantedPartition, Partition]] = []
-        """What the last look found, and read of."""
+        """Partitions that the last look read."""
         self.cold: list[tuple[WantedPartition, Partition]] = []
         self.size = 0
         self.readable_end = 0
-        """Where what the partition read last can give ends."""
+        """Readable end of the partition that was read last."""
         self.failed = False
 
     def begin(self) -> Answer:
-        """Answer at once if that is possible."""
+        """Answer at once if possible; else return a pending answer."""
         authorizer = self.broker.authorizer
         who = None if authorizer.allows_all else (self.identity, authorizer.version)
         self.wanted.begin((self.request.replica_id >= 0, self.read_committed, who))
@@ -127,10 +130,10 @@ class FetchInHand:
     def _satisfied(self) -> bool:
         return self.failed or self.size >= self.request.min_bytes or not self.wanted.by_key
 
-    # looking
+    # Looking at partitions
 
     def _look(self) -> None:
-        """Read what is ready as far as the page cache and the limits allow."""
+        """Read available records, as far as the page cache and the limits allow."""
         wanted, results = self.wanted, self.results
         self.looked = []
         self.cold = []
@@ -176,7 +179,7 @@ class FetchInHand:
             return followed
 
     def _followed(self, key: Key) -> "Partition | None":
-        """Return a partition that is led elsewhere: it is read as far as it is committed here."""
+        """Return the follower replica of a partition on this broker, or None."""
         topic, index = key
         if self.version < FOLLOWERS_FROM:
             return None
@@ -185,7 +188,7 @@ class FetchInHand:
         return self.broker.followed.get((topic, index))
 
     def _check_readable(self, topic: str | bytes) -> None:
-        """Refuse a topic that who asks may not read; one that is not there is refused for that."""
+        """Raise ApiError if the client may not read a topic; a missing topic fails later."""
         if isinstance(topic, bytes):
             known = self.broker.image.topics_by_id.get(topic)
             if known is None:
@@ -234,7 +237,7 @@ class FetchInHand:
             asked.partition, 0, mark, stable, partition.log.start_offset, data, aborted
         )
 
-    # what the page cache does not hold
+    # Data outside of the page cache
 
     def _read_cold(self) -> None:
         """Read the partitions that need the disk on a thread, then answer."""
@@ -269,7 +272,7 @@ class FetchInHand:
         self.broker.disk.run(work, self._cold_read)
 
     def _end_for(self, partition: "Partition") -> Offset:
-        """Return what a read of `partition` is below."""
+        """Return the offset below which `partition` is read."""
         return partition.readable_end(self.read_committed)
 
     def _cold_read(self, outcome: "list[Served | ApiError] | BaseException") -> None:
@@ -277,7 +280,7 @@ class FetchInHand:
         if pending is None or pending.done:
             return
         if isinstance(outcome, BaseException):
-            # The segment went while it was read: retention, or the topic's deletion.
+            # The segment was deleted during the read: by retention, or with its topic.
             outcome = [ApiError(ErrorCode.KAFKA_STORAGE_ERROR)] * len(self.cold)
         for (entry, partition), found in zip(self.cold, outcome, strict=True):
             if isinstance(found, ApiError):
@@ -290,7 +293,7 @@ class FetchInHand:
         self.broker.metrics.api(ApiKey.FETCH).failed(error.code)
         return FetchedPartition(entry.asked.partition, error.code)
 
-    # waiting
+    # Waiting
 
     def _look_again(self) -> None:
         self._look()
@@ -300,7 +303,7 @@ class FetchInHand:
             self._answer()
 
     def _answer_as_it_is(self) -> None:
-        """Answer with what there is: the wait is over."""
+        """Answer with the available records: the wait is over."""
         self._look()
         if self.cold:
             self._read_cold()
@@ -313,14 +316,14 @@ class FetchInHand:
         if self.pending is not None:
             self.pending.resolve(self._encode())
 
-    # the answer
+    # The answer
 
     def _encode(self) -> "list[Part]":
         session = self.session
         if self.throttle is not None:
             given = self.results.values()
             wait_ms = self.throttle.fetched(sum(len(result.records or b"") for result in given))
-            if wait_ms:  # nothing is given, and the session stays as the client knows it
+            if wait_ms:  # nothing is returned, and the session keeps its state
                 session_id = 0 if session is None else session.session_id
                 return encode_response(self.version, FetchResponse(wait_ms, 0, session_id, []))
         self._count_given()

@@ -1,11 +1,10 @@
 """Incremental fetch sessions (KIP-227): a client names its partitions once, then only changes.
 
-A session remembers, for each partition, what is asked and what was told last. An incremental answer
-leaves out partitions of which there is nothing new. Sessions are not tied to connections but to who
-opened them: for others there is no such session. A bounded number is kept
-(max.incremental.fetch.session.cache.slots).
-
-Followers' sessions are kept besides: clients' neither take their places nor reach into them.
+A session stores the last request and the last answer for each partition. An incremental answer
+leaves out partitions without news. A session belongs to the principal that opened it, not to a
+connection: for others it does not exist. Their number is limited
+(max.incremental.fetch.session.cache.slots). Followers' sessions are separate, so that clients can
+neither evict nor use them.
 """
 
 from collections import OrderedDict
@@ -22,13 +21,16 @@ FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 NO_SESSION = 0
 EVICTION_SECONDS = 120.0
-"""min.incremental.fetch.session.eviction.ms of Kafka: a session in use is safe that long."""
+"""Seconds for which a used session is not evicted.
+
+Kafka's min.incremental.fetch.session.eviction.ms.
+"""
 _EPOCH_MAX = (1 << 31) - 1
 TOPIC_IDS_FROM = 13
 
 
 class FetchSession:
-    """The partitions one client reads, in the order in which they have their turn."""
+    """The partitions that one client fetches, in the order of their turns."""
 
     __slots__ = (
         "by_id", "created", "epoch", "owner", "replica_epoch", "replica_id", "session_id", "used",
@@ -48,7 +50,7 @@ class FetchSession:
         self.wanted = _nothing_wanted(request, kept=True)
 
     def update(self, request: FetchRequest) -> None:
-        """Take in what a request adds, changes and forgets."""
+        """Apply the partitions that a request adds, changes and forgets."""
         wanted = self.wanted
         for topic in request.topics:
             name = topic.topic_id if self.by_id else topic.name
@@ -61,14 +63,14 @@ class FetchSession:
 
 
 class FetchSessions:
-    """The sessions of one broker."""
+    """The incremental fetch sessions of one broker, those of clients and of followers."""
 
     def __init__(self, clock: Clock, random: Random, sessions_max: int) -> None:
         self._now = clock.monotonic
         self._random = random
         self._sessions_max = sessions_max
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
-        """Those of clients, the longest unused first."""
+        """Clients' sessions, least recently used first."""
         self._followers: OrderedDict[int, FetchSession] = OrderedDict()
         self.evicted = 0
 
@@ -78,9 +80,9 @@ class FetchSessions:
     def open(
         self, version: int, request: FetchRequest, owner: Principal = ANONYMOUS
     ) -> FetchSession | None:
-        """Open the session a full fetch asks for; None where there is no place for one.
+        """Open a session for a full fetch; return None if there is no room for one.
 
-        Ends the session the client had before. Nobody but `owner` goes on with it.
+        Closes the client's previous session. Only `owner` can use the new one.
         """
         self.close(request.session_id, request.replica_id, owner)
         partitions = sum(len(topic.partitions) for topic in request.topics)
@@ -99,10 +101,11 @@ class FetchSessions:
     def resume(
         self, version: int, request: FetchRequest, owner: Principal = ANONYMOUS
     ) -> FetchSession:
-        """Resume the session of an incremental fetch, taken to its next epoch.
+        """Return the session of an incremental fetch, with its next epoch and the request applied.
 
-        ApiError: FETCH_SESSION_ID_NOT_FOUND (another's, too), INVALID_FETCH_SESSION_EPOCH,
-        FETCH_SESSION_TOPIC_ID_ERROR (names before, ids now, or the other way round).
+        Raises ApiError: FETCH_SESSION_ID_NOT_FOUND (also for another principal's session),
+        INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR (names replaced by ids, or ids by
+        names).
         """
         sessions = self._of(request.replica_id)
         session = sessions.get(request.session_id)
@@ -123,7 +126,7 @@ class FetchSessions:
         return session
 
     def close(self, session_id: int, replica_id: int = -1, owner: Principal = ANONYMOUS) -> None:
-        """Forget a session of a client, or of that follower; one that is not his is ignored."""
+        """Close a session of a client or a follower; another owner's session is ignored."""
         session = self._of(replica_id).get(session_id)
         if session is not None and (session.replica_id, session.owner) == (replica_id, owner):
             self._forget(session)
@@ -136,7 +139,7 @@ class FetchSessions:
         return self._sessions if replica_id < 0 else self._followers
 
     def _close_former(self, request: FetchRequest) -> None:
-        """Forget the sessions of a follower that it has lost, by a restart or without a word."""
+        """Close a follower's sessions that it has lost, by a restart or by not using them."""
         used_before = self._now() - EVICTION_SECONDS
         for session in list(self._followers.values()):
             if session.replica_id == request.replica_id and (
@@ -152,7 +155,7 @@ class FetchSessions:
                 return drawn
 
     def _place_for(self, partitions: int) -> bool:
-        """Tell whether a session of so many partitions may be kept, perhaps in another's place."""
+        """Tell whether a session with so many partitions has room; may evict another one."""
         if len(self._sessions) < self._sessions_max:
             return True
         if not self._sessions:
@@ -175,14 +178,14 @@ class FetchSessions:
 
 
 def _nothing_wanted(request: FetchRequest, *, kept: bool) -> WantedPartitions:
-    """Return the kind of partitions that this request is about, none of them yet."""
+    """Return an empty set of partitions, of the kind that the request needs."""
     if request.replica_id >= 0:
         return WantedByFollower(BrokerId(request.replica_id), kept=kept)
     return WantedPartitions(kept=kept)
 
 
 def wanted_of(version: int, request: FetchRequest) -> WantedPartitions:
-    """Return the partitions that a request without session asks for."""
+    """Return the partitions that a Fetch request without a session asks for."""
     by_id = version >= TOPIC_IDS_FROM
     wanted = _nothing_wanted(request, kept=False)
     for topic in request.topics:

@@ -1,15 +1,16 @@
 """ListOffsets (key 2, v1-v11): return offsets by timestamp, or the first and end offsets.
 
-* -1 is the end of what this reader may see, -2 the log's start, -3 the record with the greatest
-  timestamp (v7). Without tiered storage -4 is the log's start (v8), and -5 (v9) and -6 (v11) name
-  nothing: offset -1.
-* A time is answered with the first record not older; one that this reader may not see yet counts as
-  none. Times are looked up on a thread: they may need the disk.
-* Records that were acknowledged with acks=1 become readable with the next flush. Where only the own
-  flush is missing the answer waits for it, so that the end has what the client knows to be written.
-* A debugging client (replica id -2) gets the end of the log itself, from followers too, like Kafka.
-* OFFSET_NOT_AVAILABLE where that needs an end that a new leader does not know yet (KIP-207); before
-  v5 LEADER_NOT_AVAILABLE. For a follower the end is the log's, which is known always.
+- -1 is the end that this client may read, -2 the log start offset, -3 the record with the greatest
+  timestamp (v7). Without tiered storage -4 is the log start offset (v8), and -5 (v9) and -6 (v11)
+  have no offset: -1.
+- A timestamp is answered with the first record at or after it, or -1 if this client may not read
+  that record yet. Timestamps are looked up on a thread, as they may need the disk.
+- Records acknowledged with acks=1 become readable with the next flush. If only this broker's flush
+  is missing, the answer waits for it, so that the end includes what the producer knows to be
+  written.
+- A debugging client (replica id -2) gets the log end offset, from followers too, as in Kafka.
+- OFFSET_NOT_AVAILABLE if a new leader does not know its high watermark yet (KIP-207); before v5
+  LEADER_NOT_AVAILABLE. A follower gets the log end offset, which is always known.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -46,11 +47,11 @@ _SINCE = {
 }
 _Found = tuple[int, int, LeaderEpoch] | None
 FLUSH_SECONDS_MAX = 5.0
-"""A disk that takes longer has the end told as it is known."""
+"""Seconds to wait for a flush; then the end is answered as known."""
 
 
 class _Lookup(NamedTuple):
-    """Where an answer that is not known yet belongs, and what to look for in which partition."""
+    """An answer that needs a flush or a search: its place in the response, and the request."""
 
     topic: int
     at: int
@@ -59,7 +60,7 @@ class _Lookup(NamedTuple):
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer one ListOffsets request."""
+    """Answer ListOffsets, at once or after flushes and searches on a thread."""
     version = context.version
     request = wire.decode_request(version, body)
     committed = request.isolation_level == READ_COMMITTED
@@ -97,7 +98,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
 def _partition(
     context: RequestContext, replica_id: int, topic: str, asked: PartitionRequest
 ) -> "Partition":
-    """Return the partition that is led here, or followed if a debugging client asks for its end."""
+    """Return a partition led by this broker, or a followed one for a debugging client."""
     broker = context.broker
     if replica_id == DEBUGGING and asked.timestamp == wire.LATEST:
         followed = broker.followed.get((topic, asked.partition))
@@ -122,7 +123,7 @@ def _end_for_replica(partition: "Partition", asked: PartitionRequest) -> Partiti
 def _end_of_log(
     version: int, partition: "Partition", asked: PartitionRequest, committed: bool
 ) -> PartitionResponse | None:
-    """Return the answer that needs no search, or None."""
+    """Return the answer for a start or an end offset, or None for one that needs a search."""
     index, timestamp, _ = asked
     since = _SINCE.get(timestamp)
     if since is not None and version < since:
@@ -150,7 +151,7 @@ def _epoch_of_start(partition: "Partition") -> int:
 
 
 class _Postponed:
-    """A request some of whose partitions wait for their flush, for the disk, or for both."""
+    """A request with partitions that wait for a flush, a search on the disk, or both."""
 
     def __init__(
         self,
@@ -172,7 +173,7 @@ class _Postponed:
         self._pending = Pending()
 
     def begin(self) -> Pending:
-        """Wait for the flushes, each partition's once; then look up."""
+        """Wait for each partition's flush once, then search; return the pending answer."""
         partitions = {lookup.partition: None for lookup in self._lookups}
         awaited = [partition for partition in partitions if partition.role.awaits_own_flush]
         self._flushing = len(awaited)
@@ -185,7 +186,7 @@ class _Postponed:
         return self._pending
 
     def _flushed(self, _: ApiError | None) -> None:
-        # An error is told again by the partition itself, when it is asked where it ends.
+        # The partition reports an error itself, when it is asked for its end.
         self._flushing -= 1
         if self._flushing == 0:
             self._look_up()
@@ -204,7 +205,7 @@ class _Postponed:
 
         def done(outcome: "list[_Found | ApiError] | BaseException") -> None:
             if isinstance(outcome, BaseException):
-                # The segment went while it was read: retention, or the topic's deletion.
+                # The segment was deleted during the search: by retention, or with its topic.
                 outcome = [ApiError(ErrorCode.KAFKA_STORAGE_ERROR)] * len(searches)
             for lookup, found in zip(searches, outcome, strict=True):
                 self._answer_search(lookup, found)
@@ -213,7 +214,7 @@ class _Postponed:
         self._broker.disk.run(work, done)
 
     def _answer_end(self, lookup: _Lookup) -> bool:
-        """Answer one that needs no search; whether it was."""
+        """Answer a lookup that needs no search; return whether it was answered."""
         partition, asked = lookup.partition, lookup.asked
         try:
             if partition.refusal is not None:
@@ -243,7 +244,7 @@ class _Postponed:
 
 
 def _search(partition: "Partition", timestamp: int) -> "_Found | ApiError":
-    """Look a time up. Blocking."""
+    """Search the log for a timestamp; return the offset, None or the error. Blocking."""
     try:
         if timestamp == wire.MAX_TIMESTAMP:
             return partition.log.max_timestamp_offset()

@@ -1,8 +1,8 @@
-"""A consumer's fetch that says in which rack it stands (KIP-392): it is sent to a replica there.
+"""A consumer's fetch with a rack (KIP-392), which is sent to a replica in that rack.
 
-That replica must be in sync, on a living broker with the consumer's listener, and hold the offset
-that is asked for; of several the one that is furthest. Where the leader stands in that rack, or
-nobody that fits does, the leader answers.
+The preferred replica must be in sync, on a live broker with the consumer's listener, and have the
+requested offset; of several the one with the highest end offset. The leader answers itself if it is
+in that rack, or if no replica qualifies.
 """
 
 from typing import TYPE_CHECKING
@@ -23,12 +23,12 @@ RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 def is_wanted(config: "BrokerConfig", rack: str) -> bool:
-    """Tell whether consumers in `rack` may be sent elsewhere by this broker."""
+    """Tell whether this broker may send consumers in `rack` to another replica."""
     return config.replica_selector_class == RACK_AWARE and rack != config.broker_rack
 
 
 class NearFetch(FetchInHand):
-    """One request of a consumer in another rack."""
+    """A fetch of a consumer in another rack than this broker's."""
 
     __slots__ = ()
 
@@ -37,14 +37,14 @@ class NearFetch(FetchInHand):
         nearer = self._nearer(partition, Offset(asked.fetch_offset))
         if nearer is None:
             return super()._read(entry, partition)
-        self.failed = True  # he is told at once
+        self.failed = True  # answered at once
         result = self._result(partition, asked, b"", None)
         self.readable_end = LOOK_AGAIN
         return result._replace(preferred_read_replica=nearer)
 
     def _nearer(self, partition: "Partition", offset: Offset) -> BrokerId | None:
         term = partition.role.term
-        if term is None:  # there are no others, or it is not led here
+        if term is None:  # no other replicas, or not the leader
             return None
         fit = {
             replica: end

@@ -1,9 +1,9 @@
 """OffsetForLeaderEpoch (key 23, v2-v4): return a leader epoch's end offset (KIP-101, KIP-320).
 
-* Answered with the largest epoch known that is not above the one asked for, and its end; -1 and -1
-  where none is known.
-* The current epoch ends where the log does, for consumers too. A leader that has just begun has a
-  high watermark below what they have read, and who is told of an end before that goes back.
+- Answered with the largest known epoch that is not above the requested one, and its end, or -1 and
+  -1.
+- The current epoch ends at the log end offset, for consumers too: the high watermark of a new
+  leader may be below what they have read, and they would go back.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ _UNKNOWN = (-1, -1)
 
 
 def handle(context: RequestContext, request: Any) -> Any:  # noqa: ANN401 - kio's entities
-    """Answer one OffsetForLeaderEpoch request."""
+    """Answer OffsetForLeaderEpoch with each partition's epoch and end offset, or error."""
     from kio.schema.errors import ErrorCode as KioErrorCode
 
     module = kio_codec.entity_module(ApiKey.OFFSET_FOR_LEADER_EPOCH, context.version).response

@@ -1,14 +1,15 @@
-"""A follower's fetch: whole batches up to the log's end, and how far they are committed.
+"""A follower's fetch: whole batches up to the log end, and the high watermark.
 
-* Its fetch offset is what it holds on disk: that is noted before anything is read, and may move the
-  high watermark, or have it join the ISR.
-* Where its log is not the leader's, it is told up to where it is, and given nothing (KIP-595).
-* It waits for the log to grow. A high watermark, or a log start, other than it was told last is
-  answered at once: else its consumers would wait for theirs as long as its fetch does.
-* What a throttle names (KIP-73) is given to a follower out of sync only while the rate allows; it
-  may be told of high watermarks.
-* A partition whose follower may yet join the ISR is looked at by every request, as each may be the
-  one by which it does.
+- Its fetch offset is the end of its log on disk: it is noted before reading, and may advance the
+  high watermark or have the follower join the ISR.
+- If its log diverges from the leader's, it gets the end of the common part and no records
+  (KIP-595).
+- It waits for the log to grow. A change of the high watermark or the log start offset is answered
+  at once: the follower's consumers would wait otherwise.
+- A throttled replica (KIP-73) that is out of sync gets records only within the rate; high
+  watermarks are always returned.
+- A partition whose follower may join the ISR is looked at by every request, as each may be the one
+  that completes the condition.
 """
 
 from typing import TYPE_CHECKING
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def refused(version: int, request: "FetchRequest") -> "list[Part]":
-    """Answer somebody who is no broker of the cluster: all that he names is refused."""
+    """Answer a client that is no broker of the cluster: an error for each partition."""
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     by_id = version >= TOPIC_IDS_FROM
     topics = [
@@ -55,19 +56,19 @@ def refused(version: int, request: "FetchRequest") -> "list[Part]":
 
 
 class FollowersFetch(FetchInHand):
-    """One request of a follower that may be one."""
+    """A follower's Fetch request in progress."""
 
     __slots__ = ("_follower", "_news", "_registered", "_throttled")
 
     def begin(self) -> "Answer":
-        """Answer at once if that is possible."""
+        """Answer at once if possible; else return a pending answer."""
         self.read_committed = False
         self._follower = BrokerId(self.request.replica_id)
         self._news = False
         known = self.broker.image.brokers.get(self._follower)
         self._registered = -1 if known is None else known.epoch
         self._throttled: dict[WantedPartition, None] = {}
-        """Those of which what is given counts for the leaders' throttle."""
+        """Partitions whose bytes count for the leader's replication throttle."""
         if isinstance(self.wanted, WantedByFollower):
             self.wanted.asked_at = self.broker.clock.monotonic()
         answer = super().begin()
@@ -121,7 +122,7 @@ class FollowersFetch(FetchInHand):
     def _held_back(
         self, entry: "WantedPartition", partition: "Partition", *, in_sync: bool
     ) -> bool:
-        """Tell whether nothing is to be given of a partition now; note what is to be counted."""
+        """Tell whether the throttle holds a partition's records back; note it for counting."""
         throttle = self.broker.throttles.leader
         if not throttle.names_any or not throttle.throttles(*partition.topic_partition):
             return False
@@ -138,7 +139,7 @@ class FollowersFetch(FetchInHand):
         traffic.replica_bytes_out += size
 
     def _note(self, entry: "WantedPartition", partition: "Partition", term: "LeaderTerm") -> None:
-        """Note where the follower was when it asked."""
+        """Note the follower's fetch offset in the leader's term."""
         asked = entry.asked
         offset = Offset(asked.fetch_offset)
         fetch = ReplicaFetch(
@@ -161,5 +162,5 @@ class FollowersFetch(FetchInHand):
             return
         if self.wanted.kept or told[0] >= 0:
             self._news = True
-        else:  # without a session only what changes while it waits is known to be news
+        else:  # without a session only changes during the wait are known
             entry.high_watermark, entry.log_start_offset = now

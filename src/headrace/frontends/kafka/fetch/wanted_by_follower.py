@@ -1,4 +1,4 @@
-"""What a follower fetches: it waits for the log's end, and is told of the high watermark too."""
+"""The partitions of a follower's fetch, which waits for the log end to grow."""
 
 from typing import TYPE_CHECKING
 
@@ -21,10 +21,10 @@ class FollowedPartition(WantedPartition):
     def __init__(self, key: Key, asked: "FetchPartition", turn: int) -> None:
         super().__init__(key, asked, turn)
         self._term: LeaderTerm | None = None
-        """The one that is watched."""
+        """The leader's term that is watched; None: none is."""
 
     def watch(self, partition: "Partition", wanted: WantedPartitions) -> None:
-        """Be marked by the log's growth and by the end of its leader's term, too."""
+        """Watch also the log end, and the end of the leader's term."""
         super().watch(partition, wanted)
         term = partition.role.term
         if term is not self._term:
@@ -34,7 +34,7 @@ class FollowedPartition(WantedPartition):
                 term.watch(self._grew)
 
     def unwatch(self) -> None:
-        """Be marked no more."""
+        """Stop watching the partition's log and its leader's term."""
         super().unwatch()
         self._unwatch_term()
 
@@ -45,14 +45,14 @@ class FollowedPartition(WantedPartition):
 
     def _grew(self) -> None:
         wanted, term = self._marked_in, self._term
-        # Its last request named no new offset: it had all that there was until now.
+        # Its last request had no new offset: the follower had all records until now.
         if isinstance(wanted, WantedByFollower) and term is not None and self not in wanted.ready:
             term.was_caught_up(wanted.follower, wanted.asked_at)
         self.mark()
 
 
 class WantedByFollower(WantedPartitions):
-    """Those of one follower."""
+    """The partitions that one follower fetches."""
 
     __slots__ = ("asked_at", "follower")
 
@@ -62,4 +62,4 @@ class WantedByFollower(WantedPartitions):
         super().__init__(kept=kept)
         self.follower = follower
         self.asked_at = float("-inf")
-        """When the last request came, in monotonic seconds."""
+        """Monotonic seconds at which the last request came."""

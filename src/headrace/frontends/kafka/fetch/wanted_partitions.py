@@ -1,13 +1,12 @@
-"""What a client fetches: its partitions in the order of their turns, and which to look at.
+"""The partitions that a client fetches: their turns, and those that must be looked at.
 
-A partition that was looked at and had nothing to give need not be looked at again until it says
-that this may have changed: it is watched, and marks itself. So a wait over thousands of idle
-partitions costs what those few cost that are not idle.
+A partition without records to return is not looked at again until that may have changed: it is
+watched, and marks itself ready. So a wait for thousands of idle partitions costs only what those
+cost that are not idle.
 
-* `ready` holds every partition of which a look may find anything but nothing: marked, changed by
-  the client, with records not taken yet, or in error.
-* `untold` holds those that have nothing to give, but of which a request has not been told yet where
-  they begin and end.
+- `ready`: partitions that may have something to return: marked, changed by the client, with more
+  records, or in error.
+- `untold`: partitions without records, whose start and end offsets a request has not been told yet.
 """
 
 from operator import attrgetter
@@ -25,15 +24,18 @@ if TYPE_CHECKING:
     from headrace.wire.kafka.hot.fetch_response import FetchedPartition
 
 Key = tuple[str | bytes, int]
-"""Topic name, or topic id in versions that have ids, and partition."""
+"""Topic name, or topic id in versions with ids, and partition index."""
 Reader = tuple[bool, bool, "tuple[Identity, int] | None"]
-"""Whether for replication, whether of committed data only, and where not everybody may read all who
-asks by which version of the rules: what is there depends on all three."""
+"""Whether the client is a follower, whether it reads committed data only, and its identity.
+
+The identity comes with the version of the authorizer's rules; None if every client may read all
+topics. The readable records depend on all three.
+"""
 _turn_of = attrgetter("turn")
 
 
 class WantedPartition:
-    """One partition: what is asked of it and what was told last."""
+    """A fetched partition: the request for it, and the offsets of its last answer."""
 
     __slots__ = (
         "_marked_in",
@@ -49,16 +51,16 @@ class WantedPartition:
         self.key = key
         self.asked = asked
         self.turn = turn
-        """Those with lower ones come first."""
+        """Turn of the partition; lower ones come first."""
         self.partition: Partition | None = None
-        """The one that is watched."""
+        """The watched partition; None: none is."""
         self._marked_in: WantedPartitions | None = None
-        """Only while it is watched: what knows each other stays for the collector."""
+        """Set only while watching, as a reference cycle is left to the garbage collector."""
         self.high_watermark = -1
         self.log_start_offset = -1
 
     def has_news(self, answer: "FetchedPartition") -> bool:
-        """Tell whether `answer` tells anything not told before."""
+        """Tell whether `answer` has anything that no answer before had."""
         return (
             answer.high_watermark != self.high_watermark
             or answer.log_start_offset != self.log_start_offset
@@ -69,26 +71,26 @@ class WantedPartition:
         )
 
     def told(self, answer: "FetchedPartition") -> None:
-        """Note what the client is told."""
-        # After an error its end is news as well.
+        """Note the offsets of an answer that is being sent."""
+        # After an error the offsets are news again.
         self.high_watermark = answer.high_watermark if answer.error_code == 0 else -1
         self.log_start_offset = answer.log_start_offset
 
     def watch(self, partition: "Partition", wanted: "WantedPartitions") -> None:
-        """Be marked in `wanted` by `partition` from now on, and by no other."""
+        """Let `partition`, and no other, mark this one as ready in `wanted`."""
         if self.partition is not partition:
             self.unwatch()
             self.partition, self._marked_in = partition, wanted
             partition.watch(self.mark)
 
     def unwatch(self) -> None:
-        """Be marked no more."""
+        """Stop watching the partition for new records."""
         watched, self.partition, self._marked_in = self.partition, None, None
         if watched is not None:
             watched.unwatch(self.mark)
 
     def mark(self) -> None:
-        """Look again, as that may find more; at once if a request waits."""
+        """Mark this partition as ready; wake a waiting request."""
         wanted = self._marked_in
         if wanted is None:
             return
@@ -98,26 +100,26 @@ class WantedPartition:
 
 
 class WantedPartitions:
-    """Those of one session, or of one request without a session."""
+    """The partitions of one session, or of one request without a session."""
 
     __slots__ = ("_next_turn", "_reader", "by_key", "kept", "poll", "ready", "untold")
 
     entry = WantedPartition
-    """What is made for each of them."""
+    """The class of its partitions."""
 
     def __init__(self, *, kept: bool) -> None:
         self.by_key: dict[Key, WantedPartition] = {}
         self.ready: dict[WantedPartition, None] = {}
         self.untold: dict[WantedPartition, None] = {}
         self.poll: LongPoll | None = None
-        """The request that waits."""
+        """The wait of the present request; None: no request waits."""
         self.kept = kept
-        """Whether other requests come after this one: then partitions stay watched."""
+        """Whether further requests follow, so that partitions stay watched."""
         self._next_turn = 0
         self._reader: Reader | None = None
 
     def put(self, key: Key, asked: "FetchPartition") -> None:
-        """Want a partition, last in turn, or something else of one that is wanted."""
+        """Add a partition, last in turn, or change the request for a known one."""
         known = self.by_key.get(key)
         if known is None:
             self._next_turn = turn = self._next_turn + 1
@@ -127,7 +129,7 @@ class WantedPartitions:
         self.ready[known] = None
 
     def remove(self, key: Key) -> None:
-        """Want a partition no more."""
+        """Remove a partition from the fetched ones."""
         known = self.by_key.pop(key, None)
         if known is not None:
             known.unwatch()
@@ -135,7 +137,7 @@ class WantedPartitions:
             self.untold.pop(known, None)
 
     def begin(self, reader: Reader) -> None:
-        """Begin a request; one that still waits, of a client that has given it up, is answered."""
+        """Begin a request; an earlier one that still waits is answered first."""
         if self.poll is not None:
             self.poll.expire()
         if reader != self._reader:
@@ -150,46 +152,43 @@ class WantedPartitions:
         return in_turn(self.ready)
 
     def quiet(self, partition: WantedPartition, *, news: bool) -> None:
-        """Note that a partition has nothing to give. `news`: the client is to be told that."""
+        """Note that a partition has no records; `news`: the client is to get its offsets."""
         self.ready.pop(partition, None)
         if news and self.kept:
             self.untold[partition] = None
 
     def told(self, partition: WantedPartition, answer: "FetchedPartition") -> None:
-        """Note what the client is told. What gave records comes last the next time.
-
-        All get a turn.
-        """
+        """Note the answer for a partition; one that returned records is last in turn next time."""
         self.untold.pop(partition, None)
         partition.told(answer)
         if answer.records:
             self._next_turn = partition.turn = self._next_turn + 1
 
     def wait(self, poll: "LongPoll") -> None:
-        """Have `poll` woken by what is marked."""
+        """Have `poll` woken by partitions that become ready."""
         self.poll = poll
 
     def end_wait(self) -> None:
-        """End the wait: no request waits any more."""
+        """End the present Fetch request's wait."""
         self.poll = None
         if not self.kept:
             unwatch(self.by_key.values())
 
     def close(self) -> None:
-        """Take no request any more; one that waits still does."""
+        """End the session; a request that waits continues to."""
         self.kept = False
         if self.poll is None:
             unwatch(self.by_key.values())
 
 
 def unwatch(partitions: "Iterable[WantedPartition]") -> None:
-    """Have none of them marked any more."""
+    """Stop watching the partitions for new records."""
     for partition in partitions:
         partition.unwatch()
 
 
 def in_turn(partitions: "Iterable[WantedPartition]") -> list[WantedPartition]:
-    """Return the same partitions, those first that have waited longest."""
+    """Return partitions by turn, those first that have waited longest."""
     ordered = list(partitions)
     if len(ordered) > 1:
         ordered.sort(key=_turn_of)

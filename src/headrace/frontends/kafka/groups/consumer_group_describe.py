@@ -1,7 +1,8 @@
 """ConsumerGroupDescribe (key 69, v0-v1): return consumer protocol groups, members and targets.
 
-* A classic group is GROUP_ID_NOT_FOUND here: DescribeGroups knows it.
-v1 whether a member speaks the classic protocol
+- A classic group is answered GROUP_ID_NOT_FOUND: it is described by DescribeGroups.
+
+Versions: v1 whether a member speaks the classic protocol
 """
 
 import uuid
@@ -35,7 +36,7 @@ HIDDEN_TOPICS = "The group has described topic(s) that the client is not authori
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer at once, for each group."""
+    """Answer ConsumerGroupDescribe with each group's members, assignments and targets."""
     make = maker(context)
     asked = request.include_authorized_operations
     groups = (_described(context, group_id) for group_id in request.group_ids)
@@ -43,7 +44,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
 
 
 def _described(context: RequestContext, group_id: str) -> DescribedConsumerGroup:
-    """Return what who asks may see: nothing of a group with a topic he may not describe."""
+    """Return a group as the client may see it: nothing if one of its topics is not permitted."""
     if not permits(context, DESCRIBE_GROUP, group_id):
         error = authorization_failed(ResourceType.GROUP)
         return DescribedConsumerGroup(group_id, error.code, error.message)

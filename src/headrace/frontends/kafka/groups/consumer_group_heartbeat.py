@@ -1,8 +1,9 @@
 """ConsumerGroupHeartbeat (key 68, v0-v1): join, stay in, or leave a group of the consumer protocol.
 
-* Epoch 0 joins, -1 leaves, -2 leaves for a while (static members); KIP-848.
-* Answered when what the answer says is committed in `__consumer_offsets`.
-v1 member ids made by clients, subscriptions by regular expression
+- Member epoch 0 joins, -1 leaves, -2 leaves temporarily (static members); KIP-848.
+- Answered when the member's new state is committed in `__consumer_offsets`.
+
+Versions: v1 member ids made by clients, subscriptions by regular expression
 """
 
 import uuid
@@ -31,7 +32,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def handle(context: RequestContext, request: Entity) -> Pending:
-    """Answer when it is committed, or at once with what forbids it."""
+    """Answer a heartbeat once its change is committed, or at once with an error."""
     pending = Pending()
     topics = request.subscribed_topic_names
     forbidden = refusal(context, READ_GROUP, request.group_id)

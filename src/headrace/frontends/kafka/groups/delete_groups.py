@@ -1,7 +1,9 @@
 """DeleteGroups (key 42, v0-v2): delete empty groups and their offsets.
 
-* Answered when the deletions are committed. NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, each for itself.
-v2 flexible
+- Answered when the deletions are committed. Errors for each group: NON_EMPTY_GROUP,
+  GROUP_ID_NOT_FOUND.
+
+Versions: v2 flexible
 """
 
 from headrace.frontends.kafka.connection.handler import RequestContext, operating
@@ -10,7 +12,7 @@ from headrace.operations.groups import delete_groups
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer when the last of the groups has its answer."""
+    """Delete groups; answer DeleteGroups with an error code for each."""
     make = maker(context)
     codes = await delete_groups(operating(context), request.groups_names)
     results = tuple(

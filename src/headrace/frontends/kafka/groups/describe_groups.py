@@ -1,7 +1,9 @@
 """DescribeGroups (key 15, v0-v6): return the members of groups and their assignments.
 
-* A group nobody knows is in state Dead, without an error before v6, as GROUP_ID_NOT_FOUND since.
-v1 throttle · v3 authorized operations · v4 static members · v5 flexible · v6 errors (KIP-1043)
+- An unknown group is in state Dead without an error before v6, and GROUP_ID_NOT_FOUND from v6 on.
+
+Versions: v1 throttle · v3 authorized operations · v4 static members · v5 flexible · v6 errors
+(KIP-1043)
 """
 
 from headrace.coordination.groups.messages import DescribedGroup
@@ -20,7 +22,7 @@ _OPERATIONS_NOT_ASKED = -(1 << 31)
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer at once, for each group."""
+    """Answer DescribeGroups with the state and members of each group."""
     asked = getattr(request, "include_authorized_operations", False)
     make = maker(context)
     groups = tuple(

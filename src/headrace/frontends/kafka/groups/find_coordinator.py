@@ -1,10 +1,11 @@
 """FindCoordinator (key 10, v0-v6): return the coordinator of a group or a transactional id.
 
-* `__consumer_offsets`, `__transaction_state` and `__share_group_state` are made when somebody first
-  asks.
-* Share groups' keys (v6) are of the form group:topic id:partition; what keeps the state of that
-  partition is asked of nobody but other brokers.
-v1 key types · v3 flexible · v4 several keys · v5 TRANSACTION_ABORTABLE · v6 share groups
+- `__consumer_offsets`, `__transaction_state` and `__share_group_state` are created with the first
+  request.
+- Keys of share groups (v6) have the form group:topic id:partition; only brokers may ask for the
+  coordinator of that partition's state.
+
+Versions: v1 key types · v3 flexible · v4 several keys · v5 TRANSACTION_ABORTABLE · v6 share groups
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,7 +36,7 @@ _KEPT_BY = {
 
 
 class _Found(NamedTuple):
-    """Where a key's coordinator is, or why it cannot be said."""
+    """The coordinator of a key: its broker's address, or the error."""
 
     error: ErrorCode
     message: str | None = None
@@ -45,7 +46,7 @@ class _Found(NamedTuple):
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer for each key; makes the internal topic where it is missing."""
+    """Answer FindCoordinator for each key; create the internal topic if missing."""
     key_type = getattr(request, "key_type", GROUP)
     make = maker(context)
     if key_type in _KEPT_BY:
@@ -73,7 +74,7 @@ def _entity(make: Make, name: str | None, found: _Found, key: str = "") -> Entit
 
 
 def _refusal(context: RequestContext, key_type: int, key: str) -> ApiError | None:
-    """Return why who asks may not know it; a key of no known type is refused for that."""
+    """Return the error for a missing permission; None also for an unknown key type."""
     if key_type not in _MAY:
         return None
     if key_type == SHARE:

@@ -1,7 +1,8 @@
 """Heartbeat (key 12, v0-v4): renew a member's session.
 
-* REBALANCE_IN_PROGRESS tells it to join again.
-v1 throttle · v3 static members · v4 flexible
+- REBALANCE_IN_PROGRESS asks the member to join again.
+
+Versions: v1 throttle · v3 static members · v4 flexible
 """
 
 from headrace.frontends.kafka.authentication.authorisation import READ_GROUP, permits
@@ -12,7 +13,7 @@ from headrace.wire.kafka.hot import heartbeat as codec
 
 
 def handle(context: RequestContext, body: memoryview) -> bytes:
-    """Answer at once."""
+    """Renew a member's session; answer Heartbeat with an error code."""
     version = context.version
     request = codec.decode_request(version, body)
     if not permits(context, READ_GROUP, request.group_id):

@@ -1,9 +1,10 @@
 """JoinGroup (key 11, v0-v9): join the group's next generation; responds when that starts.
 
-* The first answer to a new dynamic member is MEMBER_ID_REQUIRED with its id (v4+, KIP-394).
-* The leader, and nobody else, is told of all members and their subscriptions.
-v1 rebalance timeout · v2 throttle · v5 static members (KIP-345) · v6 flexible
-v7 protocol type, nullable protocol name · v8 reasons (KIP-800) · v9 skip assignment (KIP-814)
+- The first answer to a new dynamic member is MEMBER_ID_REQUIRED with its id (v4+, KIP-394).
+- Only the leader gets all members and their subscriptions.
+
+Versions: v1 rebalance timeout · v2 throttle · v5 static members (KIP-345) · v6 flexible v7 protocol
+type, nullable protocol name · v8 reasons (KIP-800) · v9 skip assignment (KIP-814)
 """
 
 from datetime import timedelta
@@ -28,7 +29,7 @@ def _milliseconds(duration: timedelta) -> int:
 
 
 def handle(context: RequestContext, request: Entity) -> Pending:
-    """Answer when the generation begins, or at once with what forbids it."""
+    """Answer JoinGroup when the generation begins, or at once with an error."""
     pending = Pending()
     if not permits(context, READ_GROUP, request.group_id):
         _answer(context, pending, JoinAnswer(ErrorCode.GROUP_AUTHORIZATION_FAILED))
@@ -37,7 +38,7 @@ def handle(context: RequestContext, request: Entity) -> Pending:
         _answer(context, pending, JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
         return pending
     session_ms = _milliseconds(request.session_timeout)
-    # v0 knows one timeout, which serves for both.
+    # v0 has one timeout, which is used for both.
     rebalance = getattr(request, "rebalance_timeout", None)
     join = JoinRequest(
         group_id=request.group_id,

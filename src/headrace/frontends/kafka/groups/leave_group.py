@@ -19,7 +19,7 @@ _SEVERAL_SINCE = 3
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer at once, for each member; before v3 the one member's error is the answer's."""
+    """Remove members; answer LeaveGroup with an error for each, before v3 with one error."""
     several = context.version >= _SEVERAL_SINCE
     if several:
         leavers = [
@@ -56,7 +56,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
 
 
 def _leave(context: RequestContext, group_id: str, leavers: list[Leaver]) -> list[Left]:
-    """Take out those who are who asks, or whom he may take out: who may delete the group."""
+    """Remove members that the client owns, or all of them with DELETE of the group."""
     others = [member_owners.is_anothers(context, group_id, leaver.member_id) for leaver in leavers]
     if any(others) and permits(context, DELETE_GROUP, group_id, told=False):
         others = [False] * len(leavers)

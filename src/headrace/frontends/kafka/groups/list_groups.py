@@ -17,7 +17,10 @@ from headrace.model.errors import ApiError, ErrorCode
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer at once; COORDINATOR_LOAD_IN_PROGRESS while any partition is being replayed."""
+    """Answer ListGroups with classic, consumer and share groups.
+
+    COORDINATOR_LOAD_IN_PROGRESS while a partition of the coordinator is being loaded.
+    """
     try:
         filters = getattr(request, "states_filter", ()), getattr(request, "types_filter", ())
         listed = context.coordinators.groups.list_groups(*filters)

@@ -1,6 +1,6 @@
-"""Members of groups speak for themselves: another principal that names a member's id is refused.
+"""Ownership of group member ids: a principal that names another's member is refused.
 
-He is told that there is no such member. Without an authorizer nobody is told from others.
+The error is UNKNOWN_MEMBER_ID. With an authorizer that allows everything there is no check.
 """
 
 from typing import TYPE_CHECKING
@@ -28,6 +28,6 @@ def learn(context: "RequestContext", group_id: str, member_id: str) -> None:
 
 
 def forget(context: "RequestContext", group_id: str, member_id: str) -> None:
-    """Remove the recorded owner of a group member id."""
+    """Remove the recorded owner of a group member id, as the member has left."""
     if not context.broker.authorizer.allows_all:
         context.coordinators.member_owners.forget((group_id, member_id))

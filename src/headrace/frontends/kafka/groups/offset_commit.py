@@ -1,9 +1,10 @@
 """OffsetCommit (key 8, v2-v10): commit a group's offsets.
 
-* Answered when the offsets are committed in `__consumer_offsets`: on disk, by default.
-* Topics and partitions that do not exist are refused each for itself, the others are kept.
-v2-v4 retention time · v3 throttle · v6 leader epoch · v7 static members · v8 flexible
-v9 GROUP_ID_NOT_FOUND · v10 topic ids
+- Answered when the offsets are committed in `__consumer_offsets`: by default, on disk.
+- Unknown topics and partitions are refused one by one; the others are committed.
+
+Versions: v2-v4 retention time · v3 throttle · v6 leader epoch · v7 static members · v8 flexible v9
+GROUP_ID_NOT_FOUND · v10 topic ids
 """
 
 from collections.abc import Callable
@@ -29,7 +30,7 @@ _new = tuple.__new__
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer when the offsets are committed, or at once where none of them can be."""
+    """Commit a group's offsets; answer once they are committed, or at once if none can be."""
     version, runs = context.version, context.offset_commits
     if runs is not None:
         again = runs.again(version, body)
@@ -73,9 +74,9 @@ def _sorted(
     metadata_max: int,
     may_read: Callable[[str], bool] | None = None,
 ) -> tuple[list[OffsetToCommit], dict[tuple[int, int], ErrorCode]]:
-    """Return what can be committed, and why the rest cannot: by places in the request.
+    """Return the offsets to commit, and the errors of others by their places in the request.
 
-    `may_read`: whether the member may read a topic; None where all may read all.
+    `may_read` tells whether the member may read a topic; None: all topics.
     """
     offsets: list[OffsetToCommit] = []
     refused: dict[tuple[int, int], ErrorCode] = {}

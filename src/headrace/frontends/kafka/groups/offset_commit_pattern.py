@@ -1,8 +1,8 @@
-"""What OffsetCommit requests of one member have in common, and what their answers have.
+"""Patterns of OffsetCommit requests: the bytes that requests of one member have in common.
 
-A consumer commits the same partitions with the same words, again and again: its requests differ in
-correlation id, offsets and leader epochs. A `CommitPattern` is learned from one request of which
-nothing was refused; it recognises those that are byte for byte like it but for that.
+A consumer commits the same partitions again and again: its requests differ in correlation id,
+offsets and leader epochs. A `CommitPattern` is learned from a request without refused partitions;
+it matches requests that are equal in all other bytes, without decoding them.
 """
 
 import struct
@@ -20,32 +20,34 @@ if TYPE_CHECKING:
     from headrace.coordination.groups.messages import CommitRequest
 
 _LEAD_BYTES = 8
-"""Length, API key and version: the same in every frame of a pattern."""
+"""Bytes of length, API key and version, equal in all frames of a pattern."""
 _ID_BYTES = 4
 PLACES_MAX = 256
 BODY_BYTES_MAX = 8 << 10
 NAMES_BYTES_MAX = 32 << 10
-"""Nothing is learned from larger requests, or from one whose records would name more: a connection
-keeps about as much, and there may be many."""
+"""Bytes of names in a request's records above which it is not learned.
+
+A connection stores about as many bytes, and there may be many connections.
+"""
 _OFFSET_BYTES, _EPOCH_BYTES = 8, 4
 
 
 class CommitMatch(NamedTuple):
-    """Requests that are alike."""
+    """Consecutive OffsetCommit requests that match a pattern."""
 
     correlation_ids: list[int]
     offsets: list[int]
-    """Of every partition of the first request, then of the next."""
+    """Offsets of all partitions, request by request."""
     leader_epochs: list[int]
 
 
 class Frames:
-    """A pattern's requests with a certain header, as they lie in what was read."""
+    """The frames of a pattern with a certain request header, for matching in a buffer."""
 
     __slots__ = ("_header", "_iter_unpack", "_lead", "_step", "_words", "size")
 
     def __init__(self, pattern: "CommitPattern", frame: memoryview) -> None:
-        """`frame`: the whole request that the pattern was learned from, length first."""
+        """`frame` is the whole request that the pattern was learned from, with its length."""
         header = len(frame) - pattern.size - _LEAD_BYTES - _ID_BYTES
         shape = struct.Struct(f">{_LEAD_BYTES}si{header}s{pattern.shape}")
         self._iter_unpack = shape.iter_unpack
@@ -55,7 +57,7 @@ class Frames:
         self.size = len(frame)
 
     def find(self, view: memoryview, at: int, most: int) -> CommitMatch:
-        """Return the requests from `at` on that are alike, up to the first that is not."""
+        """Return the requests from `at` on that match, up to the first other one."""
         found = CommitMatch([], [], [])
         ids, offsets, leader_epochs = found
         lead, header, words, step = self._lead, self._header, self._words, self._step
@@ -73,7 +75,7 @@ class Frames:
 
 
 class CommitPattern:
-    """What requests of one connection have in common."""
+    """The equal bytes of a connection's OffsetCommit requests, and their answer."""
 
     __slots__ = (
         "_answer", "_authorisation", "_limits", "_none", "_request", "_structure", "_unpack",
@@ -91,7 +93,7 @@ class CommitPattern:
         request: codec.OffsetCommitRequest,
         commit: "CommitRequest",
     ) -> None:
-        """As `pattern_of`."""
+        """Learn a pattern; for the arguments see `pattern_of`."""
         self.version = version
         self.size = len(body)
         self.repeated = RepeatedCommit(commit)
@@ -109,18 +111,18 @@ class CommitPattern:
         self._unpack = struct.Struct(f">{self.shape}").unpack
         self.words: tuple[bytes, ...] = self._unpack(body)[:: self.step]
         self._none = () if epochs else (-1,) * len(places)
-        # What the request was held against: topics that are there, how long a note may be, and
-        # who may do what.
+        # The state that the request was checked against: existing topics, limits on metadata, and
+        # permissions.
         self._structure = image.structure
         self._limits = limits
         self._authorisation = authorisation
 
     def frames(self, frame: memoryview) -> Frames:
-        """Return how its requests look with the header that `frame` has, length first."""
+        """Return the matcher of frames with the header of `frame`, which includes its length."""
         return Frames(self, frame)
 
     def holds(self, image: "MetadataImage", limits: "GroupLimits", authorisation: int) -> bool:
-        """Tell whether nothing has changed that could have a request refused for its names."""
+        """Tell whether topics, limits and permissions are those that the request was checked by."""
         return (
             self._structure == image.structure
             and self._limits is limits
@@ -128,7 +130,7 @@ class CommitPattern:
         )
 
     def match(self, body: memoryview) -> "tuple[Sequence[int], Sequence[int]] | None":
-        """Return offsets and leader epochs of a request that is like the others, or None."""
+        """Return offsets and leader epochs of a request that matches, or None."""
         if len(body) != self.size:
             return None
         fields = self._unpack(body)
@@ -138,7 +140,7 @@ class CommitPattern:
         return fields[1::step], self._none or fields[2::step]
 
     def answer(self, error: ErrorCode) -> bytes:
-        """Return the body of the answer to a request that `error` holds for."""
+        """Return the answer's body if all partitions have the error code `error`."""
         if error is ErrorCode.NONE and self._answer is not None:
             return self._answer
         answer = encode_answer(self.version, self._request, {}, error)
@@ -157,10 +159,10 @@ def pattern_of(
     request: codec.OffsetCommitRequest,
     commit: "CommitRequest",
 ) -> CommitPattern | None:
-    """Return the pattern of a request nothing of which was refused.
+    """Return the pattern of a request without refused partitions, or None if it is too large.
 
-    The request's offsets lie at `places` in its `body`. `authorisation`: the version of who may
-    do what that it was held against.
+    The request's offsets are at `places` in its `body`. `authorisation` is the version of the
+    permissions that it was checked against.
     """
     if len(body) > BODY_BYTES_MAX or len(places) > PLACES_MAX or commit.retention_ms >= 0:
         return None
@@ -176,9 +178,9 @@ def encode_answer(
     refused: dict[tuple[int, int], ErrorCode],
     error: ErrorCode,
 ) -> bytes:
-    """Encode the answer: `error` for all that was not refused for a reason of its own."""
+    """Encode the answer, with `error` for all partitions that have no error of their own."""
     if error is not ErrorCode.NONE and refused:
-        # A group that refuses refuses all it was asked; notes too long were not looked at then.
+        # A group's error is for all partitions; metadata sizes were not checked then.
         too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE
         refused = {at: code for at, code in refused.items() if code is not too_large}
     topics = [

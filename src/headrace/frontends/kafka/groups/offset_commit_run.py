@@ -1,9 +1,8 @@
-"""OffsetCommits of one connection that are alike: read by comparison, kept and answered together.
+"""Runs of one connection's OffsetCommits: matched by a pattern, committed together.
 
-Those found in one read are one run: one look at the group, one entry of its journal, one answer for
-all. One that comes alone saves its decoding. Nothing is decided here that `offset_commit.handle`
-decides: whatever is not like the last request goes the ordinary way. Answers, log and counters are
-the same either way.
+The matching requests of one read are a run, with one check of the group, one entry of its journal
+and one answer. A single matching request is not decoded. A request that does not match is handled
+by `offset_commit.handle`. Answers, log and counters are the same either way.
 """
 
 import struct
@@ -30,19 +29,19 @@ if TYPE_CHECKING:
     from headrace.model.errors import ErrorCode
 
 FRAMES_MAX = 256
-"""Requests in one run."""
+"""Requests in one run at most."""
 RUN_BYTES_MAX = 128 << 10
-"""What their records come to, so that they fit into one batch with others'."""
+"""Bytes of a run's records at most, so that they fit into a batch with others."""
 LENGTH_BYTES = 4
 _API_CODE = ApiKey.OFFSET_COMMIT << 16
 _PATIENCE_MAX = 64
 _LATENCY_SAMPLE = 16
-"""One request in sixteen is timed, as everywhere."""
+"""Requests of which one is timed, as for other hot APIs."""
 _unpack_head = struct.Struct(">ii").unpack_from
 
 
 class OffsetCommitRuns:
-    """The OffsetCommits of one connection."""
+    """The pattern and the runs of one connection's OffsetCommits."""
 
     __slots__ = (
         "_broker", "_coordinators", "_frames", "_let_pass", "_patience", "_pattern", "_routes",
@@ -62,16 +61,13 @@ class OffsetCommitRuns:
         self._routes = routes
         self._pattern: CommitPattern | None = None
         self._frames: Frames | None = None
-        # How many requests are not learned from after one that none came like of; twice as many
-        # after each such one.
+        # Requests that are not learned after a pattern that none matched; doubled after each such
+        # pattern.
         self._let_pass = 0
         self._patience = 1
 
     def curious(self) -> bool:
-        """Tell whether the next request is to be learned from.
-
-        It is not, if that came to nothing lately.
-        """
+        """Tell whether to learn the next request: less often if patterns were not matched."""
         if self._let_pass:
             self._let_pass -= 1
             return False
@@ -80,7 +76,7 @@ class OffsetCommitRuns:
         return True
 
     def learn(self, pattern: "CommitPattern | None") -> None:
-        """Expect requests like this from now on; None: any."""
+        """Match later requests against a pattern; None: match none."""
         self._pattern, self._frames = pattern, None
 
     def _holds(self, pattern: "CommitPattern") -> bool:
@@ -89,7 +85,7 @@ class OffsetCommitRuns:
         return pattern.holds(broker.image, limits, broker.authorizer.version)
 
     def again(self, version: int, body: memoryview) -> Pending | None:
-        """Answer a request that is like the last one learned. None: it goes the ordinary way."""
+        """Commit a request that matches the pattern; return None if it must be decoded."""
         pattern = self._pattern
         if pattern is None or pattern.version != version or not self._holds(pattern):
             return None
@@ -103,7 +99,7 @@ class OffsetCommitRuns:
         return pending
 
     def take(self, view: memoryview, at: int, filled: int) -> Run | None:
-        """Answer several requests from `at` on at once. None: the next goes the ordinary way."""
+        """Commit several requests from `at` on; return None if the next must be decoded."""
         pattern = self._pattern
         if pattern is None or not self._holds(pattern):
             return None
@@ -121,7 +117,7 @@ class OffsetCommitRuns:
         found = frames.find(view, at, min((filled - at) // frame_bytes, FRAMES_MAX, most))
         count = len(found.correlation_ids)
         if count < 2:
-            self._frames = None  # what precedes the request may have changed
+            self._frames = None  # the request's header may have changed
             return None
         self._let_pass, self._patience = 0, 1
         answer = self._commit(pattern, found, self._routes[code], count * size, began)
@@ -129,7 +125,7 @@ class OffsetCommitRuns:
 
     @staticmethod
     def _look(pattern: "CommitPattern", frame: memoryview) -> "Frames | None":
-        """Return how requests with the header of `frame` look, if it is one of the pattern's."""
+        """Return the matcher of frames with the header of `frame`, or None if it does not match."""
         body = frame[LENGTH_BYTES + parse_request(frame[LENGTH_BYTES:]).body :]
         return None if pattern.match(body) is None else pattern.frames(frame)
 
@@ -142,7 +138,7 @@ class OffsetCommitRuns:
         began: float,
     ) -> Pending:
         ids, offsets, leader_epochs = found
-        self._shared.request_pass.end_group()  # what is answered in between must leave in between
+        self._shared.request_pass.end_group()  # answers between groups are sent in order
         stats = route.stats
         before = stats.requests
         stats.requests = before + len(ids)

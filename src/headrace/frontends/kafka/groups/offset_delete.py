@@ -1,8 +1,8 @@
 """OffsetDelete (key 47, v0): delete a group's offsets of topics that it does not consume (KIP-496).
 
-* Answered when the deletions are committed.
-* Per partition: GROUP_SUBSCRIBED_TO_TOPIC, UNKNOWN_TOPIC_OR_PARTITION. For the group:
-  GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP (members that are no consumers), INVALID_GROUP_ID.
+- Answered when the deletions are committed.
+- Errors per partition: GROUP_SUBSCRIBED_TO_TOPIC, UNKNOWN_TOPIC_OR_PARTITION. For the group:
+  GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP (members of another protocol), INVALID_GROUP_ID.
 """
 
 from headrace.frontends.kafka.connection.handler import RequestContext, operating
@@ -12,7 +12,7 @@ from headrace.operations.groups import delete_offsets
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer when what may go is gone."""
+    """Delete a group's offsets; answer OffsetDelete with an error code for each partition."""
     make = maker(context)
     places: dict[str, list[int]] = {}
     for topic in request.topics:

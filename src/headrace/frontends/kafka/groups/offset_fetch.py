@@ -1,10 +1,11 @@
 """OffsetFetch (key 9, v1-v10): return groups' committed offsets.
 
-* A group or partition without an offset is answered with -1 and no error.
-* `require_stable` (v7, KIP-447): offsets an open transaction may change are UNSTABLE_OFFSET_COMMIT,
-  and commits on their way are waited for.
-v2 all topics (null) and an error for the group · v3 throttle · v5 leader epoch · v6 flexible
-v8 several groups · v9 member epochs (KIP-848) · v10 topic ids
+- A group or partition without an offset is answered with -1 and no error.
+- `require_stable` (v7, KIP-447): an offset that an open transaction may change is
+  UNSTABLE_OFFSET_COMMIT; the answer waits for commits that are being written.
+
+Versions: v2 all topics (null) and an error for the group · v3 throttle · v5 leader epoch · v6
+flexible v8 several groups · v9 member epochs (KIP-848) · v10 topic ids
 """
 
 import uuid
@@ -33,7 +34,7 @@ _NOTHING = Committed(-1, -1, "", -1)
 
 
 class _Asked(NamedTuple):
-    """One topic of a group: by name, or by id and the name it has."""
+    """A topic of a request: its name, or its id with the name it has here."""
 
     name: str | None
     topic_id: uuid.UUID | None
@@ -47,7 +48,7 @@ class _Read(NamedTuple):
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer at once, or for stable offsets when what is being committed is."""
+    """Answer OffsetFetch at once, or for stable offsets once pending commits are written."""
     if not getattr(request, "require_stable", False):
         return _response(context, request)
     pending = Pending()
@@ -138,7 +139,7 @@ def _topics(
 
 
 def _wanted(context: RequestContext, asked: Entity, offsets: OffsetStore) -> list[_Asked]:
-    """Return the topics asked for, or all the group has offsets in."""
+    """Return the requested topics, or all topics in which the group has offsets."""
     if asked.topics is not None:
         return _named(context, asked.topics)
     image = context.broker.image

@@ -1,7 +1,8 @@
 """SyncGroup (key 14, v0-v5): return the member's assignment, sent by the group's leader.
 
-* Answered when the leader's assignment is committed; at once while the group is Stable.
-v1 throttle · v3 static members · v4 flexible · v5 protocol type and name (KIP-559)
+- Answered when the leader's assignment is committed; at once while the group is Stable.
+
+Versions: v1 throttle · v3 static members · v4 flexible · v5 protocol type and name (KIP-559)
 """
 
 from functools import partial
@@ -19,7 +20,7 @@ _PROTOCOLS_SINCE = 5
 
 
 def handle(context: RequestContext, request: Entity) -> Pending:
-    """Answer when the assignment is there, or at once with what forbids it."""
+    """Answer SyncGroup with the member's assignment once committed, or at once with an error."""
     pending = Pending()
     if not permits(context, READ_GROUP, request.group_id):
         _answer(context, pending, SyncAnswer(ErrorCode.GROUP_AUTHORIZATION_FAILED))
@@ -39,7 +40,7 @@ def handle(context: RequestContext, request: Entity) -> Pending:
         ),
     )
     if context.version >= _PROTOCOLS_SINCE and None in (sync.protocol_type, sync.protocol_name):
-        # Both are mandatory from v5 on, nullable only for the wire's sake.
+        # Both are mandatory from v5 on, and nullable only in the format.
         _answer(context, pending, SyncAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         return pending
     context.coordinators.groups.sync(sync, partial(_answer, context, pending))

@@ -16,7 +16,7 @@ CONTROLLERS = 2
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with the present picture."""
+    """Answer DescribeCluster with the brokers of the metadata image."""
     make = maker(context)
     kind = getattr(request, "endpoint_type", BROKERS)
     code, message = ErrorCode.NONE, None

@@ -1,10 +1,10 @@
 """DescribeTopicPartitions (key 75, v0): return topics page by page, for any number of partitions.
 
-Java's admin client asks this before Metadata. Topics come sorted by name; a page ends after so many
-partitions, and `next_cursor` says where the next one begins; topics that the client may not see
-come last. The lists of KIP-966's eligible leaders are empty, never null: Java clients cannot bear
-that, and the store has no such thing. What may be done to a topic is told unasked, of one that is
-not there too.
+Java's admin client sends this before Metadata. Topics are sorted by name; a page ends after a
+number of partitions, and `next_cursor` names the first partition of the next page. Topics that the
+client may not see come last. The lists of KIP-966's eligible leaders are empty, as they are not
+supported, and never null, which Java clients cannot handle. Authorized operations are always
+included, also for topics that do not exist.
 """
 
 from collections.abc import Container, Iterable
@@ -30,7 +30,7 @@ from headrace.security.authorizer import ResourceType
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with one page."""
+    """Answer DescribeTopicPartitions with one page of topics."""
     make = maker(context)
     image = context.broker.image
     most = context.broker.config.max_request_partition_size_limit
@@ -70,7 +70,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
 
 
 def _refusal(make: Make, names: Iterable[str]) -> Entity:
-    """Refuse a cursor that no answer to this request had: a topic not asked for, or below 0."""
+    """Refuse a cursor that no answer to this request had: a topic not requested, or below 0."""
     topics = tuple(_told(make, name, ErrorCode.INVALID_REQUEST) for name in sorted(names))
     return make(None, topics=topics, next_cursor=None)
 

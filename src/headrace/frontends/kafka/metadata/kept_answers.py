@@ -1,4 +1,4 @@
-"""Metadata answers that were made already, kept for as long as what they say is so."""
+"""Cache of encoded Metadata answers, valid while the described topics do not change."""
 
 from collections.abc import Iterable
 
@@ -9,20 +9,22 @@ ANSWERS_MAX = 256
 REQUEST_BYTES_MAX = 1024
 
 Question = tuple[int, str, Principal, tuple[str, frozenset[str]] | None, int, bytes]
-"""A Metadata request: its version, the listener it came through, who asks, from which host and
-with which tags (None where everybody may do everything), the version of who may do what, and its
-body."""
+"""The key of a cached answer: a Metadata request with all that its answer depends on.
+
+Version, listener, principal, host and tags (None if everything is allowed), version of the
+authorizer's rules, and body.
+"""
 
 
 class KeptAnswers:
     """A cache of encoded Metadata answers by request, at most ANSWERS_MAX."""
 
     def __init__(self) -> None:
-        """Keep nothing yet. `picture_changed` is to be told of every change of the picture."""
+        """Start with an empty cache; `picture_changed` must be called for every change."""
         self._answers: dict[Question, bytes] = {}
         self._about: dict[str, set[Question]] = {}
         self.get = self._answers.get
-        """The answer made for the same question while the cluster was the same, or None."""
+        """Returns the cached answer to a request, or None."""
 
     def keep(self, question: Question, answer: bytes, topics: Iterable[str]) -> None:
         """Store the answer to a Metadata request, which describes exactly these existing topics.

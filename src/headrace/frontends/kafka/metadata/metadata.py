@@ -1,12 +1,12 @@
 """Metadata (key 3, v0-v13): return brokers, topics, partitions and their leaders.
 
-* Addresses are those of the listener the request came through.
-* A topic that is asked for and does not exist is created where the client and
-  auto.create.topics.enable allow it; the answer waits until it can be used (ADR 14).
-* What is created counts in the client's controller_mutation_rate, as with CreateTopics. Over it the
-  topic is not there (UNKNOWN_TOPIC_OR_PARTITION), and the client may ask again.
-* The same question gets the answer made before, while no topic of it has changed.
-* Where the controller cannot be reached the topic is not there either, as in Kafka.
+- Addresses are those of the listener by which the request came.
+- A requested topic that does not exist is created if the client and auto.create.topics.enable allow
+  it; the answer waits until it is usable (ADR 14).
+- Created partitions count in the client's controller_mutation_rate, as with CreateTopics. Above it
+  the answer is UNKNOWN_TOPIC_OR_PARTITION, and the client may retry.
+- An equal request gets a cached answer while none of its topics has changed.
+- If the controller cannot be reached the answer is UNKNOWN_TOPIC_OR_PARTITION too, as in Kafka.
 
 v4 allow creation · v8 authorized operations · v10 topic ids · v12 asked by id · v13 top-level error
 """
@@ -56,11 +56,11 @@ if TYPE_CHECKING:
 _NO_ID = bytes(16)
 _FAILED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _NOT_THERE_YET = frozenset({ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.NOT_CONTROLLER})
-"""Why a topic could not be created that may be when the client asks again."""
+"""Errors of a creation that may succeed when the client retries."""
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer one Metadata request."""
+    """Answer Metadata from the cache or the metadata image; create missing topics if allowed."""
     image, shared = context.broker.image, context.shared
     identity = context.identity
     authorizer = context.broker.authorizer
@@ -95,7 +95,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
 
 
 def _missing(image: MetadataImage, request: MetadataRequest) -> list[str]:
-    """Return the names asked for that no topic has and one could have."""
+    """Return the requested names that are valid and not of an existing topic."""
     topics = request.topics or ()
     names = dict.fromkeys(
         name for name, topic_id in topics if name is not None and topic_id == _NO_ID
@@ -110,7 +110,7 @@ async def _answer_created(
     failed: dict[str, ErrorCode],
     pending: Pending,
 ) -> None:
-    """Create what is missing, then answer from the picture that shows it."""
+    """Create missing topics, then answer from the changed metadata image."""
     try:
         outcome = await creating
         for name, error in outcome.items():
@@ -132,7 +132,7 @@ async def _answer_created(
 def _creatable(
     context: RequestContext, missing: list[str]
 ) -> tuple[list[str], dict[str, ErrorCode]]:
-    """Return the topics that who asks may create, and what to say of others he may know of."""
+    """Return the topics that the client may create, and errors of others that it may see."""
     hidden = refused(context, DESCRIBE_TOPIC, missing)
     missing = [name for name in missing if name not in hidden]
     enabled = context.broker.config.auto_create_topics_enable
@@ -147,7 +147,7 @@ def _creatable(
 def _response(
     context: RequestContext, request: MetadataRequest, failed: dict[str, ErrorCode]
 ) -> MetadataResponse:
-    """Answer from the picture. `failed`: why topics could not be created."""
+    """Return the response from the metadata image; `failed` has errors of failed creations."""
     image = context.broker.image
     if request.topics is None:
         hidden = refused(context, DESCRIBE_TOPIC, image.topics, told=False)
@@ -180,7 +180,7 @@ def _brokers(image: MetadataImage, listener: str) -> list[BrokerResponse]:
 
 
 def _names(image: MetadataImage, asked: Iterable[TopicRequest]) -> Iterator[str]:
-    """Yield the names of the topics asked for; none for an id that is nobody's."""
+    """Yield the names of the requested topics; unknown ids are skipped."""
     for name, topic_id in asked:
         if name is not None and topic_id == _NO_ID:
             yield name
@@ -197,12 +197,12 @@ def _asked_topic(
 ) -> TopicResponse:
     image = context.broker.image
     name, topic_id = asked
-    if name is None or topic_id != _NO_ID:  # Java's client sends "" beside an id
+    if name is None or topic_id != _NO_ID:  # Java's client sends "" with an id
         topic = image.topics_by_id.get(topic_id)
         if topic is None:
             return TopicResponse(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id, False, [])
         if topic.name in hidden:
-            # Ids are no secret, names are.
+            # Ids are not secret, names are.
             return TopicResponse(_FAILED, None, topic_id, False, [])
         return _topic(context, request, topic)
     if name in hidden:

@@ -1,1 +1,1 @@
-"""Produce: single requests, runs of alike ones, answers once committed."""
+"""Produce: single requests, runs of similar ones, answers once committed."""

@@ -1,4 +1,4 @@
-"""The results of a Produce request's batches, until the last one holds."""
+"""Results of a Produce request's batches, answered once all of them are committed."""
 
 from headrace.model.errors import ApiError
 from headrace.net.pending import Pending
@@ -12,7 +12,7 @@ from headrace.wire.kafka.hot.produce import (
 
 
 class BatchResults:
-    """A request with several batches: their results, and how many still wait."""
+    """A request with several batches: their results, and the number not committed yet."""
 
     def __init__(self, version: int, request: ProduceRequest, pending: Pending) -> None:
         self.version = version
@@ -22,7 +22,7 @@ class BatchResults:
         self.pending = pending
 
     def committed(self, topic: int, at: int, error: ApiError | None) -> None:
-        """Count a batch that holds for good, or of which that will never be known."""
+        """Note that a batch is committed, or that it failed; the last one sends the answer."""
         if error is not None:
             before = self.results[topic][at]
             self.results[topic][at] = PartitionResponse(
@@ -33,7 +33,7 @@ class BatchResults:
             self.pending.resolve(self.encoded())
 
     def encoded(self) -> bytes:
-        """Return the response's body as things stand."""
+        """Return the body of a Produce response with the present results."""
         topics = [
             TopicResponse(topic.name, topic.topic_id, results)
             for topic, results in zip(self.request.topics, self.results, strict=True)

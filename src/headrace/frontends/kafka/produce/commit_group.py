@@ -1,8 +1,8 @@
-"""Produce requests of one pass that wait for the high watermark, as one pending answer.
+"""Commit groups: Produce requests of one pass that wait for the high watermark together.
 
-A pipelining client sends dozens of small batches in one read. They are appended together and
-flushed together, so they wait together: one place in the connection's queue, one callback for each
-partition, one deadline, and for each request only its finished answer.
+A pipelining client sends dozens of small batches in one read. They are appended and flushed
+together, so they also wait together: one place in the connection's queue, one callback for each
+partition, one deadline, and for each request only its prepared answer.
 """
 
 import struct
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from headrace.ports.deadlines import Deadlines
 
 REQUESTS_MAX = 1000
-"""Requests one group takes; the next begins another."""
+"""Requests in one group at most."""
 _TIMEOUT_SECONDS_MAX = 3600.0
 _CORRELATION_ID = struct.Struct(">4xi")
 
 
 class Framer(Protocol):
-    """Puts the response header before a body."""
+    """Adds the response header to a body. `route.Route`."""
 
     version: int
     stats: ApiStats
 
     def framed(self, correlation_id: int, body: Body) -> Body:
-        """Return the whole answer."""
+        """Return the whole Produce answer with its response header."""
 
 
 class CommitGroup(Pending):
-    """Consecutive requests of one connection and one pass."""
+    """Consecutive requests of one connection and one pass, as one pending answer."""
 
     __slots__ = (
         "_began",
@@ -59,16 +59,16 @@ class CommitGroup(Pending):
     )
 
     def __init__(self, now: "Callable[[], float]") -> None:
-        """`now`: seconds, for how long it took."""
+        """`now` returns seconds, for the requests' latency."""
         super().__init__()
         self._now = now
         self._began = now()
         self.answers: list[bytes] = []
-        """Whole answers, as they are true once everything holds."""
+        """Whole answers, as they are sent if the commit succeeds."""
         self.owners: list[Partition] = []
-        """Which partition each of `answers` is about."""
+        """The partition of each of `answers`."""
         self.latest = b""
-        """The body of the request just taken: the dispatcher frames it into `answers`."""
+        """Body of the last request's answer, which the dispatcher frames into `answers`."""
         self._offsets: dict[Partition, Offset] = {}
         self._errors: dict[Partition, ApiError] = {}
         self._left = 0
@@ -78,7 +78,7 @@ class CommitGroup(Pending):
     def take(
         self, partition: "Partition", commit_offset: "Offset", timeout_ms: int, body: bytes
     ) -> None:
-        """Let one more request wait, for `partition` to hold everything below `commit_offset`."""
+        """Add a request that waits until `partition` is committed up to `commit_offset`."""
         offsets = self._offsets
         if commit_offset > offsets.get(partition, -1):
             offsets[partition] = commit_offset
@@ -94,9 +94,9 @@ class CommitGroup(Pending):
         timeout_ms: int,
         answers: list[bytes],
     ) -> None:
-        """Take several requests at once: their partitions, their whole answers.
+        """Add several requests at once, with their partitions and whole answers.
 
-        `waits`: up to where each partition must be committed, where it is not yet.
+        `waits` has the offset up to which each partition must be committed, if it is not yet.
         """
         offsets = self._offsets
         for partition, commit_offset in waits.items():
@@ -109,17 +109,17 @@ class CommitGroup(Pending):
 
     @property
     def room(self) -> int:
-        """How many requests more it takes."""
+        """Number of Produce requests that the group may still take."""
         return REQUESTS_MAX - len(self.answers)
 
     def fits(self, route: Framer) -> bool:
-        """Tell whether a request that came by `route` may wait here: one version, not too many."""
+        """Tell whether a request of `route` may join: the same version, and not too many."""
         if self._route is None:
             self._route = route
         return self._route is route and len(self.answers) < REQUESTS_MAX
 
     def watch(self, deadlines: "Deadlines") -> None:
-        """Wait, now that the pass is over. Called once."""
+        """Begin to wait for the partitions, at the end of the pass; called once."""
         self._left = len(self._offsets) + 1
         for partition, offset in self._offsets.items():
             partition.when_committed(offset, partial(self.committed, partition), True)
@@ -129,7 +129,7 @@ class CommitGroup(Pending):
             deadlines.add(self, seconds, self._time_out)
 
     def committed(self, partition: "Partition", error: ApiError | None) -> None:
-        """Note that one partition holds everything, or it will never be known."""
+        """Note that one partition is committed, or its error."""
         if error is not None:
             self._errors[partition] = error
         self._one_less()
@@ -146,12 +146,12 @@ class CommitGroup(Pending):
                 if error is not None:
                     self.answers[at] = self._failure(at, partition, error)
         if self._route is not None and not self.done:
-            # Once for all of them: their waits differ by less than the flush they shared.
+            # Once for all requests: their waits differ by less than the flush that they share.
             self._route.stats.latency.add(self._now() - self._began)
         self.resolve(b"".join(self.answers))
 
     def _time_out(self) -> None:
-        """Give up what does not hold yet; it stays where it is."""
+        """Answer REQUEST_TIMED_OUT for batches that are not committed; they stay in the log."""
         late = ApiError(ErrorCode.REQUEST_TIMED_OUT)
         for partition, offset in self._offsets.items():
             if partition.log.high_watermark < offset:

@@ -1,20 +1,21 @@
 """Produce (key 0, v3-v13): append batches, and respond when `acks` is satisfied.
 
-* acks=0: no answer; a failure closes the connection, the only way to say it. acks=1: answered once
-  written. acks=-1: answered once the high watermark has passed the batch, with the default
-  configuration when it is on disk on every in-sync replica; after `timeout_ms` REQUEST_TIMED_OUT,
-  and the batch stays in the log: the outcome is unknown.
-* Each partition has its own error; nothing of a refused batch is written.
-* A repeated (producer id, epoch, sequence) gets its first answer again, when that holds.
-* A compacted topic refuses batches with records that have no key (INVALID_RECORD, each record named
-  from v8 on); large and compressed ones are looked at by a thread, and wait for it. So do batches
-  that `compression.type` wants in another codec. Refused times are named in small plain batches.
-* A transactional batch is taken while its producer has a transaction open that reaches the
-  partition; from v12 on the first one takes the partition in (KIP-890). In a request without a
-  transactional id it has the whole request refused, as where that id is not allowed.
+- acks=0: no answer; a failure closes the connection, as no error can be sent. acks=1: answered once
+  written. acks=-1: answered once the high watermark has passed the batch, by default when it is on
+  disk on every in-sync replica; after `timeout_ms` REQUEST_TIMED_OUT, and the batch stays in the
+  log: the outcome is unknown.
+- Each partition has its own error; no part of a refused batch is written.
+- A repeated (producer id, epoch, sequence) gets the first answer again, once that is valid.
+- A compacted topic refuses batches with keyless records (INVALID_RECORD, each record named from v8
+  on); a thread checks large and compressed batches, and the answer waits for it. So do batches that
+  `compression.type` stores with another codec. Records with invalid timestamps are named in small
+  uncompressed batches.
+- A transactional batch is accepted while its producer has an open transaction with the partition;
+  from v12 on the first batch adds the partition (KIP-890). Without a transactional id, or if the id
+  is not permitted, the whole request is refused.
 
-v3 transactional id · v5 log start offset · v8 error message · v9 flexible
-v11 TRANSACTION_ABORTABLE · v12 partitions are added to transactions implicitly · v13 topic ids
+v3 transactional id · v5 log start offset · v8 error message · v9 flexible v11 TRANSACTION_ABORTABLE
+· v12 partitions are added to transactions implicitly · v13 topic ids
 """
 
 from dataclasses import replace
@@ -72,7 +73,7 @@ _TIMEOUT_SECONDS_MAX = 3600.0
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer one Produce request."""
+    """Append the batches of a Produce request; answer when `acks` is satisfied."""
     version = context.version
     request, forbidden = decode_request(version, body), NONE_REFUSED
     transactional_id, acks, timeout_ms, topics = request
@@ -91,8 +92,8 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         if transactional_id is None:
             return _several(context, request, checked, NONE_BEGUN, Pending())
         return _in_transaction(context, body, request, checked)
-    # The usual request: one batch, outside of a transaction or in one that is open there already.
-    # What follows is this API's whole cost for small batches.
+    # The usual request: one batch, outside of a transaction or in one open there already. The code
+    # below is the whole cost of this API for small batches.
     name, topic_id, ((index, records),) = topics[0]
     broker, present = context.broker, context.shared.request_pass
     present.begin()
@@ -134,12 +135,12 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
 
 
 def _may_begin(context: RequestContext, topic: TopicData) -> bool:
-    """Tell whether the one batch may be the first of its transaction in its partition."""
+    """Tell whether the request's batch may be the first of its transaction in its partition."""
     try:
         partition = partition_of(context, topic, topic.partitions[0].partition)
         header = parse_header(view_of(topic.partitions[0]))
     except ApiError:
-        return True  # told when it is to be appended
+        return True  # answered when it is appended
     if not header.attributes & TRANSACTIONAL:
         return False
     return not partition.log.producers.is_open(header.producer_id, header.producer_epoch)
@@ -150,9 +151,9 @@ def _seconds(timeout_ms: int) -> float:
 
 
 def _refused(context: RequestContext, request: ProduceRequest, error: ApiError) -> Answer:
-    """Return the answer to the usual request whose one batch was not taken."""
+    """Return the answer to a Produce request whose single batch was refused."""
     name, topic_id, (data,) = request.topics[0]
-    if write_permissions.is_unnamed(request):  # said before all else that is wrong
+    if write_permissions.is_unnamed(request):  # precedes all other errors
         error = authorization_failed(ResourceType.TRANSACTIONAL_ID)
     if request.acks == ACKS_NONE:
         raise CloseConnection(f"a batch with acks=0 was not taken: {error}")
@@ -170,7 +171,7 @@ def _result_of(context: RequestContext, index: int, error: ApiError) -> Partitio
 def _named(
     context: RequestContext, topic: TopicData, data: PartitionData, error: ApiError
 ) -> ApiError:
-    """Return the error with the records it is about, where that can be said quickly."""
+    """Return the error with the affected records, if they are found quickly."""
     if error.code is not ErrorCode.INVALID_TIMESTAMP:
         return error
     partition = partition_of(context, topic, data.partition)
@@ -179,10 +180,10 @@ def _named(
 
 
 def _later(context: RequestContext, body: memoryview) -> Pending:
-    """Have a thread look into the records, and the coordinator asked about its transaction.
+    """Append after a thread has checked the records and the coordinator the transaction.
 
-    The connection hands nothing over until then. So a client's batches stay in order, and no client
-    has more than one request copied here.
+    No further request of the connection is handled until then: its batches stay in order, and only
+    one request of a client is copied.
     """
     broker = context.broker
     postponed = _Postponed(context, body)
@@ -201,7 +202,7 @@ def _later(context: RequestContext, body: memoryview) -> Pending:
         broker.disk.run(lambda: record_validation.check_all(todo, limit), checked)
     else:
         checked({})
-    if postponed.problem is not None:  # met before anybody waits for the answer
+    if postponed.problem is not None:  # raised before anybody waits for the answer
         raise postponed.problem
     return postponed.pending
 
@@ -209,9 +210,9 @@ def _later(context: RequestContext, body: memoryview) -> Pending:
 def _in_transaction(
     context: RequestContext, body: memoryview, request: ProduceRequest, checked: "Checked"
 ) -> Answer:
-    """Append the batches once the coordinator has said that all are in the transaction.
+    """Append the batches once the coordinator has confirmed that all are in the transaction.
 
-    One that is here says so while it is asked: then nothing is copied.
+    A coordinator on this broker confirms at once; then nothing is copied.
     """
     first = list(first_ones(context, request))
     if not first:
@@ -236,7 +237,7 @@ def _in_transaction(
 
 
 class _Postponed:
-    """A copy of a request, to be appended when a thread or the coordinator has answered."""
+    """A copy of a request, appended when a thread or the coordinator has finished."""
 
     def __init__(self, context: RequestContext, body: memoryview) -> None:
         self.context = replace(context)
@@ -246,7 +247,7 @@ class _Postponed:
         self.problem: CloseConnection | None = None
 
     def append(self, checked: "Checked", begun: Begun) -> None:
-        """Append its batches, unless the client has gone."""
+        """Append the postponed request's batches, unless the client has disconnected."""
         if self.pending.done:
             return
         try:
@@ -261,7 +262,7 @@ class _Postponed:
 
 
 def _begin(context: RequestContext, request: ProduceRequest, done: "Done[Begun]") -> None:
-    """Ask the coordinator about batches that would be the first of a transaction somewhere."""
+    """Ask the coordinator about batches that would open a transaction in their partitions."""
     transactional_id = request.transactional_id
     first = list(first_ones(context, request)) if transactional_id is not None else []
     if not first or transactional_id is None:
@@ -281,7 +282,7 @@ def _several(
     begun: Begun,
     pending: Pending,
 ) -> Answer:
-    """Append all batches; `checked` says of those that were looked into what became of them."""
+    """Append all batches; `checked` has the results of those that were checked before."""
     batches = BatchResults(context.version, request, pending)
     waits: list[tuple[Partition, Offset, int, int]] = []
     failed: ApiError | None = None
@@ -349,7 +350,7 @@ def _wait_for_all(
     batches: BatchResults,
     waits: "list[tuple[Partition, Offset, int, int]]",
 ) -> Pending:
-    # One more than there are, so that none of the callbacks below, at once or later, is the last.
+    # One more than there are, so that no callback below, called at once or later, is the last.
     batches.waiting = len(waits) + 1
     for partition, commit_offset, topic_at, at in waits:
         partition.when_committed(commit_offset, partial(batches.committed, topic_at, at), True)

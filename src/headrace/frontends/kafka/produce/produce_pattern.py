@@ -1,7 +1,7 @@
-"""What Produce requests of one run have in common, and what their answers have.
+"""Patterns of Produce requests: the bytes that requests of a run have in common.
 
-A `ProducePattern` is learned from one request: a single batch for a single partition. It recognises
-those that differ in correlation id, partition and batch only, and makes their answers.
+A `ProducePattern` is learned from one request with a single batch. It matches requests that differ
+only in correlation id, partition and batch, and makes their answers.
 """
 
 import struct
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
 
 LENGTH_BYTES = 4
 FIXED_BYTES = 8
-"""API key, version and correlation id."""
+"""Bytes of API key, version and correlation id."""
 _INDEX_BYTES = 4
 _INDEX_AND_ERROR_BYTES = 6
-"""The two that precede the base offset in every version's answer."""
+"""Bytes of index and error code, which precede the base offset in every answer."""
 _OFFSET_BYTES = 8
 _ACKS = (0, 1, -1)
 
 
 class ProduceRoute(Framer, Protocol):
-    """One version of Produce."""
+    """A version of Produce. `route.Route`."""
 
     tagged_head: bool
 
 
 class ProduceMatch(NamedTuple):
-    """Requests that are alike, their batches sound."""
+    """Consecutive requests that match a pattern and have valid batches."""
 
     indexes: list[int]
-    """The partitions."""
+    """Partition index of each request; the other lists are as long."""
     batches: list[memoryview]
     headers: list[BatchHeader]
     correlation_ids: list[int]
@@ -54,7 +54,7 @@ class ProduceMatch(NamedTuple):
 
 
 class ProducePattern:
-    """What all requests of a run have in common."""
+    """The equal bytes of a run's requests, and the template of their answers."""
 
     __slots__ = (
         "_after", "_announced", "_answer_size", "_before", "_code", "_lead", "_pack",
@@ -64,7 +64,7 @@ class ProducePattern:
     _pack: Callable[..., bytes]
 
     def __init__(self, code: int, route: ProduceRoute, frame: memoryview, size_max: int) -> None:
-        """The pattern of the request `frame`, without its length. Malformed: it has none."""
+        """Learn from the request `frame`, without its length; raise Malformed if unsuitable."""
         self.version = version = route.version
         self.route = route
         request = decode_request(version, frame[parse_request(frame).body :])
@@ -73,7 +73,7 @@ class ProducePattern:
         name, topic_id, partitions = request.topics[0]
         if len(partitions) != 1:
             raise Malformed("not the usual request")
-        # Where these lie is taken for granted; `find` looks whether they do.
+        # The bytes are assumed to be at these positions; `find` compares them.
         records = partitions[0].records
         self.named = name, topic_id
         self.transactional_id = request.transactional_id
@@ -89,18 +89,18 @@ class ProducePattern:
         self._learn_answer(name, topic_id)
 
     def partition(self, broker: "Broker", index: int) -> "Partition":
-        """Return the partition a batch belongs to, as things stand now. ApiError."""
+        """Return the present partition of an index; raise ApiError if it is not led here."""
         name, topic_id = self.named
         if self.version >= TOPIC_IDS_FROM:
             return broker.partition_by_id(topic_id, index)
         return broker.partition(name, index)
 
     def find(self, view: memoryview, at: int, filled: int, most: int) -> ProduceMatch:
-        """Return the requests from `at` on that are alike, up to the first that is not."""
+        """Return the requests from `at` on that match, up to the first other one."""
         found = ProduceMatch([], [], [], [], [])
         indexes, batches, headers, correlation_ids, ends = found
         unpack, code, version, tail = self._unpack, self._code, self.version, self._tail
-        # A batch of a transaction in a request without a transactional id is refused.
+        # A transactional batch in a request without a transactional id is refused.
         refused = TRANSACTIONAL if self.transactional_id is None else 0
         skipped = LENGTH_BYTES + FIXED_BYTES + len(self._lead) + _INDEX_BYTES
         skipped += len(self._announced)
@@ -131,7 +131,7 @@ class ProducePattern:
         return found
 
     def _resize(self, size: int) -> bool:
-        """Expect requests of `size` bytes from now on. False: those differ in more than that."""
+        """Expect requests of `size` bytes; return False if their other bytes must differ, too."""
         width = len(self._announced)
         around = FIXED_BYTES + len(self._lead) + _INDEX_BYTES + width + len(self._tail)
         records = size - around
@@ -147,7 +147,7 @@ class ProducePattern:
     def answer(
         self, correlation_id: int, index: int, base_offset: int, append_time: int, start: int
     ) -> bytes:
-        """Return the whole answer to one request; `start`: where the partition's log begins."""
+        """Return the whole answer to one request; `start` is the log start offset."""
         return self._pack(
             self._answer_size, correlation_id, self._before, index, 0, base_offset, append_time,
             start, self._after,
@@ -156,7 +156,7 @@ class ProducePattern:
     def answers(
         self, found: ProduceMatch, begin: int, end: int, base_offset: int, start: int
     ) -> list[bytes]:
-        """Return the answers for `begin` up to `end`, which lie at `base_offset` and behind."""
+        """Return the answers to requests `begin` to `end`, whose offsets begin at `base_offset`."""
         pack, size, before, after = self._pack, self._answer_size, self._before, self._after
         index = found.indexes[begin]
         answers = []
@@ -170,7 +170,7 @@ class ProducePattern:
         return answers
 
     def _learn_answer(self, name: str, topic_id: bytes) -> None:
-        """Make the template: what precedes the partition's index, and what follows the offsets."""
+        """Make the answer's template: the bytes before the index, and those after the offsets."""
         version = self.version
         before, after = around_base_offset(version, name, topic_id, 0, 0)
         before = before[:-_INDEX_AND_ERROR_BYTES]

@@ -1,13 +1,12 @@
-"""Runs of Produce requests: a pipelining client's small batches, appended and answered together.
+"""Runs of Produce requests: a pipelining client's small batches, appended together.
 
-Consecutive requests of a producer differ in correlation id, partition and batch only. Where several
-lie in one read, those that are byte for byte like the first one but for that, one batch for one
-partition, are one run: each batch is checked, those for one partition in a row are written by one
-call, and all are answered from one template.
+Consecutive requests of a producer differ only in correlation id, partition and batch. The matching
+requests of one read, each with one batch, are a run: each batch is checked, consecutive batches of
+a partition are written by one call, and all are answered from one template.
 
-Nothing is decided here that `produce.handle` decides: a run ends before the first request that is
-not like the others or needs more than being written (a refusal, a duplicate, a new segment), and
-that one goes the ordinary way. Answers, log and counters are the same either way.
+Decisions are left to `produce.handle`: a run ends before the first request that does not match or
+needs more than a write (a refusal, a duplicate, a new segment). Answers, log and counters are the
+same either way.
 """
 
 import struct
@@ -37,11 +36,11 @@ if TYPE_CHECKING:
     from headrace.security.identity import Identity
 
 FRAMES_MAX = 256
-"""Requests in one run."""
+"""Requests in one run at most."""
 FRAME_BYTES_MAX = 64 << 10
-"""Larger requests are not worth it."""
+"""Largest request in bytes that is part of a run."""
 _LATENCY_SAMPLE = 16
-"""One request in sixteen is timed, as everywhere."""
+"""Requests of which one is timed, as for other hot APIs."""
 _PATIENCE_FIRST, _PATIENCE_MAX = 4, 64
 _ACKS_NONE, _ACKS_ALL = 0, -1
 _NO_EPOCH = -1
@@ -50,28 +49,28 @@ _unpack_code = struct.Struct(">4xi").unpack_from
 
 
 class _Done(NamedTuple):
-    """What a run has come to so far."""
+    """The answers of a run of Produce requests so far, and the commits they wait for."""
 
     answers: "list[bytes]"
     owners: "list[Partition]"
-    """Which partition each answer is about."""
+    """The partition of each answer."""
     waits: "dict[Partition, Offset]"
-    """What must be committed before they are true."""
+    """Offsets up to which partitions must be committed before the answers are sent."""
 
     def wait(self, partition: "Partition", commit_offset: "Offset") -> None:
-        """Hold the answers so far until the partition's high watermark has come there."""
+        """Hold the answers until the partition is committed up to an offset."""
         if commit_offset > self.waits.get(partition, -1):
             self.waits[partition] = commit_offset
 
 
 def _timed(stats: ApiStats, requests: int, seconds: float) -> None:
-    """Count how long each took: they came and were done together."""
+    """Add the latency of requests that came and were handled together."""
     for _ in range(requests):
         stats.latency.add(seconds)
 
 
 class ProduceRuns:
-    """The runs of one connection."""
+    """The runs of one connection's Produce requests."""
 
     __slots__ = (
         "_authorisation", "_broker", "_identity", "_let_pass", "_pass", "_patience", "_pattern",
@@ -85,22 +84,22 @@ class ProduceRuns:
         routes: Mapping[int, ProduceRoute],
         identity: "Identity",
     ) -> None:
-        """`identity`: whose connection it is."""
+        """`identity` is the connection's client."""
         self._broker = broker
         self._pass = present
         self._routes = routes
         self._size_max = min(broker.config.socket_request_max_bytes, FRAME_BYTES_MAX)
         self._identity = identity
         self._pattern: ProducePattern | None = None
-        # The version of who may do what by which the pattern's requests were allowed.
+        # Version of the permissions by which the pattern's requests were allowed.
         self._authorisation = -1
-        # How many requests go the ordinary way unasked after a try that came to nothing; twice as
-        # many after each such try.
+        # Requests that are not matched after an attempt that failed; doubled after each such
+        # attempt.
         self._let_pass = 0
         self._patience = 1
 
     def take(self, view: memoryview, at: int, filled: int) -> Run | None:
-        """Answer several requests from `at` on at once. None: the next goes the ordinary way."""
+        """Append several requests from `at` on; return None if the next must be decoded."""
         if self._let_pass:
             self._let_pass -= 1
             return None
@@ -118,7 +117,7 @@ class ProduceRuns:
             found = None if pattern is None else self._find(pattern, view, at, filled)
         if pattern is None or found is None or len(found.ends) < 2:
             self._pass_by(0)
-            self._let_pass -= 1  # this one
+            self._let_pass -= 1  # the present request
             return None
         run = self._append(pattern, found, at, began)
         if run is None:
@@ -131,9 +130,9 @@ class ProduceRuns:
         return run
 
     def _pass_by(self, checked: int) -> None:
-        """Let requests go the ordinary way: one at first, later all that were `checked` in vain.
+        """Skip matching for the next requests: one at first, later as many as were `checked`.
 
-        So that no stream of requests has each of them checked again and again.
+        So a stream of requests that do not match is not checked again and again.
         """
         self._let_pass = max(self._patience, checked if self._patience > _PATIENCE_FIRST else 0)
         self._patience = min(2 * self._patience, _PATIENCE_MAX)
@@ -194,7 +193,7 @@ class ProduceRuns:
         return Run(end, taken, b"".join(answers))
 
     def _append_all(self, pattern: ProducePattern, found: ProduceMatch, done: _Done) -> int:
-        """Append what was found, one partition after the other; how many of the requests."""
+        """Append the found batches, partition by partition; return the number of requests."""
         broker = self._broker
         now_ms = broker.clock.wall_ms()
         indexes = found.indexes
@@ -220,7 +219,7 @@ class ProduceRuns:
         self, pattern: ProducePattern, found: ProduceMatch, at: int, partition: "Partition",
         now_ms: int, done: _Done,
     ) -> int:  # fmt: skip
-        """Append the batch of one request; 1, or 0 where it is to go the ordinary way."""
+        """Append one request's batch; return 1, or 0 if `produce.handle` must handle it."""
         if partition.inspected:
             return 0
         batch, header = found.batches[at], found.headers[at]
@@ -229,7 +228,7 @@ class ProduceRuns:
                 batch, header, now_ms=now_ms, required_acks=pattern.acks
             )
         except ApiError:
-            stamp(batch, 0, _NO_EPOCH)  # as it was, for the ordinary way to say what is wrong
+            stamp(batch, 0, _NO_EPOCH)  # restored for `produce.handle`, which finds the error
             return 0
         self._broker.metrics.records_in += header[RECORD_COUNT]
         if pattern.acks != _ACKS_NONE:
@@ -248,7 +247,7 @@ class ProduceRuns:
         self, pattern: ProducePattern, found: ProduceMatch, begin: int, end: int,
         partition: "Partition", now_ms: int, done: _Done,
     ) -> int:  # fmt: skip
-        """Append the batches of `begin` up to `end`, all for one partition; how many."""
+        """Append the batches `begin` to `end` of one partition; return how many were appended."""
         base_offset = partition.log.end_offset
         taken = partition.append_run(
             found.batches[begin:end],

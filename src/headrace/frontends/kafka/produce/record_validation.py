@@ -1,9 +1,8 @@
-"""What a topic wants done with each record of a batch before it is appended (Kafka's LogValidator).
+"""Validation of records before they are appended (Kafka's LogValidator).
 
-A compacted topic takes no record without a key; `compression.type` may want another codec than the
-batch came in. Small plain batches are looked at in passing, the rest by a thread. Batches for
-topics that want neither never come here, but for one kind: those refused for their times, whose
-records are named where that is quickly done.
+A compacted topic accepts no record without a key, and `compression.type` may need another codec.
+Small uncompressed batches are checked on the event loop, others by a thread. Batches for other
+topics are not checked here, except to name the records of a batch refused for its timestamps.
 """
 
 import time
@@ -31,15 +30,15 @@ if TYPE_CHECKING:
     from headrace.model.nouns import TopicPartition
 
 IN_PASSING_RECORDS_MAX = 64
-"""About 30 µs of the event loop."""
+"""Records of a batch that is checked on the event loop, which takes about 30 µs."""
 ERRORS_MAX = 1000
-"""Records named in one answer; the message counts no further either."""
+"""Invalid records that are named and counted in one answer at most."""
 _BREATH_RECORDS = 256
 
 Place = tuple[int, int]
-"""Where a batch stands in its request: the topic's and the partition's number."""
+"""A batch's topic and partition, by their places in the request."""
 Outcome = ApiError | bytearray | None
-"""Why a batch is refused, or what is to be appended in its place; None: it is fine as it is."""
+"""The error of a refused batch, or the batch to append instead; None: append it unchanged."""
 
 
 class RecordsRefused(ApiError):
@@ -51,18 +50,18 @@ class RecordsRefused(ApiError):
 
 
 class Task(NamedTuple):
-    """What is wanted of one batch."""
+    """The checks and the conversion that a produced batch needs."""
 
     partition: "TopicPartition"
     keys: bool
     """Whether each record must have a key."""
     codec: Codec | None
-    """The codec it is to be stored in; None: as it is."""
+    """The codec to store the batch in; None: its own."""
     level: int | None
 
 
 def task_of(partition: "Partition", header: BatchHeader) -> Task | None:
-    """Return what the partition's topic wants of a batch; None: nothing."""
+    """Return the checks that a partition's topic needs for a batch, or None."""
     config = partition.log.config
     codec = stored_codec(config)
     if codec is not None and header.attributes & CODEC_MASK == codec:
@@ -70,12 +69,12 @@ def task_of(partition: "Partition", header: BatchHeader) -> Task | None:
     if codec is None and not partition.keys_needed:
         return None
     if size_of(header) > config.max_message_bytes:
-        codec = None  # refused for that when it is appended
+        codec = None  # refused for its size when it is appended
     return Task(partition.topic_partition, partition.keys_needed, codec, level_of(config, codec))
 
 
 def in_passing(task: Task, header: BatchHeader) -> bool:
-    """Tell whether the batch may be looked at on the event loop."""
+    """Tell whether the batch may be checked on the event loop."""
     return task.codec is None and _quickly_read(header)
 
 
@@ -84,10 +83,10 @@ def _quickly_read(header: BatchHeader) -> bool:
 
 
 def check(view: memoryview, header: BatchHeader, task: Task, limit: int) -> bytearray | None:
-    """Do what is wanted of a sound batch, which unfolds to `limit` bytes at most.
+    """Check and convert a sound batch, with at most `limit` bytes uncompressed.
 
-    Returns what is to be appended in its place, if anything is. ApiError: RecordsRefused;
-    INVALID_RECORD where the records are none.
+    Returns the batch to append instead, or None. Raises RecordsRefused, or ApiError INVALID_RECORD
+    if the records are malformed.
     """
     try:
         if task.keys:
@@ -118,7 +117,7 @@ def _check_keys(
 
 
 def _breathe(number: int) -> None:
-    """Let the event loop have the interpreter now and then: a thread gives it up late by itself."""
+    """Release the interpreter lock now and then: a thread would block the event loop for long."""
     if number % _BREATH_RECORDS == 0 and number:
         time.sleep(0)
 
@@ -126,9 +125,9 @@ def _breathe(number: int) -> None:
 def check_all(
     batches: "Iterable[tuple[Place, memoryview, Task]]", limit: int
 ) -> dict[Place, Outcome]:
-    """Check several batches, by their places in the request; for a thread.
+    """Check several batches on a thread; return the outcomes by place in the request.
 
-    Batches that are not sound are left to be refused when they are to be appended.
+    Malformed batches are left to be refused when they are appended.
     """
     found: dict[Place, Outcome] = {}
     for place, view, task in batches:
@@ -141,7 +140,7 @@ def check_all(
 
 
 def named(error: ApiError, view: memoryview, partition: "Partition", now_ms: int) -> ApiError:
-    """Return a small refused batch's error with the records it is about, where its times are."""
+    """Return the error of a small batch with the records whose timestamps are invalid."""
     if error.code is not ErrorCode.INVALID_TIMESTAMP:
         return error
     header = parse_header(view)

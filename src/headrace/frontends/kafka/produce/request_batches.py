@@ -1,4 +1,4 @@
-"""The batches of a Produce request: where each belongs, and which are not simply appended."""
+"""The batches of a Produce request: their partitions, and those that need checks."""
 
 from typing import TYPE_CHECKING
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def first_ones(context: RequestContext, request: ProduceRequest) -> "Iterator[First]":
-    """Yield the sound transactional batches whose producer has no open transaction there."""
+    """Yield sound transactional batches whose producer has no open transaction there."""
     for topic_at, topic in enumerate(request.topics):
         for at, data in enumerate(topic.partitions):
             try:
                 partition = partition_of(context, topic, data.partition)
                 header = check_produced(view_of(data), context.version)
             except ApiError:
-                continue  # told when it is to be appended
+                continue  # answered when it is appended
             who = ProducerEpoch(header.producer_id, header.producer_epoch)
             if header.attributes & TRANSACTIONAL and not partition.log.producers.is_open(*who):
                 yield First((topic_at, at), partition.topic_partition, who)
@@ -38,7 +38,7 @@ def first_ones(context: RequestContext, request: ProduceRequest) -> "Iterator[Fi
 def to_check(
     context: RequestContext, request: ProduceRequest
 ) -> "Iterator[tuple[record_validation.Place, memoryview, record_validation.Task]]":
-    """Yield the sound batches whose records must be looked into, with their places."""
+    """Yield the sound batches whose records must be checked, with their places."""
     for topic_at, topic in enumerate(request.topics):
         for at, data in enumerate(topic.partitions):
             try:
@@ -48,19 +48,19 @@ def to_check(
                 view = view_of(data)
                 task = record_validation.task_of(partition, check_produced(view, context.version))
             except ApiError:
-                continue  # told when it is to be appended
+                continue  # answered when it is appended
             if task is not None:
                 yield (topic_at, at), view, task
 
 
 def partition_of(context: RequestContext, topic: TopicData, index: int) -> "Partition":
-    """Return the partition that the topic of a request has by this number. ApiError."""
+    """Return the partition of a request's topic and index; raise ApiError."""
     if context.version >= TOPIC_IDS_FROM:
         return context.broker.partition_by_id(topic.topic_id, index)
     return context.broker.partition(topic.name, index)
 
 
 def view_of(data: PartitionData) -> memoryview:
-    """Return a partition's batch; empty where the request has none."""
+    """Return a partition's batch in a Produce request; empty if it has none."""
     records = data.records
     return records if isinstance(records, memoryview) else memoryview(records or b"")

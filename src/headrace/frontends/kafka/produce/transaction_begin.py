@@ -1,9 +1,9 @@
-"""The first batches of a transaction in their partitions: may they be there? (KIP-890)
+"""The first batches of a transaction in their partitions, and their admission (KIP-890).
 
-Whoever has a transaction open in a partition goes on writing to it unasked. A batch that would open
-one is another matter: a late one, whose transaction has ended, must not begin the next. Up to
-Produce v11 the transaction's coordinator must know the partition already (AddPartitionsToTxn); from
-v12 on it is taken in by this very batch, and written once that is committed.
+A producer with an open transaction in a partition writes to it without a check. A batch that would
+open one needs a check: a late batch, whose transaction has ended, must not begin the next. Up to
+Produce v11 the coordinator must know the partition (AddPartitionsToTxn). From v12 on the batch
+itself adds the partition, and is written once that is committed.
 """
 
 from collections.abc import Collection
@@ -19,7 +19,7 @@ from headrace.ports.callbacks import Done, when_all
 ADDS_SINCE = 12
 _ABORTABLE_SINCE = 11
 Place = tuple[int, int]
-"""Topic and partition, by their places in the request."""
+"""A batch's topic and partition, by their places in the request."""
 
 _COORDINATOR_AWAY = frozenset({
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -37,7 +37,7 @@ class First(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """What came of them."""
+    """The admitted batches, and the errors of the refused ones."""
 
     begins: dict[Place, Begins]
     refused: dict[Place, ApiError]
@@ -47,7 +47,7 @@ NONE_BEGUN = Begun({}, {})
 
 
 class TransactionPartitions(Protocol):
-    """What the coordinator of a transaction is asked about its partitions, here or elsewhere."""
+    """The coordinator of a transaction, on this broker or another one."""
 
     def verify(
         self,
@@ -56,7 +56,7 @@ class TransactionPartitions(Protocol):
         partitions: Collection[TopicPartition],
         done: Done[dict[TopicPartition, ApiError]],
     ) -> None:
-        """Tell which of them the producer may not write to in its open transaction, and why."""
+        """Call `done` with the partitions that are not in the producer's open transaction."""
 
     def add(
         self,
@@ -66,7 +66,7 @@ class TransactionPartitions(Protocol):
         version: int,
         done: Done[ApiError | None],
     ) -> None:
-        """Take them into the transaction, which begins with the first ones."""
+        """Add partitions to the transaction, which begins with the first ones."""
 
 
 def verify(
@@ -76,7 +76,7 @@ def verify(
     batches: list[First],
     done: Done[Begun],
 ) -> None:
-    """Ask the coordinator whether the transaction reaches their partitions."""
+    """Ask the coordinator whether the batches' partitions are in the transaction."""
     found = Begun({}, {})
     by_producer: dict[ProducerEpoch, list[First]] = {}
     for batch in batches:
@@ -104,7 +104,7 @@ def add(
     batches: list[First],
     done: Done[Begun],
 ) -> None:
-    """Have the coordinator take their partitions into the transaction."""
+    """Have the coordinator add the batches' partitions to the transaction."""
     producer = batches[0].producer
     others = [batch for batch in batches if batch.producer != producer]
     mine = [batch for batch in batches if batch.producer == producer]
@@ -127,12 +127,12 @@ def add(
 
 
 def _refusal(version: int, error: ApiError) -> ApiError:
-    """Return the error as the client of this version of Produce knows what to do with it."""
+    """Return the error as a client of this Produce version can handle it."""
     code = error.code
     if code in _COORDINATOR_AWAY or (
         code is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_SINCE
     ):
-        # What all clients try again, without asking for the partition's leader first.
+        # Clients retry this code without a metadata request.
         code = ErrorCode.NOT_ENOUGH_REPLICAS
     elif code is ErrorCode.PRODUCER_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH

@@ -1,7 +1,7 @@
-"""Whether who produces may: each topic for itself, a batch of a transaction for the whole request.
+"""Write permissions of producers: by topic, and by transactional id for the whole request.
 
-Only what a batch says of itself counts, not the request's header: a batch of a transaction that
-comes without a transactional id is refused, whoever sends it.
+Only a batch's own header counts, not the request's: a transactional batch without a transactional
+id is always refused.
 """
 
 from typing import TYPE_CHECKING
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from headrace.security.identity import Identity
 
     Refused = dict[Place, ApiError]
-    """Why batches are not taken, by their places in the request."""
+    """Errors of batches by their places in the request."""
 
 NONE_REFUSED: "Refused" = {}
 _FLAGS_AT = ATTRIBUTES_AT + 1
-"""The lower of the two bytes of attributes."""
+"""Position of the lower byte of a batch's attributes."""
 
 
 def allowed(context: "RequestContext", request: ProduceRequest) -> "tuple[ProduceRequest, Refused]":
-    """Return the request without batches that who asks may not write, and why he may not."""
+    """Return the request without the batches that the client may not write, and their errors."""
     name = request.transactional_id
     unnamed = is_unnamed(request)
     if context.broker.authorizer.allows_all and not unnamed:
@@ -55,7 +55,7 @@ def allowed(context: "RequestContext", request: ProduceRequest) -> "tuple[Produc
 
 
 def is_unnamed(request: ProduceRequest) -> bool:
-    """Tell whether it has a batch of a transaction, and no transactional id."""
+    """Tell whether a request has a transactional batch, but no transactional id."""
     return request.transactional_id is None and _is_transactional(request)
 
 
@@ -64,7 +64,7 @@ def _is_transactional(request: ProduceRequest) -> bool:
         for data in topic.partitions:
             records = data.records or b""
             if (
-                len(records) >= HEADER_BYTES  # what is no batch is told when it is to be appended
+                len(records) >= HEADER_BYTES  # malformed batches are refused when they are appended
                 and records[_FLAGS_AT] & TRANSACTIONAL
                 and records[MAGIC_AT] == MAGIC
             ):
@@ -77,7 +77,7 @@ def _may_write(context: "RequestContext", topic: TopicData) -> bool:
     if context.version >= TOPIC_IDS_FROM:
         known = context.broker.image.topics_by_id.get(topic.topic_id)
         if known is None:
-            return True  # refused for that when it is to be appended
+            return True  # refused when it is appended
         name = known.name
     return permits(context, WRITE_TOPIC, name)
 
@@ -85,7 +85,7 @@ def _may_write(context: "RequestContext", topic: TopicData) -> bool:
 def may_run(
     broker: "Broker", identity: "Identity", name: str, topic_id: bytes, transactional_id: str | None
 ) -> bool:
-    """Tell whether requests alike may be taken together: for a topic, by name or else by id."""
+    """Tell whether the client may produce to a topic, named or by id, in a run of requests."""
     authorizer = broker.authorizer
     if authorizer.allows_all:
         return True

@@ -1,1 +1,1 @@
-"""ACLs; SASL, SCRAM users, delegation tokens: refused as a Kafka without them refuses."""
+"""ACLs, SASL, SCRAM users and delegation tokens."""

@@ -1,4 +1,4 @@
-"""ACLs as requests bring them and answers have them."""
+"""Conversion between the entities of ACL requests and ACLs."""
 
 from headrace.frontends.kafka.connection.response_entities import Entity
 from headrace.operations.acls import AclFilterSpec, AclSpec
@@ -7,7 +7,7 @@ from headrace.security.authorizer import Resource
 
 
 def spec_of(creation: Entity) -> AclSpec:
-    """Return the ACL that a request wants to have."""
+    """Return the ACL that a CreateAcls request asks for."""
     return AclSpec(
         creation.resource_type,
         str(creation.resource_name),
@@ -20,7 +20,7 @@ def spec_of(creation: Entity) -> AclSpec:
 
 
 def filter_spec_of(wanted: Entity) -> AclFilterSpec:
-    """Return the filter that a request asks by."""
+    """Return the filter of a DescribeAcls or DeleteAcls request."""
     return AclFilterSpec(
         wanted.resource_type_filter,
         wanted.resource_name_filter,
@@ -33,7 +33,7 @@ def filter_spec_of(wanted: Entity) -> AclFilterSpec:
 
 
 def resource_fields(resource: Resource) -> dict[str, object]:
-    """Return a pattern as answers have it."""
+    """Return a resource pattern as fields of a response entity."""
     return {
         "resource_type": int(resource.kind),
         "resource_name": resource.name,
@@ -42,7 +42,7 @@ def resource_fields(resource: Resource) -> dict[str, object]:
 
 
 def entry_fields(entry: AclEntry) -> dict[str, object]:
-    """Return an entry as answers have it."""
+    """Return an ACL entry as fields of a response entity."""
     return {
         "principal": entry.principal,
         "host": entry.host,

@@ -7,7 +7,7 @@ from headrace.operations.credentials import alter_credentials
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with one result a user."""
+    """Store or delete SCRAM credentials; answer with one result per user."""
     make = maker(context)
     deletions = [
         Deletion(str(deletion.name), int(deletion.mechanism)) for deletion in request.deletions

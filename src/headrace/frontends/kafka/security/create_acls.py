@@ -1,6 +1,6 @@
 """CreateAcls (key 30, v1-v3): create ACLs, each with its own result (KIP-140, KIP-290).
 
-Without an authorizer SECURITY_DISABLED.
+SECURITY_DISABLED without an authorizer.
 """
 
 from headrace.frontends.kafka.connection.handler import RequestContext, operating
@@ -10,7 +10,7 @@ from headrace.operations.acls import create_acls
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer once they are in the store, and hold here."""
+    """Create ACLs; answer once they are stored, and in force on this broker."""
     make = maker(context)
     outcomes = await create_acls(operating(context), [*map(spec_of, request.creations)])
     results = (make("AclCreationResult", **error_fields(outcome)) for outcome in outcomes)

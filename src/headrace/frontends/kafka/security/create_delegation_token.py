@@ -20,7 +20,7 @@ from headrace.security.sasl.delegation_tokens import check_principals
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with the token, or one error and for whom it would have been."""
+    """Create a delegation token; answer with the token or an error, owner and requester."""
     requester, owner = context.identity.principal, _owner(context, request)
     made: dict[str, object] = {
         "error_code": ErrorCode.NONE,

@@ -1,6 +1,6 @@
 """DeleteAcls (key 31, v1-v3): delete the ACLs that each filter matches (KIP-140, KIP-290).
 
-Without an authorizer SECURITY_DISABLED.
+SECURITY_DISABLED without an authorizer.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from headrace.security.acl import AclBinding
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with what is gone from the store, and holds here no more."""
+    """Delete ACLs; answer with those deleted from the store and no longer in force here."""
     make = maker(context)
     outcomes = await delete_acls(operating(context), [*map(filter_spec_of, request.filters)])
     return make(None, filter_results=tuple(_result(make, outcome) for outcome in outcomes))

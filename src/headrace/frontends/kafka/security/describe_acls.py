@@ -1,6 +1,6 @@
 """DescribeAcls (key 29, v1-v3): return the ACLs that a filter matches (KIP-140, KIP-290).
 
-Without an authorizer SECURITY_DISABLED.
+SECURITY_DISABLED without an authorizer.
 """
 
 from itertools import groupby
@@ -17,7 +17,7 @@ from headrace.operations.acls import describe_acls
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with what is known here, or one error for all."""
+    """Answer DescribeAcls with the matching ACLs known to this broker, or an error."""
     make = maker(context)
     try:
         bindings = describe_acls(operating(context), filter_spec_of(request))

@@ -17,7 +17,7 @@ from headrace.security.sasl.delegation_tokens import DelegationToken
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with those of the owners asked for, null: of all; what may not be seen is left out."""
+    """Answer with the visible tokens of the requested owners (null: of all)."""
     make = maker(context)
     try:
         check_may_ask(context)

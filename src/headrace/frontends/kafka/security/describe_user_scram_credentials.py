@@ -16,7 +16,7 @@ from headrace.security.sasl.users import Users
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with one result for each user asked for; nobody named: all who have credentials."""
+    """Answer with one result for each requested user; without names, for all with credentials."""
     make = maker(context)
     forbidden = refusal(context, DESCRIBE_CLUSTER)
     if forbidden is not None:

@@ -17,7 +17,7 @@ from headrace.model.errors import ApiError, ErrorCode
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with the time of its end, or an error."""
+    """Expire a delegation token; answer with its new end, or an error."""
     make, by = maker(context), context.identity.principal
     try:
         check_may_ask(context)

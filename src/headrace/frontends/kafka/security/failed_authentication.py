@@ -1,4 +1,4 @@
-"""When an answer leaves that tells a client that it failed to authenticate."""
+"""Delayed answers to clients that failed to authenticate."""
 
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,9 @@ if TYPE_CHECKING:
 
 
 def or_later(authentication: "Authentication | None", answer: Entity) -> Entity | Pending:
-    """Return the answer at once, or after a delay where the client has failed with it.
+    """Return the answer at once, or after a delay if it reports a failed authentication.
 
-    Guessing is slow for who guesses (connection.failed.authentication.delay.ms), and for nobody
-    else.
+    The delay (connection.failed.authentication.delay.ms) slows down guessing, and no other client.
     """
     if authentication is None or not authentication.failed:
         return answer

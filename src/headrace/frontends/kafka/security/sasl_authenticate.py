@@ -13,7 +13,10 @@ from headrace.net.pending import Pending
 
 
 def handle(context: RequestContext, request: Entity) -> Entity | Pending:
-    """Take the token, and answer it: ILLEGAL_SASL_STATE where nobody is to authenticate."""
+    """Pass a token to the connection's SASL exchange; answer with the server's token or an error.
+
+    ILLEGAL_SASL_STATE on a listener without SASL.
+    """
     authentication = context.authentication
     error: ErrorCode = ErrorCode.ILLEGAL_SASL_STATE
     told: str | None = "SaslAuthenticate request received after successful authentication"

@@ -11,7 +11,7 @@ from headrace.net.pending import Pending
 
 
 def handle(context: RequestContext, request: Entity) -> Entity | Pending:
-    """Agree on the mechanism, or refuse it: ILLEGAL_SASL_STATE where nobody authenticates."""
+    """Choose the SASL mechanism, or refuse it; ILLEGAL_SASL_STATE on a listener without SASL."""
     authentication = context.authentication
     error: ErrorCode = ErrorCode.ILLEGAL_SASL_STATE
     mechanisms: tuple[str, ...] = ()

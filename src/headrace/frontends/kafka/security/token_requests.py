@@ -1,4 +1,4 @@
-"""What the APIs of delegation tokens have in common: who may ask at all, and how times are told."""
+"""Common code of the delegation token APIs: permission to ask, times, audit lines."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 NO_TIME = _EPOCH
-"""Of a token that there is none of. -1 at Kafka, which kio could not read back."""
+"""The time in an answer without a token; Kafka has -1, which kio cannot decode."""
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 def check_may_ask(context: RequestContext) -> None:
-    """Refuse who has not authenticated, or by a token: ApiError."""
+    """Raise ApiError for a client that is anonymous, or authenticated by a token itself."""
     identity = context.identity
     if identity.by_delegation_token or identity.principal == ANONYMOUS:
         raise ApiError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
 
 def tokens_of(context: RequestContext) -> "TokenSettingsPort":
-    """Return the tokens; ApiError where there are none."""
+    """Return the store of tokens; raise ApiError if tokens are disabled."""
     tokens = context.controller.settings.tokens
     if tokens is None:
         raise ApiError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
@@ -34,9 +34,9 @@ def tokens_of(context: RequestContext) -> "TokenSettingsPort":
 
 
 def tell(context: RequestContext, changed: "DelegationToken | ApiError") -> None:
-    """Have the audit log tell of a token that was made or altered, or why it was not.
+    """Write an audit line for a created or changed token, or for the error.
 
-    Not told from request and answer, as others are (`changes`): those have its secret alone.
+    Not made from request and answer as others are (`changes`), which have only the token's secret.
     """
     if isinstance(changed, ApiError):
         tell_one(context, Change(changed.code, {}))
@@ -45,10 +45,10 @@ def tell(context: RequestContext, changed: "DelegationToken | ApiError") -> None
 
 
 def time_of(ms: int) -> datetime:
-    """Return a time as entities have it."""
+    """Return a time in milliseconds since the epoch as a datetime."""
     return _EPOCH + timedelta(milliseconds=ms)
 
 
 def milliseconds_in(period: timedelta) -> int:
-    """Return a duration of a request, negative ones included."""
+    """Return a request's duration in milliseconds; it may be negative."""
     return period // _MILLISECOND

@@ -1,7 +1,7 @@
 """AlterShareGroupOffsets (key 91, v0): set the start offsets of a share group without members.
 
-* Answered when the new state is durable. NON_EMPTY_GROUP while somebody is in the group.
-* A group may begin so, before anybody has joined it or any other.
+- Answered when the new state is durable. NON_EMPTY_GROUP while the group has members.
+- A group may begin with this request, before any member has joined it or another group.
 """
 
 from functools import partial
@@ -26,7 +26,7 @@ from headrace.posix.awaiting import called_back
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer for each partition, or why nothing is done."""
+    """Set start offsets; answer with a result for each partition, or an error for all."""
     hidden = refused(context, READ_TOPIC, (topic.topic_name for topic in request.topics))
     wanted = [
         (

@@ -1,6 +1,6 @@
 """DeleteShareGroupOffsets (key 92, v0): delete topics' offsets of a share group without members.
 
-* Answered when that is durable. NON_EMPTY_GROUP while somebody is in the group.
+- Answered when the deletion is durable. NON_EMPTY_GROUP while the group has members.
 """
 
 from functools import partial
@@ -25,7 +25,7 @@ from headrace.security.authorizer import ResourceType
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer for each topic, or why nothing is done."""
+    """Delete offsets; answer with a result for each topic, or an error for all."""
     make = maker(context)
     forbidden = refusal(context, DELETE_GROUP, request.group_id)
     if forbidden is not None:

@@ -1,6 +1,6 @@
 """DeleteShareGroupState (key 86, v0): delete the state of share partitions.
 
-* Answered when that is durable; of what is not kept too.
+- Answered when the deletion is durable; a partition without state succeeds, too.
 """
 
 from headrace.coordination.share.keys import ShareKey
@@ -11,7 +11,7 @@ from headrace.frontends.kafka.share.share_state import answered, nothing_more
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer when it is durable."""
+    """Delete the state of share partitions; answer once that is durable."""
     return answered(context, body, "DeleteStateResult", _question, nothing_more)
 
 

@@ -1,8 +1,9 @@
 """DescribeShareGroupOffsets (key 90, v0-v1): return the start offsets of share groups (KIP-932).
 
-* The start offset as it is kept; -1 where the group has not begun.
-* All topics where a group's topics are null.
-v1 lag (KIP-1226)
+- The stored start offset; -1 if the group has none for the partition.
+- Null topics of a group stand for all its topics.
+
+Versions: v1 lag (KIP-1226)
 """
 
 from functools import partial
@@ -21,7 +22,7 @@ from headrace.posix.awaiting import called_back
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer for each group, in the order asked."""
+    """Answer with the start offsets of each group, in the order asked."""
     make = maker(context)
     groups = []
     for group in request.groups:

@@ -1,7 +1,8 @@
 """InitializeShareGroupState (key 83, v0): initialize the state of share partitions.
 
-* A start offset of -1 leaves what is kept as it is, and begins what is not.
-* FENCED_STATE_EPOCH where what is kept is of a later epoch; of the same one: it has begun already.
+- A start offset of -1 leaves stored state unchanged, and creates missing state.
+- FENCED_STATE_EPOCH if the stored state has a later epoch; an equal epoch has been initialized
+  already.
 """
 
 from headrace.coordination.share.keys import NOT_SET, ShareKey
@@ -13,7 +14,7 @@ from headrace.model.errors import ApiError, ErrorCode
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer when it is durable."""
+    """Initialize the state of share partitions; answer once that is durable."""
     return answered(context, body, "InitializeStateResult", _question, nothing_more)
 
 

@@ -1,7 +1,7 @@
 """ReadShareGroupState (key 84, v0): return the stored state of share partitions to their leader.
 
-* Answered when all of it is durable, and that leaders before the one who asks are refused.
-* FENCED_LEADER_EPOCH for those; UNKNOWN_TOPIC_OR_PARTITION where nothing is kept.
+- Answered when the state is durable, and the fencing of earlier leaders, too.
+- Earlier leaders get FENCED_LEADER_EPOCH; UNKNOWN_TOPIC_OR_PARTITION if no state is stored.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ _NOTHING = StateRead(0, CursorState(NOT_SET))
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer when what is told is durable."""
+    """Answer with the state of share partitions once it is durable."""
     return answered(context, body, "ReadStateResult", _question, _fields)
 
 

@@ -1,7 +1,8 @@
 """ReadShareGroupStateSummary (key 87, v0-v1): return a group's start offsets to its coordinator.
 
-* UNKNOWN_TOPIC_OR_PARTITION where nothing is kept.
-v1 count of offsets that are settled (KIP-1226)
+- UNKNOWN_TOPIC_OR_PARTITION if no state is stored.
+
+Versions: v1 count of offsets that are settled (KIP-1226)
 """
 
 from typing import Any
@@ -19,7 +20,7 @@ _NOTHING = StateSummary(0, 0, NOT_SET, -1)
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer with what is known now."""
+    """Answer with the present start offsets and epochs of share partitions."""
     return answered(context, body, "ReadStateSummaryResult", _question, _fields)
 
 

@@ -1,8 +1,9 @@
 """ShareAcknowledge (key 79, v1-v2): acknowledge records for a share group member (KIP-932).
 
-* Answered once the outcome is durable in `__share_group_state`.
-* The session's last request (epoch -1) gives back all that the member still holds.
-v2 renewals (KIP-1222)
+- Answered once the outcome is durable in `__share_group_state`.
+- The session's last request (epoch -1) releases all records that the member still holds.
+
+Versions: v2 renewals (KIP-1222)
 """
 
 from functools import partial
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer one ShareAcknowledge request."""
+    """Execute the acknowledgements of a ShareAcknowledge request; answer once they are durable."""
     version, service = context.version, context.coordinators.share
     request = decode_request(version, body)
     try:

@@ -1,4 +1,4 @@
-"""What ShareFetch and ShareAcknowledge do alike: who asks, and what becomes of records."""
+"""Common code of ShareFetch and ShareAcknowledge: member, permissions, acknowledgements."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,9 +21,9 @@ MEMBER_ID_CHARS_MAX = 36
 
 
 def reading_check(context: "RequestContext") -> Callable[[bytes], None] | None:
-    """Return what raises ApiError for topics, by their ids, that who asks may not read.
+    """Return a check that raises ApiError for topics, by id, that the client may not read.
 
-    None where everybody may read everything. It may be called after the handler has returned.
+    None if everything is allowed. The check may be called after the handler has returned.
     """
     if context.broker.authorizer.allows_all:
         return None
@@ -38,7 +38,7 @@ def reading_check(context: "RequestContext") -> Callable[[bytes], None] | None:
 
 
 def session_key(group_id: str | None, member_id: str | None) -> SessionKey:
-    """Return who asks. ApiError INVALID_REQUEST, in Kafka's words."""
+    """Return the group and member of a request; raise ApiError INVALID_REQUEST as Kafka does."""
     if not group_id:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid group id in the request.")
     if not member_id or len(member_id) > MEMBER_ID_CHARS_MAX:
@@ -55,9 +55,9 @@ def settle(
     check: Callable[[bytes], None] | None = None,
     done: Done[dict[TopicPart, ApiError | None]],
 ) -> None:
-    """Do what a request says of records: each partition for itself; `done` once all is durable.
+    """Execute a request's acknowledgements by partition; call `done` once all are durable.
 
-    `check` raises ApiError for topics, by their ids, that who asks may not read.
+    `check` raises ApiError for topics, by id, that the client may not read.
     """
     told = [
         ((topic.topic_id, asked.partition), asked.acks)

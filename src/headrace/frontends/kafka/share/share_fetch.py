@@ -1,14 +1,16 @@
 """ShareFetch (key 78, v1-v2): acquire records for a share group's member (KIP-932).
 
-* What is handed out is the member's own for the lock's duration. Whole batches go out; which of
-  their records are meant is said beside them.
-* Acknowledgements in the request are settled first; the answer waits for both.
-* Who asks for no bytes or no records is given none, and answered without waiting.
-* With less than `min_bytes` there, the answer waits up to `max_wait_ms`; any error answers at once.
-* Over its consumer_byte_rate a client is told to wait, and nothing is handed out to it meanwhile.
-* A session's last request (epoch -1) gives back all that the member still holds, as does the end of
-  its connection.
-v2 acquire modes (KIP-1206), renewals (KIP-1222)
+- Acquired records belong to the member for the duration of the lock. Whole batches are returned,
+  with the ranges of acquired records.
+- Acknowledgements in the request are executed first; the answer waits for both.
+- A request for no bytes or no records gets none, and is answered without waiting.
+- With less than `min_bytes` available the answer waits up to `max_wait_ms`; any error is answered
+  at once.
+- A client over its consumer_byte_rate is throttled, and acquires no records meanwhile.
+- A session's last request (epoch -1) releases all records that the member still holds, and so does
+  the end of its connection.
+
+Versions: v2 acquire modes (KIP-1206), renewals (KIP-1222)
 """
 
 from functools import partial
@@ -49,7 +51,7 @@ _NOTHING: dict[TopicPart, Fetched] = {}
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer one ShareFetch request."""
+    """Answer ShareFetch with acquired records, at once or when enough exist."""
     version, service = context.version, context.coordinators.share
     request = decode_request(version, body)
     try:
@@ -63,7 +65,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         answer = encode_response(version, ShareFetchResponse(error.code, error.message))
         if error.code is not ErrorCode.SHARE_SESSION_LIMIT_REACHED:
             return answer
-        # There may be room later, and asking again at once makes none.
+        # There may be room later, and an immediate retry would not help.
         pending = Pending()
         wait = max(request.max_wait_ms, 0) / 1000
         context.shared.deadlines.add(pending, wait, partial(pending.resolve, answer))
@@ -93,7 +95,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
 
 
 def _check_renewal(request: ShareFetchRequest) -> None:
-    """Raise where a request that renews fetches: it must fetch nothing, and say so (KIP-1222)."""
+    """Raise ApiError if a request that renews locks also fetches (KIP-1222)."""
     asks = (request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms)
     if request.is_renew_ack and any(asks):
         raise ApiError(
@@ -103,7 +105,7 @@ def _check_renewal(request: ShareFetchRequest) -> None:
 
 
 def _session(context: RequestContext, key: SessionKey, request: ShareFetchRequest) -> ShareSession:
-    """Return the session the request opens, goes on with or ends. ApiError."""
+    """Return the session that a request opens, continues or ends; raise ApiError."""
     service = context.coordinators.share
     if request.session_epoch == INITIAL_EPOCH:
         if any(partition.acks for topic in request.topics for partition in topic.partitions):
@@ -128,13 +130,13 @@ def _session(context: RequestContext, key: SessionKey, request: ShareFetchReques
 
 
 def _connection_ended(service: "ShareService", session: ShareSession) -> None:
-    """Take back what the member holds, whose connection is gone, unless it has another session."""
+    """Release a member's records when its connection ends, unless it has another session."""
     if service.sessions.close(session):
         service.end_session(session)
 
 
 class _ShareFetch:
-    """One request: what it settles and what it fetches, until both are known."""
+    """A ShareFetch request in progress: its acknowledgements and its fetch."""
 
     def __init__(
         self,
@@ -162,7 +164,7 @@ class _ShareFetch:
         renew: bool,
         check: "Callable[[bytes], None] | None",
     ) -> None:
-        """Settle, then fetch. `check`: as `share_answers.settle`."""
+        """Execute acknowledgements and begin the fetch; `check`: as in `share_answers.settle`."""
         settle(self.service, self.key, topics, renew=renew, check=check, done=self._acks_done)
         if self.reading is None:
             self.fetched(_NOTHING)
@@ -174,7 +176,7 @@ class _ShareFetch:
         self._answer()
 
     def fetched(self, found: dict[TopicPart, Fetched]) -> None:
-        """Take in what each partition gives."""
+        """Take the fetch's result, and answer once the acknowledgements are done, too."""
         self._fetched = found
         self._answer()
 
@@ -182,7 +184,7 @@ class _ShareFetch:
         if self._settled is None or self._fetched is None:
             return
         answer = self._encode(self._settled, self._fetched)
-        self.reading = None  # which knows this one: records of two that do stay for the collector
+        self.reading = None  # breaks a reference cycle
         if self.final:
             self.service.end_session(self.session, partial(self.pending.resolve, answer))
         else:

@@ -26,7 +26,7 @@ DEAD = "Dead"
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer at once; each group for itself."""
+    """Answer ShareGroupDescribe with each group's members and assignments."""
     make = maker(context)
     asked = request.include_authorized_operations
     groups = tuple(
@@ -37,7 +37,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
 
 
 def _described(context: RequestContext, group_id: str) -> DescribedShareGroup:
-    """Return what who asks may see: nothing of a group with a topic he may not describe."""
+    """Return a group as the client may see it: nothing if one of its topics is not permitted."""
     if not permits(context, DESCRIBE_GROUP, group_id):
         error = authorization_failed(ResourceType.GROUP)
         return DescribedShareGroup(group_id, error.code, error.message)

@@ -1,8 +1,8 @@
 """ShareGroupHeartbeat (key 76, v1): join, stay in, or leave a share group (KIP-932).
 
-* `__consumer_offsets` and `__share_group_state` are made when somebody first joins.
-* Answered once what it changes is committed. State of new partitions is made then; they are
-  assigned after that, and a later heartbeat is told.
+- `__consumer_offsets` and `__share_group_state` are created with the first join.
+- Answered once the change is committed. The state of new partitions is initialized afterwards; they
+  are assigned then, in the answer to a later heartbeat.
 """
 
 from functools import partial
@@ -29,7 +29,7 @@ from headrace.posix.awaiting import called_back
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer when the member is what it says."""
+    """Answer a member's heartbeat once its change is committed, or at once with an error."""
     topics = request.subscribed_topic_names
     forbidden = refusal(context, READ_GROUP, request.group_id)
     for name in topics or ():

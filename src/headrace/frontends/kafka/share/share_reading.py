@@ -1,7 +1,12 @@
-"""One ShareFetch's way to its records: load, look, read from the disk, wait, look again.
+"""The fetch of a ShareFetch request: load, look, read from the disk, wait, look again.
 
-Looking changes nothing; records are handed out only when the answer is about to be given, so a
-client that goes while it waits holds none.
+    LOOKING --enough, nothing cold--> acquire --> OVER
+       | ^ +--cold data--> READING --> acquire --> OVER, or LOOKING if nothing was acquired
+       v |
+    WAITING: for records, the deadline, or a turn of the event loop
+
+Looking changes nothing: records are acquired only when the answer is about to be sent, so a client
+that disconnects while it waits holds none.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
     from headrace.ports.deadlines import Deadlines
 
 _ROUNDS_MAX = 8
-"""Looks in a row that may find nothing but markers and gaps before others have their turn."""
+"""Consecutive looks that acquire nothing (markers and gaps) before others have a turn."""
 _TOLD = frozenset({
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -36,18 +41,18 @@ _TOLD = frozenset({
     ErrorCode.CORRUPT_MESSAGE,
     ErrorCode.UNKNOWN_SERVER_ERROR,
 })  # fmt: skip
-"""Errors of a partition that clients understand; with any other they ask again, unknowing."""
+"""Errors of a partition that clients handle; others are left out, and the client fetches again."""
 
 
 class Fetched(NamedTuple):
-    """What one partition gives."""
+    """A share partition's result in a ShareFetch: acquired records, or an error."""
 
     taken: Taken | None = None
     error: ApiError | None = None
 
     @property
     def is_nothing(self) -> bool:
-        """Whether there is nothing to tell."""
+        """Whether there are neither acquired records nor an error."""
         return self.error is None and (self.taken is None or not self.taken.acquired)
 
 
@@ -56,17 +61,17 @@ Seen = tuple[TopicPart, SharePartition, Look]
 
 class ReadingState(Enum):
     LOOKING = "looking"
-    """Also before the first look."""
+    """The request looks for records; also the state before the first look."""
     READING = "reading"
-    """A thread reads from the disk: what wakes the request meanwhile is seen after that."""
+    """A thread reads from the disk; wake-ups meanwhile are regarded after it."""
     WAITING = "waiting"
-    """For more records, the deadline or its turn: only then does either start a look."""
+    """The request waits for records, the deadline or its turn; only these start a look."""
     OVER = "over"
     """`done` was called."""
 
 
 class ShareReading:
-    """From `begin` to `done`, which is called once unless the client goes before."""
+    """The fetch of one request, from `begin` to `done`, unless the client disconnects."""
 
     def __init__(
         self,
@@ -86,13 +91,13 @@ class ShareReading:
         throttle: "Throttle | None" = None,
         check: Callable[[bytes], None] | None = None,
     ) -> None:
-        """`throttle`: the client's quotas, where any are set.
+        """`throttle` has the client's quotas; None: no quota is set.
 
-        `check` raises ApiError for topics, by their ids, that who asks may not read.
+        `check` raises ApiError for topics, by id, that the client may not read.
         """
         self._check = check
         self.wait_ms = 0
-        """How long the client has to wait; then nothing is given."""
+        """Throttle time in ms; if not 0, no records are acquired."""
         self._throttle = throttle
         self._broker = broker
         self._share_partitions = share_partitions
@@ -110,11 +115,11 @@ class ShareReading:
         self._poll: LongPoll | None = None
         self._state = ReadingState.LOOKING
         self._is_last = False
-        """Whether the deadline has passed: it waits no more."""
+        """Whether the deadline has passed: the request waits no longer."""
         self._began = broker.clock.monotonic()
 
     def begin(self) -> None:
-        """Have all share partitions loaded, then look."""
+        """Load all share partitions, then look for records."""
 
         def all_loaded() -> None:
             if not self._pending.done:
@@ -125,7 +130,7 @@ class ShareReading:
             try:
                 self._share_partition(part).when_loaded(loaded)
             except ApiError:
-                loaded()  # said when it is looked at
+                loaded()  # answered when it is looked at
 
     def _share_partition(self, part: TopicPart) -> SharePartition:
         if self._check is not None:
@@ -133,7 +138,7 @@ class ShareReading:
         return self._share_partitions.get(ShareKey(self._key.group, *part))
 
     def _go(self, rounds: int) -> None:
-        """Look, and answer, read on or wait."""
+        """Look for records; then answer, read from the disk or wait."""
         self._state = ReadingState.LOOKING
         self._found = {}
         looks, size = self._look()
@@ -152,7 +157,7 @@ class ShareReading:
             self._wait()
 
     def _look(self) -> tuple[list[Seen], int]:
-        """Return what might be handed out, as much as is wanted; nothing changes by it."""
+        """Return records that may be acquired, within the limits; nothing is changed."""
         looks: list[Seen] = []
         size, records = 0, 0
         for part in self._parts:
@@ -169,7 +174,7 @@ class ShareReading:
                 continue
             if isinstance(look.found, NeedsDisk):
                 looks.append((part, shared, look))
-                break  # from the disk one by one: the next fetch begins with another
+                break  # one cold partition at a time: the next fetch begins with another
             if len(look.found.data):
                 looks.append((part, shared, look))
                 size += len(look.found.data)
@@ -177,7 +182,7 @@ class ShareReading:
         return looks, size
 
     def _read(self, looks: list[Seen], rounds: int) -> None:
-        """Read what is not in the page cache on a thread, then hand out."""
+        """Read cold partitions on a thread, then acquire records."""
         self._state = ReadingState.READING
         bytes_max = self._bytes_max
 
@@ -201,7 +206,7 @@ class ShareReading:
                 return
             self._state = ReadingState.LOOKING
             if isinstance(outcome, BaseException):
-                # The segment went while it was read: retention, or the topic's deletion.
+                # The segment was deleted during the read: by retention, or with its topic.
                 outcome = [ApiError(ErrorCode.KAFKA_STORAGE_ERROR)] * len(looks)
             whole = []
             for (part, shared, look), result in zip(looks, outcome, strict=True):
@@ -216,7 +221,7 @@ class ShareReading:
     def _take(
         self, looks: list[tuple[TopicPart, SharePartition, Look, ReadResult]], rounds: int
     ) -> None:
-        """Hand out of what was read; go on where that was nothing."""
+        """Acquire records from the data that was read; look again if there are none."""
         size = sum(len(result.data) for _, _, _, result in looks)
         if not self._within_quota(size):
             self._found = {}
@@ -246,12 +251,12 @@ class ShareReading:
             self._broker.clock.call_later(0, self._look_again)
 
     def _within_quota(self, size: int) -> bool:
-        """Count `size` bytes. Judged before they are handed out: what is locked must be sent."""
+        """Count `size` bytes before records are acquired, as acquired ones must be sent."""
         if self._throttle is not None and size:
             self.wait_ms = self._throttle.fetched(size)
         return not self.wait_ms
 
-    # waiting
+    # Waiting
 
     def _wait(self) -> None:
         self._state = ReadingState.WAITING
@@ -278,7 +283,7 @@ class ShareReading:
             self._go(0)
 
     def _give_up_waiting(self) -> None:
-        """Answer with what there is, or with what is being read: the wait is over."""
+        """Answer with the available records, or those being read: the wait is over."""
         self._is_last = True
         self._look_again()
 

@@ -1,8 +1,9 @@
-"""What the five APIs of share groups' state have in common: only brokers ask them.
+"""Common code of the five APIs of share groups' state, which only brokers use.
 
-Who comes by another listener, or has no permission, is answered CLUSTER_AUTHORIZATION_FAILED for
-each partition, and nothing is done. NOT_COORDINATOR where the state is kept elsewhere,
-COORDINATOR_LOAD_IN_PROGRESS at once: who asks asks again, and others do not wait behind it.
+A request by another listener or without permission is answered CLUSTER_AUTHORIZATION_FAILED for
+each partition, and nothing is done. NOT_COORDINATOR if another broker has the state.
+COORDINATOR_LOAD_IN_PROGRESS is answered at once: the sender retries, and other requests do not
+wait.
 """
 
 from collections.abc import Callable
@@ -26,9 +27,9 @@ from headrace.ports.callbacks import gather
 from headrace.wire.kafka import kio_codec
 
 QuestionOf = Callable[[ShareKey, Entity], Question]
-"""Makes the question about one partition of a request. ApiError."""
+"""Makes the coordinator's question for one partition of a request; raises ApiError."""
 FieldsOf = Callable[[Make, StateAnswer], dict[str, Any]]
-"""Makes what the answer says of one partition, beside its number and its error."""
+"""Makes the fields of a partition's answer other than its index and error."""
 
 
 def answered(
@@ -38,7 +39,10 @@ def answered(
     question_of: QuestionOf,
     fields_of: FieldsOf,
 ) -> Answer:
-    """Answer when all partitions of the request are; `topic_entity`: of the response. Malformed."""
+    """Ask the coordinator for all partitions of a request; answer when all are done.
+
+    `topic_entity` is the name of the response's topic entity. Raises Malformed.
+    """
     request = kio_codec.decode_request(context.api_key, context.version, body)
     pending = Pending()
     asked = [(topic, partition) for topic in request.topics for partition in topic.partitions]
@@ -62,7 +66,7 @@ def _ask(
     if not key.group or key.topic_id == NO_ID or key.partition < 0:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     states = context.coordinators.share.states
-    states.led.of(key.coordinated_by)  # that it is led here, and loaded
+    states.led.of(key.coordinated_by)  # raises ApiError unless led here, and loaded
     put(states, question, done)
 
 
@@ -105,5 +109,5 @@ def _result(make: Make, partition: Entity, answer: StateAnswer, fields_of: Field
 
 
 def nothing_more(make: Make, answer: StateAnswer) -> dict[str, Any]:
-    """Say no more than whether it was done."""
+    """Return no further fields: the answer has only the error code."""
     return {}

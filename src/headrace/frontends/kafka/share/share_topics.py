@@ -1,4 +1,4 @@
-"""What share groups are kept in: made when one is first joined, or told where to begin."""
+"""The internal topics of share groups, created when a group is first joined or altered."""
 
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.importing import imported
@@ -7,7 +7,7 @@ from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 
 
 async def ensure(context: RequestContext) -> None:
-    """Have both coordinators' topics, and their code. ApiError: COORDINATOR_NOT_AVAILABLE."""
+    """Create missing topics and import the coordinators; raise COORDINATOR_NOT_AVAILABLE."""
     await imported(context.broker.disk, "headrace.coordination.share.share_service")
     try:
         for name in (OFFSETS_TOPIC, SHARE_STATE_TOPIC):

@@ -1,10 +1,11 @@
 """WriteShareGroupState (key 85, v0-v1): store changed state of share partitions from their leader.
 
-* Answered when it is durable: COORDINATOR_NOT_AVAILABLE after share.coordinator.write.timeout.ms,
-  and then it may be yet.
-* FENCED_LEADER_EPOCH where a later leader has read or written, FENCED_STATE_EPOCH where the state
-  is another since, UNKNOWN_TOPIC_OR_PARTITION where nothing is kept.
-v1 count of offsets that are settled (KIP-1226)
+- Answered when the state is durable. After share.coordinator.write.timeout.ms
+  COORDINATOR_NOT_AVAILABLE, and the state may be stored later.
+- FENCED_LEADER_EPOCH if a later leader has read or written, FENCED_STATE_EPOCH if the state was
+  initialized again, UNKNOWN_TOPIC_OR_PARTITION if no state is stored.
+
+Versions: v1 count of offsets that are settled (KIP-1226)
 """
 
 from headrace.cluster.peers.share_state_calls import state_batches
@@ -18,7 +19,7 @@ from headrace.model.errors import ApiError, ErrorCode, Malformed
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer when it is durable."""
+    """Store changed state of share partitions; answer once it is durable."""
     return answered(context, body, "WriteStateResult", _question, nothing_more)
 
 

@@ -1,7 +1,7 @@
 """GetTelemetrySubscriptions (key 71, v0): return the metrics that a client should push (KIP-714).
 
-An instance of a client without an id is given one. Who asks again before its push interval is over
-is told so (THROTTLING_QUOTA_EXCEEDED), unless what it is asked for has changed.
+A client instance without an id is assigned one. A client that asks again before its push interval
+has passed gets THROTTLING_QUOTA_EXCEEDED, unless its subscription has changed.
 """
 
 from datetime import timedelta
@@ -14,7 +14,7 @@ from headrace.model.errors import ErrorCode
 
 
 def client_of(context: RequestContext) -> Client:
-    """Return who asks."""
+    """Return the client of a request, as subscriptions match it."""
     name, version = context.client_software
     return Client(
         context.client_id or "", name, version, context.identity.host, context.client_port
@@ -22,7 +22,7 @@ def client_of(context: RequestContext) -> Client:
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with what this instance is asked for; ApiError."""
+    """Answer with the subscription of a client instance; raise ApiError."""
     telemetry = context.broker.telemetry
     asked = request.client_instance_id
     found = telemetry.subscribe(None if asked is None else asked.bytes, client_of(context))

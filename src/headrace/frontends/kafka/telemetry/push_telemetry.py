@@ -1,7 +1,8 @@
 """PushTelemetry (key 72, v0): accept a client's subscribed metrics (KIP-714).
 
-OpenTelemetry's MetricsData, unpacked and read on a thread; its gauges and sums become series of
-/metrics. What cannot be read is INVALID_RECORD, what unpacks to too much TELEMETRY_TOO_LARGE.
+The payload is OpenTelemetry's MetricsData, decompressed and decoded on a thread; its gauges and
+sums become series of /metrics. Malformed data is INVALID_RECORD, too much decompressed data
+TELEMETRY_TOO_LARGE.
 """
 
 from functools import partial
@@ -16,7 +17,7 @@ from headrace.wire.otlp import Point, points
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Take the push, or refuse it with an ApiError."""
+    """Accept a client's push of metrics (PushTelemetry), or raise ApiError."""
     telemetry, client = context.broker.telemetry, client_of(context)
     asked = request.client_instance_id
     payload = bytes(request.metrics)
@@ -35,7 +36,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
 
 
 async def _read(context: RequestContext, payload: bytes, codec: Codec, limit: int) -> list[Point]:
-    """Read the numbers of a push, on a thread; ApiError."""
+    """Decode the numbers of a push on a thread; raise ApiError."""
 
     def work() -> list[Point]:
         try:

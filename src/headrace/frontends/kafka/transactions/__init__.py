@@ -1,1 +1,1 @@
-"""The transactions' APIs."""
+"""APIs of transactions."""

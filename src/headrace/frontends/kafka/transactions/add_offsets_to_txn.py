@@ -1,7 +1,8 @@
 """AddOffsetsToTxn (key 25, v0-v4): add a group's offsets to a transaction.
 
-The same as AddPartitionsToTxn, for the partition of `__consumer_offsets` that the group lives in.
-v2 PRODUCER_FENCED · v3 flexible · v4 TRANSACTION_ABORTABLE
+Equal to AddPartitionsToTxn with the group's partition of `__consumer_offsets`.
+
+Versions: v2 PRODUCER_FENCED · v3 flexible · v4 TRANSACTION_ABORTABLE
 """
 
 from headrace.coordination.transactions.producers import TV0
@@ -21,7 +22,7 @@ _FENCED_SINCE = 2
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer when it is committed."""
+    """Add a group's offsets partition; answer once the transaction's state is committed."""
     coordinators = context.coordinators
     if not request.transactional_id:
         return maker(context)(None, error_code=ErrorCode.INVALID_REQUEST)

@@ -1,13 +1,14 @@
 """AddPartitionsToTxn (key 24, v0-v5): add partitions to a transaction.
 
-* Answered when that is committed in `__transaction_state`. While the markers of the transaction
-  before are being written the request waits for them, a second at most.
-* One partition that does not exist or may not be written (internal topics are for brokers to add):
-  it is told so, and the others are not attempted.
-* From v4 on several transactions, and questions (verify only): the form brokers use among each
-  other, which has others wait behind it, and so does not wait itself. Clients that know
-  transaction.version 2 need none of it: Produce v12 has the partition's leader ask in this form.
-v2 PRODUCER_FENCED · v3 flexible · v4 several · v5 TRANSACTION_ABORTABLE
+- Answered when the change is committed in `__transaction_state`. While markers of the previous
+  transaction are being written the request waits for them, at most a second.
+- A partition that does not exist or may not be written has its error, and the others are not
+  attempted. Internal topics are added by brokers only.
+- From v4 on several transactions, and verification only: the form between brokers. It does not
+  wait, as other requests wait behind it. Clients with transaction.version 2 need none of it: for
+  Produce v12 the partition's leader sends this form.
+
+Versions: v2 PRODUCER_FENCED · v3 flexible · v4 several · v5 TRANSACTION_ABORTABLE
 """
 
 from collections.abc import Iterable
@@ -41,7 +42,7 @@ Codes = dict[TopicPartition, ErrorCode]
 
 
 def handle(context: RequestContext, request: Entity) -> Pending:
-    """Answer when the last transaction has its answer."""
+    """Answer AddPartitionsToTxn once the last transaction has its result."""
     pending = Pending()
     if context.version >= _SEVERAL_SINCE:
         require_broker(context)
@@ -100,7 +101,7 @@ def _add(
     done: Done[Codes],
     hidden: frozenset[str] = frozenset(),
 ) -> None:
-    """Add partitions, unless one of them is of a `hidden` topic or does not exist."""
+    """Add partitions, unless one of them does not exist or has a `hidden` topic."""
     partitions = _partitions(topics)
     if not transactional_id:
         done(dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST))

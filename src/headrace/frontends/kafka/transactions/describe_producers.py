@@ -7,7 +7,7 @@ from headrace.model.errors import ApiError, ErrorCode
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer at once."""
+    """Answer DescribeProducers with the producers of each partition, or an error."""
     make = maker(context)
     topics = tuple(
         make(

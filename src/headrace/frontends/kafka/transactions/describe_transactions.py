@@ -1,6 +1,7 @@
 """DescribeTransactions (key 65, v0): return the state of transactions (KIP-664).
 
-* Per id: TRANSACTIONAL_ID_NOT_FOUND, INVALID_REQUEST for an empty one, the coordinator's errors.
+- Errors per id: TRANSACTIONAL_ID_NOT_FOUND, INVALID_REQUEST for an empty id, the coordinator's
+  errors.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -19,7 +20,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer at once."""
+    """Answer DescribeTransactions with the state of each transactional id, or an error."""
     make = maker(context)
     states = tuple(
         _state(context, make, transactional_id) for transactional_id in request.transactional_ids

@@ -1,10 +1,11 @@
 """EndTxn (key 26, v0-v5): commit or abort a transaction.
 
-* Answered when the decision is committed in `__transaction_state`: from then on it holds whatever
-  dies. The markers follow, and readers of committed data see the end with them.
-* v5 (KIP-890) answers with the producer id and epoch of the next transaction, so that a request of
-  this one that comes late can never touch that one.
-v2 PRODUCER_FENCED · v3 flexible · v4 TRANSACTION_ABORTABLE · v5 epoch bump
+- Answered when the decision is committed in `__transaction_state`: it is final from then on. The
+  markers follow, and consumers of committed data see the end with them.
+- v5 (KIP-890) answers with the producer id and epoch of the next transaction, so that a late
+  request of this transaction cannot change the next one.
+
+Versions: v2 PRODUCER_FENCED · v3 flexible · v4 TRANSACTION_ABORTABLE · v5 epoch bump
 """
 
 from headrace.coordination.transactions.producers import ProducerEpoch
@@ -25,7 +26,7 @@ _BUMPS_SINCE = 5
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer when the decision is committed."""
+    """Commit or abort a transaction; answer EndTxn once the decision is committed."""
     code = ErrorCode.NONE
     if not request.transactional_id:
         code = ErrorCode.INVALID_REQUEST

@@ -1,16 +1,18 @@
 """InitProducerId (key 22, v0-v6): return a producer's id and epoch, for exactly-once delivery.
 
-* Without a transactional id always a new producer id with epoch 0, never given before, as Kafka
-  does: a producer that brings its id and epoch (v3+, KIP-360) to go on after an error starts
-  afresh, for nothing proves the id is its own. Idempotent producers raise their epoch by
-  themselves; each partition refuses older ones.
-* With one: the id's producer id with the next epoch, so that whoever had it before is fenced. What
-  that one had open is aborted first, and the answer waits for it. Once the epochs are used up, a
-  new producer id.
-* With Enable2Pc (KIP-939) its transactions never time out; with KeepPreparedTxn what is open stays
-  open for whoever asks, who is told whose it is. Both are for who may TWO_PHASE_COMMIT the id, and
-  refused, in Kafka 4.3's words, unless transaction.two.phase.commit.enable is on.
-v2 flexible · v3 epoch bump · v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE · v6 two-phase commit
+- Without a transactional id the answer is a new producer id with epoch 0, as in Kafka. A producer
+  that sends its id and epoch after an error (v3+, KIP-360) gets a new id, too, as nothing proves
+  that the id is its own. Idempotent producers raise their epoch themselves; each partition refuses
+  older ones.
+- With a transactional id the answer is its producer id with the next epoch, so that the former
+  producer is fenced. That producer's open transaction is aborted first, and the answer waits for
+  it. Once the epochs are used up, the answer has a new producer id.
+- With Enable2Pc (KIP-939) transactions never time out; with KeepPreparedTxn an open transaction
+  stays open, and the answer has its producer. Both need TWO_PHASE_COMMIT on the id, and are refused
+  with Kafka 4.3's errors unless transaction.two.phase.commit.enable is on.
+
+Versions: v2 flexible · v3 epoch bump · v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE · v6 two-phase
+commit
 """
 
 from headrace.coordination.transactions.producers import ProducerEpoch
@@ -39,7 +41,7 @@ _FENCED_SINCE = 4
 
 
 async def _new(context: RequestContext) -> Entity:
-    """Make an id for a producer without transactions."""
+    """Return the answer with a new id, for a producer without transactions."""
     try:
         producer_id, epoch = await context.controller.next_producer_id(), 0
         code = ErrorCode.NONE
@@ -55,12 +57,12 @@ def _refused(context: RequestContext, code: ErrorCode) -> Entity:
 
 
 def _two_phase(request: Entity) -> tuple[bool, bool]:
-    """Return Enable2Pc and KeepPreparedTxn."""
+    """Return the flags Enable2Pc and KeepPreparedTxn of a request."""
     return getattr(request, "enable2_pc", False), getattr(request, "keep_prepared_txn", False)
 
 
 def _forbidden(context: RequestContext, request: Entity) -> ErrorCode | None:
-    """Return why who asks may have no id; None where he may."""
+    """Return the error for a client without permission for an id, or None."""
     transactional_id = request.transactional_id
     if transactional_id is not None:
         asks = [WRITE_TRANSACTION]
@@ -68,14 +70,14 @@ def _forbidden(context: RequestContext, request: Entity) -> ErrorCode | None:
             asks.append(TWO_PHASE_TRANSACTION)
         if not all(permits(context, ask, transactional_id) for ask in asks):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    # The audit log names the permission of the cluster: no topic is known yet.
+    # The audit line names the cluster's permission: no topic is known yet.
     elif not permits_any(context, WRITE_TOPIC) and not permits(context, IDEMPOTENT_WRITE):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     return None
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with one id and epoch, or one error."""
+    """Answer InitProducerId with a producer id and epoch, or an error."""
     refused = _forbidden(context, request)
     if refused is not None:
         return _refused(context, refused)
@@ -124,7 +126,7 @@ def _resolve_kept(
     pending: Pending,
     result: tuple[ProducerEpoch, ProducerEpoch | None] | ApiError,
 ) -> None:
-    """Answer with who the producer is, and whose transaction it may end, if one was kept."""
+    """Answer with the producer's id and epoch, and the producer of a kept transaction."""
     if isinstance(result, ApiError):
         resolve_producer(context, pending, result, _FENCED_SINCE)
         return

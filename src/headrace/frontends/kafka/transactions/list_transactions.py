@@ -12,7 +12,10 @@ from headrace.model.errors import ApiError, ErrorCode
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer at once; COORDINATOR_LOAD_IN_PROGRESS while any partition is being replayed."""
+    """Answer ListTransactions with the matching transactions that the client may see.
+
+    COORDINATOR_LOAD_IN_PROGRESS while a partition of the coordinator is being loaded.
+    """
     make = maker(context)
     unknown: tuple[str, ...] = ()
     try:
@@ -44,7 +47,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
 
 
 def _filter(request: Entity) -> Filter:
-    """Return what is asked for. ApiError: INVALID_REGULAR_EXPRESSION."""
+    """Return the filter of a request; raise ApiError INVALID_REGULAR_EXPRESSION."""
     asked = (
         request.state_filters,
         request.producer_id_filters,

@@ -1,4 +1,4 @@
-"""What the transactions' APIs have in common."""
+"""Common code of the transactions' APIs: producers, error codes, answers."""
 
 from headrace.coordination.transactions.producers import NO_EPOCH, TV0, TV2, ProducerEpoch
 from headrace.frontends.kafka.connection.handler import RequestContext
@@ -12,12 +12,12 @@ NOBODY = ProducerEpoch(NO_PRODUCER_ID, NO_EPOCH)
 
 
 def producer_of(request: Entity) -> ProducerEpoch:
-    """Return who the request says it comes from."""
+    """Return the producer id and epoch that a request names."""
     return ProducerEpoch(request.producer_id, request.producer_epoch)
 
 
 def transaction_version(context: RequestContext, bumps_since: int) -> int:
-    """Return the client's transaction version, told by the version of its request (KIP-890)."""
+    """Return the client's transaction version, by the version of its request (KIP-890)."""
     return TV2 if context.version >= bumps_since else TV0
 
 
@@ -31,7 +31,7 @@ def code_for(context: RequestContext, error: ApiError | None, fenced_since: int)
 
 
 def resolve(context: RequestContext, pending: Pending, **fields: object) -> None:
-    """Give the answer, unless the client has gone."""
+    """Send the answer of a transactional API, unless the client has disconnected."""
     if not pending.done:
         pending.resolve(kio_codec.encode_body(maker(context)(None, **fields)))
 
@@ -42,7 +42,7 @@ def resolve_producer(
     result: ProducerEpoch | ApiError,
     fenced_since: int,
 ) -> None:
-    """Answer with who the producer is from now on, or why that cannot be said."""
+    """Answer with the producer's new id and epoch, or with an error."""
     if isinstance(result, ApiError):
         who, code = NOBODY, code_for(context, result, fenced_since)
     else:

@@ -1,10 +1,13 @@
 """TxnOffsetCommit (key 28, v0-v5): commit a group's offsets with a transaction.
 
-* Answered when they are committed in `__consumer_offsets`; nobody sees them before the marker.
-* Up to v4 the group's partition must be in the transaction (AddOffsetsToTxn): INVALID_TXN_STATE
-  where it is not. From v5 on (KIP-890) it is taken in by this.
-* The member is checked as in OffsetCommit where one is named (KIP-447).
-v2 leader epoch · v3 flexible, member and generation · v4 TRANSACTION_ABORTABLE · v5 by itself
+- Answered when they are committed in `__consumer_offsets`; they take effect with the marker of a
+  commit.
+- Up to v4 the group's partition must be in the transaction (AddOffsetsToTxn), else
+  INVALID_TXN_STATE. From v5 on (KIP-890) this request adds it.
+- The member is checked as in OffsetCommit if the request names one (KIP-447).
+
+Versions: v2 leader epoch · v3 flexible, member and generation · v4 TRANSACTION_ABORTABLE · v5 by
+itself
 """
 
 from headrace.coordination.groups.messages import CommitRequest, OffsetToCommit
@@ -30,7 +33,7 @@ _Refused = dict[tuple[int, int], ErrorCode]
 
 
 def handle(context: RequestContext, request: Entity) -> Pending:
-    """Answer when the offsets are committed, or refused."""
+    """Answer TxnOffsetCommit once the offsets are committed, or with errors."""
     pending = Pending()
     coordinators = context.coordinators
     offsets, not_kept = _sorted(context, request)
@@ -85,7 +88,7 @@ def handle(context: RequestContext, request: Entity) -> Pending:
 
 
 def _sorted(context: RequestContext, request: Entity) -> tuple[list[OffsetToCommit], _Refused]:
-    """Return what can be committed, and why the rest cannot: by places in the request."""
+    """Return the offsets to commit, and the errors of others by their places in the request."""
     offsets: list[OffsetToCommit] = []
     not_kept: _Refused = {}
     forbidden = refused(context, READ_TOPIC, (asked.name for asked in request.topics))
@@ -125,7 +128,7 @@ def _answer(
 ) -> None:
     loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if loading and context.version < _NOT_AVAILABLE_BEFORE:
-        error = ErrorCode.COORDINATOR_NOT_AVAILABLE  # older clients give up at the other one
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE  # older clients do not retry the other error
     make = maker(context)
     topics = tuple(
         make(

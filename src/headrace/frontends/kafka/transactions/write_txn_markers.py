@@ -1,10 +1,12 @@
 """WriteTxnMarkers (key 27, v1-v2): end a transaction in single partitions.
 
-It comes from a coordinator on another broker, or from an administrator who ends a hanging
-transaction (`kafka-transactions.sh abort`), and is answered when the markers are committed.
-* Per partition: INVALID_PRODUCER_EPOCH for a producer that has gone on, TRANSACTION_COORDINATOR_
-  FENCED where a later coordinator has written, UNKNOWN_TOPIC_OR_PARTITION.
-v1 flexible · v2 transaction version
+Sent by a coordinator on another broker, or by an administrator to end a hanging transaction
+(`kafka-transactions.sh abort`); answered when the markers are committed.
+
+- Errors per partition: INVALID_PRODUCER_EPOCH for a producer with a later epoch,
+  TRANSACTION_COORDINATOR_FENCED if a later coordinator has written, UNKNOWN_TOPIC_OR_PARTITION.
+
+Versions: v1 flexible · v2 transaction version
 """
 
 from functools import partial
@@ -29,7 +31,7 @@ _Place = tuple[int, TopicPartition]
 
 
 def handle(context: RequestContext, request: Entity) -> Pending:
-    """Answer when the last marker is committed or refused."""
+    """Write transaction markers; answer when the last is committed or refused."""
     pending = Pending()
     wanted = [
         (at, _partitions(marker), _marker(marker)) for at, marker in enumerate(request.markers)

@@ -1,1 +1,1 @@
-"""Messages of durable queues: records of a partition, and a file of what is settled."""
+"""Stores of durable queues: records of a partition, and a file of settled positions."""

@@ -1,8 +1,8 @@
-"""Messages of a durable queue whose log is made with the first of them.
+"""The store of a durable queue's priority, whose log is created with the first message.
 
-What is published before its log is there waits in memory, and is confirmed as all else once it is
-committed. Once the log is open the queue asks it (`StoreOwner.opened`), and this is left with the
-log's life: when what was published is stored, and how it ends.
+Messages published before the log exists wait in memory, and are confirmed once committed, as all
+others. Once the log is open the queue uses it directly (`StoreOwner.opened`); this store keeps the
+log's lifecycle and the callbacks of publishes that are not stored yet.
 """
 
 from collections import deque
@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
 
 WAITING_BYTES_MAX = 64 * 1024 * 1024
-"""Messages of one queue that wait for its log; more are refused until it is there."""
+"""Bytes of a queue's messages that wait for its log; above, more are refused until it exists."""
 
 CROWDED_BYTES = 64 * 1024
-"""Beyond so much that waits for a log, who publishes is held up until it is there: beside one who
-goes on the log is made slowly, and what waits is not to reach the bound above."""
+"""Bytes waiting for a log above which publishers are paused until it exists.
+
+A publisher that continued would slow down the creation, and reach the bound above.
+"""
 
 
 class _Waiting(NamedTuple):
@@ -43,35 +45,35 @@ class _Waiting(NamedTuple):
     published: Published
     expires_at: float | None
     since: float
-    """When it was published, monotonic seconds; only of those that expire."""
+    """Monotonic seconds at which it was published, if it expires; else 0."""
 
 
 class OpenLog(MessageStore, GoesWithQueue, Appended, Protocol):
-    """The log of a store, once it is there: `log_messages.LogMessages`, `stream_log.StreamLog`."""
+    """An open log of a store: `log_messages.LogMessages` or `stream_log.StreamLog`."""
 
     @property
     def counted_to(self) -> int:
-        """The position below which all messages that are committed are known of."""
+        """Position of the log below which all committed messages are counted."""
 
     @property
     def appended_to(self) -> int:
-        """The position above what was appended last."""
+        """Position after the log's last appended message."""
 
     def load(self, done: Done[HeadraceError | None], settled: bytes | None = None) -> None:
-        """Find out what there is; `done` with why not.
+        """Load the state of the log, then call `done` with None or the error.
 
-        `settled`: what the file of what is settled holds; None: it is to be read, if it matters.
+        `settled` is the content of the file of settled positions; None: read it, if needed.
         """
 
     def close(self, done: Callable[[], None]) -> None:
-        """Write down all there is to know, then `done`."""
+        """Write the log's settled positions, then call `done`."""
 
     def abandon(self) -> None:
-        """Write and read nothing any more."""
+        """Stop writing to the log and reading from it."""
 
 
 class DurableMessages:
-    """One priority of a durable queue: `MessageStore`, `LateStore`, and a log's `StoreListener`."""
+    """The store of a durable queue's priority: `MessageStore`, `LateStore`, `StoreListener`."""
 
     def __init__(self, logs: QueueLogs, vhost: str, queue: DeclaredQueue, priority: int) -> None:
         self.vhost = vhost
@@ -80,42 +82,42 @@ class DurableMessages:
         self._logs = logs
         self._owner: StoreOwner | None = None
         self._messages: OpenLog | None = None
-        """None: the log is not there yet, or no longer."""
+        """The open log; None: not created yet, or closed."""
         self._opened = False
         self._asked = False
         self._gone = False
-        """Closed or dropped."""
+        """Whether the store was closed, dropped or abandoned."""
         self._dropped = False
         self._error: HeadraceError | None = None
         self._waiting: list[_Waiting] = []
-        """Published before the log is there."""
+        """Messages published before the log exists."""
         self._waiting_bytes = 0
         self.held_up: list[Callable[[], None]] = []
-        """Who publishes again once the log is there. `QueueLogs.hold_up`."""
+        """Callbacks that resume paused publishers once the log exists. `QueueLogs.hold_up`."""
         self._confirmed = 0
         self._awaited: deque[tuple[int, StoredDone]] = deque()
-        """Who waits, and for which position to be confirmed."""
+        """Callbacks that wait for a position to be confirmed, by position."""
 
     def attach(self, owner: StoreOwner) -> MessageStore:
-        """Say whose messages they are; returns their log, if it is open. `LateStore`."""
+        """Set the queue; return the log if it is open, else this store. `LateStore`."""
         self._owner = owner
         return self if self._messages is None else self._messages
 
     @property
     def is_crowded(self) -> bool:
-        """Whether so much waits for the log that who publishes is held up."""
+        """Whether so much waits for the log that publishers are paused."""
         return self._waiting_bytes > CROWDED_BYTES
 
     # The log
 
     def want_log(self) -> None:
-        """Have the log made, if that has not been asked for."""
+        """Request the creation of the queue's log, once."""
         if not self._asked:
             self._asked = True
             self._logs.ask_for_log(self)
 
     def have_log(self, partition: "Partition | HeadraceError") -> None:
-        """Take the log that was made, and write to it what waits."""
+        """Open the created log and write the waiting messages to it; with an error, fail."""
         if self._gone or self._opened:
             return
         if isinstance(partition, HeadraceError):
@@ -127,7 +129,7 @@ class DurableMessages:
             messages = self._messages
             if messages is None:
                 return
-            # Others may have written to it before it was opened.
+            # Kafka producers may have written to it before it was opened.
             kept = messages.kept()
             if kept.ready:
                 self.arrived(kept.ready, kept.ready_bytes)
@@ -142,9 +144,9 @@ class DurableMessages:
         done: Done[HeadraceError | None],
         settled: bytes | None = None,
     ) -> None:
-        """Load the log of a partition that this broker leads; `done` with why not.
+        """Load the log of a partition that this broker leads; call `done` with None or the error.
 
-        `settled`: what the file of what is settled holds; None: it is to be read.
+        `settled` is the content of the file of settled positions; None: read it.
         """
         self._asked = self._opened = True
         messages = self._new_log(partition)
@@ -177,7 +179,7 @@ class DurableMessages:
         try:
             for published, expires_at, since in waiting:
                 if expires_at is not None and expires_at > since:
-                    # Its lifetime does not pass while its log is made.
+                    # A message's lifetime does not pass while the log is created.
                     expires_at += self._logs.clock.monotonic() - since
                 messages.append(published, expires_at)
         except HeadraceError as error:
@@ -189,7 +191,7 @@ class DurableMessages:
             self.when_stored(done)
 
     def _take_waiting(self) -> "list[_Waiting]":
-        """Have nothing wait any more, and who publishes go on."""
+        """Remove and return the waiting messages, and resume paused publishers."""
         waiting, self._waiting = self._waiting, []
         self._logs.memory.bytes -= self._waiting_bytes
         self._waiting_bytes = 0
@@ -198,24 +200,24 @@ class DurableMessages:
             go_on()
         return waiting
 
-    # Keeping
+    # Storing messages
 
     @property
     def end(self) -> int:
-        """The position above all that are kept."""
+        """Position after the last message; 0 without a log."""
         return 0 if self._messages is None else self._messages.end
 
     @property
     def counted_to(self) -> int:
-        """The position below which all messages that are committed are known of."""
+        """Position below which all committed messages are counted; 0 without a log."""
         return 0 if self._messages is None else self._messages.counted_to
 
     def kept(self) -> Kept:
-        """Return what there is before the queue does anything."""
+        """Return the contents before the queue has changed anything."""
         return Kept() if self._messages is None else self._messages.kept()
 
     def append(self, published: Published, expires_at: float | None) -> int:
-        """Have a message wait for the log; returns 0. HeadraceError."""
+        """Add a message to those that wait for the log; return 0. Raises HeadraceError."""
         self._wait(published, expires_at)
         return 0
 
@@ -238,7 +240,7 @@ class DurableMessages:
         self.want_log()
 
     def when_stored(self, done: StoredDone) -> None:
-        """Tell `done` once all that was appended so far is kept for good. `LateStore`."""
+        """Call `done` with True once all messages appended so far are stored. `LateStore`."""
         if self._error is not None:
             done(False)
         elif self._messages is None and self._waiting:
@@ -250,11 +252,11 @@ class DurableMessages:
 
     @property
     def _appended_to(self) -> int:
-        """The position above what was appended last."""
+        """Position after the last message appended to the log; 0 without a log."""
         return 0 if self._messages is None else self._messages.appended_to
 
     def read(self, position: int, count: int) -> tuple[Sequence[int], Sequence[Message]]:
-        """Return nothing: no log is there to read."""
+        """Return no messages: the log does not exist yet."""
         return (), ()
 
     def expires_at(self, position: int) -> float | None:
@@ -262,30 +264,30 @@ class DurableMessages:
         return None
 
     def settle(self, positions: Sequence[int]) -> None:
-        """Forget messages; a `range`: all that wait."""
+        """Drop the waiting messages if `positions` is a range: the queue is purged."""
         if isinstance(positions, range):
             self._take_waiting()
 
     def note_handed_out(self, below: int) -> None:
-        """Do nothing: no message was read."""
+        """Ignore the call: no message was read from this store."""
 
     def note_returned(self, position: int, count: int) -> None:
-        """Do nothing: no message was delivered."""
+        """Ignore the call: no message was delivered from this store."""
 
     def settled(self) -> Settled:
-        """Return how far all of the log is settled; not at all while there is none."""
+        """Return the position below which all is settled; 0 without a log."""
         messages = self._messages
         return messages.settled() if isinstance(messages, LogMessages) else Settled()
 
     def write_settled(self) -> None:
-        """Have it written at once what is settled, though nothing of it has changed."""
+        """Have the settled positions written at once, even if unchanged."""
         if isinstance(self._messages, LogMessages):
             self._messages.write_settled()
 
     # Ends
 
     def close(self, done: Callable[[], None]) -> None:
-        """Write down all there is to know, then `done`. `LateStore`."""
+        """Write the settled positions and close the log, then call `done`. `LateStore`."""
         messages, self._messages = self._messages, None
         self._gone = True
         if messages is None:
@@ -295,7 +297,7 @@ class DurableMessages:
             messages.close(done)
 
     def drop(self) -> None:
-        """Keep nothing any more: the queue is deleted. `LateStore`."""
+        """Delete all messages with the queue; pending `when_stored` get True. `LateStore`."""
         messages, self._messages = self._messages, None
         self._gone = self._dropped = True
         self._take_waiting()
@@ -304,7 +306,7 @@ class DurableMessages:
         self._tell_awaited(True)
 
     def abandon(self) -> None:
-        """Write and read nothing any more, and keep what is on disk. `LateStore`."""
+        """Stop writing and reading, and leave the files on disk. `LateStore`."""
         self._gone = True
         self._take_waiting()
         if self._messages is not None:
@@ -312,31 +314,31 @@ class DurableMessages:
         self._tell_awaited(False)
 
     def broke(self, error: InvariantError) -> None:
-        """Have the queue closed. `StoreListener`."""
+        """Close the queue: its log's state contradicts itself. `StoreListener`."""
         if self._owner is not None:
             self._owner.broke(error)
 
-    # What the log says
+    # Events from the log
 
     def appended(self) -> None:
-        """Have the log written when the pass ends. `StoreListener`."""
+        """Have the log written when the pass ends: messages were appended. `StoreListener`."""
         if self._messages is not None:
             self._logs.appended.append(self._messages)
 
     def confirmed(self, upto: int) -> None:
-        """Tell who waits for it. `StoreListener`."""
+        """Call the callbacks that wait for a position below `upto`. `StoreListener`."""
         self._confirmed = upto
         awaited = self._awaited
         while awaited and awaited[0][0] <= upto:
             awaited.popleft()[1](True)
 
     def readable(self) -> None:
-        """Have the queue hand out. `StoreListener`."""
+        """Have the queue deliver: more messages can be read. `StoreListener`."""
         if self._owner is not None:
             self._owner.readable()
 
     def arrived(self, count: int, size: int) -> None:
-        """Tell the queue, when this turn is over, what others wrote. `StoreListener`."""
+        """Report messages of Kafka producers to the queue, in the loop's next turn."""
 
         def tell() -> None:
             if self._owner is not None and not self._gone:
@@ -345,7 +347,7 @@ class DurableMessages:
         self._logs.clock.call_later(0, tell)
 
     def failed(self, error: HeadraceError) -> None:
-        """Take and give nothing any more. `StoreListener`."""
+        """Refuse messages from now on, and report the error to the queue. `StoreListener`."""
         if self._gone or self._error is not None:
             return
         self._error = error

@@ -1,4 +1,4 @@
-"""A queue's log begun with: what is settled is read, and what is not is counted."""
+"""Loading of a queue's log: settled positions are read, other messages are counted."""
 
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class LogLoading:
-    """Loads the settlement of one partition, once."""
+    """Loads the settled positions and message counts of one partition, once."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class LogLoading:
         *,
         drops_transient: bool,
     ) -> None:
-        """`drops_transient`: messages that were not to outlive the broker are settled."""
+        """`drops_transient`: messages that are not persistent are settled while loading."""
         self._partition = partition
         self._settlement = settlement
         self._reader = reader
@@ -38,9 +38,9 @@ class LogLoading:
         self._dropped: list[int] = []
 
     def load(self, done: Done[Kept | HeadraceError], settled: bytes | None = None) -> None:
-        """Tell `done` what there is, or why that cannot be known.
+        """Load, then call `done` with the contents or the error.
 
-        `settled`: what the file of what is settled holds; None: it is to be read.
+        `settled` is the content of the file of settled positions; None: read it.
         """
         settlement, disk = self._settlement, self._disk
 
@@ -50,7 +50,7 @@ class LogLoading:
                 return
             handed_out = settlement.load(content or b"")
             if self._drops_transient and settlement.transient:
-                settlement.count_anew()  # else what was counted has none, what was not may have
+                settlement.count_anew()  # stored counts may include messages that are dropped now
             self._count(handed_out, self._partition.readable_end(True), done)
 
         if settled is not None:
@@ -61,7 +61,7 @@ class LogLoading:
             have_read(None)
 
     def _count(self, handed_out: int, end: int, done: Done[Kept | HeadraceError]) -> None:
-        """Count what is committed and not counted yet, stretch by stretch."""
+        """Count committed messages that are not counted yet, one read after the other."""
 
         def counted(read: Read | HeadraceError, later: bool) -> None:
             if isinstance(read, HeadraceError):
@@ -70,7 +70,7 @@ class LogLoading:
             if self._drops_transient:
                 read = self._without_transient(read)
             settlement.count_found(read.found, read.following)
-            # A turn for others after each stretch: there may be very many.
+            # A turn of the loop for others after each read: there may be very many.
             self._clock.call_later(0, lambda: self._count(handed_out, end, done))
 
         settlement = self._settlement
@@ -95,7 +95,7 @@ class LogLoading:
         transient = set(found.transient)
         if not transient:
             return read
-        # Until they are settled, all is to be counted anew by who loads it next.
+        # Until they are settled, the next load must count all messages again.
         self._settlement.note_transient()
         self._dropped += found.transient
         return Read(found.without(transient), read.following)

@@ -1,13 +1,14 @@
-"""Messages of a durable queue: records of a partition, and a file beside it of what is settled.
+"""Messages of a durable queue: records of a partition, and a file of settled positions.
 
-A position is an offset. What is appended in one turn is one batch, written by `write`, or when the
-turn is over. Nothing is handed out before it is committed, nor before it is durable that it may
-have been handed out: after an unclean stop `redelivered` is true for all that was, and for up to
-HANDED_OUT_AHEAD messages more. What is settled is durable SETTLED_WRITE_SECONDS and a flush later.
+A position is an offset. Messages appended in one pass are one batch, written by `write` or at the
+end of the event loop's turn. A message is delivered only after it is committed and after its
+possible delivery is recorded durably: after an unclean stop, `redelivered` is true for all
+delivered messages and for up to HANDED_OUT_AHEAD more. Settlements are durable
+SETTLED_WRITE_SECONDS and a flush later. Kafka producers may write to the partition, too: their
+records are messages once committed.
 
-Kafka's producers may write to the partition, too: their records are messages once committed.
-`load` comes first, after the partition leads; `close` makes the next start know exactly.
-On the deciding thread; what must wait for the disk or unfold batches is done off it.
+`load` comes first, after this broker leads the partition; `close` writes the exact state for the
+next start. On the deciding thread; reads from disk and decompression run on others.
 """
 
 from bisect import bisect_right
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class _Batch(NamedTuple):
-    """Own messages that are not committed yet."""
+    """A written batch of the queue's own messages that is not committed yet."""
 
     base: int
     end: int
@@ -48,24 +49,24 @@ class _Batch(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """Own messages of which some expire, and that may not be handed out yet."""
+    """Own messages of which some expire, and which may not be delivered yet."""
 
     base: int
     end: int
     at: float
-    """When they were written, monotonic seconds."""
+    """Monotonic seconds at which they were written."""
 
 
 class Settled(NamedTuple):
-    """How far all of a log is settled."""
+    """Positions below which all of a log is settled."""
 
     below: int = 0
     durably: int = 0
-    """Below it, that is durable too."""
+    """Position below which the settlement is durable, too."""
 
 
 class LogMessages(LogWriting):
-    """A message store in a partition that this broker leads."""
+    """The message store of a durable queue: records of a partition that this broker leads."""
 
     def __init__(
         self,
@@ -81,10 +82,10 @@ class LogMessages(LogWriting):
         handed_out_ahead: int = HANDED_OUT_AHEAD,
         windows: WindowsBytes | None = None,
     ) -> None:
-        """Serve after `load`. `ttl_ms`: of every message of the queue, by its arguments.
+        """Make the store; use it after `load`. `ttl_ms` is the queue's message TTL.
 
-        `drops_transient`: `load` settles messages that are not persistent. `keeps_settled`: the
-        log's own retention lets go what is settled, not the settling.
+        `drops_transient`: `load` settles messages that are not persistent. `keeps_settled`: settled
+        messages are deleted by the topic's retention only.
         """
         super().__init__(partition, clock, listener)
         self._new_window = partial(MessageWindow, bytes_max=cache_bytes_max, windows=windows)
@@ -102,7 +103,7 @@ class LogMessages(LogWriting):
         self._reading = False
         self._window = self._new_window(0)
         self._again: dict[int, tuple[Message, float | None]] = {}
-        """Messages below the mark that were read again, of one stretch of the log."""
+        """Requeued messages and their expiries, by position, as read back from the log together."""
         self._kept = Kept()
         self._closed: Callable[[], None] | None = None
         self._pending: deque[_Batch] = deque()
@@ -111,9 +112,9 @@ class LogMessages(LogWriting):
     # Beginning and end
 
     def load(self, done: Done[HeadraceError | None], settled: bytes | None = None) -> None:
-        """Read what is settled, and count what is not; then the store may be used.
+        """Read the settled positions and count the other messages; then the store may be used.
 
-        `settled`: what the file of what is settled holds; None: it is to be read.
+        `settled` is the content of the file of settled positions; None: read it.
         """
 
         def loaded(kept: Kept | HeadraceError) -> None:
@@ -132,11 +133,11 @@ class LogMessages(LogWriting):
         self._loading.load(loaded, settled)
 
     def kept(self) -> Kept:
-        """Return what there was when it was loaded."""
+        """Return the store's contents as they were when the log was loaded."""
         return self._kept
 
     def close(self, done: Callable[[], None]) -> None:
-        """Write down exactly what was handed out and settled, then `done`; only `done` follows."""
+        """Write exactly what was delivered and settled, then call `done`: the last call."""
         self.write()
         self._appends_refused = "the broker stops"
         settlement = self._settlement
@@ -150,14 +151,14 @@ class LogMessages(LogWriting):
         settlement.change(soon=True)
 
     def drop(self) -> None:
-        """Hold nothing any more: the queue is deleted, and its partition with it."""
+        """Release memory and the log's hold: the queue is deleted, and its partition with it."""
         self._stop_writing()
         self._log.context.holds.remove(self._log.topic_partition, self._settlement)
         self._window.release()
         self._again.clear()
 
     def abandon(self) -> None:
-        """Write and read nothing any more, the file of what is settled neither."""
+        """Stop writing and reading, the file of settled positions included."""
         super().abandon()
         self._settlement.abandon()
         self._window.release()
@@ -182,22 +183,22 @@ class LogMessages(LogWriting):
             self._put_off.append(_Written(base, end, self._clock.monotonic()))
         self._settlement.tell_ahead()
 
-    # What is committed
+    # Committed messages
 
     @property
     def counted_to(self) -> int:
-        """The position below which all messages that are committed are known of."""
+        """Position below which all committed messages are counted."""
         return self._settlement.waiting.counted_to
 
     def _advance(self) -> None:
-        """Count what has been committed. A broken invariant closes the queue alone."""
+        """Count newly committed messages; a broken invariant closes only this queue."""
         try:
             self._count_committed()
         except InvariantError as error:
             self._listener.broke(error)
 
     def _count_committed(self) -> None:
-        """Count own batches by what is known of them, others by reading them."""
+        """Count own batches from memory, and others by reading them."""
         if self._partition.refusal is not None:
             self._fail(ApiError(self._partition.refusal))
             return
@@ -221,7 +222,7 @@ class LogMessages(LogWriting):
                 below = min(end, pending[0].base) if pending else end
                 self._reading = True
                 self._reader.read(at, below, self._have_arrived)
-                if not self._reading:  # a turn for others: there may be very many
+                if not self._reading:  # a turn of the loop for others: there may be very many
                     self._clock.call_later(0, self._advance)
                     break
         if settlement.waiting.counted_to > before:
@@ -229,7 +230,7 @@ class LogMessages(LogWriting):
             self._listener.readable()
 
     def _have_arrived(self, read: Read | HeadraceError, later: bool) -> None:
-        """Count what Kafka's producers wrote."""
+        """Count messages of the log that Kafka producers wrote."""
         self._reading = False
         if isinstance(read, HeadraceError):
             self._fail(read)
@@ -251,7 +252,7 @@ class LogMessages(LogWriting):
     # Reading
 
     def _put_off_expiries(self) -> None:
-        """Have lifetimes begin when messages can be handed out: not while the broker writes."""
+        """Begin lifetimes when messages become deliverable, not while they are written."""
         put_off, settlement = self._put_off, self._settlement
         readable_to = min(settlement.waiting.counted_to, settlement.told_durable)
         now = self._clock.monotonic()
@@ -260,7 +261,7 @@ class LogMessages(LogWriting):
             self._window.put_off(written.base, written.end, now - written.at, written.at)
 
     def read(self, position: int, count: int) -> tuple[Sequence[int], Sequence[Message]]:
-        """Return the lowest unsettled positions and messages from `position` on."""
+        """Return the lowest unsettled positions and their messages, from `position` on."""
         settlement, window = self._settlement, self._window
         if self.error is not None:
             return (), ()
@@ -278,7 +279,7 @@ class LogMessages(LogWriting):
         return window.slice(position, count, bound)
 
     def _read_ahead(self, bound: int) -> None:
-        """Have messages in memory that are to be handed out next, if there are any below."""
+        """Read messages that are delivered next into memory, if it has none."""
         window = self._window
         while self.error is None and not self._reading:
             if not window.is_empty or window.following >= bound:
@@ -288,7 +289,7 @@ class LogMessages(LogWriting):
             self._reader.read(window.following, counted_to, self._have_more)
 
     def _have_more(self, read: Read | HeadraceError, later: bool) -> None:
-        """Take messages into memory that are to be handed out next."""
+        """Add read messages to those that are delivered next."""
         self._reading = False
         if isinstance(read, HeadraceError):
             self._fail(read)
@@ -302,7 +303,7 @@ class LogMessages(LogWriting):
             self._listener.readable()
 
     def _read_again(self, position: int) -> None:
-        """Read what came back, and what follows it."""
+        """Read a requeued message and those after it."""
 
         def have_read(read: Read | HeadraceError, later: bool) -> None:
             self._reading = False
@@ -322,22 +323,22 @@ class LogMessages(LogWriting):
             self._reader.read(position, self._settlement.waiting.counted_to, have_read)
 
     def expires_at(self, position: int) -> float | None:
-        """Return when a message that was read expires, monotonic seconds; None: never."""
+        """Return the expiry of a message that was read, in monotonic seconds; None: none."""
         again = self._again.get(position)
         return self._window.expires_at(position) if again is None else again[1]
 
     # Settling
 
     def note_handed_out(self, below: int) -> None:
-        """Note that what lies below `below` may have been handed out."""
+        """Note that messages below a position may have been delivered."""
         self._settlement.hand_out(below, *self._window.pass_to(below))
 
     def note_returned(self, position: int, count: int) -> None:
-        """Note that a message has been given back `count` times by now."""
+        """Note that a message has been requeued `count` times so far."""
         self._settlement.note_returned(position, count)
 
     def settle(self, positions: Sequence[int]) -> None:
-        """Forget messages; a `range` from the mark on: all that wait."""
+        """Settle messages; a `range` beyond the mark stands for all ready ones (purge)."""
         settlement = self._settlement
         if isinstance(positions, range) and positions.stop > settlement.mark:
             self.write()
@@ -351,15 +352,15 @@ class LogMessages(LogWriting):
                 self._again.pop(position, None)
 
     def settled(self) -> Settled:
-        """Return how far all is settled."""
+        """Return the positions below which all is settled, and durably so."""
         return Settled(self._settlement.start, self._settlement.start_durable)
 
     def write_settled(self) -> None:
-        """Have it written at once what is settled."""
+        """Have the settled positions written at once."""
         self._settlement.change(soon=True)
 
     def _settled_durable(self) -> None:
-        """Let segments go that are settled wholly, and give out what may be."""
+        """Delete segments that are wholly settled, and deliver, once a frame is durable."""
         if self._log.context.failure is not None:
             self._fail(self._log.context.failure)
             return
@@ -373,14 +374,14 @@ class LogMessages(LogWriting):
             closed()
 
     def _let_segments_go(self, below: int) -> None:
-        """Let segments go that are settled wholly, also behind one that is not, below `below`."""
+        """Delete segments whose messages are all settled, also behind others, below `below`."""
         if self._keeps_settled:
             return
         log, start_durable = self._log, self._settlement.start_durable
         bases = [segment.base_offset for segment in log.segments]
         start = bases[max(bisect_right(bases, start_durable) - 1, 0)]
         if start > log.start_offset:
-            # Refused where somebody else holds them, too: then they go by a later frame.
+            # Refused while a reader holds the records: a later write deletes them.
             with suppress(ApiError):
                 self._partition.delete_records(start)
         log.context.events.let_go(log, Offset(below))

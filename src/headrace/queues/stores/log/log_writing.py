@@ -1,6 +1,6 @@
-"""Published messages are written to a partition: those of a pass, or a turn, are one batch.
+"""Writing of published messages to a partition: those of a pass are one batch.
 
-Who extends this says what follows on what was written, and what on what has become readable.
+Subclasses define the effects of written messages and of committed ones.
 """
 
 from abc import ABC, abstractmethod
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from headrace.queues.stores.log.durable_messages import DurableMessages
 
 BATCH_BYTES_MAX = 1024 * 1024
-"""Messages of one turn that take more become several batches."""
+"""Bytes of messages in a batch at most; a pass with more is written as several batches."""
 
 
 AskForLog = Callable[["DurableMessages"], None]
-"""Has the log of a store made and `have_log` called."""
+"""Creates the log of a store, then calls its `have_log`."""
 
 
 class Appended(Protocol):
-    """What has taken messages and not written them yet."""
+    """A store with appended messages that are not written yet."""
 
     def write(self) -> None:
-        """Write what was appended."""
+        """Write the appended messages to the log as a batch."""
 
 
 class QueueLogs:
-    """What the stores of all durable queues of a broker share."""
+    """State shared by the stores of all durable queues of a broker."""
 
     def __init__(
         self,
@@ -48,19 +48,19 @@ class QueueLogs:
         ask_for_log: AskForLog,
         memory: MemoryUse | None = None,
     ) -> None:
-        """`memory` counts what waits for a log, and a broker's queues in memory."""
+        """`memory` counts messages that wait for a log, with those of queues in memory."""
         self.files = files
         self.clock = clock
         self.ask_for_log = ask_for_log
         self.windows = WindowsBytes()
         self.memory = memory or MemoryUse()
         self.appended: list[Appended] = []
-        """Those that have something to write."""
+        """Stores with appended messages that are not written yet."""
         self.crowded: list[DurableMessages] = []
-        """Those that too much waits for since who published was last held up."""
+        """Stores with too many waiting messages, since publishers were last paused."""
 
     def hold_up(self, go_on: Callable[[], None]) -> int:
-        """Call `go_on` as each crowded log is there, or never will be; returns how many are."""
+        """Call `go_on` for each crowded store once its log exists or failed; return the number."""
         crowded, self.crowded = self.crowded, []
         waiting = [messages for messages in crowded if messages.is_crowded]
         for messages in waiting:
@@ -68,7 +68,7 @@ class QueueLogs:
         return len(waiting)
 
     def write(self) -> None:
-        """Write what the pass has brought."""
+        """Write the messages that a pass has appended, in the logs of all queues."""
         appended, self.appended = self.appended, []
         for messages in appended:
             messages.write()
@@ -79,33 +79,34 @@ class LogWriting(ABC):
 
     def __init__(self, partition: "Partition", clock: "Clock", listener: StoreListener) -> None:
         self.error: HeadraceError | None = None
-        """Why it has failed."""
+        """Why the store has failed; None: it works."""
         self._partition = partition
         self._log = partition.log
         self._clock = clock
         self._listener = listener
         self._buffer: list[Message] = []
-        """Appended, not written; so are `_expiries`."""
+        """Appended messages that are not written yet; `_expiries` has theirs."""
         self._expiries: list[float | None] = []
         self._buffer_bytes = 0
         self._batch_bytes_max = 0
         self.appended_to = 0
-        """The position above what was appended last."""
+        """Position after the last appended message."""
         self._timer: Timer | None = None
         self._appends_refused: str | None = None
-        """Why nothing more is taken though the store has not failed."""
+        """Why appends are refused although the store has not failed; None: they are accepted."""
         self._writing = False
-        """Whether a batch is being appended of which `_written` has not been told yet."""
+        """Whether a batch is being appended that `_written` was not called for yet."""
 
     @property
     def end(self) -> int:
-        """The position above all that are kept."""
+        """Position after the last message, written or not."""
         return self._log.end_offset + len(self._buffer)
 
     def append(self, published: Published, expires_at: float | None) -> int:
-        """Keep a message; returns a position that `confirmed` is about. HeadraceError.
+        """Append a message; return its position, which `confirmed` reports once committed.
 
-        ApiError: MESSAGE_TOO_LARGE, NOT_LEADER_OR_FOLLOWER. Another: why the store failed.
+        Raises ApiError MESSAGE_TOO_LARGE or NOT_LEADER_OR_FOLLOWER, or the HeadraceError by which
+        the store failed.
         """
         if self.error is not None:
             raise self.error
@@ -123,7 +124,10 @@ class LogWriting(ABC):
         return position - 1
 
     def _begin_batch(self, size: int) -> None:
-        """Write what is appended, and see to it that what follows is written. HeadraceError."""
+        """Write the appended batch, begin another one and schedule its write.
+
+        Raises HeadraceError if nothing can be appended.
+        """
         if self._appends_refused is not None:
             raise HeadraceError(self._appends_refused)
         if self._partition.refusal is not None:
@@ -142,7 +146,7 @@ class LogWriting(ABC):
             self._listener.appended()
 
     def write(self) -> None:
-        """Write what was appended, as one batch: at the end of a pass over requests."""
+        """Write the appended messages as one batch, at the end of a pass over requests."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -152,7 +156,7 @@ class LogWriting(ABC):
         content = batch_of_messages(messages, self._clock.wall_ms())
         expiries, self._expiries = self._expiries, []
         self._buffer_bytes = 0
-        self._writing = True  # where nothing is flushed, the batch is committed at once
+        self._writing = True  # without a flush the batch is committed at once
         try:
             appended = self._partition.append_internal(content)
         except ApiError as error:
@@ -182,22 +186,22 @@ class LogWriting(ABC):
         return self.error
 
     def abandon(self) -> None:
-        """Write and read nothing any more: the queue is closed. What holds records stays."""
+        """Stop writing and reading: the queue is closed. Records stay held against deletion."""
         self._stop_writing()
 
     def _stop_writing(self) -> None:
-        """Take and write nothing any more: the queue is deleted."""
+        """Refuse further messages and drop those not written: the queue is deleted."""
         self.error = HeadraceError("the queue is deleted")
         self._partition.unwatch(self._advance)
         if self._timer is not None:
             self._timer.cancel()
         self._buffer, self._expiries = [], []
 
-    # What follows
+    # Hooks for subclasses
 
     @abstractmethod
     def _has_transient(self) -> None:
-        """Note that one of the messages is not persistent."""
+        """Note that an appended message is not persistent."""
 
     @abstractmethod
     def _written(
@@ -207,8 +211,8 @@ class LogWriting(ABC):
         messages: Sequence[Message],
         expiries: Sequence[float | None],
     ) -> None:
-        """Note that messages are written at `base` and up to `end`, which is not committed yet."""
+        """Note that messages are written from `base` up to `end`, which are not committed yet."""
 
     @abstractmethod
     def _advance(self) -> None:
-        """Look at what has been committed since; nothing is as well."""
+        """Regard newly committed records of the log, if any."""

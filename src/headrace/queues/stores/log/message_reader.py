@@ -1,4 +1,4 @@
-"""Reads a queue's messages back from its partition: those that are committed and not settled."""
+"""Reading a queue's committed, unsettled messages back from its partition."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -14,33 +14,33 @@ if TYPE_CHECKING:
     from headrace.ports.disk import Disk
 
 READ_BYTES = 256 * 1024
-"""What is read of the log at once."""
+"""Bytes of the log that one read returns at most."""
 
 
 class Read(NamedTuple):
-    """Messages of a stretch of log that are not settled."""
+    """The unsettled messages that one read of a queue's log returned."""
 
     found: Found
     following: int
-    """Where to read on."""
+    """Position at which the next read begins."""
 
 
 class LeftOut(Protocol):
-    """What of a log is settled, and so is left out. On any thread. `settlement.Settlement`."""
+    """The settled positions of a log, which reads skip. On any thread. `settlement.Settlement`."""
 
     def was_settled(self, position: int) -> bool:
-        """Tell whether a position was settled."""
+        """Tell whether a position of the log was settled."""
 
     def unsettled_from(self, position: int) -> int:
-        """Return the first position from `position` on that was not."""
+        """Return the first position from `position` on that was not settled."""
 
 
 HaveRead = Callable[[Read | HeadraceError, bool], None]
-"""Called with what was read, or why not, and whether that is later than the question."""
+"""Called with the messages or the error, and whether the call comes later than `read`."""
 
 
 class MessageReader:
-    """Reads one partition, whole batches at a time."""
+    """Reads messages of one partition, whole batches at a time."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class MessageReader:
         ttl_ms: int | None,
         settled: LeftOut | None,
     ) -> None:
-        """`settled`: what is left out; None: nothing is."""
+        """`settled` are the positions to skip; None: skip none."""
         self._partition = partition
         self._disk = disk
         self._clock = clock
@@ -58,10 +58,13 @@ class MessageReader:
         self._settled = settled
 
     def read(self, at: int, below: int, done: HaveRead) -> None:
-        """Read some messages from `at` on, of batches below `below`, which is committed."""
+        """Read some messages from `at` on, of batches below `below`, which is committed.
+
+        Data that is not in the page cache, or slow to decode, is read on a thread.
+        """
         log, disk = self._partition.log, self._disk
         if self._settled is not None:
-            # A queue may have settled very much behind what it has not.
+            # Skip settled positions first: there may be very many below the next unsettled one.
             at = self._settled.unsettled_from(at)
             if at >= below:
                 done(Read(Found([], [], [], []), below), False)
@@ -100,13 +103,13 @@ class MessageReader:
         return Read(found, following)
 
     def monotonic(self, expiries_ms: Sequence[int | None]) -> list[float | None]:
-        """Return times of the wall clock as monotonic seconds."""
+        """Return wall clock times in ms as monotonic seconds."""
         offset = self._clock.monotonic() - self._clock.wall_ms() / 1000
         return [None if expiry is None else expiry / 1000 + offset for expiry in expiries_ms]
 
 
 def as_error(problem: BaseException) -> HeadraceError:
-    """Return what kept something from being read as an error of ours; raises what is a fault."""
+    """Return the error of a failed read as a HeadraceError; raise other exceptions."""
     if isinstance(problem, HeadraceError):
         return problem
     if isinstance(problem, OSError):

@@ -1,4 +1,4 @@
-"""Messages of a log in memory: all unsettled ones from what was handed out up to some position."""
+"""A window of a log's messages in memory: the unsettled ones that are delivered next."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -7,14 +7,14 @@ from headrace.queues.stores.memory.message_run import MESSAGE_BYTES
 from headrace.wire.amqp.content import Message
 
 CACHE_BYTES_MAX = 8 * 1024 * 1024
-"""A queue's messages in memory; the others are read from the log when they are next."""
+"""Bytes of a queue's messages in memory; others are read from the log when needed."""
 WINDOWS_BYTES_MAX = 64 * 1024 * 1024
-"""Those of all queues: beyond it messages are not kept in memory when they are written."""
+"""Bytes of all queues' windows; above, written messages are not kept in memory."""
 _TRIM_AT = 1024
 
 
 class WindowsBytes:
-    """What the windows of all queues hold."""
+    """The bytes that the windows of all queues have in memory."""
 
     __slots__ = ("bytes", "bytes_max")
 
@@ -24,7 +24,11 @@ class WindowsBytes:
 
 
 class MessageWindow:
-    """What is at hand of what is to be handed out next."""
+    """The messages that are delivered next, as far as they are in memory.
+
+    delivered ... | positions and messages in memory ... | not read yet ...
+                  ^ _head                                ^ following
+    """
 
     __slots__ = (
         "_all", "_bytes", "_bytes_max", "_expiries", "_head", "_messages", "_positions",
@@ -34,7 +38,7 @@ class MessageWindow:
     def __init__(
         self, start: int, bytes_max: int = CACHE_BYTES_MAX, windows: WindowsBytes | None = None
     ) -> None:
-        """`windows`: of all queues together."""
+        """`windows` counts the bytes of all queues."""
         self._all = windows or WindowsBytes()
         self._bytes_max = bytes_max
         self._bytes = 0
@@ -43,20 +47,20 @@ class MessageWindow:
         self._expiries: list[float | None] = []
         self._head = 0
         self.following = start
-        """It has all from the mark up to here."""
+        """The position after the window: it has all unsettled messages below."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is at hand."""
+        """Whether the window has no message in memory."""
         return self._head == len(self._positions)
 
     @property
     def has_room(self) -> bool:
-        """Whether it may grow."""
+        """Whether there is memory for more messages in the window."""
         return self._bytes < self._bytes_max and self._all.bytes < self._all.bytes_max
 
     def release(self) -> None:
-        """Hold nothing any more: its queue is gone."""
+        """Free the window's memory: the queue is deleted or closed."""
         self._all.bytes -= self._bytes
         self._positions, self._messages, self._expiries = [], [], []
         self._bytes = self._head = 0
@@ -68,7 +72,7 @@ class MessageWindow:
         expiries: Sequence[float | None],
         following: int,
     ) -> None:
-        """Take in messages from `following` on, up to another `following`."""
+        """Add the messages from the old `following` up to the new one."""
         self._positions += positions
         self._messages += messages
         self._expiries += expiries
@@ -89,14 +93,14 @@ class MessageWindow:
         return positions[at:stop], self._messages[at:stop]
 
     def expires_at(self, position: int) -> float | None:
-        """Return when a message at hand expires, monotonic seconds; None: never, or not here."""
+        """Return the expiry of a message in monotonic seconds; None: none, or not in the window."""
         at = bisect_left(self._positions, position, self._head)
         if at < len(self._positions) and self._positions[at] == position:
             return self._expiries[at]
         return None
 
     def put_off(self, first: int, below: int, seconds: float, after: float) -> None:
-        """Let what lies from `first` on and below `below` expire later, where it does `after`."""
+        """Move expiries after `after` by `seconds`, of messages from `first` to below `below`."""
         at = bisect_left(self._positions, first, self._head)
         stop = bisect_left(self._positions, below, at)
         expiries = self._expiries
@@ -106,7 +110,7 @@ class MessageWindow:
                 expiries[index] = expires_at + seconds
 
     def pass_to(self, below: int) -> tuple[Sequence[int], Sequence[int]]:
-        """Let go of what lies below `below`; returns positions and the sizes of bodies."""
+        """Remove messages below a position; return their positions and the sizes of bodies."""
         at = bisect_left(self._positions, below, self._head)
         positions = self._positions[self._head : at]
         messages = self._messages[self._head : at]

@@ -1,9 +1,12 @@
-"""A queue's messages as records of its topic, and back.
+"""A queue's messages as records of its topic, and records as messages.
 
-A record's headers `amqp.header` and `amqp.exchange` are the content header as it came and the
-exchange; its key is the routing key, its value the body. A record of a Kafka producer has neither:
-it comes from the default exchange, persistent, by its key as far as that is a routing key, and with
-the record's own headers.
+    record key              routing key
+    record value            body
+    header amqp.header      content header, unchanged
+    header amqp.exchange    name of the exchange
+
+A record of a Kafka producer has neither header: it becomes a persistent message of the default
+exchange, with the record's key as routing key if it is short enough, and the record's own headers.
 """
 
 import logging
@@ -30,31 +33,33 @@ from headrace.wire.amqp.record_headers import EXCHANGE, HEADER, ROUTING_KEY
 
 ROUTING_KEY_BYTES_MAX = 255
 RECORDS_AT_ONCE = 4000
-"""More than so many records are read on a thread: these take some 10 ms."""
+"""Records above which a read is decoded on a thread: this many take some 10 ms."""
 HEADERS_BYTES_MAX = 3584
-"""A Kafka record's own headers, as a message's: these are in one frame, which is of 4096 bytes for
-some clients. With more of them the message has none."""
+"""Bytes of a Kafka record's headers that become a message's headers; with more it has none.
+
+They must fit into one frame, which is of 4096 bytes for some clients.
+"""
 RECORD_BYTES = 64
-"""What a record takes beside key, value and the two headers' values, at most."""
+"""Bytes of a record without key, value and the two headers' values, at most."""
 
 _OURS = frozenset((HEADER, EXCHANGE, ROUTING_KEY))
 _ENTRY_BYTES = 6
-"""Of a header in a table beside its name and value."""
+"""Bytes of a header in a table without its name and value."""
 _logger = logging.getLogger(__name__)
 
 
 class Found(NamedTuple):
-    """Messages of a stretch of log, their positions and expiries alike long."""
+    """The messages of a part of a log; the first three lists are equally long."""
 
     positions: list[int]
     messages: list[Message]
     expiries_ms: list[int | None]
-    """When each expires, milliseconds since 1970."""
+    """The expiry of each message in milliseconds since 1970; None: none."""
     transient: list[int]
-    """The positions of those that are not persistent."""
+    """Positions of messages that are not persistent."""
 
     def without(self, positions: Collection[int]) -> "Found":
-        """Return all but the messages at some positions."""
+        """Return the messages that are not at the given positions."""
         left = [at for at, position in enumerate(self.positions) if position not in positions]
         return Found(
             [self.positions[at] for at in left],
@@ -65,18 +70,18 @@ class Found(NamedTuple):
 
 
 def record_bytes(message: Message) -> int:
-    """Return the bytes of a message's record, or a few more."""
+    """Return an upper bound of the bytes of a message's record."""
     names = len(message.exchange) + len(message.routing_key)
     return len(message.body) + len(message.header) + 4 * names + RECORD_BYTES
 
 
 def batch_of_messages(messages: Sequence[Message], now_ms: int) -> bytes:
-    """Return one batch of messages, which are published at `now_ms`."""
+    """Return a batch of messages, with the record timestamp `now_ms`."""
     return build_of_parts(list(_parts(messages)), now_ms)
 
 
 def _parts(messages: Sequence[Message]) -> Iterator[Parts]:
-    """Yield messages as a record's parts; neighbours mostly differ in their bodies alone."""
+    """Yield records' parts; neighbours mostly differ only in the body, so others are reused."""
     exchange = routing_key = header = None
     key = headers = b""
     for message in messages:
@@ -91,9 +96,9 @@ def _parts(messages: Sequence[Message]) -> Iterator[Parts]:
 
 
 def takes_long(data: Buffer) -> bool:
-    """Tell whether whole batches are not to be unfolded on the deciding thread.
+    """Tell whether batches take too long to decode for the deciding thread.
 
-    They are compressed, or hold very many small records.
+    They are compressed, or have very many small records.
     """
     count = 0
     for _, header in iterate(data):
@@ -112,10 +117,10 @@ def messages_in(
     arrived_ms: int = 0,
     is_settled: Callable[[int], bool] | None = None,
 ) -> Found:
-    """Return the messages of whole batches from position `at` on that are committed, not settled.
+    """Return the committed, unsettled messages of whole batches from position `at` on.
 
-    `arrived_ms`: when those came whose producer gave no time. A batch that cannot be read, by
-    nobody else either, is passed over, and the log line says which.
+    `arrived_ms` is the time for records without a timestamp. A batch that cannot be decoded is
+    logged and skipped.
     """
     found = Found([], [], [], [])
     view = memoryview(data)
@@ -148,7 +153,7 @@ def messages_in(
 
 
 class _Reading:
-    """Makes messages of records; what neighbours share is looked at once."""
+    """Decodes records to messages; values that neighbours share are decoded once."""
 
     __slots__ = (
         "_body_size", "_exchange", "_header", "_key", "_life_ms", "_made", "_persistent", "_source",
@@ -157,7 +162,7 @@ class _Reading:
     def __init__(self) -> None:
         self._header: bytes | None = None
         self._made: tuple[int, bytes] = (-1, b"")
-        """The content header made last, for a body of so many bytes."""
+        """Size of a body, and the content header made last for a body of that size."""
         self._body_size = 0
         self._life_ms: int | None = None
         self._persistent = True
@@ -166,7 +171,7 @@ class _Reading:
         self._key: tuple[bytes | None, str] = (None, "")
 
     def message(self, record: Record) -> tuple[Message, int | None, bool]:
-        """Return a message, how long it lives by its own word, and whether it is persistent."""
+        """Return a message, its own lifetime in ms (None: none), and whether it is persistent."""
         body = record.value or b""
         headers = dict(record.headers)
         header, source = headers.get(HEADER), headers.get(EXCHANGE)
@@ -188,7 +193,7 @@ class _Reading:
     def _look_into(
         self, header: bytes | None, body: bytes, headers: Mapping[str, bytes | None]
     ) -> bytes:
-        """Return the content header, made where there is none of this body."""
+        """Return a record's content header, or a made one if it has none that fits its body."""
         self._header, self._body_size = header, len(body)
         self._life_ms, self._persistent = None, True
         if header is not None:
@@ -201,7 +206,7 @@ class _Reading:
                     self._persistent = essentials.persistent
                     return header
             except Malformed:
-                pass  # a Kafka producer wrote what is no content header
+                pass  # a Kafka producer wrote a header of that name
         self._header = None
         table = _own_headers(headers)
         if table:
@@ -213,7 +218,7 @@ class _Reading:
 
 
 def _own_headers(headers: Mapping[str, bytes | None]) -> FieldTable:
-    """Return a Kafka record's headers as a message's; none where there are too many."""
+    """Return a Kafka record's headers as a table, empty if they are too large."""
     table: FieldTable = {}
     size = 0
     for name, value in headers.items():

@@ -1,12 +1,12 @@
-"""The files that say what of queues is settled: written together, some milliseconds later.
+"""The files of queues' settled positions, written together after a short delay.
 
-One timer serves all queues of a broker that have changed, one flush some hundreds of them. A queue
-has one file beside its partition's log; no file stays open. A file that grows long or is torn is
-replaced by one whole frame; a new one begins with it, for half of it says no more than no file. No
-other queue waits for a file that is replaced, or for the name of a new one.
+One timer serves all changed queues of a broker, and one flush some hundreds of them. A queue has
+one file in its partition's directory; no file stays open. A file that becomes long or is torn is
+replaced by one complete frame. A new file begins with one: a torn one is read like a missing one.
+Replacing a file, or syncing the name of a new one, delays no other queue.
 
-What changes is written after the time, or as soon as the flush under way then has ended. So it is
-in its file, where a kill leaves it, after the longer of the two, and durable one flush later.
+A change is written after SETTLED_WRITE_SECONDS, or after the flush under way if that takes longer.
+From then on it survives the kill of the process; after one more flush it survives a power failure.
 """
 
 from functools import partial
@@ -16,21 +16,21 @@ from headrace.ports.clock import Clock, Timer
 from headrace.ports.disk import Disk, DiskFile
 
 SETTLED_WRITE_SECONDS = 0.05
-"""How long what is settled waits to be written; it is durable in twice that, by a quick flush."""
+"""Seconds until a change is written; with a quick flush it is durable in twice that time."""
 FILE_BYTES_MAX = 1024 * 1024
-"""A file of more bytes, and more than twice those of its whole state, is written anew."""
+"""Bytes above which a file is replaced, if it also has twice the bytes of its full state."""
 FILES_MAX = 250
-"""So many files are open at a time, and flushed together."""
+"""Files that are open and flushed together at most."""
 FILE_NAME = "headrace-settled"
 
 
 def settled_path(directory: str) -> str:
-    """Return the path of the file of the queue whose partition's directory this is."""
+    """Return the path of the file of settled positions in a partition's directory."""
     return f"{directory}/{FILE_NAME}"
 
 
 class SettledFrame(Protocol):
-    """What a queue wants written."""
+    """A frame of settled positions that a queue wants written to its file."""
 
     @property
     def path(self) -> str: ...
@@ -40,21 +40,24 @@ class SettledFrame(Protocol):
 
     @property
     def at(self) -> int | None:
-        """Where in the file; None: it replaces the file."""
+        """The byte position in the file; None: the frame replaces the file."""
 
     def written(self, error: OSError | None) -> None:
-        """Note that it is durable, or why it is not."""
+        """Note that the frame is durable, or the error."""
 
 
 class Changing(Protocol):
-    """A queue that changes."""
+    """A queue with settled positions. `settlement.Settlement`."""
 
     def take_frame(self) -> SettledFrame | None:
-        """Return what has changed; None: nothing that must be kept. One at a time is written."""
+        """Return a frame of the changes, or None if nothing is to be written.
+
+        The next frame is taken after `written` was called for the last.
+        """
 
 
 class SettledFiles:
-    """Writes what has changed of all queues of a broker."""
+    """Writer of the changed settled positions of all queues of a broker."""
 
     def __init__(
         self, disk: Disk, clock: Clock, *, write_seconds: float = SETTLED_WRITE_SECONDS
@@ -66,13 +69,13 @@ class SettledFiles:
         self._timer: Timer | None = None
         self._soon = False
         self._due = False
-        """What has changed is to be written when the flush under way has ended."""
+        """Whether changes are to be written when the flush under way ends."""
         self._flushing = False
         self._making: set[Changing] = set()
-        """Queues whose files are being replaced, or get their names for good."""
+        """Queues whose files are being replaced, or whose new names are being synced."""
 
     def note_changed(self, queue: Changing, *, soon: bool = False) -> None:
-        """Have a queue asked for its frame within the time, or when this turn is over."""
+        """Have a queue's frame written after the delay, or with `soon` in the loop's next turn."""
         self._changed[queue] = None
         if self._due:
             return
@@ -115,7 +118,7 @@ class SettledFiles:
         )
 
     def _append(self, waiting: "list[list[_Changed]]") -> None:
-        """Append frames, the last of the lists first: no more files are open than of one list."""
+        """Append frames and flush, list by list from the last: only one list's files are open."""
         files: list[DiskFile] = []
         flushed: list[_Changed] = []
         for queue, frame in waiting.pop():
@@ -144,7 +147,7 @@ class SettledFiles:
         self.disk.flush(files, synced)
 
     def _enter(self, new: "list[_Changed]") -> None:
-        """Have new files keep their names."""
+        """Sync the directories of new files."""
         self._making.update(queue for queue, _ in new)
         directories = [frame.path.rpartition("/")[0] for _, frame in new]
         self.disk.run(lambda: self.disk.sync_directories(directories), partial(self._made, new))
@@ -166,4 +169,4 @@ class SettledFiles:
 
 
 _Changed = tuple[Changing, SettledFrame]
-"""A queue, and what of it is being written."""
+"""A queue, and the frame of it that is being written."""

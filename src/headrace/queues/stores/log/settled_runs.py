@@ -1,4 +1,4 @@
-"""Runs of settled positions as two arrays, 16 bytes each: there may be millions of them."""
+"""Runs of settled positions as two arrays, 16 bytes a run: there may be millions of them."""
 
 import sys
 from array import array
@@ -15,22 +15,22 @@ class Runs(NamedTuple):
     lasts: "array[int]"
 
     def holds(self, position: int) -> bool:
-        """Tell whether a position is in one of them."""
+        """Tell whether a position is in one of the runs."""
         at = bisect_right(self.firsts, position)
         return at > 0 and position <= self.lasts[at - 1]
 
     def covers(self, first: int, below: int) -> bool:
-        """Tell whether all positions from `first` on and below `below` are in one of them."""
+        """Tell whether all positions from `first` to below `below` are in one run."""
         at = bisect_right(self.firsts, first)
         return at > 0 and below <= self.lasts[at - 1] + 1
 
     def following(self, position: int) -> int:
-        """Return the first position from `position` on that is in none of them."""
+        """Return the first position from `position` on that is in none of the runs."""
         at = bisect_right(self.firsts, position)
         return max(position, self.lasts[at - 1] + 1) if at > 0 else position
 
     def below(self, end: int) -> "Runs":
-        """Return what lies below a position."""
+        """Return the parts of the runs below a position."""
         stop = bisect_left(self.firsts, end)
         if stop == 0 or (stop == len(self.firsts) and self.lasts[-1] < end):
             return self if stop else NO_RUNS
@@ -39,7 +39,7 @@ class Runs(NamedTuple):
         return found
 
     def above(self, start: int) -> "Runs":
-        """Return what lies at or above a position."""
+        """Return the parts of the runs at or above a position."""
         at = bisect_left(self.lasts, start)
         if at == 0 and (not self.firsts or self.firsts[0] >= start):
             return self
@@ -53,12 +53,12 @@ NO_RUNS = Runs(array("q"), array("q"))
 
 
 def runs_of(pairs: Iterable[tuple[int, int]]) -> Runs:
-    """Return runs given by their ends in any order, which may overlap."""
+    """Return the runs of (first, last) pairs, which may overlap, in any order."""
     return _union(sorted(pairs))
 
 
 def union(parts: Iterable[Runs]) -> Runs:
-    """Return what lies in any of them: fast where each lies above those before it."""
+    """Return the union of runs; fast if each part lies above those before it."""
     firsts, lasts = array("q"), array("q")
     others: list[tuple[int, int]] = []
     for part in parts:
@@ -79,7 +79,7 @@ def union(parts: Iterable[Runs]) -> Runs:
 
 
 def _union(pairs: Iterable[tuple[int, int]]) -> Runs:
-    """Return runs given by their ends, ascending by the first."""
+    """Return the runs of (first, last) pairs, ascending by the first."""
     firsts, lasts = array("q"), array("q")
     end = None
     for first, last in pairs:
@@ -93,7 +93,7 @@ def _union(pairs: Iterable[tuple[int, int]]) -> Runs:
 
 
 def pack_runs(runs: Runs) -> bytes:
-    """Return runs as i64 first and i64 last in turn, big-endian."""
+    """Encode runs of positions as pairs of i64, first and last, big-endian."""
     both = array("q", bytes(16 * len(runs.firsts)))
     both[0::2] = runs.firsts
     both[1::2] = runs.lasts
@@ -103,7 +103,7 @@ def pack_runs(runs: Runs) -> bytes:
 
 
 def unpack_runs(data: bytes) -> Runs:
-    """Return what `pack_runs` was given."""
+    """Decode runs of positions from the bytes of `pack_runs`."""
     both = array("q")
     both.frombytes(data)
     if sys.byteorder == "little":

@@ -1,12 +1,16 @@
-"""What a queue's settled-state file says: frames, each what has changed since the one before.
+"""The format of a queue's file of settled positions: frames, each with the changes since the last.
 
-A frame is its length and CRC32C, both u32, and a payload: i8 version, i8 flags, i32 leader epoch,
-six i64 (start, handed out, counted end, messages, bytes of their bodies, 0), and counted by
-two u32 runs of settled positions (i64 first, i64 last) and returns (i64 position, u32 count). All
-numbers are big-endian.
+    u32 length, u32 CRC32C of the payload, then the payload:
+    i8  version (1)
+    i8  flags: 1 complete state, 2 messages may expire, 4 transient messages
+    i32 leader epoch
+    i64 start, handed out, counted end, messages, bytes of their bodies, 0
+    u32 number of runs, u32 number of returns
+    runs of settled positions    i64 first, i64 last
+    returns of positions         i64 position, u32 count
 
-Each frame is believed as far as the log still has what its leader epoch wrote: a log that lost its
-tail gives the same positions to other messages, in a later epoch.
+All numbers are big-endian. A frame is valid only as far as the log still has what its leader epoch
+wrote: a log that lost its tail gives the same positions to other messages, in a later epoch.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,24 +31,24 @@ _RETURN = Struct(">qI")
 
 
 class SettledState(NamedTuple):
-    """One frame, or all of them laid over one another."""
+    """The content of a frame, or of the frames of a file combined."""
 
     leader_epoch: int
     start: int
-    """All below is settled."""
+    """Position below which all is settled."""
     handed_out: int
-    """What lies below was perhaps handed out."""
+    """Position below which messages may have been delivered."""
     runs: Runs
-    """Settled above the start."""
+    """Settled positions above `start`."""
     returns: tuple[tuple[int, int], ...]
-    """Positions that were given back, and how often; in any order."""
+    """Requeued positions with their counts, in any order."""
     counted_to: int
-    """`messages` and `body_bytes` are those below it; -1: they are not known."""
+    """Position below which `messages` and `body_bytes` count; -1: unknown."""
     messages: int
     body_bytes: int
     expiring: bool
     whole: bool = False
-    """It tells all, not what has changed."""
+    """Whether the frame has the complete state, not only changes."""
     transient: bool = False
 
 
@@ -52,7 +56,7 @@ NOTHING_SETTLED = SettledState(-1, 0, 0, NO_RUNS, (), 0, 0, 0, False)
 
 
 def encode_frame(state: SettledState) -> bytes:
-    """Return a frame."""
+    """Encode a frame of settled positions with its length and CRC32C."""
     flags = (_WHOLE if state.whole else 0) | (_EXPIRING if state.expiring else 0)
     flags |= _TRANSIENT if state.transient else 0
     payload = b"".join(
@@ -70,7 +74,7 @@ def encode_frame(state: SettledState) -> bytes:
 
 
 def decode_frames(content: bytes) -> Iterator[tuple[SettledState, int]]:
-    """Yield each frame and where it ends, up to the first that is torn."""
+    """Yield each frame with its end in bytes, up to the first torn one."""
     at = 0
     while at + _FRAME.size <= len(content):
         size, crc = _FRAME.unpack_from(content, at)
@@ -101,15 +105,15 @@ def _decode(payload: bytes) -> SettledState | None:
 
 
 class Folded(NamedTuple):
-    """A whole file."""
+    """The state that all frames of a file of settled positions give together."""
 
     state: SettledState
     end: int
-    """Where its last whole frame ends."""
+    """End of the last complete frame in bytes."""
 
 
 def fold(content: bytes, end_of_epoch: Callable[[int], int]) -> Folded:
-    """Lay a file's frames over one another, each below where the log of its epoch ends."""
+    """Combine a file's frames, each cut where the log of its leader epoch ends."""
     state, end, start = NOTHING_SETTLED, 0, 0
     parts: list[Runs] = []
     returns: dict[int, int] = {}

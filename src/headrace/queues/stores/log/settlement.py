@@ -1,4 +1,9 @@
-"""What of a queue's log is settled: known in memory, and written beside the log as it changes."""
+"""The settled positions of a queue's log: in memory, and written to a file as they change.
+
+all settled | delivered, each settled or in `out`   | not delivered; settled before the
+            |                                       | start: `_runs`; ready: `waiting`
+            ^ start                                 ^ mark
+"""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -16,13 +21,16 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
 
 HANDED_OUT_AHEAD = 10_000
-"""So many positions more than were handed out are written down as perhaps handed out."""
+"""Positions beyond the delivered ones that are recorded as possibly delivered.
+
+So not every delivery waits for a write.
+"""
 COUNTED_EVERY = 10_000
-"""Messages after which their count is written down, though nothing is settled."""
+"""Messages after which their count is written, though nothing was settled."""
 
 
 class Counts(NamedTuple):
-    """Messages from the mark on that are committed and not settled."""
+    """Counts of messages from the mark on that are committed and not settled."""
 
     counted_to: int = 0
     messages: int = 0
@@ -30,7 +38,7 @@ class Counts(NamedTuple):
 
 
 class _Frame:
-    """What is being written."""
+    """A frame that is being written. `settled_files.SettledFrame`."""
 
     def __init__(
         self,
@@ -40,7 +48,7 @@ class _Frame:
         out: HandedOut | None = None,
         mark: int = 0,
     ) -> None:
-        """`out`: what is handed out below `mark`, where the frame is to tell of all else there."""
+        """`out`: the unsettled deliveries below `mark`, for a frame of the complete state."""
         self.path = settlement.path
         self.at = at
         self.start = state.start
@@ -52,7 +60,7 @@ class _Frame:
 
     @cached_property
     def content(self) -> bytes:
-        """The frame as bytes: that of a whole state is made where it is written, on a thread."""
+        """The encoded frame; a complete state is encoded on the thread that writes it."""
         state, out = self._state, self._out
         if out is not None:
             gaps = runs_of(out.gaps(state.start, self._mark))
@@ -60,12 +68,12 @@ class _Frame:
         return encode_frame(state)
 
     def written(self, error: OSError | None) -> None:
-        """Tell whose it is."""
+        """Report a frame's write, or its error, to the settlement."""
         self._settlement.frame_written(self, error)
 
 
 class Settlement:
-    """The settled positions of one queue's partition."""
+    """The settled positions of one queue's partition, in memory and in its file."""
 
     def __init__(
         self,
@@ -74,40 +82,40 @@ class Settlement:
         durable: Callable[[], None],
         ahead: int = HANDED_OUT_AHEAD,
     ) -> None:
-        """`durable` is told when a frame is durable, or has failed: then the log has, too."""
+        """`durable` is called when a frame is durable or its write has failed."""
         self.mark = 0
-        """All below was handed out, or is settled."""
+        """Position below which all messages were delivered or are settled."""
         self.out = HandedOut()
         self.waiting = Counts()
         self.returns: dict[int, int] = {}
         self.expiring = False
         self.transient = False
-        """There may be messages that are not persistent."""
+        """Whether there may be messages that are not persistent."""
         self.told_durable = 0
-        """What lies below may be handed out: it is durable that it perhaps was."""
+        """Position below which messages may be delivered, as that is recorded durably."""
         self.start_durable = 0
-        """All below is settled, and that is durable."""
+        """Position below which all is settled, durably."""
         self.closed = False
-        """`told` is exact from now on."""
+        """Whether the store is closing: the next frame has the exact position of delivery."""
         self._partition = partition
         self._log = partition.log
         self._files = files
         self._durable = durable
         self._ahead = ahead
         self._floor = 0
-        """Below it messages were perhaps handed out before the start."""
+        """Position below which messages may have been delivered before the start."""
         self._runs = NO_RUNS
-        """Above the mark, settled before the start. Replaced, not changed: threads read it."""
+        """Settled runs above the mark, from before the start; replaced, as threads read them."""
         self._settled: list[int] = []
-        """Settled since the last frame; in order, they lie below the start by the next one."""
+        """Positions settled since the last frame, in order of settlement."""
         self._purged: list[tuple[int, int]] = []
-        """Runs settled since then, without having been out, or passed: they hold no messages."""
+        """Runs settled since then that were never delivered: purged, or without messages."""
         self._being_written: tuple[Sequence[int], Sequence[tuple[int, int]]] = (), ()
-        """The same two of the frame that is being written."""
+        """`_settled` and `_purged` of the frame that is being written."""
         self._returned: set[int] = set()
         self._told = 0
         self._file_end: int | None = None
-        """Where the next frame goes; None: it replaces the file, 0: there is none."""
+        """Byte position of the next frame; None: it replaces the file, 0: no file exists."""
         self._whole_bytes = 0
         self._counted_written = 0
         self._changed = False
@@ -116,33 +124,34 @@ class Settlement:
 
     @property
     def path(self) -> str:
-        """The file's path."""
+        """The path of the file of settled positions."""
         return settled_path(self._log.directory)
 
     @property
     def is_written(self) -> bool:
-        """Whether all that has changed is durable."""
+        """Whether all changes of settled positions are durable."""
         return not self._writing and not self._changed
 
     @property
     def is_exact(self) -> bool:
-        """Whether the file says all there is to know, also what exactly was handed out."""
+        """Whether the file has the complete state, with the exact position of delivery."""
         written = self.is_written and bool(self._file_end)
         counted = self._counted_written == self.waiting.counted_to
         return written and counted and self.told_durable == max(self.mark, self._floor)
 
     @property
     def start(self) -> int:
-        """All below is settled; what was settled before the start may reach from the mark on."""
+        """Position below which all is settled, including runs from before the start."""
         lowest = self.out.lowest()
         return self._runs.following(self.mark) if lowest is None else lowest
 
     # Loading
 
     def load(self, content: bytes) -> int:
-        """Take in a file, as far as the log still has what each frame's epoch wrote.
+        """Load a file's content, as far as the log still has what each frame's epoch wrote.
 
-        Returns below which messages were perhaps handed out. What is not counted is to be.
+        Returns the position below which messages may have been delivered. `waiting` says up to
+        which position messages are counted.
         """
         state, end = fold(content, self._end_of_epoch)
         self._file_end = end if end == len(content) else None
@@ -170,11 +179,11 @@ class Settlement:
         return self._log.end_offset if end < 0 else min(end, self._log.end_offset)
 
     def count_anew(self) -> None:
-        """Forget what is counted: all from the mark on is to be."""
+        """Reset the counts: all messages from the mark on must be counted again."""
         self.waiting = Counts(self.mark)
 
     def drop_transient(self, positions: Sequence[int]) -> None:
-        """Settle what was not to outlive the broker, before anything is handed out."""
+        """Settle messages that are not persistent, before any delivery."""
         dropped = [(position, position) for position in positions]
         self._runs = union((self._runs, runs_of(dropped)))
         self._purged += dropped
@@ -186,13 +195,13 @@ class Settlement:
         return self._runs.holds(position)
 
     def unsettled_from(self, position: int) -> int:
-        """Return the first position from `position` on that was not."""
+        """Return the first position from `position` on that was not settled before the start."""
         return self._runs.following(position)
 
     # Changing
 
     def count(self, counted_to: int, messages: int, body_bytes: int) -> None:
-        """Note `messages` more from the mark on, which are committed."""
+        """Count `messages` more committed messages, up to `counted_to`."""
         before, count, size = self.waiting
         invariant(counted_to >= before, "messages are counted a second time")
         self.waiting = Counts(counted_to, count + messages, size + body_bytes)
@@ -201,7 +210,7 @@ class Settlement:
             self.change()
 
     def count_found(self, found: Found, following: int) -> tuple[int, int]:
-        """Note what was read up to `following`; returns how many messages, and their bytes."""
+        """Count messages read up to `following`; return their number and bytes."""
         count, size = len(found.positions), sum(len(message.body) for message in found.messages)
         if any(expiry is not None for expiry in found.expiries_ms):
             self.expiring = True
@@ -215,11 +224,11 @@ class Settlement:
             self.change()
 
     def abandon(self) -> None:
-        """Write no frame any more: this state contradicts itself, the file is right."""
+        """Write no frame any more: the state contradicts itself, and the file is right."""
         self._abandoned = True
 
     def hand_out(self, below: int, positions: Sequence[int], sizes: Sequence[int]) -> None:
-        """Move the mark: these went out, and nothing else below it is a message not settled."""
+        """Move the mark to `below` for a delivery of all unsettled positions below."""
         counted_to, count, size = self.waiting
         invariant(below >= self.mark, "messages are delivered below the mark")
         invariant(below <= counted_to, "messages are delivered that are not committed")
@@ -234,7 +243,7 @@ class Settlement:
         self.tell_ahead()
 
     def _pass(self, positions: Sequence[int]) -> None:
-        """Note as settled what lies between: markers of transactions, what was aborted."""
+        """Note positions without messages as settled: transaction markers, aborted records."""
         first = self.mark
         for position in positions:
             if first < position and not self._runs.covers(first, position):
@@ -242,7 +251,7 @@ class Settlement:
             first = position + 1
 
     def settle(self, positions: Sequence[int]) -> None:
-        """Settle what is out."""
+        """Settle delivered positions of the queue's log."""
         settle = self.out.settle
         self._settled += [position for position in positions if settle(position)]
         if self.returns:
@@ -251,7 +260,7 @@ class Settlement:
         self.change()
 
     def settle_waiting(self, below: int) -> None:
-        """Settle all from the mark to `below`."""
+        """Settle all ready positions, from the mark to `below` (a purge)."""
         self._purged.append((self.mark, below - 1))
         self.mark = below
         self.waiting = Counts(below)
@@ -259,25 +268,25 @@ class Settlement:
         self.change()
 
     def note_returned(self, position: int, count: int) -> None:
-        """Note how often a position was given back."""
+        """Note how often a position of the queue was requeued."""
         self.returns[position] = count
         self._returned.add(position)
         self.change()
 
     def tell_ahead(self) -> None:
-        """Have it written soon that more is perhaps handed out, where that is needed next."""
+        """Have a higher position of possible delivery written soon, if deliveries will need it."""
         if self._told - self.mark <= self._ahead // 2 and self._log.end_offset > self.mark:
             self.change(soon=True)
 
     def change(self, *, soon: bool = False) -> None:
-        """Have a frame written."""
+        """Have changed settled positions written after the delay, or `soon`."""
         self._changed = True
         self._files.note_changed(self, soon=soon)
 
     # Writing
 
     def take_frame(self) -> _Frame | None:
-        """Return what has changed; None: nothing, or a frame is being written."""
+        """Return a frame of the changes; None: no changes, or a frame is being written."""
         if self._writing or not self._changed or self._log.closed or self._abandoned:
             return None
         self._changed = False
@@ -319,7 +328,7 @@ class Settlement:
         return self.mark + self._ahead if due else self._told
 
     def frame_written(self, frame: _Frame, error: OSError | None) -> None:
-        """Note that a frame is durable; if it is not, the log directory is fenced."""
+        """Note that a frame is durable; an error fences the log directory."""
         self._writing = False
         self._being_written = (), ()
         if self._log.closed:
@@ -342,11 +351,11 @@ class Settlement:
     # Retention: `Holder`
 
     def first(self) -> Offset:
-        """Return from where on the log must stay."""
+        """Return the offset from which the log must be retained."""
         return Offset(self.start_durable)
 
     def wants(self, first: Offset, below: Offset) -> bool:
-        """Tell whether a position from `first` on and below `below` is not settled durably."""
+        """Tell whether a position from `first` to below `below` is not settled durably."""
         mark = self.mark
         if below > mark and not self._runs.covers(max(first, mark), below):
             return True

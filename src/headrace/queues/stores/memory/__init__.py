@@ -1,1 +1,1 @@
-"""Messages of transient and exclusive queues: in memory, or spilled to disk."""
+"""Stores of transient and exclusive queues: in memory, or spilled to disk."""

@@ -1,8 +1,8 @@
-"""Messages of transient and exclusive queues: in memory, and on disk where memory is short.
+"""Messages of transient and exclusive queues: in memory, and on disk while memory is short.
 
-Nothing is dropped. From a mark of all queues together on, messages of the largest stores are
-written to disk (`spill`); a message above the bound of all is refused, and whoever published it is
-told. Publishers are stopped long before (`memory_use`).
+No message is dropped. Above a mark for all queues together, messages of the largest stores are
+written to disk (`spill`). Publishers are blocked at a higher mark (`memory_use`), and above the
+hard limit a message is refused.
 """
 
 import logging
@@ -24,53 +24,53 @@ _logger = logging.getLogger(__name__)
 
 
 class MemoryFull(HeadraceError):
-    """The queues in memory are at their bound."""
+    """The queues in memory are at their hard limit: a message is refused."""
 
 
 class Owner(Protocol):
-    """Whose messages they are. `hosted_queue.HostedQueue`."""
+    """The queue of a store. `hosted_queue.HostedQueue`."""
 
     title: str
 
     def readable(self) -> None:
-        """Note that the store can be read further: handing out is worth a try."""
+        """Note that more messages can be read: a delivery may succeed."""
 
     def failed(self, error: HeadraceError) -> None:
-        """Note that the store takes and gives nothing any more."""
+        """Note that the store has failed: it accepts and returns no messages any more."""
 
 
 class MemoryMessages(MessageRun):
-    """A message store that is gone with the process. What it is itself are its newest messages."""
+    """A store for the lifetime of the process; the run itself has the newest messages."""
 
     __slots__ = ("_error", "_expiries", "_older", "_owner", "_unswept", "_use", "bytes")
 
     def __init__(self, use: MemoryUse) -> None:
-        """`use`: that of all queues together."""
+        """`use` counts the memory of the messages of all queues."""
         super().__init__()
         self.bytes = 0
-        """What is in memory takes so much."""
+        """Bytes of its messages in memory."""
         self._use = use
         self._owner: Owner | None = None
         self._error: HeadraceError | None = None
-        """Why some of its messages cannot be read back."""
+        """Why some of its messages cannot be read back; None: no failure."""
         self._unswept: list[range | list[int]] = []
-        """Positions that are settled, whose messages are still here; the highest first."""
+        """Settled positions whose messages are still in memory, the highest first."""
         self._older: SpilledMessages | None = None
-        """What lies below its own, where some of it is on disk; None: nothing is."""
+        """The older messages, of which some are on disk; None: all are in this run."""
         self._expiries: dict[int, float] = {}
-        """Of messages that are in no extent."""
+        """Expiries in monotonic seconds of messages that are in no extent, by position."""
 
     def attach(self, owner: Owner) -> "MemoryMessages":
-        """Say whose messages they are; returns the store."""
+        """Set the queue of this message store; return the store."""
         self._owner = owner
         return self
 
     def kept(self) -> Kept:
-        """Return that there is nothing: memory does not outlive its queue."""
+        """Return empty contents: memory does not outlive its queue."""
         return Kept()
 
     def append(self, published: Published, expires_at: float | None) -> int:
-        """Keep a message; returns its position. HeadraceError: MemoryFull, or why it failed."""
+        """Store a message; return its position. Raises MemoryFull, or the store's error."""
         message = published.message
         size = len(message.body) + len(message.header) + MESSAGE_BYTES
         slots, use = self._slots, self._use
@@ -102,24 +102,24 @@ class MemoryMessages(MessageRun):
         return self._older.read(position, count) if self._error is None else ((), ())
 
     def settle(self, positions: Sequence[int]) -> None:
-        """Forget messages; where they are many they go from memory a few at a time."""
+        """Settle messages; many of them leave memory in parts (`sweep`)."""
         if len(positions) <= SWEEP_MESSAGES:
             self._forget(positions)
         else:
-            # The lowest last: those taken out first leave no gap below the others.
+            # The lowest come last: removed first, they leave no gap below the others.
             self._unswept.append(
                 positions[::-1] if type(positions) is range else [*positions][::-1]
             )
             self._use.to_sweep(self)
 
     def drop(self) -> None:
-        """Forget all, also what is out: the queue is deleted."""
+        """Delete all messages, delivered ones too: the queue is deleted."""
         self._owner = None
         start = self.start if self._older is None else self._older.start
         self.settle(range(start, self.end))
 
     def sweep(self, count: int) -> int:
-        """Let messages go that were settled. `memory_use.Sweepable`."""
+        """Free up to `count` settled messages; return how many are left. `memory_use.Sweepable`."""
         settled = self._unswept.pop()
         self._forget(settled[-count:][::-1])
         if type(settled) is list:
@@ -141,7 +141,7 @@ class MemoryMessages(MessageRun):
         self._use.bytes -= freed
 
     def _forget_older(self, older: SpilledMessages, positions: Sequence[int]) -> Sequence[int]:
-        """Settle what is not of its own; returns the others."""
+        """Settle positions of older messages; return the positions of this run."""
         if type(positions) is not range:
             positions = sorted(positions)
         below = bisect_left(positions, self.start)
@@ -151,24 +151,24 @@ class MemoryMessages(MessageRun):
         return positions[below:]
 
     def expires_at(self, position: int) -> float | None:
-        """Return when a message at hand expires, monotonic seconds; None: never."""
+        """Return the expiry of a message in memory, in monotonic seconds; None: none."""
         expires_at = self._expiries.get(position)
         if expires_at is None and self._older is not None:
             return self._older.expires_at(position)
         return expires_at
 
     def note_handed_out(self, below: int) -> None:
-        """Note that what lies below `below` may have been handed out."""
+        """Note that messages below a position may have been delivered."""
         if self._older is not None:
             self._older.note_handed_out(below)
 
     def note_returned(self, position: int, count: int) -> None:
-        """Note nothing: after a restart there is nobody to be told."""
+        """Ignore the count of requeues: it does not outlive the process."""
 
-    # What goes to disk
+    # Spilling to disk
 
     def cut(self, size: int) -> list[Extent]:
-        """Give out messages that are needed last, to be written. `memory_use.Spillable`."""
+        """Remove messages needed last, to be written to disk. `memory_use.Spillable`."""
         older, spill = self._older, self._use.spill
         if spill is None or self._unswept:
             return []
@@ -184,7 +184,7 @@ class MemoryMessages(MessageRun):
         return extents
 
     def _stretch(self, spill: SpillPort, front: MessageRun) -> Stretch | None:
-        """Take what is next to be written: the newest, then the last of the oldest, then scraps."""
+        """Remove the messages to write next: the newest, the last of the oldest, then rests."""
         size, least = spill.extent_bytes, spill.extent_bytes_min
         return (
             self.take_first(size, size)
@@ -202,17 +202,17 @@ class MemoryMessages(MessageRun):
     # `spilled_messages.Store`
 
     def note_bytes(self, size: int) -> None:
-        """Note that messages take `size` bytes more in memory, or fewer."""
+        """Count `size` more bytes of memory of the queue's messages (negative: fewer)."""
         self.bytes += size
         self._use.bytes += size
 
     def readable(self) -> None:
-        """Have the queue hand out: messages are at hand that were not."""
+        """Have the queue deliver: more messages can be read."""
         if self._owner is not None:
             self._owner.readable()
 
     def failed(self, error: Exception) -> None:
-        """Take and give nothing any more: messages that were on disk cannot be read back."""
+        """Refuse and return no messages any more: those on disk cannot be read back."""
         if self._owner is None or self._error is not None:
             return
         self._error = HeadraceError(f"messages that were on disk cannot be read back: {error}")

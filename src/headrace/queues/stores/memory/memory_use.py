@@ -1,7 +1,8 @@
-"""What all queues in memory hold together: one number, and marks on the way to a bound for all.
+"""Memory of all queues: one counter, and the marks on the way to its hard limit.
 
-At the first mark messages begin to be written to disk (`spill`), at the second who publishes is
-stopped: the disk does not keep up, or takes nothing. At the bound nothing is taken at all.
+hard limit      ----  messages are refused        bytes_hard_max
+limit           ----  publishers are blocked      bytes_max: the disk is too slow, or fails
+first mark      ----  messages go to disk         spill_at
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -12,65 +13,67 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MEMORY_BYTES_MAX = 256 << 20
-"""Where nobody says: the mark from which publishers are stopped."""
+"""Default limit in bytes, at which publishers are blocked."""
 HARD_FACTOR = 2
-"""So many times the mark nothing more is taken at all: what is moved by dead lettering, and what
-was read before a publisher was stopped, goes above the mark."""
+"""Hard limit as a multiple of the limit.
+
+Dead letters, and messages read before a publisher was blocked, exceed the limit.
+"""
 CLEAR_SHARE = 0.9
-"""Below this share of the mark publishers go on: not with each message that goes."""
+"""Share of the limit below which publishers resume, so that they do not flap."""
 SWEEP_MESSAGES = 10_000
-"""How many messages of those that were purged go at a time: some milliseconds."""
+"""Purged messages that are freed at a time, which takes some milliseconds."""
 
 
 class Sweepable(Protocol):
-    """A store with messages that are settled and still in memory."""
+    """A store with settled messages that are still in memory."""
 
     def sweep(self, count: int) -> int:
-        """Let up to `count` of them go; returns how many are left."""
+        """Free up to `count` settled messages; return how many are left."""
 
 
 class Spillable(Protocol):
-    """A store in memory whose messages may be written to disk. `memory_messages.MemoryMessages`."""
+    """A store in memory whose messages may go to disk. `memory_messages.MemoryMessages`."""
 
     bytes: int
-    """What it has in memory takes so much."""
+    """Bytes of its messages in memory."""
 
     def cut(self, size: int) -> list[Extent]:
-        """Give out messages that are needed last, some `size` bytes of them, to be written.
+        """Remove messages of about `size` bytes, those needed last, to be written to disk.
 
-        None of them: there are too few.
+        Returns an empty list if there are too few.
         """
 
 
 class SpillPort(Protocol):
-    """Where messages go while memory is short. `spill.Spill`."""
+    """The spilling of messages while memory is short. `spill.Spill`."""
 
     extent_bytes: int
-    """What the messages of an extent take in memory."""
+    """Bytes of memory of an extent's messages."""
     extent_bytes_min: int
-    """Fewer are not written."""
+    """Bytes below which an extent is not written."""
 
     def note_grown(self, store: Spillable) -> None:
-        """Have messages written, perhaps of this store: it took one above the first mark."""
+        """Have messages written, perhaps of this store, which grew above the first mark."""
 
     def load(self, extent: Extent) -> None:
-        """Read an extent back; its owner is told, perhaps at once."""
+        """Read an extent back; its owner is notified, perhaps at once."""
 
     def load_ahead(self, extent: Extent) -> None:
-        """Read an extent back that is next but not needed yet, if memory has room for it."""
+        """Read back an extent that is needed next, if there is memory for it."""
 
     def note_used(self, extent: Extent) -> None:
-        """Note that the messages of an extent, which is on disk too, are being used."""
+        """Note a use of an extent's messages, which are on disk, too."""
 
     def released(self, extent: Extent) -> None:
-        """Note that the messages of an extent are not at hand any more."""
+        """Note that the messages of an extent were freed in memory."""
 
     def gone(self, extent: Extent) -> None:
         """Note that all messages of an extent are settled."""
 
 
 class MemoryUse:
-    """Counts the bytes of messages in memory over all queues of a broker."""
+    """Counter of the bytes of messages in memory, over all queues of a broker."""
 
     __slots__ = (
         "_sweepable", "bytes", "bytes_hard_max", "bytes_max", "is_short", "on_short", "on_sweep",
@@ -78,38 +81,38 @@ class MemoryUse:
     )  # fmt: skip
 
     def __init__(self, bytes_max: int = MEMORY_BYTES_MAX) -> None:
-        """`bytes_max`: the mark from which publishers are stopped."""
+        """`bytes_max` is the limit at which publishers are blocked."""
         self.bytes = 0
-        """Stores add to it and take from it."""
+        """Bytes of messages in memory, maintained by the stores."""
         self.bytes_max = bytes_max
         self.bytes_hard_max = HARD_FACTOR * bytes_max
         self.spill: SpillPort | None = None
-        """Where messages go that memory has no room for; None: nowhere."""
+        """Writes messages to disk; None: no spilling."""
         self.spill_at = self.bytes_hard_max
-        """The mark from which they do."""
+        """Bytes above which messages are written to disk."""
         self.is_short = False
-        """Whether publishers are to be stopped, as `look` found it."""
+        """Whether publishers are to be blocked, as of the last `look`."""
         self.on_short: Callable[[], None] = lambda: None
         """Called by `look` when `is_short` has changed."""
         self.on_sweep: Callable[[], None] = lambda: None
-        """Called when `sweep` has something to do: it is to be called soon, and again."""
+        """Called when stores have messages to free: `sweep` must be called soon."""
         self._sweepable: dict[Sweepable, None] = {}
 
     def look(self) -> None:
-        """Tell whether publishers are to be stopped, or may go on."""
+        """Compare the memory of messages with the limit; report a change of `is_short`."""
         mark = self.bytes_max * CLEAR_SHARE if self.is_short else self.bytes_max
         if (self.bytes >= mark) is not self.is_short:
             self.is_short = not self.is_short
             self.on_short()
 
     def to_sweep(self, store: Sweepable) -> None:
-        """Have the settled messages of a store go a few at a time."""
+        """Have a store's settled messages freed in parts."""
         if not self._sweepable:
             self.on_sweep()
         self._sweepable[store] = None
 
     def sweep(self) -> bool:
-        """Let some settled messages go; True: there are more, for the next turn of the loop."""
+        """Free some settled messages; return whether more are left for the loop's next turn."""
         for store in self._sweepable:
             if not store.sweep(SWEEP_MESSAGES):
                 del self._sweepable[store]

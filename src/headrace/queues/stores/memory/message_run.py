@@ -1,4 +1,4 @@
-"""Messages at neighbouring positions, in memory: a list with a place for each."""
+"""A run of messages at neighbouring positions in memory: a list with a slot for each."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -6,17 +6,17 @@ from typing import cast
 from headrace.wire.amqp.content import Message
 
 MESSAGE_BYTES = 200
-"""What a message takes beside its body and its header: objects, and its place in a store."""
+"""Bytes of a message without its body and header: objects, and its slot in a store."""
 _TRIM_AT = 1024
 _PASS_MAX = 100_000
-"""How many empty places one call passes over."""
+"""Empty slots that one call skips at most."""
 _ALL_MESSAGES = frozenset({Message})
 
 Slots = list[Message | None]
 Found = tuple[Sequence[int], Sequence[Message]]
 """Positions and their messages."""
 Stretch = tuple[int, Slots, int]
-"""A position, what is there and at those above it, and the bytes of memory that this takes."""
+"""A first position, the slots from there on, and the bytes of memory of their messages."""
 
 
 def size_of(message: Message) -> int:
@@ -25,44 +25,44 @@ def size_of(message: Message) -> int:
 
 
 class MessageRun:
-    """Messages from some position on; settled ones are gone."""
+    """Messages from a first position on; slots of settled ones are None."""
 
     __slots__ = ("_first", "_head", "_slots")
 
     def __init__(self, first: int = 0, slots: Slots | None = None) -> None:
         self._slots: Slots = [] if slots is None else slots
-        """Position `_first` + i is at i; None: it is not here. All below `_head` are not."""
+        """Slot i has position `_first` + i; None: no message. Slots below `_head` are None."""
         self._first = first
         self._head = 0
 
     @property
     def end(self) -> int:
-        """The position above all places."""
+        """Position after the last slot of the run."""
         return self._first + len(self._slots)
 
     @property
     def start(self) -> int:
-        """The position below which nothing is here."""
+        """Position below which the run has no message."""
         return self._first + self._head
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is here."""
+        """Whether the run has no message."""
         return self._head == len(self._slots)
 
     def split(self) -> "MessageRun":
-        """Begin anew behind all there is; returns a run of that."""
+        """Move all messages to a new run and return it; this run begins after it."""
         before = MessageRun(self._first, self._slots)
         before._head = self._head
         self._first, self._slots, self._head = self.end, [], 0
         return before
 
     def clear(self) -> None:
-        """Give all places back: none has a message any more."""
+        """Free all slots, none of which has a message."""
         self._first, self._slots, self._head = self.end, [], 0
 
     def read(self, position: int, count: int) -> Found:
-        """Return the lowest unsettled positions and messages from `position` on."""
+        """Return up to `count` unsettled positions and messages, from `position` on."""
         at = position - self._first
         if at < self._head:
             older = self._read_older(position, count)
@@ -87,13 +87,13 @@ class MessageRun:
         return positions, messages
 
     def _read_older(self, position: int, count: int) -> Found | None:
-        """Return what is there from a position below the start on; None: nothing is."""
+        """Return messages from a position below the start on; None: there are no older ones."""
         return None
 
     def forget(self, positions: Sequence[int]) -> int:
-        """Let messages go that are settled; returns the bytes they took.
+        """Remove settled messages; return the bytes of memory they took.
 
-        Places below the lowest that is left are given back, many at a time.
+        Slots below the lowest message are freed, many at a time.
         """
         slots, first = self._slots, self._first
         freed = 0
@@ -115,9 +115,9 @@ class MessageRun:
         return freed
 
     def take_first(self, size: int, least: int) -> Stretch | None:
-        """Take out `size` bytes of messages from the start on, or a little more.
+        """Remove about `size` bytes of messages from the start.
 
-        None: there are not even `least` bytes, and nothing is taken.
+        Returns None and removes nothing if there are fewer than `least` bytes.
         """
         slots, head = self._slots, self._head
         stop, end, found = head, len(slots), 0
@@ -134,7 +134,7 @@ class MessageRun:
         return start, taken, found
 
     def take_last(self, size: int, least: int) -> Stretch | None:
-        """Take messages out from the end down, as `take_first` does; their places go, too."""
+        """Remove messages from the end, as `take_first` does from the start, with their slots."""
         slots, head = self._slots, self._head
         start, found = len(slots), 0
         while start > head and found < size:

@@ -1,9 +1,9 @@
-"""Messages go to disk while memory is short, and come back when they are next.
+"""Spilling: messages are written to disk while memory is short, and read back when needed.
 
-What is written is chosen when this turn of the loop is over, so what is handed out in it is not.
-One call at a time writes, of a few extents; their messages stay in memory until it is done. Where
-it fails they stay until one has not, and publishers are stopped by the mark of memory
-(`memory_use`). What is read back stays while memory has room, and a little where it has none.
+Messages to write are chosen at the end of the event loop's turn, after its deliveries. One write of
+a few extents runs at a time; their messages stay in memory until it is done. If a write fails, they
+stay until one succeeds, and publishers are blocked by the limit of memory (`memory_use`). Extents
+that were read back stay in memory while there is room, and a few of them otherwise.
 """
 
 import logging
@@ -18,21 +18,26 @@ from headrace.queues.stores.memory.spill_order import AllQueues, SpillOrder
 
 _logger = logging.getLogger(__name__)
 SPILL_SHARE = 0.75
-"""Of the mark at which publishers are stopped: from here on messages are written."""
+"""Share of the limit above which messages are written to disk."""
 LOW_SHARE = 0.7
-"""Until memory holds no more than this share."""
+"""Share of the limit down to which they are written."""
 WRITE_BYTES = 2 * 1024 * 1024
-"""What the messages of one write take in memory, or a little more."""
+"""Bytes of memory of the messages of one write, or a little more."""
 KEPT_SHARE = 1 / 16
-"""Of the mark: what was read back may take so much, however short memory is, and what is being read
-as much, or each a single extent."""
+"""Share of the limit for extents read back, however short memory is.
+
+As much again is for extents that are being read. At least one extent is allowed in each case.
+"""
 RETRY_SECONDS = 1.0
-"""After a write that failed; also until all queues are looked at again, where there was nothing to
-write: one that was being purged is worth another look."""
+"""Seconds after a failed write until the next one.
+
+Also until all queues are checked again if there was nothing to write: a queue may have been in the
+middle of a purge.
+"""
 
 
 class Spill:
-    """The spill of one broker: `memory_use.SpillPort`."""
+    """The spiller of one broker: writes queues' messages to disk while memory is short."""
 
     def __init__(
         self,
@@ -42,7 +47,7 @@ class Spill:
         queues: AllQueues,
         extent_bytes: int = EXTENT_BYTES,
     ) -> None:
-        """`queues`: all there are."""
+        """`queues` returns all queues of the broker."""
         self.extent_bytes = extent_bytes
         self.extent_bytes_min = int(MIN_SHARE * extent_bytes)
         self._use = use
@@ -52,22 +57,22 @@ class Spill:
         self._retry = deadlines.deadline(self._try_again)
         self._due = False
         self._short = False
-        """Messages are to be written until memory holds no more than the low mark."""
+        """Whether messages are written until memory is down to the low mark."""
         self._writing = False
         self._resting = False
-        """A write has failed, and the next is not tried yet."""
+        """Whether a write failed and the next one is not due yet."""
         self._failed = False
-        """No write has succeeded since."""
+        """Whether no write has succeeded since a failure."""
         self._moves = True
-        """Files are emptied. A move that failed waits for a write that does not."""
+        """Whether files may be compacted; a failed move waits for a successful write."""
         self._unwritten: Sequence[Extent] = ()
-        """Those of a write that failed."""
+        """Extents of a failed write."""
         self._waiting: dict[Extent, None] = {}
-        """Extents to be read back, in the order of asking."""
+        """Extents to be read back, in the order of requests."""
         self._loading: dict[Extent, None] = {}
         self._loading_bytes = 0
         self._kept: dict[Extent, None] = {}
-        """Extents on disk whose messages are at hand, the one used last comes last."""
+        """Extents on disk whose messages are in memory, the last used one last."""
         self._kept_bytes = 0
         self._closed = False
         self._low = int(LOW_SHARE * use.bytes_max)
@@ -76,7 +81,7 @@ class Spill:
         use.spill_at = int(SPILL_SHARE * use.bytes_max)
 
     def close(self, done: Callable[[], None]) -> None:
-        """Write and read nothing any more, and remove the files."""
+        """Stop writing and reading, and delete the files."""
         self._closed = True
         self._waiting.clear()
         self._files.close(done)
@@ -120,7 +125,7 @@ class Spill:
                 self._files.move(self._moved)
 
     def _cut(self) -> list[Extent]:
-        """Take what is to be written next."""
+        """Take messages from the largest stores, as extents to be written next."""
         extents: list[Extent] = []
         size = min(self._use.bytes - self._low, WRITE_BYTES)
         while size > 0 and (store := self._order.take()) is not None:
@@ -167,7 +172,7 @@ class Spill:
 
     def _moved(self, error: OSError | None) -> None:
         self._writing = False
-        self._moves = error is None  # who writes or reads next meets it, and says so
+        self._moves = error is None  # the next read or write meets the error, and logs it
         self._soon()
 
     def _try_again(self) -> None:
@@ -179,13 +184,13 @@ class Spill:
     # Reading
 
     def load(self, extent: Extent) -> None:
-        """Read an extent back. `memory_use.SpillPort`."""
+        """Read an extent of messages back from disk. `memory_use.SpillPort`."""
         if extent not in self._loading and not self._closed:
             self._waiting[extent] = None
             self._load()
 
     def load_ahead(self, extent: Extent) -> None:
-        """Read an extent back if memory has room. `memory_use.SpillPort`."""
+        """Read an extent back if there is memory for it. `memory_use.SpillPort`."""
         if self._use.bytes + self._loading_bytes + extent.full <= self._use.spill_at:
             self.load(extent)
 
@@ -215,7 +220,7 @@ class Spill:
         self._load()
 
     def note_used(self, extent: Extent) -> None:
-        """Note that an extent's messages are being used. `memory_use.SpillPort`."""
+        """Note a use of an extent's messages. `memory_use.SpillPort`."""
         if extent in self._kept:
             del self._kept[extent]
         else:
@@ -223,7 +228,7 @@ class Spill:
         self._kept[extent] = None
 
     def released(self, extent: Extent) -> None:
-        """Note that an extent's messages are not at hand. `memory_use.SpillPort`."""
+        """Note that an extent's messages were freed. `memory_use.SpillPort`."""
         if extent in self._kept:
             del self._kept[extent]
             self._kept_bytes -= extent.full
@@ -236,7 +241,7 @@ class Spill:
             self._soon()
 
     def _let_kept_go(self) -> None:
-        """Let go what was read back and used longest ago, but for some, while memory is short."""
+        """Free read-back extents, least recently used first, while memory is short."""
         use, kept = self._use, self._kept
         while use.bytes > use.spill_at and len(kept) > 1:
             if self._kept_bytes <= self._kept_bytes_max:

@@ -1,8 +1,7 @@
-"""Messages of one store at neighbouring positions that are on disk, or on their way there.
+"""Extents: messages of one store at neighbouring positions that are or will be on disk.
 
-On disk an extent is one batch of records, as a durable queue's messages are, and the times at which
-they expire, if any do. In memory it is one object, however many messages it has, and a byte for
-each once some of them are settled.
+on disk     one record batch, as of a durable queue, then f64 expiries if any message expires
+in memory   one object, and a byte for each message once some of them are settled
 """
 
 from array import array
@@ -20,59 +19,59 @@ from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import make_header
 
 EXTENT_BYTES = 256 * 1024
-"""What the messages of an extent take in memory, or a little more: what is read back at once."""
+"""Bytes of memory of an extent's messages, or a little more: the unit of reading back."""
 MIN_SHARE = 1 / 64
-"""Of an extent: less stays in memory, which it would hardly make room in."""
+"""Share of an extent below which messages stay in memory: writing them gains little."""
 OBJECT_BYTES = 350
-"""What an extent itself takes in memory, on disk or not; 300 were measured."""
+"""Bytes of memory of an extent without its messages; 300 were measured."""
 _NO_MESSAGE = Message("", "", make_header(0), b"")
-"""In place of a message that is settled before it is written."""
+"""Placeholder for a message that was settled before the write."""
 
 
 class DamagedExtent(HeadraceError):
-    """What was read back is not what was written."""
+    """The data read back from a spill file differs from the data written."""
 
 
 class Content(NamedTuple):
-    """What of an extent is written, and read back."""
+    """The content of an extent on disk: messages and their expiries."""
 
     messages: Sequence[Message]
     expiries: "array[float] | None"
-    """When each expires, monotonic seconds; None: none does."""
+    """Expiry of each message in monotonic seconds, infinity: none; None: none expires."""
 
 
 class ExtentOwner(Protocol):
-    """Whose extents they are. `spilled_messages.SpilledMessages`."""
+    """The store whose spilled messages are in extents. `spilled_messages.SpilledMessages`."""
 
     def loaded(self, extent: "Extent") -> None:
-        """Note that the messages of an extent are at hand."""
+        """Note that the messages of an extent were read back."""
 
     def written(self, extent: "Extent") -> None:
-        """Note that an extent is on disk: its messages need not stay in memory."""
+        """Note that an extent is on disk: its messages may be freed in memory."""
 
     def release(self, extent: "Extent") -> None:
-        """Let the messages of an extent that is on disk go from memory."""
+        """Free the messages of an extent that is on disk."""
 
     def failed(self, error: Exception) -> None:
         """Note that an extent cannot be read back."""
 
 
 class SpillFile:
-    """A file of extents. `spill_files` makes and removes them."""
+    """A file of extents; `spill_files` creates and deletes them."""
 
     __slots__ = ("end", "extents", "live", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.end = 0
-        """Its bytes."""
+        """Size of the file in bytes."""
         self.live = 0
-        """Those of its extents."""
+        """Bytes of its extents that are still needed."""
         self.extents: dict[Extent, None] = {}
 
 
 class Extent:
-    """Some messages: `base` and its `count - 1` neighbours, of which `left` are not settled."""
+    """Messages at `count` positions from `base` on, of which `left` are not settled."""
 
     __slots__ = (
         "_settled", "at", "base", "count", "expiries", "file", "full", "held", "left", "messages",
@@ -87,7 +86,7 @@ class Extent:
         self.base = base
         self.count = self.left = len(slots)
         self.messages: Slots | None = slots
-        """None: they are on disk only."""
+        """The messages; None: they are on disk only."""
         self.expiries = expiries
         """As in `Content`; None also while the messages are on disk only."""
         self._settled: bytearray | None = None
@@ -95,32 +94,32 @@ class Extent:
             self._settled = bytearray(message is None for message in slots)
             self.left -= sum(self._settled)
         self.full = self.held = size
-        """`full`: what they take in memory; `held`: what they take now."""
+        """`full`: bytes of memory of all messages; `held`: bytes they take now."""
         self.file: SpillFile | None = None
-        """Where they are written; None: not yet."""
+        """The file with the extent; None: not written."""
         self.at = 0
-        """At which position there, and how many bytes."""
+        """Byte position in the file; `size` is the number of bytes."""
         self.size = 0
 
     @property
     def end(self) -> int:
-        """The position above all places."""
+        """Position after the extent's last message."""
         return self.base + self.count
 
     @property
     def is_at_hand(self) -> bool:
-        """Whether the messages are in memory."""
+        """Whether the extent's messages are in memory."""
         return self.messages is not None
 
     def lowest(self, position: int) -> int | None:
-        """Return the lowest from `position` on that is not settled; None: there is none."""
+        """Return the lowest unsettled position from `position` on, or None."""
         at = max(position - self.base, 0)
         if self._settled is not None:
             at = self._settled.find(0, at)
         return self.base + at if 0 <= at < self.count else None
 
     def read(self, position: int, count: int) -> tuple[Sequence[int], Sequence[Message]]:
-        """Return positions and messages from `position` on, which are at hand."""
+        """Return unsettled positions and messages from `position` on, which must be in memory."""
         base, settled = self.base, self._settled
         messages = cast(list[Message], self.messages)
         at = position - base
@@ -131,12 +130,12 @@ class Extent:
         return [base + i for i in places], [messages[i] for i in places]
 
     def expires_at(self, position: int) -> float | None:
-        """Return when a message at hand expires, monotonic seconds; None: never."""
+        """Return the expiry of a message in memory, in monotonic seconds; None: none."""
         expires_at = inf if self.expiries is None else self.expiries[position - self.base]
         return None if expires_at == inf else expires_at
 
     def settle(self, positions: Sequence[int]) -> int:
-        """Settle some; returns the bytes of memory that this makes free."""
+        """Settle positions; return the bytes of memory that are freed."""
         if len(positions) == self.count:
             self.left = 0
         else:
@@ -150,7 +149,7 @@ class Extent:
         settled = self._settled
         if settled is None:
             settled = self._settled = bytearray(self.count)
-        # What is on disk as well goes from memory as a whole.
+        # Messages that are on disk as well are freed together.
         messages = self.messages if self.file is None else None
         freed = 0
         for position in positions:
@@ -166,31 +165,31 @@ class Extent:
         return freed
 
     def take(self, content: Content) -> int:
-        """Have messages at hand that were read back; returns the bytes of memory they take."""
+        """Take messages that were read back; return their bytes of memory."""
         self.messages, self.expiries = list(content.messages), content.expiries
         self.held = self.full
         return self.held
 
     def release(self) -> int:
-        """Let the messages go from memory; returns the bytes they took."""
+        """Free the extent's messages in memory; return their bytes."""
         freed, self.held = self.held, 0
         self.messages = self.expiries = None
         return freed
 
     def content(self) -> Content:
-        """Return what is to be written."""
+        """Return the extent's messages and expiries, to be written to disk."""
         slots = cast(Slots, self.messages)
         return Content([each or _NO_MESSAGE for each in slots], self.expiries)
 
 
 def encode(content: Content) -> bytes:
-    """Return an extent as it is on disk."""
+    """Encode the content of an extent as a record batch and expiries."""
     batch = batch_of_messages(content.messages, 0)
     return batch if content.expiries is None else batch + content.expiries.tobytes()
 
 
 def decode(data: bytes, count: int) -> Content:
-    """Return the `count` messages of an extent. DamagedExtent."""
+    """Decode the `count` messages of an extent; raise DamagedExtent."""
     view = memoryview(data)
     header = parse_header(view) if len(view) >= HEADER_BYTES else None
     size = 0 if header is None else header.batch_length + OVERHEAD_BYTES

@@ -1,8 +1,8 @@
-"""The files of what is spilled: in a log directory, of all queues together, gone with the process.
+"""The spill files: in a log directory, for all queues, deleted when the process ends.
 
-Extents are written one after the other to the newest file, one call at a time, and read back from
-any; a file is open only while that is done. Nothing is flushed. A file goes once nothing of it is
-needed; where most of all bytes are not, the emptiest file is emptied into the newest.
+Extents are appended to the newest file, one call at a time, and read back from any; a file is open
+only meanwhile. Nothing is flushed. A file is deleted once none of its extents is needed. If most
+bytes of all files are not needed, the extents of the emptiest file are moved to the newest.
 """
 
 import logging
@@ -26,56 +26,56 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 FILE_BYTES = 64 * 1024 * 1024
-"""A file of so many bytes, or a little more, is followed by another."""
+"""Bytes after which the next file begins."""
 SLACK_FILES = 2
-"""What so many files hold may be of no use, beside as much as is."""
+"""Files' worth of unneeded bytes that are allowed, beyond as many as are needed."""
 MOVED_BYTES = 4 * 1024 * 1024
-"""What is moved to another file at once, or a little more."""
+"""Bytes that are moved to another file at once, or a little more."""
 
 Written = Callable[[OSError | None], None]
 HaveContent = Callable[[Content | Exception], None]
 
 
 class SpillFiles:
-    """All files of a broker. On the deciding thread."""
+    """All spill files of a broker. On the deciding thread."""
 
     def __init__(self, disk: "Disk", directory: str, file_bytes: int = FILE_BYTES) -> None:
-        """`directory`: a log directory, whose next start removes what a kill leaves there."""
+        """`directory`: a log directory, whose next start deletes files that a crash left."""
         self.directory = directory
         self._disk = disk
         self._file_bytes = file_bytes
         self._files: dict[SpillFile, None] = {}
-        """The newest, which is written to, comes last."""
+        """All files; the newest, which is appended to, comes last."""
         self._made = 0
         self._writing: SpillFile | None = None
         self._on_written: Callable[[], None] | None = None
         self._live = 0
         self.bytes = 0
-        """What they take on the disk."""
+        """Bytes of all files on the disk."""
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of spill files."""
         return len(self._files)
 
     # Writing
 
     def write(self, extents: Sequence[Extent], done: Written) -> None:
-        """Write extents that are in memory; one call at a time. OSError: none of them is written.
+        """Write extents that are in memory, then call `done`, with an OSError if none was written.
 
-        When it is done those that are needed still have their place.
+        One call at a time. Extents whose messages were settled meanwhile get no place in a file.
         """
         contents = [extent.content() for extent in extents]
         self._write(extents, lambda: [encode(content) for content in contents], done)
 
     @property
     def is_wasteful(self) -> bool:
-        """Whether most of what the files take is of no use."""
+        """Whether most bytes of the spill files are not needed."""
         return self.bytes > 2 * self._live + SLACK_FILES * self._file_bytes
 
     def move(self, done: Written) -> None:
-        """Write some extents of the emptiest file again, to the newest, as `write` does.
+        """Move some extents of the emptiest file to the newest, then call `done` as `write` does.
 
-        To be called while `is_wasteful`.
+        May be called only while `is_wasteful`.
         """
         newest = self._newest()
         older = (file for file in self._files if file is not newest)
@@ -126,12 +126,12 @@ class SpillFiles:
         self._disk.run(work, written)
 
     def _append(self, path: str, at: int, parts: Sequence[bytes]) -> None:
-        """Write to the end of a file, on a thread. OSError: it ends where it did."""
+        """Append to a file, on a thread; after an OSError the file ends where it did."""
         file = self._disk.open(path, create=True)
         try:
             file.write_at(at, parts)
         except OSError:
-            with suppress(OSError):  # what is left of it is written over
+            with suppress(OSError):  # the rest is overwritten later
                 file.truncate(at)
             raise
         finally:
@@ -146,7 +146,7 @@ class SpillFiles:
         return newest
 
     def _place(self, file: SpillFile, extents: Sequence[Extent], sizes: Sequence[int]) -> None:
-        """Note where extents are now; some may not be needed any more."""
+        """Note the places of written extents, unless they are not needed any more."""
         before = file.end
         for extent, size in zip(extents, sizes, strict=True):
             if extent.left:
@@ -161,7 +161,7 @@ class SpillFiles:
     # Reading
 
     def read(self, extent: Extent, done: HaveContent) -> None:
-        """Read an extent that has a place. Exception: OSError, DamagedExtent."""
+        """Read an extent from its file; `done` takes the content or OSError, DamagedExtent."""
         file, at, size, count = extent.file, extent.at, extent.size, extent.count
         if file is None:
             done(HeadraceError("it was never written"))
@@ -177,7 +177,7 @@ class SpillFiles:
         def have_read(result: Content | BaseException) -> None:
             if isinstance(result, OSError | HeadraceError):
                 if extent.file is not file:
-                    self.read(extent, done)  # moved meanwhile, and that file is gone
+                    self.read(extent, done)  # moved to another file, and the first one is deleted
                 else:
                     done(result)
             elif isinstance(result, BaseException):
@@ -190,7 +190,7 @@ class SpillFiles:
     # Removing
 
     def free(self, extent: Extent) -> None:
-        """Note that what an extent takes on the disk, if anything, is not needed any more."""
+        """Note that an extent's place in a file, if any, is not needed any more."""
         file, extent.file = extent.file, None
         if file is not None:
             del file.extents[extent]
@@ -214,7 +214,7 @@ class SpillFiles:
         self._disk.run(lambda: self._disk.remove(file.path), removed)
 
     def close(self, done: Callable[[], None]) -> None:
-        """Remove all: nothing is asked for any more."""
+        """Delete all files, after a write that is under way."""
 
         def remove() -> None:
             for path in paths:

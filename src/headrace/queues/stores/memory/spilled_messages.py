@@ -1,10 +1,9 @@
-"""The older messages of a store in memory some of whose messages are on disk.
+"""The older messages of a store in memory, of which some are on disk.
 
-The oldest are in memory still: they go out next. Behind them are extents, most of them on disk
-only; the newest messages are the store's own. All three are in the order of positions.
+    position:  front (in memory, delivered next) | extents (most on disk only) | the store's own
 
-Of extents on disk the one that is handed out from is at hand, and the next one; so is the one that
-was last looked into for what lies before: messages that came back, or died.
+Of the extents on disk two or three are in memory: the one that is delivered from and the next one,
+and the one that was last read for earlier messages, requeued or dead-lettered ones.
 """
 
 from bisect import bisect_left, bisect_right
@@ -20,49 +19,49 @@ _END = attrgetter("end")
 
 
 class Store(Protocol):
-    """Whose messages they are. `memory_messages.MemoryMessages`."""
+    """The store of the messages. `memory_messages.MemoryMessages`."""
 
     def note_bytes(self, size: int) -> None:
-        """Note that its messages take `size` bytes more, or fewer."""
+        """Count `size` more bytes of memory of the store's messages (negative: fewer)."""
 
     def readable(self) -> None:
-        """Note that messages are at hand that were not."""
+        """Note that more messages can be read."""
 
     def failed(self, error: Exception) -> None:
-        """Note that some of its messages cannot be read back."""
+        """Note that some messages cannot be read back."""
 
 
 class SpilledMessages:
-    """All but the newest. `spill_extent.ExtentOwner`."""
+    """All but a store's newest messages. `spill_extent.ExtentOwner`."""
 
     __slots__ = ("_again", "_ahead", "_extents", "_handed_out", "_spill", "_store", "front")
 
     def __init__(self, store: Store, spill: SpillPort, front: MessageRun) -> None:
-        """`front`: all that the store has had so far."""
+        """`front` has all messages that the store had so far."""
         self.front = front
         self._store = store
         self._spill = spill
         self._extents: list[Extent] = []
-        """In their order; those that are settled wholly are gone."""
+        """The extents in order of positions, without wholly settled ones."""
         self._handed_out = 0
-        """What lies below was handed out."""
+        """Position below which messages were delivered."""
         self._ahead: Extent | None = None
-        """The extent that is handed out from."""
+        """The extent that is delivered from; None: none is."""
         self._again: Extent | None = None
-        """The extent of what came back."""
+        """The extent that was last read for requeued messages; None: none was."""
 
     @property
     def start(self) -> int:
-        """A position below which nothing is here."""
+        """A position below which there are no spilled or older messages."""
         return self.front.start
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is here."""
+        """Whether there are no spilled or older messages."""
         return not self._extents and self.front.is_empty
 
     def add(self, extent: Extent) -> None:
-        """Take an extent of the store's newest messages, or of the last ones of `front`."""
+        """Add an extent of the store's newest messages, or of the last ones of `front`."""
         extents = self._extents
         at = len(extents) if not extents or extents[-1].base < extent.base else 0
         extents.insert(at, extent)
@@ -71,7 +70,7 @@ class SpilledMessages:
     # Reading
 
     def read(self, position: int, count: int) -> Found | None:
-        """Return the lowest unsettled from `position` on, as far as at hand; None: none is here."""
+        """Return unsettled messages from `position` on, empty if not loaded; None: none left."""
         front = self.front
         if position < front.end:
             found = front.read(position, count)
@@ -89,7 +88,7 @@ class SpilledMessages:
     def _read_extent(self, at: int, position: int, count: int) -> Found:
         extent = self._extents[at]
         if not extent.is_at_hand:
-            # What is at hand stays meanwhile: somebody else may be about to look into it.
+            # Loaded extents stay meanwhile: they may be read next.
             self._spill.load(extent)
             if not extent.is_at_hand:
                 return (), ()
@@ -108,14 +107,14 @@ class SpilledMessages:
             self._spill.load_ahead(self._extents[at])
 
     def expires_at(self, position: int) -> float | None:
-        """Return when a message that is at hand expires, monotonic seconds; None: never."""
+        """Return the expiry of a message in memory, in monotonic seconds; None: none."""
         at = self._find(position)
         if at == len(self._extents) or self._extents[at].base > position:
             return None
         return self._extents[at].expires_at(position)
 
     def note_handed_out(self, below: int) -> None:
-        """Note that what lies below `below` may have been handed out."""
+        """Note that messages below a position may have been delivered."""
         self._handed_out = below
         ahead = self._ahead
         if ahead is not None and ahead.end <= below:
@@ -123,23 +122,23 @@ class SpilledMessages:
             self._let_go(ahead)
 
     def _find(self, position: int) -> int:
-        """Return which extent is the first that ends above a position."""
+        """Return the index of the first extent that ends above a position."""
         extents = self._extents
         if extents and position < extents[0].end:
             return 0
         return bisect_right(extents, position, key=_END)
 
-    # What becomes of extents
+    # Lifecycle of extents
 
     def loaded(self, extent: Extent) -> None:
-        """Note that the messages of an extent are at hand."""
+        """Note that the messages of an extent were read back."""
         self._store.note_bytes(extent.held)
         self._store.readable()
 
     def written(self, extent: Extent) -> None:
-        """Let go of an extent's messages, which are on disk now, if they are not the next.
+        """Free an extent's messages, which are on disk now, unless they are delivered next.
 
-        They may be settled.
+        They may all be settled.
         """
         if extent is self._ahead:
             self._spill.note_used(extent)
@@ -147,7 +146,7 @@ class SpilledMessages:
             self.release(extent)
 
     def release(self, extent: Extent) -> None:
-        """Let the messages of an extent that is on disk go from memory."""
+        """Free the messages of an extent that is on disk."""
         if extent.file is not None and extent.is_at_hand:
             self._store.note_bytes(-extent.release())
             self._spill.released(extent)
@@ -163,7 +162,7 @@ class SpilledMessages:
     # Settling
 
     def forget(self, positions: Sequence[int]) -> None:
-        """Let messages go that are settled, in rising order; some positions may have none."""
+        """Remove settled messages, in ascending order; positions without a message are skipped."""
         front, extents = self.front, self._extents
         at = bisect_left(positions, front.end)
         if at:

@@ -1,1 +1,1 @@
-"""Messages of streams: records of a partition, read by each consumer from its own offset."""
+"""Stores of streams: records of a partition, read by each consumer from its own offset."""

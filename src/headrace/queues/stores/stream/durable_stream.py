@@ -1,4 +1,4 @@
-"""A stream whose log is made with its first message, or is a Kafka topic's; and who reads it."""
+"""The store of a stream, whose log is created with its first message or is a Kafka topic."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ _logger = logging.getLogger(__name__)
 
 
 class DurableStream(DurableMessages):
-    """The messages of a stream: each reader has a place of its own."""
+    """The messages of a stream, and its readers, each with its own position."""
 
     def __init__(self, logs: QueueLogs, vhost: str, queue: DeclaredQueue, priority: int) -> None:
         super().__init__(logs, vhost, queue, priority)
@@ -33,9 +33,9 @@ class DurableStream(DurableMessages):
         priority: int,
         partition: "Partition | HeadraceError",
     ) -> "DurableStream":
-        """Return the messages of a stream that reads a Kafka topic, whose log exists and stays.
+        """Return the store of a stream that reads an existing Kafka topic.
 
-        It reads `partition`, or nothing where this says why the broker does not have it.
+        It reads `partition`; with an error in its place it fails with that.
         """
         stream = cls(logs, vhost, queue, priority)
         stream._asked = True
@@ -60,19 +60,19 @@ class DurableStream(DurableMessages):
 
     @property
     def log(self) -> StreamLog | None:
-        """The stream's log; None: it is not there yet, or no longer."""
+        """The stream's log; None: not created yet, or closed."""
         return self._messages if isinstance(self._messages, StreamLog) else None
 
     @property
     def ready(self) -> int:
-        """How many messages it has."""
+        """Number of messages in the stream."""
         log = self.log
         return len(self._waiting) if log is None else log.count
 
     # Readers
 
     def reader(self, wishes: ConsumerSettings) -> StreamReader:
-        """Return a reader who begins where he wishes, as soon as that is found."""
+        """Return a new reader; it begins once the offset that `wishes` asks for is found."""
         reader = StreamReader(self, wishes.stream_filter)
         self._readers[reader] = None
         log, start = self.log, wishes.stream_offset
@@ -81,17 +81,17 @@ class DurableStream(DurableMessages):
         elif start.start is StreamStart.NEXT:
             reader.begin(len(self._waiting))
         else:
-            # All there will be is of now, or later.
+            # The log does not exist: all messages will be of now, or later.
             reader.begin(start.value if start.start is StreamStart.OFFSET else 0)
         return reader
 
     def leave(self, reader: StreamReader) -> None:
-        """Let a reader go."""
+        """Remove a reader of the stream."""
         self._readers.pop(reader, None)
         if self.log is not None:
             self.log.forget(reader)
 
     def end_turn(self, *, complete: bool) -> None:
-        """Note that readers had their turn, `complete`: all of them."""
+        """Note that readers had their turn; `complete`: all of them."""
         if self.log is not None:
             self.log.end_turn(complete=complete)

@@ -1,4 +1,4 @@
-"""A message store in which nothing is settled and nothing expires: a stream, and its readers."""
+"""The settling part of a stream's store: nothing is settled, and nothing expires."""
 
 from collections.abc import Sequence
 
@@ -6,21 +6,21 @@ from headrace.wire.amqp.content import Message
 
 
 class NothingSettled:
-    """What `MessageStore` asks beside keeping and reading, for who has no use of it."""
+    """The methods of `MessageStore` other than storing and reading, without effect."""
 
     def read(self, position: int, count: int) -> tuple[Sequence[int], Sequence[Message]]:
-        """Return nothing: a stream hands out to its readers alone."""
+        """Return no messages: only readers of a stream are delivered any."""
         return (), ()
 
     def settle(self, positions: Sequence[int]) -> None:
-        """Keep what is acknowledged, for all other readers."""
+        """Ignore settlements: messages stay for other readers."""
 
     def expires_at(self, position: int) -> float | None:
-        """Return that a message never expires: it goes by the log's retention."""
+        """Return None: messages are deleted only by the log's retention."""
         return None
 
     def note_handed_out(self, below: int) -> None:
-        """Note nothing: what is handed out may be again, to others."""
+        """Ignore the call: delivered messages may be delivered to other readers."""
 
     def note_returned(self, position: int, count: int) -> None:
-        """Note nothing: what is given back is not handed out again."""
+        """Ignore the call: requeued messages are not redelivered."""

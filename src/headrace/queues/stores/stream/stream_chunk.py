@@ -1,7 +1,7 @@
-"""A stretch of a stream in memory, as its consumers are to see it; and those that are kept.
+"""Chunks of a stream in memory, with messages as delivered, and the cache of chunks.
 
-Each message goes out with its offset in the header `x-stream-offset`, the same for all readers, so
-it is put in once.
+Each message is delivered with its offset in the header `x-stream-offset`. It is the same for all
+readers, so the header is written once.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -19,15 +19,15 @@ from headrace.wire.amqp.properties import Properties, header_value, make_header,
 OFFSET_HEADER = "x-stream-offset"
 FILTER_HEADER = "x-stream-filter-value"
 CACHE_BYTES_MAX = 32 * 1024 * 1024
-"""The chunks of one stream that are kept for its readers."""
+"""Bytes of one stream's cached chunks."""
 CHUNK_BYTES = 1000
-"""What a chunk takes beside its messages."""
+"""Bytes of memory of a chunk without its messages."""
 _pack_offset = Struct(">q").pack
 _OFFSET_BYTES = 8
 
 
 class Chunk:
-    """Messages at offsets from `begin` on, and none other below `following`."""
+    """The messages of a stream from offset `begin` to below `following`."""
 
     __slots__ = ("_delivered", "_filter_values", "_messages", "begin", "following", "positions")
 
@@ -46,16 +46,16 @@ class Chunk:
 
     @property
     def bytes(self) -> int:
-        """What it takes of memory, as it is counted."""
+        """Bytes of memory that the chunk counts for."""
         sizes = sum([len(message.body) + len(message.header) for message in self._messages])
         return sizes + MESSAGE_BYTES * len(self.positions) + CHUNK_BYTES
 
     def part(
         self, at: int, count: int, below: int, wanted: Collection[str] | None
     ) -> tuple[Sequence[int], Sequence[Message]]:
-        """Return at most `count` messages from `at` on and below `below`, with their offsets.
+        """Return at most `count` messages from `at` to below `below`, with their offsets.
 
-        `wanted`: values of the filter, the empty one where a message has none; None: all.
+        `wanted`: values of the filter, an empty one for messages without; None: all messages.
         """
         positions = self.positions
         begin = bisect_left(positions, at)
@@ -74,7 +74,7 @@ class Chunk:
 
 
 def with_offsets(positions: Sequence[int], messages: Sequence[Message]) -> list[Message]:
-    """Return messages with their offsets in their headers. Neighbours often have equal headers."""
+    """Return messages with the header `x-stream-offset`; equal neighbours share the work."""
     delivered: list[Message] = []
     raw: bytes | None = None
     parts: tuple[bytes, bytes] | None = None
@@ -84,7 +84,7 @@ def with_offsets(positions: Sequence[int], messages: Sequence[Message]) -> list[
             raw, parts = header, None
             header = _with_offset(header, offset, len(body))
         else:
-            # An equal header announces as many bytes of body.
+            # An equal header announces an equal size of the body.
             parts = parts or _parts(header, len(body))
             header = b"".join((parts[0], _pack_offset(offset), parts[1]))
         delivered.append(Message(message.exchange, message.routing_key, header, body))
@@ -95,12 +95,12 @@ def _with_offset(header: bytes, offset: int, body_size: int) -> bytes:
     try:
         return with_header(header, OFFSET_HEADER, Long(offset))
     except Malformed:
-        # Nobody walked its headers before: it came from a Kafka producer.
+        # Its headers were never decoded before: a Kafka producer wrote it.
         return make_header(body_size, Properties(headers={OFFSET_HEADER: Long(offset)}))
 
 
 def _parts(header: bytes, body_size: int) -> tuple[bytes, bytes]:
-    """Return what is before and behind the offset in a header that has one."""
+    """Return the bytes before and after the offset in a header with one."""
     low, high = (_with_offset(header, offset, body_size) for offset in (0, -1))
     at = next(
         at for at, (first, second) in enumerate(zip(low, high, strict=True)) if first ^ second
@@ -117,19 +117,19 @@ def _filter_value(header: bytes) -> str:
 
 
 class ChunkCache:
-    """The chunks of one stream that are kept, up to a bound; those used longest ago go first."""
+    """The cached chunks of one stream, up to a bound; the least recently used goes first."""
 
     def __init__(self, windows: WindowsBytes, bytes_max: int = CACHE_BYTES_MAX) -> None:
-        """`windows`: what all queues on logs keep together."""
+        """`windows` counts the memory of all queues on logs."""
         self._windows = windows
         self._bytes_max = bytes_max
         self._chunks: OrderedDict[int, tuple[Chunk, int]] = OrderedDict()
-        """By where they begin, each with its bytes; the last was used last."""
+        """Chunks with their bytes by first offset; the last used one is last."""
         self._begins: list[int] = []
         self.bytes = 0
 
     def find(self, offset: int) -> Chunk | None:
-        """Return a chunk that tells of `offset`; None: there is none."""
+        """Return a cached chunk that includes `offset`, or None."""
         place = bisect_right(self._begins, offset) - 1
         if place < 0:
             return None
@@ -141,7 +141,7 @@ class ChunkCache:
         return chunk
 
     def add(self, chunk: Chunk) -> None:
-        """Keep a chunk, and let others go for it."""
+        """Add a chunk to the cache, and drop others beyond the bound."""
         if chunk.begin in self._chunks:
             self._remove(chunk.begin)
         size = chunk.bytes
@@ -155,7 +155,7 @@ class ChunkCache:
             self._remove(next(iter(self._chunks)))
 
     def pass_to(self, below: int) -> None:
-        """Let chunks go that lie below `below`: no reader is there."""
+        """Drop cached chunks below `below`, where no reader is."""
         passed = 0
         for begin in self._begins:
             if self._chunks[begin][0].following > below:
@@ -166,7 +166,7 @@ class ChunkCache:
         del self._begins[:passed]
 
     def clear(self) -> None:
-        """Keep nothing any more."""
+        """Drop all cached chunks."""
         self._chunks.clear()
         self._begins.clear()
         self._count(-self.bytes)

@@ -1,10 +1,10 @@
-"""A stream on its log: what is published is written, and each reader reads what is committed.
+"""A stream on its log: messages are written, and each reader reads committed ones.
 
-Nothing is settled: the log's own retention lets messages go, and its start is where the oldest
-reader may be. Readers read through chunks, stretches of the log in memory that all share. What is
-not at hand is read and handed to who asked for it, also where the cache has no room.
+Nothing is settled: the log's retention deletes messages, and the log's start is the lowest position
+of a reader. Readers share chunks, parts of the log in memory. A chunk that is not in memory is read
+and passed to the readers that asked for it, even if the cache has no room.
 
-On the deciding thread; what must wait for the disk or unfold batches is done off it.
+On the deciding thread; reads from disk and decompression run on others.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from headrace.ports.disk import Disk
 
 READS_AT_ONCE = 8
-"""Stretches of a stream that are read in one turn, and at the same time."""
+"""Reads of a stream's log in one turn, and at the same time, at most."""
 
 
 class StreamLog(NothingSettled, LogWriting):
-    """The messages of a stream in a partition that this broker leads. `durable_messages.OpenLog`"""
+    """The messages of a stream in a partition that this broker leads. `OpenLog`."""
 
     def __init__(
         self,
@@ -50,46 +50,47 @@ class StreamLog(NothingSettled, LogWriting):
         windows: WindowsBytes | None = None,
         cache_bytes_max: int = CACHE_BYTES_MAX,
     ) -> None:
-        """Serve after `load`. `readers`: those there are, now and later.
+        """Make the log; use it after `load`. `readers` are the present and later readers.
 
-        `own`: the log is the stream's alone, and goes with it; else it is a topic's that it reads.
+        `own`: the partition belongs to the stream and is deleted with it; else it is a Kafka
+        topic's.
         """
         super().__init__(partition, clock, listener)
         self.readable_end = 0
-        """What lies below may be read."""
+        """Position below which messages may be read."""
         self._disk = disk
         self._readers = readers
         self._reader = MessageReader(partition, disk, clock, None, None)
         self._cache = ChunkCache(windows or WindowsBytes(), cache_bytes_max)
         self._handed: dict[StreamReader, Chunk] = {}
-        """What was read for somebody, until he had his turn."""
+        """Chunks read for a reader, until its turn."""
         self._asked: dict[int, list[StreamReader]] = {}
-        """What is being read, and for whom."""
+        """Offsets that are being read, with their readers."""
         self._reads = 0
-        """Stretches that were read in this turn."""
+        """Reads begun in this turn."""
         self._again = False
-        """Somebody has to look again, though nothing else happens."""
+        """Whether a reader must be called again, though no other event will cause it."""
         self._again_timer: Timer | None = None
         self._holder = WantsNothing() if own else None
-        """Retention may take what it will: readers go on at the log's start."""
+        """Lets retention delete any messages; readers continue at the log's start."""
         if not own:
-            # What is published goes to the topic itself (`model.routing`).
+            # Messages published to the stream go to the topic itself (`model.routing`).
             self._appends_refused = "a stream that reads a topic keeps no messages"
 
     # Beginning and end
 
     @property
     def end(self) -> int:
-        """The position above all that are kept, in the log of now: a topic's moves elsewhere."""
+        """Position after the last message in the present log, which a topic's move replaces."""
         return self._partition.log.end_offset + len(self._buffer)
 
     @property
     def counted_to(self) -> int:
-        """The position below which all is committed."""
+        """Position below which all messages are committed."""
         return self._partition.readable_end(True)
 
     def load(self, done: Done[HeadraceError | None], settled: bytes | None = None) -> None:
-        """Serve from now on."""
+        """Watch the partition and begin to serve; call `done(None)`."""
         self._partition.watch(self._advance)
         if self._holder is not None:
             self._log.context.holds.add(self._log.topic_partition, self._holder)
@@ -97,18 +98,18 @@ class StreamLog(NothingSettled, LogWriting):
         self._advance()
 
     def kept(self) -> Kept:
-        """Return that there is nothing to hand out to who comes: each reader begins elsewhere."""
+        """Return empty contents: the queue delivers nothing, its readers do."""
         return Kept()
 
     def close(self, done: Callable[[], None]) -> None:
-        """Write what was appended, then `done`."""
+        """Write the stream's appended messages, then call `done`."""
         self.write()
         self._appends_refused = "the broker stops"
         self._partition.unwatch(self._advance)
         done()
 
     def drop(self) -> None:
-        """Write and read nothing any more: the queue is deleted, and its own partition with it."""
+        """Stop writing and reading: the queue is deleted, and its own partition with it."""
         self._stop_writing()
         if self._holder is not None:
             self._log.context.holds.remove(self._log.topic_partition, self._holder)
@@ -117,18 +118,18 @@ class StreamLog(NothingSettled, LogWriting):
 
     @property
     def count(self) -> int:
-        """How many messages may be read, markers of transactions among them."""
+        """Number of readable offsets of the stream, transaction markers included."""
         return max(0, self.readable_end - self.start)
 
     @property
     def start(self) -> int:
-        """The lowest offset that is still there."""
+        """The log start offset of the stream's partition."""
         return self._partition.log.start_offset
 
-    # What is written and committed
+    # Written and committed messages
 
     def _has_transient(self) -> None:
-        """Keep it all the same."""
+        """Ignore the flag: a stream stores messages that are not persistent, too."""
 
     def _written(
         self,
@@ -154,7 +155,7 @@ class StreamLog(NothingSettled, LogWriting):
     # Reading
 
     def chunk(self, at: int, reader: StreamReader) -> Chunk | None:
-        """Return a stretch that tells of the offset `at`; None: not at hand, it is being read."""
+        """Return a chunk that includes the offset `at`; None: being read, or not readable."""
         if self.error is not None or at >= self.readable_end:
             return None
         handed = self._handed.pop(reader, None)
@@ -163,7 +164,7 @@ class StreamLog(NothingSettled, LogWriting):
         chunk = self._cache.find(at)
         if chunk is None:
             self._ask(at, reader)
-            # It may have been in the page cache.
+            # The data may have been in the page cache.
             chunk = self._handed.pop(reader, None)
         return chunk
 
@@ -197,11 +198,11 @@ class StreamLog(NothingSettled, LogWriting):
             self._listener.readable()
 
     def look_again(self) -> None:
-        """Have readers called once more when others had their turn."""
+        """Have readers called again after the others had their turn."""
         self._again = True
 
     def end_turn(self, *, complete: bool) -> None:
-        """Note that readers had their turn, `complete`: all of them."""
+        """Note that readers had their turn; `complete`: all of them."""
         self._reads = 0
         if complete:
             self._handed.clear()
@@ -218,15 +219,15 @@ class StreamLog(NothingSettled, LogWriting):
             self._listener.readable()
 
     def forget(self, reader: StreamReader) -> None:
-        """Keep nothing for a reader that has gone."""
+        """Drop a removed reader's chunk."""
         self._handed.pop(reader, None)
         if not self._readers:
             self._cache.clear()
 
-    # Where to begin
+    # Start offsets
 
     def find(self, start: StreamOffset, done: Callable[[int], None]) -> None:
-        """Tell `done` the offset that a reader means; now or later."""
+        """Call `done` with the offset that a reader's start means; now or later."""
         kind, value = start
         end, readable_end, log = self.end, self.readable_end, self._partition.log
         if kind in {StreamStart.FIRST, StreamStart.OFFSET}:

@@ -1,4 +1,4 @@
-"""What one consumer sees of a stream, as a message store of his own in which nothing is settled."""
+"""A consumer's position in a stream, as a message store in which nothing is settled."""
 
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from headrace.queues.stores.stream.stream_chunk import Chunk
 
 UNCOUNTED = 1 << 62
-"""How many messages a reader may be given: nobody counts what lies before him."""
+"""Number of messages a reader is said to have: those after its position are not counted."""
 
 
 class ReadableLog(Protocol):
-    """The log of a stream, as its readers see it. `stream_log.StreamLog`"""
+    """The log of a stream, as its readers see it. `stream_log.StreamLog`."""
 
     @property
     def start(self) -> int: ...
@@ -26,14 +26,14 @@ class ReadableLog(Protocol):
     def readable_end(self) -> int: ...
 
     def chunk(self, at: int, reader: "StreamReader") -> "Chunk | None":
-        """Return a stretch that tells of the offset `at`; None: not at hand."""
+        """Return a chunk that includes the offset `at`; None: not in memory."""
 
     def look_again(self) -> None:
-        """Have readers called once more when others had their turn."""
+        """Have readers called again after the others had their turn."""
 
 
 class ReadStream(Protocol):
-    """A stream, whose log may be still to come. `durable_stream.DurableStream`"""
+    """A stream, whose log may not exist yet. `durable_stream.DurableStream`."""
 
     @property
     def end(self) -> int: ...
@@ -43,38 +43,38 @@ class ReadStream(Protocol):
 
 
 class StreamReader(NothingSettled):
-    """A place in a stream that moves on as messages are handed out. `MessageStore`"""
+    """A position in a stream that advances with deliveries. `MessageStore`."""
 
     def __init__(self, stream: ReadStream, wanted: Collection[str] | None) -> None:
-        """`wanted`: values of the filter, the empty one: messages without one; None: all."""
+        """`wanted`: values of the filter, an empty one for messages without; None: all messages."""
         self.at = 0
-        """The offset to be read next, as far as it is found."""
+        """The offset to read next, once the start is found."""
         self._stream = stream
         self._wanted = wanted
         self._begun = False
 
     def begin(self, at: int) -> None:
-        """Read from the offset `at` on."""
+        """Begin to read the stream at an offset."""
         self.at = at
         self._begun = True
 
     @property
     def end(self) -> int:
-        """The position above all that are kept."""
+        """Position after the last message of the stream."""
         return self._stream.end
 
     def kept(self) -> Kept:
-        """Return what there is: nobody counts it."""
+        """Return contents with an unlimited number of messages, which are not counted."""
         return Kept(ready=UNCOUNTED)
 
     def append(self, published: Published, expires_at: float | None) -> int:
-        """Raise HeadraceError: a reader publishes nothing."""
+        """Raise HeadraceError: a reader has no messages of its own."""
         raise HeadraceError("a reader of a stream keeps no messages")
 
     def read(self, position: int, count: int) -> tuple[Sequence[int], Sequence[Message]]:
-        """Return the next offsets and messages that are wanted and at hand, at most `count`.
+        """Return the next wanted offsets and messages that are in memory, at most `count`.
 
-        The log's start counts where retention has passed the reader.
+        A reader that retention has overtaken continues at the log's start.
         """
         log = self._stream.log
         if log is None or not self._begun:
@@ -86,12 +86,12 @@ class StreamReader(NothingSettled):
         readable_end = log.readable_end
         positions, messages = chunk.part(at, count, readable_end, self._wanted)
         if not positions:
-            # Markers of transactions, what was aborted, or what nobody asked for.
+            # Transaction markers, aborted records, or messages that the filter excludes.
             self.at = max(at, min(chunk.following, readable_end))
             if self.at < readable_end:
                 log.look_again()
         return positions, messages
 
     def note_handed_out(self, below: int) -> None:
-        """Go on behind what was handed out."""
+        """Continue reading the stream after the delivered messages."""
         self.at = below

@@ -1,4 +1,4 @@
-"""Where a stream's reader begins, by what it asked for. Blocking: for `Disk.run`."""
+"""The start offset of a stream's reader. Blocking: for `Disk.run`."""
 
 from typing import TYPE_CHECKING
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 def offset_of_time(log: "Log", timestamp_ms: int, end: int) -> int:
-    """Return the first offset not older than a time, by the log's time index; `end`: none is."""
+    """Return the first offset at or after a time by the log's time index; else `end`."""
     found = log.offset_for_time(timestamp_ms)
     return end if found is None else found[1]
 
 
 def last_batch(log: "Log", end: int) -> int:
-    """Return where the last batch below `end` begins that has messages; `end`: there is none."""
+    """Return the first offset of the last batch below `end` with messages; else `end`."""
     at = end
     while at > log.start_offset:
         result = log.read_from_disk(Offset(at - 1), 1, below=Offset(end))
@@ -25,6 +25,6 @@ def last_batch(log: "Log", end: int) -> int:
         for batch in stretches(result.data, log.start_offset, aborted):
             if batch.wanted:
                 return batch.first
-            if batch.begin < batch.end:  # a marker, or aborted: what lies before it
+            if batch.begin < batch.end:  # a transaction marker or aborted: continue before it
                 at = min(at, batch.first)
     return end

@@ -1,1 +1,1 @@
-"""Messages that exchanges store as records of a Kafka topic."""
+"""Writer of messages that exchanges store as records of a Kafka topic."""

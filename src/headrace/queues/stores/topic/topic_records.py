@@ -1,8 +1,8 @@
-"""Messages as records of a Kafka topic that exchanges store them in.
+"""Messages as records of a Kafka topic that exchanges store in.
 
-As records of a queue's topic (`record_messages`), and for who knows nothing of AMQP the message's
-own headers as headers of the record, before those by which it can be put together again. Where the
-key is not the routing key, that is a header too.
+As records of a queue's topic (`record_messages`), with the message's own headers in front as record
+headers, for consumers that do not know AMQP. A routing key that is not the record's key is a
+header, too.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from headrace.wire.amqp.record_headers import EXCHANGE, HEADER, ROUTING_KEY
 
 _OURS = frozenset((HEADER, EXCHANGE, ROUTING_KEY))
 KEPT_BYTES_MAX = 256
-"""Headers up to so many bytes are unfolded once for all messages that have the same."""
+"""Bytes of headers up to which decoded ones are cached for messages with equal ones."""
 KEPT_MAX = 1024
 
 
@@ -32,12 +32,12 @@ class TopicRecord(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Its bytes, or a few more."""
+        """An upper bound of the record's bytes."""
         return sum(map(len, self.parts)) + RECORD_BYTES
 
 
 class TopicRecords:
-    """Makes records of messages; what neighbours share is made once."""
+    """Encoder of messages as records; values that neighbours share are encoded once."""
 
     __slots__ = ("_headers", "_key", "_shared", "_sized_key")
 
@@ -48,7 +48,7 @@ class TopicRecords:
         self._sized_key = sized(None)
 
     def record(self, message: Message, key_header: str | None) -> TopicRecord:
-        """Return a message as a record. Malformed: its headers cannot be read."""
+        """Return a message as a record; raise Malformed if its headers cannot be decoded."""
         key = _key_of(message, key_header)
         if key != self._key:
             self._key, self._sized_key = key, sized(key)
@@ -61,7 +61,7 @@ class TopicRecords:
 
 
 def _key_of(message: Message, key_header: str | None) -> bytes | None:
-    """Return a record's key; None where the message says nothing by which to choose one."""
+    """Return a record's key: the routing key or a header's value; None: empty or missing."""
     if key_header is None:
         return message.routing_key.encode("utf-8", "surrogateescape") or None
     return value_bytes(header_value(message.header, key_header)) or None

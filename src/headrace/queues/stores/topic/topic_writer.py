@@ -1,9 +1,11 @@
-"""What exchanges store in a Kafka topic: records of its partitions, by their keys.
+"""Writer of messages that exchanges store in a Kafka topic: records by key in its partitions.
 
-What is published in one turn is one batch for each partition, written by `write`, or when the turn
-is over, by the way of a produce with acks=all: it holds once the high watermark has passed it. A
-topic whose `compression.type` names a codec has its batches compressed by a thread, in their order.
-On the deciding thread; nothing is kept of a topic but what is on its way to it.
+Messages of one pass are one batch for each partition, written by `write` or at the end of the event
+loop's turn, like a produce with acks=all: a message is stored once the high watermark has passed
+it. If the topic's `compression.type` names a codec, a thread compresses the batches, in their
+order.
+
+On the deciding thread. The only state of a topic are messages on their way to it.
 """
 
 import logging
@@ -30,9 +32,9 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 BATCH_BYTES_MAX = 1024 * 1024
-"""Records of one turn and partition that take more become several batches."""
+"""Bytes of a batch at most; a partition's messages beyond become several batches."""
 COMPRESSING_BYTES_MAX = 64 * 1024 * 1024
-"""Of one topic, waiting for a thread to compress it; more is refused until that is done."""
+"""Bytes of one topic that wait for compression; above, more messages are refused."""
 _KEYS_KEPT_MAX = 4096
 
 _partition_of = lru_cache(maxsize=_KEYS_KEPT_MAX)(partition_of)
@@ -42,14 +44,14 @@ class Topics(Protocol):
     """The partitions of this broker's topics."""
 
     def partition_count(self, topic: str) -> int:
-        """Return how many partitions a topic has; 0: there is no such topic."""
+        """Return the number of a topic's partitions; 0: no such topic exists."""
 
     def partition(self, topic: str, index: int) -> "Partition":
-        """Return a partition that this broker leads; ApiError."""
+        """Return a partition that this broker leads; raise ApiError."""
 
 
 class _Batch:
-    """Records for one partition, not committed yet."""
+    """Records for one partition that are not committed yet."""
 
     __slots__ = ("index", "limit", "records", "size", "waiting")
 
@@ -66,7 +68,7 @@ class _Batch:
 
 
 class TopicWriter:
-    """Stores messages in one topic."""
+    """The writer of messages to one topic."""
 
     def __init__(
         self,
@@ -84,12 +86,12 @@ class TopicWriter:
         self._to_write = to_write
         self._records = TopicRecords()
         self._open: dict[int, _Batch] = {}
-        """Those that take more, by partition."""
+        """Batches that accept more records, by partition."""
         self._filled: list[_Batch] = []
-        """All that are not written, in their order."""
+        """Batches that are not written yet, in order."""
         self._unsettled: dict[_Batch, None] = {}
         self._compressing: dict[int, deque[_Batch]] = {}
-        """By partition: what a thread compresses, and what waits for that."""
+        """Batches by partition that wait behind one being compressed."""
         self._compressing_bytes = 0
         self._timer: Timer | None = None
         self._keyless_index = 0
@@ -97,14 +99,15 @@ class TopicWriter:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is on its way to the topic."""
+        """Whether messages are on their way to the topic."""
         return bool(self._unsettled)
 
     def _record(self, message: Message, key_header: str | None) -> tuple[TopicRecord, "Partition"]:
-        """Return a message as a record, and the partition it is for.
+        """Return a message as a record, and its partition.
 
-        ApiError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_RECORD (the topic is compacted, and there is
-        no key), MESSAGE_TOO_LARGE, or why the partition takes nothing. Malformed.
+        Raises ApiError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_RECORD (no key, and the topic is
+        compacted), MESSAGE_TOO_LARGE, or why the partition accepts nothing. Raises Malformed for
+        undecodable headers.
         """
         count = self._topics.partition_count(self.topic)
         if not count:
@@ -125,11 +128,11 @@ class TopicWriter:
         return record, partition
 
     def check(self, message: Message, key_header: str | None) -> None:
-        """Raise HeadraceError where a message cannot be kept. `TopicStore`."""
+        """Raise HeadraceError if a message cannot be stored. `TopicStore`."""
         self._record(message, key_header)
 
     def _for_keyless(self, count: int) -> "Partition":
-        """Return a partition that takes records, the same for all of a turn."""
+        """Return a partition that accepts records without a key, the same for all of a pass."""
         for step in range(count):
             index = (self._keyless_index + step) % count
             try:
@@ -145,7 +148,7 @@ class TopicWriter:
         return partition
 
     def append(self, message: Message, key_header: str | None) -> None:
-        """Keep a message. HeadraceError: as `_record`, or there is no room for it."""
+        """Append a message; raise HeadraceError as `_record`, or if too many wait."""
         record, partition = self._record(message, key_header)
         if self._compressing_bytes > COMPRESSING_BYTES_MAX:
             raise HeadraceError(f"{COMPRESSING_BYTES_MAX} bytes wait to be compressed already")
@@ -154,7 +157,7 @@ class TopicWriter:
         if batch is None or batch.size + record.size > batch.limit:
             if not self._filled:
                 self._to_write(self)
-                # What is published outside of a pass, a dead letter, is written soon as well.
+                # Messages published outside of a pass, as dead letters, are written soon, too.
                 self._timer = self._clock.call_later(0, self.write)
             batch = self._open[index] = _Batch(index, min(BATCH_BYTES_MAX, _limit(partition)))
             self._filled.append(batch)
@@ -163,13 +166,13 @@ class TopicWriter:
         batch.size += record.size
 
     def when_stored(self, done: StoredDone) -> None:
-        """Tell `done` once all that was kept so far holds for good; False: some of it does not."""
+        """Call `done` once all messages appended so far are committed; False: some may not be."""
         when_all(self._unsettled, done)
 
     # Writing
 
     def write(self) -> None:
-        """Write what was kept."""
+        """Write the appended batches to the topic's partitions."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -194,7 +197,7 @@ class TopicWriter:
             return
         codec = stored_codec(partition.log.config)
         content = build_of_parts(batch.records, self._clock.wall_ms())
-        if not codec:  # as it is, or uncompressed
+        if not codec:  # as the producer's, or uncompressed
             self._append(batch, partition, content)
             return
         level = level_of(partition.log.config, codec)
@@ -207,7 +210,7 @@ class TopicWriter:
     def _compressed(
         self, batch: _Batch, partition: "Partition", content: bytearray | BaseException
     ) -> None:
-        """Append what a thread has compressed, then what waited for it."""
+        """Append a compressed batch, then write those that waited for it."""
         waiting = self._compressing.pop(batch.index)
         self._compressing_bytes -= batch.size
         if isinstance(content, HeadraceError):
@@ -231,7 +234,7 @@ class TopicWriter:
         partition.when_committed(appended.commit_offset, partial(self._settle, batch))
 
     def _settle(self, batch: _Batch, error: HeadraceError | None) -> None:
-        """Tell who waits for a batch that it holds, or that it is not known to."""
+        """Call the callbacks that wait for a batch, with whether it is committed."""
         self._unsettled.pop(batch, None)
         if error is not None:
             _logger.error(
@@ -245,6 +248,6 @@ class TopicWriter:
 
 
 def _limit(partition: "Partition") -> int:
-    """Return how large the records of one batch may be."""
+    """Return the maximum bytes of records in one batch of a partition."""
     config = partition.log.config
     return min(config.max_message_bytes, config.segment_bytes) - HEADER_BYTES
