@@ -21,7 +21,7 @@ KERNELS = "src/headrace/kernels/"
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|\bfor now\b")
 NO_AWAIT = tuple(
     f"src/headrace/{room}/"
-    for room in ("broker", "coordination", "log", "logtools", "record", "wire")
+    for room in ("broker", "coordination", "delivery", "log", "logtools", "record", "wire")
 )
 NAMELESS = frozenset({"one", "ones", "thing", "things"})
 """Names that say nothing of what a variable holds."""

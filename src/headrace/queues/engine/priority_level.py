@@ -1,6 +1,6 @@
 """The ready messages of one priority, in the order in which they go out.
 
-Not the cursor with holes that share groups use (`coordination/delivery/cursor.py`): it keeps what
+Not the cursor with holes that share groups use (`delivery/cursor.py`): it keeps what
 is out as runs with leases, so a delivery and its acknowledgement rewrite its map twice, 20 to 40 µs
 a message. Here the channel knows who holds what, by delivery tags. What is left for the queue is a
 mark up to which all was handed out, a heap of what came back, and the store, which alone knows
